@@ -71,13 +71,13 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	wide := func(v *tensor.Tensor, less float64) *tensor.Tensor {
+	toFloat64 := func(v *tensor.Tensor, less float64) *tensor.Tensor {
 		to := tensor.Zeros(tensor.Float64, v.Shape...)
 		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-less), at...) })
 		return to
 	}
 	sums, err := byteConv.ref(bytesFloats(c, tensor.Float64),
-		[]*tensor.Tensor{wide(in[bytesX], in[bytesXZero].At().Float()), wide(in[bytesW], 0)})
+		[]*tensor.Tensor{toFloat64(in[bytesX], in[bytesXZero].At().Float()), toFloat64(in[bytesW], 0)})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ import (
 // groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, which it does
 // where that takes fewer instructions. It depends on sizes and the instruction set only.
 func (s *convShape) groupsByWindow(d tensor.DType) bool {
-	if s.groups == 1 || s.cg < 2 || s.deep.in > 0 || s.depth() == 0 || s.depth() > blockTerms || !windowCompiles(s, d) {
+	if s.groups == 1 || s.cg < 2 || s.depthDim.in > 0 || s.depth() == 0 || s.depth() > blockTerms ||
+		!windowCompiles(s, d) {
 		return false
 	}
 	f, _ := newWindowShape(s, d.Size())

@@ -53,9 +53,9 @@ type windowShape struct {
 // hold several whole groups.
 func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	f.size, f.bytes = size, 32
-	registers, wide := 16, false
+	registers, avx512 := 16, false
 	if machine.Instructions() == machine.AVX512 {
-		f.bytes, registers, wide = 64, 32, true
+		f.bytes, registers, avx512 = 64, 32, true
 	}
 	for f.bytes > 16 && s.c*size < f.bytes {
 		f.bytes /= 2
@@ -67,14 +67,14 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	f.vectors = kit.DivUp(s.c, f.lanes)
 	f.overlap = f.vectors*f.lanes - s.c
 	rows, cols := tileRows, tileCols
-	if wide && s.cg == 1 && (s.ow == evenCols || s.ow == 2*evenCols) {
+	if avx512 && s.cg == 1 && (s.ow == evenCols || s.ow == 2*evenCols) {
 		cols = evenCols
 	}
 	if s.cg > 1 {
 		registers -= groupInputs
 	}
 	switch {
-	case s.kh*s.kw > longWindow && wide:
+	case s.kh*s.kw > longWindow && avx512:
 		rows, cols = 1, longCols
 	case s.kh*s.kw > longWindow:
 		rows = 1

@@ -19,30 +19,30 @@ import (
 // skipped: tiles at the left and right border have code of their own, and the number of rows of the window is an
 // argument of the code.
 type direct struct {
-	s              *convShape
-	shape          directShape
-	size           int            // bytes of an element
-	panel          int            // stride of terms in a panel, in bytes
-	codes          [2][]*jit.Func // by spec: of whole blocks, and of the last block of a group
-	specs          []*tile.Spec   // of whole blocks
-	tiles          pieces         // tiles of an image's pixels, or of a row
-	row            []directCall   // calls of a row of the result, if strips are rows
-	strips         int            // number of strips of an image
-	parts          machine.Cut    // tiles of each strip, if strips are not rows
-	sums           sumBlocks
-	images         int         // images of the batch; 1 if strips span all of them
-	inPixelBytes   int         // stride of the input's pixels, in bytes
-	outPixelStride int         // stride of the result's pixels, in elements
-	outSize        int         // bytes of an element of the result
-	levels         tile.Levels // requantization of sums, if elements are bytes or words
-	bytes          bool        // elements are four bytes
-	words          bool        // or two words
-	order          multiply.Strips
-	ahead          int  // cache lines to prefetch per step of the code
-	aheadStrip     int  // bytes of the next block's weight to prefetch per strip
-	aheadImage     bool // prefetch pixels of the next tile instead of weights
-	tail           codeTail
-	run            graph.PerWorker[directRun]
+	s               *convShape
+	shape           directShape
+	size            int            // bytes of an element
+	panel           int            // stride of terms in a panel, in bytes
+	codes           [2][]*jit.Func // by spec: of whole blocks, and of the last block of a group
+	specs           []*tile.Spec   // of whole blocks
+	tiles           pieces         // tiles of an image's pixels, or of a row
+	row             []directCall   // calls of a row of the result, if strips are rows
+	strips          int            // number of strips of an image
+	parts           machine.Cut    // tiles of each strip, if strips are not rows
+	sums            sumBlocks
+	images          int         // images of the batch; 1 if strips span all of them
+	inPixelBytes    int         // stride of the input's pixels, in bytes
+	outPixelStride  int         // stride of the result's pixels, in elements
+	outSize         int         // bytes of an element of the result
+	levels          tile.Levels // requantization of sums, if elements are bytes or words
+	byteElements    bool        // elements are four bytes
+	wordElements    bool        // elements are two words
+	order           multiply.Strips
+	prefetch        int  // cache lines to prefetch per step of the code
+	stripPrefetch   int  // bytes of the next block's weight to prefetch per strip
+	prefetchesImage bool // prefetch pixels of the next tile instead of weights
+	tail            codeTail
+	run             graph.PerWorker[directRun]
 }
 
 // directCall is a call of machine code within an image and a block.
@@ -99,9 +99,9 @@ func (t *direct) compile() error {
 		for _, whole := range t.specs {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
+			spec.Ahead, spec.Tail = t.prefetch, t.tail.steps
 			spec.Lanes, spec.Levels = channels%t.shape.lanes, t.levels
-			spec.Bytes, spec.Words, spec.Unit = t.bytes, t.words, t.shape.unit
+			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}
@@ -124,7 +124,7 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.denseBias(m, t.size), a.Ptr[tile.Vec]
-		if t.aheadImage {
+		if t.prefetchesImage {
 			a.Ptr[tile.Ahead] = m.Ptrs[1]
 		}
 		t.tail.enter(a, &r.tail, m)
@@ -154,16 +154,16 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 		codes = t.codes[1]
 	}
 	a.Row[tile.Bias] = channel
-	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
+	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
-		if t.aheadImage {
+		if t.prefetchesImage {
 			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixel()
 		}
 		t.tail.at(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
-		if t.shape.deep {
+		if t.shape.volumes {
 			a.Step[tile.LoopTurns+t.shape.windowLoop()-1] = c.planes
 		}
 		if err := codes[c.code].Call(a); err != nil {

@@ -178,7 +178,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	if s.joinsRow(t.per) {
 		t.inPixelBytes = s.c * (elementBytes / t.per)
 	}
-	t.bytes, t.words = t.per == elementBytes, t.per < elementBytes
+	t.byteElements, t.wordElements = t.per == elementBytes, t.per < elementBytes
 	switch c.Out[0].DType {
 	case tensor.Int8:
 		t.levels = tile.Signed
@@ -336,51 +336,51 @@ func (t *directBytes) compileWiden(d tensor.DType) error {
 // border copies a row of an image, with zero points as padding and zeros that fill the last element of each pixel.
 func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 	s, q := t.image, t.s
-	wide := t.paddedChannels()
+	padded := t.paddedChannels()
 	h := row - s.ph
 	first, end := min(max(s.pw, 0), q.w), min(s.pw+s.w, q.w)
 	if h < 0 || h >= s.h {
 		first, end = q.w, q.w
 	}
-	for i := range to[:first*wide] {
+	for i := range to[:first*padded] {
 		to[i] = zero
 	}
 	if first < end {
 		from := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], (n*s.h+h)*s.w*s.c), s.w*s.c)
-		if wide == s.c {
-			copy(to[first*wide:end*wide], from[(first-s.pw)*s.c:])
+		if padded == s.c {
+			copy(to[first*padded:end*padded], from[(first-s.pw)*s.c:])
 		} else {
 			if s.groups == 1 {
-				padPixels(to[first*wide:end*wide], from[(first-s.pw)*s.c:], wide, s.c)
+				padPixels(to[first*padded:end*padded], from[(first-s.pw)*s.c:], padded, s.c)
 			}
 			for w := first; w < end && s.groups > 1; w++ {
 				for g := range s.groups {
-					group := to[w*wide+g*q.cg*t.per:][:q.cg*t.per]
+					group := to[w*padded+g*q.cg*t.per:][:q.cg*t.per]
 					clear(group[copy(group, from[(w-s.pw)*s.c+g*s.cg:][:s.cg]):])
 				}
 			}
 		}
 	}
-	for i := end * wide; i < len(to); i++ {
+	for i := end * padded; i < len(to); i++ {
 		to[i] = zero
 	}
 	if t.flip != 0 && first < end {
-		flipSigns(to[first*wide : end*wide])
+		flipSigns(to[first*padded : end*padded])
 	}
 }
 
-// padPixels copies pixels of the given number of channels to a stride of wide bytes, and clears the rest.
-func padPixels(to, from []uint8, wide, channels int) {
+// padPixels copies pixels of the given number of channels to a stride of padded bytes, and clears the rest.
+func padPixels(to, from []uint8, padded, channels int) {
 	at := 0
-	if wide == 4 { // copy four bytes at once and mask those of the next pixel
+	if padded == 4 { // copy four bytes at once and mask those of the next pixel
 		mask := uint32(1)<<(8*channels) - 1
 		for ; len(from) >= 4 && at < len(to); at += 4 {
 			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(from)&mask)
 			from = from[channels:]
 		}
 	}
-	for ; at < len(to); at += wide {
-		clear(to[at+copy(to[at:at+wide], from[:channels]) : at+wide])
+	for ; at < len(to); at += padded {
+		clear(to[at+copy(to[at:at+padded], from[:channels]) : at+padded])
 		from = from[channels:]
 	}
 }
@@ -448,7 +448,7 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 	if t.levels != tile.Sums {
 		a.Row[tile.Scales] = channel * elementBytes
 	}
-	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
+	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out] = in+c.in, out+c.out

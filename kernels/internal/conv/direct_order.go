@@ -12,12 +12,13 @@ const (
 	// computed. cachedImage bounds the part of an image that stays there while blocks of a larger weight are computed.
 	cachedWeight = 1 << 16
 	cachedImage  = 1 << 20
-	// aheadBytes is the prefetch distance of weights.
-	aheadBytes = 8 << 10
-	// leastPixels is the number of pixels of a strip below which loading the weight takes longer than multiplying with it.
-	leastPixels = 16
-	// maxAhead bounds the cache lines that are prefetched per step.
-	maxAhead = 4
+	// prefetchDistance is the prefetch distance of weights, in bytes.
+	prefetchDistance = 8 << 10
+	// minStripPixels is the number of pixels of a strip below which loading the weight takes longer than multiplying with
+	// it.
+	minStripPixels = 16
+	// maxPrefetch bounds the cache lines that are prefetched per step.
+	maxPrefetch = 4
 )
 
 // blocks returns the number of blocks of output channels in all groups.
@@ -56,16 +57,17 @@ func (t *direct) arrange() {
 			tiles *= strips
 		}
 		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.FewTerms)
-		t.ahead = min(maxAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
-		t.aheadStrip = kit.DivUp(t.panelBytes(), t.order.Band)
+		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
+		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
 	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.h*s.w*t.pixel() > cachedPixelBytes {
-		t.aheadImage = true
-		t.ahead = min(maxAhead, kit.DivUp(kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes), max(1, s.cg/tile.FewTerms)))
+		t.prefetchesImage = true
+		lines := kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes)
+		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.cg/tile.FewTerms)))
 	}
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain
 	if t.shape.unit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(kit.Times(max(pixels, leastPixels), t.shape.block(), s.depth()), grain)
+	t.order.Cut(kit.Times(max(pixels, minStripPixels), t.shape.block(), s.depth()), grain)
 }

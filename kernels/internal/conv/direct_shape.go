@@ -13,7 +13,7 @@ import (
 // directShape describes the register tiles of a direct convolution.
 type directShape struct {
 	planes  bool // the input is in planes
-	deep    bool // volumes: windows have several planes
+	volumes bool // windows have several planes
 	lanes   int  // output channels per vector
 	vectors int  // vectors per block
 	rows    int  // maximum rows (pixels) of a tile
@@ -39,10 +39,10 @@ const (
 const (
 	smallImage = 64
 	shortTile  = 7
-	// mostVectors bounds the vectors of a block, and nearPanel the weight of a block with more than two: each tile reads
+	// maxVectors bounds the vectors of a block, and cachedPanel the weight of a block with more than two: each tile reads
 	// all of it, and tiles of more vectors have fewer rows, so it has to stay in the L1 cache.
-	mostVectors = 6
-	nearPanel   = 32 << 10
+	maxVectors  = 6
+	cachedPanel = 32 << 10
 )
 
 // block returns the number of output channels of a tile.
@@ -54,7 +54,7 @@ func (f *directShape) windowLoop() (loop int) {
 	if f.planes {
 		loop++
 	}
-	if f.deep {
+	if f.volumes {
 		loop++
 	}
 	return loop
@@ -63,7 +63,7 @@ func (f *directShape) windowLoop() (loop int) {
 // newDirectShape chooses the tiles by sizes only. If possible, a tile has at least ten sums, since each multiply-add
 // depends on the one before on the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
-	f := directShape{planes: planes, deep: s.deep.in > 0, lanes: 32 / d.Size()}
+	f := directShape{planes: planes, volumes: s.depthDim.in > 0, lanes: 32 / d.Size()}
 	registers := 16
 	if machine.Instructions() == machine.AVX512 {
 		f.lanes, registers = 64/d.Size(), 32
@@ -75,7 +75,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 		if !planes {
 			pixels *= s.n
 		}
-	case !f.deep && s.ow <= shortTile && s.oh*s.ow <= smallImage:
+	case !f.volumes && s.ow <= shortTile && s.oh*s.ow <= smallImage:
 		f.cut, pixels = allTaps, s.oh*s.ow
 	}
 	most := kit.DivUp(s.og(), f.lanes)
@@ -109,7 +109,7 @@ func rowsBeside(vectors, registers int) int {
 // vector's weight.
 func fewestInstructions(most, pixels, panel int) (best int) {
 	least := math.MaxInt
-	for v := min(2, most); v <= min(most, mostVectors) && (v <= 2 || v*panel <= nearPanel); v++ {
+	for v := min(2, most); v <= min(most, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
 		n := 0
 		for _, kind := range split(pixels, rowsBeside(v, 32)).kinds() {
 			rows := kind.n / kind.count
@@ -193,7 +193,7 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	}
 	taps := func() float64 { // average taps of a window inside the image
 		planes := 1.0
-		if v := &s.deep; v.in > 0 {
+		if v := &s.depthDim; v.in > 0 {
 			planes = each(v.step, v.pad, v.dilated, v.in, v.k, v.out)
 		}
 		return planes * each(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) * each(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)
@@ -215,7 +215,7 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
-	if page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes; planes && float64(s.cg)*page > nearPages {
+	if page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes; planes && float64(s.cg)*page > tlbPages {
 		turns += tiles * float64(s.cg) * pageTurns
 	}
 	w.Do(kernel, 2*turns*float64(f.lanes*d.Size()/4))
@@ -230,6 +230,6 @@ const sumLatency = 4
 // every plane.
 const (
 	pageBytes = 4096
-	nearPages = 112
+	tlbPages  = 112
 	pageTurns = 6
 )

@@ -65,7 +65,7 @@ func (s *convShape) channelOf(planes bool) int {
 func (t *direct) spec(rows int) *tile.Spec {
 	s := &tile.Spec{Size: t.size, Rows: rows}
 	if !t.shape.unit { // loads of the matrix unit have many lines; prefetching does not help
-		s.Near = aheadBytes
+		s.Near = prefetchDistance
 	}
 	return s
 }
@@ -165,7 +165,7 @@ func (t *direct) rowCalls(calls []directCall, row int) []directCall {
 	first, end := validRange(oh*s.sh-s.ph, s.dh, s.h, s.kh)
 	in := (oh*s.sh - s.ph + first*s.dh) * s.w * t.pixel()
 	vec, planes := first*s.kw*t.runTerms()*t.panel, 0
-	if v := &s.deep; v.in > 0 {
+	if v := &s.depthDim; v.in > 0 {
 		begin := row/s.oh*v.step - v.pad
 		from, to := validRange(begin, v.dilated, v.in, v.k)
 		planes = max(0, to-from)
@@ -198,8 +198,8 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return uint((ow+i)*s.sw-s.pw+kw*s.dw) < uint(s.w) })
 	window := tile.Loop{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Turns: tile.Dynamic}
 	f.Loops = t.overChannels(window)
-	if s.deep.in > 0 {
-		plane := s.deep.dilated * s.h * s.w * t.pixel()
+	if s.depthDim.in > 0 {
+		plane := s.depthDim.dilated * s.h * s.w * t.pixel()
 		planes := tile.Loop{In: plane, Vec: s.kh * window.Vec, Turns: tile.Dynamic}
 		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
 	}

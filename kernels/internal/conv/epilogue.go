@@ -21,10 +21,10 @@ const maxTailOperands = 3
 
 // newCodeTail chooses by sizes and layouts. An operand by lanes must have one element per output channel.
 func newCodeTail(t *graph.Tail, channels, slot int) codeTail {
-	whole := codeTail{tail: t}
+	byStrips := codeTail{tail: t}
 	chain := t.Chain()
 	if len(chain) == 0 {
-		return whole
+		return byStrips
 	}
 	d := codeTail{slot: slot}
 	for _, s := range chain {
@@ -37,7 +37,7 @@ func newCodeTail(t *graph.Tail, channels, slot int) codeTail {
 		case s.Op == expr.Mul && number:
 			x.Op = tile.Scale
 		case number || s.One || s.Lanes && s.Width != channels:
-			return whole
+			return byStrips
 		case s.Op == expr.Add && s.Lanes:
 			x.Op = tile.AddLanes
 		case s.Op == expr.Mul && s.Lanes:
@@ -47,12 +47,12 @@ func newCodeTail(t *graph.Tail, channels, slot int) codeTail {
 		case s.Op == expr.Mul:
 			x.Op = tile.MulTile
 		default:
-			return whole
+			return byStrips
 		}
 		if s.Place == 0 {
 			x.Operand = 0
 		} else if d.reads = append(d.reads, s); len(d.reads) > maxTailOperands {
-			return whole
+			return byStrips
 		}
 		d.steps = append(d.steps, x)
 	}

@@ -11,7 +11,7 @@ import (
 // neighbouring steps. Strip i of an image begins at result first(i). Inputs in planes are needed completely. If order
 // has one image, its strips span the whole batch.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
-	if s.deep.in > 0 || s.outPixel() != s.o || s.inPixel(planes) == 0 {
+	if s.depthDim.in > 0 || s.outPixel() != s.o || s.inPixel(planes) == 0 {
 		return nil
 	}
 	pixels := s.oh * s.ow

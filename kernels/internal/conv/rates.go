@@ -88,7 +88,7 @@ func depthwiseRates() []graph.Rate {
 	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
 	// Integers have no machine code.
-	whole := func(impl string, image tensor.Meta) graph.RateCall {
+	integers := func(impl string, image tensor.Meta) graph.RateCall {
 		c := conv(impl, 1, image.Shape[1], 3, image, image.Shape[1])
 		c.In[1].DType = tensor.Int32
 		return c
@@ -113,8 +113,8 @@ func depthwiseRates() []graph.Rate {
 		{Name: tapsBytes, Unit: "an instruction of a tile of a depthwise convolution of bytes",
 			Calls: []graph.RateCall{bytes(1, 3, 192, 28), bytes(1, 3, 384, 14), bytes(2, 3, 192, 28), bytes(1, 5, 672, 14)}},
 		{Name: tapsGo, Unit: "a multiply-add of a depthwise convolution in Go",
-			Calls: []graph.RateCall{several, whole("depthwise_planes", tensor.New(tensor.Int32, 1, 64, 28, 28))}},
+			Calls: []graph.RateCall{several, integers("depthwise_planes", tensor.New(tensor.Int32, 1, 64, 28, 28))}},
 		{Name: tapsLanes, Unit: "a multiply-add of a depthwise convolution in Go, along channels",
-			Calls: []graph.RateCall{whole("depthwise_nhwc", lanes), pixels(1, 192, 28), five(1, 96)}},
+			Calls: []graph.RateCall{integers("depthwise_nhwc", lanes), pixels(1, 192, 28), five(1, 96)}},
 	}
 }

@@ -33,7 +33,7 @@ func reach(in, out, window, step, pad, dilation int) int {
 // pixels in elements, and size is the bytes of an element.
 func (s *convShape) inReach(pixel, size int) int {
 	rows := reach(s.h, s.oh, s.kh, s.sh, s.ph, s.dh)
-	if v := &s.deep; v.in > 0 {
+	if v := &s.depthDim; v.in > 0 {
 		rows += kit.Times(reach(v.in, v.out, v.k, v.step, v.pad, v.dilated), s.h)
 	}
 	return kit.Times(kit.Times(rows, s.w)+reach(s.w, s.ow, s.kw, s.sw, s.pw, s.dw), pixel, size)

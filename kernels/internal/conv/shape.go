@@ -22,7 +22,7 @@ type convShape struct {
 	sh, sw         int // strides of the window
 	ph, pw, dh, dw int // padding, dilation
 	oh, ow         int
-	deep           depthParams // depth of volumes
+	depthDim       depthParams // depth of volumes
 
 	xs, ws, os [4]int // strides of input, weight and output
 	bias       int    // stride of the bias
@@ -41,11 +41,11 @@ type depthParams struct {
 
 // rowsIn, rowsOut, pixelsIn and pixelsOut count the rows and pixels of an image or volume and of its result, over all
 // planes; taps counts the elements of the window.
-func (s *convShape) rowsIn() int    { return s.h * max(1, s.deep.in) }
-func (s *convShape) rowsOut() int   { return s.oh * max(1, s.deep.out) }
+func (s *convShape) rowsIn() int    { return s.h * max(1, s.depthDim.in) }
+func (s *convShape) rowsOut() int   { return s.oh * max(1, s.depthDim.out) }
 func (s *convShape) pixelsIn() int  { return s.rowsIn() * s.w }
 func (s *convShape) pixelsOut() int { return s.rowsOut() * s.ow }
-func (s *convShape) taps() int      { return s.kh * s.kw * max(1, s.deep.k) }
+func (s *convShape) taps() int      { return s.kh * s.kw * max(1, s.depthDim.k) }
 
 // spatial returns sizes and strides in rank 4: batch, channels, height, width.
 func spatial(m tensor.Meta, dims int) (shape, strides [4]int) {
@@ -66,7 +66,7 @@ func (s *convShape) depth() int { return s.cg * s.taps() }
 
 // pointwise reports whether each output pixel depends only on the input pixel at the same position.
 func (s *convShape) pointwise() bool {
-	return s.taps() == 1 && s.deep.in == 0 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h &&
+	return s.taps() == 1 && s.depthDim.in == 0 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h &&
 		s.ow == s.w
 }
 
@@ -92,7 +92,7 @@ var errPixelStride = errors.New("convolution: the pixels of the result have no c
 
 // tapAt returns the offset of a tap in the weight.
 func (s *convShape) tapAt(tap int) int {
-	return tap/s.kw/s.kh*s.deep.ws + tap/s.kw%s.kh*s.ws[2] + tap%s.kw*s.ws[3]
+	return tap/s.kw/s.kh*s.depthDim.ws + tap/s.kw%s.kh*s.ws[2] + tap%s.kw*s.ws[3]
 }
 
 // channelsLastTerms returns the weight offsets of an output channel's terms, ordered by tap and then by channel.
@@ -146,7 +146,7 @@ func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels 
 
 // tapNames names the tap dimensions in the order of the weight.
 func (s *convShape) tapNames() string {
-	if s.deep.in > 0 {
+	if s.depthDim.in > 0 {
 		return "kd,kh,kw"
 	}
 	return "kh,kw"

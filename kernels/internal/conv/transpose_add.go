@@ -134,19 +134,19 @@ func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer,
 
 // join interleaves the phases of a channel.
 func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
-	each, wide := product3(a.length)*a.size, a.phases[2]
+	each, columns := product3(a.length)*a.size, a.phases[2]
 	whole := a.out[2] / a.step[2]
 	for row := range a.out[0] * a.out[1] {
 		m.Count(a.out[2])
 		d, h := row/a.out[1], row%a.out[1]
-		phase := (d%a.step[0]*a.phases[1] + h%a.step[1]) * wide
+		phase := (d%a.step[0]*a.phases[1] + h%a.step[1]) * columns
 		at := (d/a.step[0]*a.length[1] + h/a.step[1]) * a.length[2] * a.size
 		r.runs = r.runs[:0]
-		for w := range wide {
+		for w := range columns {
 			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*each+at))
 		}
 		to := unsafe.Add(y, row*a.out[2]*a.size)
-		if wide == 2 && a.size == 4 {
+		if columns == 2 && a.size == 4 {
 			joinPairs(to, r.runs[0], r.runs[1], whole)
 		} else {
 			strided.Interleave(a.size, to, a.step[2]*a.size, r.runs, whole)

@@ -16,13 +16,14 @@ func (v convolution) directVolumeShape(c *graph.Call, planes bool) *convShape {
 		o: w.Shape[0], cg: w.Shape[1], kh: w.Shape[3], kw: w.Shape[4],
 		ph: kit.NumberOf(p.padding[1]), pw: kit.NumberOf(p.padding[2]),
 		ws: [4]int{w.Strides[0], w.Strides[1], w.Strides[3], w.Strides[4]}, call: c, tail: c.Tail,
-		deep: depthParams{in: x[2], out: out[2], k: w.Shape[2], pad: kit.NumberOf(p.padding[0]), ws: w.Strides[2]}}
+		depthDim: depthParams{in: x[2], out: out[2], k: w.Shape[2], pad: kit.NumberOf(p.padding[0]), ws: w.Strides[2]}}
 	s.sh, s.dh = clampUnused(p.stride[1], p.dilation[1], s.h, s.oh, s.kh)
 	s.sw, s.dw = clampUnused(p.stride[2], p.dilation[2], s.w, s.ow, s.kw)
-	s.deep.step, s.deep.dilated = clampUnused(p.stride[0], p.dilation[0], s.deep.in, s.deep.out, s.deep.k)
-	if d := s.deep; d.k*s.kh*s.kw == 1 && d.step*s.sh*s.sw == 1 && x[2] == out[2] && x[3] == out[3] && x[4] == out[4] &&
+	d := &s.depthDim
+	d.step, d.dilated = clampUnused(p.stride[0], p.dilation[0], d.in, d.out, d.k)
+	if d.k*s.kh*s.kw == 1 && d.step*s.sh*s.sw == 1 && x[2] == out[2] && x[3] == out[3] && x[4] == out[4] &&
 		d.pad == 0 && s.ph == 0 && s.pw == 0 { // pointwise: one plane of all rows
-		s.h, s.oh, s.deep = x[2]*x[3], x[2]*x[3], depthParams{}
+		s.h, s.oh, s.depthDim = x[2]*x[3], x[2]*x[3], depthParams{}
 	}
 	in, results := s.pixelsIn(), s.pixelsOut()
 	s.os = [4]int{results * s.o, 1, s.ow * s.o, s.o}

@@ -105,21 +105,21 @@ const (
 // schedule chooses the order with the least traffic beyond the caches.
 func (w *winogradConv) schedule() winogradSchedule {
 	weights := 4 * w.transformed()
-	switch several := w.nearSections() > 1; {
+	switch several := w.cachedSections() > 1; {
 	case several && weights <= streamedWeightBytes:
 		return perChunk
 	case weights <= cachedWeightBytes:
 		return byPoints
 	}
-	points, products := w.farTraffic()
+	points, products := w.memoryTraffic()
 	if k := w.sectionCount(byBlocks); weights*k <= weights*w.sectionCount(byPoints)+points+products {
 		return byBlocks
 	}
 	return byPoints
 }
 
-// farTraffic returns the bytes by which points and products travel to memory and back.
-func (w *winogradConv) farTraffic() (points, products int) {
+// memoryTraffic returns the bytes by which points and products travel to memory and back.
+func (w *winogradConv) memoryTraffic() (points, products int) {
 	each := 2 * 4 * w.form.Points() * w.tiles()
 	return each * w.tileStride, each * w.blocks * w.width
 }
@@ -139,11 +139,11 @@ func (w *winogradConv) sections() spans {
 	if order := w.schedule(); order != perChunk {
 		return all.divide(w.sectionCount(order))
 	}
-	return all.divide(w.nearSections())
+	return all.divide(w.cachedSections())
 }
 
-// nearSections returns the number of sections of the schedule perChunk.
-func (w *winogradConv) nearSections() int {
+// cachedSections returns the number of sections of the schedule perChunk.
+func (w *winogradConv) cachedSections() int {
 	tiles := w.tiles()
 	k := kit.DivUp(tiles, max(w.rows, cachedPointBytes/(4*w.form.Points()*w.tileStride)))
 	for k < minSections && tiles >= 2*k*w.rows {

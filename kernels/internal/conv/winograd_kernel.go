@@ -30,12 +30,12 @@ type winogradRun struct {
 	inverses map[resultCode]*winograd.Transform
 	products map[int]*jit.Func // by number of tiles
 
-	point  int // stride of points, in bytes
-	result int // stride of points among the products, in bytes
-	block  int // stride of blocks among shared products, in bytes
-	ahead  int // cache lines of the next weights to prefetch per step of the product code
-	tail   codeTail
-	args   graph.PerWorker[winogradArgs]
+	pointStride   int // stride of points, in bytes
+	productStride int // stride of points among the products, in bytes
+	blockStride   int // stride of blocks among shared products, in bytes
+	prefetch      int // cache lines of the next weights to prefetch per step of the product code
+	tail          codeTail
+	args          graph.PerWorker[winogradArgs]
 }
 
 // resultCode identifies the code of an inverse transform: the rows and columns of the tile that are inside the result,
@@ -80,19 +80,19 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		r.weight = kit.AlignUp(4 * w.transformed())
 	}
 	section, part := r.cut()
-	r.point, r.result = section*w.tileStride*4+pointPad, part*w.width*4+pointPad
+	r.pointStride, r.productStride = section*w.tileStride*4+pointPad, part*w.width*4+pointPad
 	points := w.form.Points()
 	k := &graph.Kernel{Scratch: r.weight, Code: r.listings}
 	switch r.schedule {
 	case perChunk:
-		k.Worker = kit.AlignUp(points*r.result) + points*r.point
+		k.Worker = kit.AlignUp(points*r.productStride) + points*r.pointStride
 	case byBlocks:
-		k.Worker = points * r.result
-		k.Scratch += points * r.point
+		k.Worker = points * r.productStride
+		k.Scratch += points * r.pointStride
 	case byPoints:
-		r.block = section * w.width * 4
-		r.result = w.blocks*r.block + pointPad
-		k.Scratch += points * (r.point + r.result)
+		r.blockStride = section * w.width * 4
+		r.productStride = w.blocks*r.blockStride + pointPad
+		k.Scratch += points * (r.pointStride + r.productStride)
 	}
 	if err := r.compile(); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (r *winogradRun) cut() (section, part int) {
 		few = min(few, strips)
 	}
 	if r.schedule != perChunk && few > 1 {
-		r.ahead = kit.DivUp(tile.FewTerms*r.width*4/machine.LineBytes, few)
+		r.prefetch = kit.DivUp(tile.FewTerms*r.width*4/machine.LineBytes, few)
 	}
 	return r.sections.most(), part
 }
@@ -216,7 +216,8 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 
 // product generates the product of a number of tiles and a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
-	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), Near: prefetchBytes, Ahead: r.ahead,
+	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), Near: prefetchBytes,
+		Ahead: r.prefetch,
 		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.width, Terms: r.s.c}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {

@@ -65,7 +65,8 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, at int) er
 		x += (t.ty*r.form.M-s.ph+p.Row)*s.xs[2] + (t.tx*r.form.M-s.pw+p.Col)*s.xs[3]
 	}
 	from := r.pixels(m.Ptrs[1], x, &s.xs)
-	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*at*r.tileStride), Row: r.form.N() * r.point, Col: r.point,
+	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*at*r.tileStride), Row: r.form.N() * r.pointStride,
+		Col:  r.pointStride,
 		Tile: 4 * r.tileStride}
 	return r.operands[p].Run(a, to, from, nil, s.c, t.n)
 }
@@ -79,7 +80,7 @@ func (r *winogradRun) pixels(p unsafe.Pointer, at int, strides *[4]int) winograd
 // pointsAt returns the address of the points of a section.
 func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
 	if r.schedule == perChunk {
-		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.result):]))
+		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.productStride):]))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight:]))
 }
@@ -151,15 +152,15 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 	once := max(1, callMACs/(r.rows*r.matrix()))
 	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrix)
 	a.Ptr[tile.Out], a.Ptr[tile.Ahead] = r.productsAt(m), a.Ptr[tile.Vec]
-	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.point, matrix, r.result
+	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.pointStride, matrix, r.productStride
 	strips := r.strips(part)
 	for p := 0; p < n; p += once {
 		a.Rows = min(once, n-p)
 		a.Row[tile.Vec] = p * matrix
 		for i := range strips.n {
 			s := strips.at(i)
-			a.Row[tile.In] = p*r.point + 4*(s.first-part.first+at)*r.tileStride
-			a.Row[tile.Out] = p*r.result + 4*(s.first-part.first)*r.width
+			a.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+at)*r.tileStride
+			a.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.width
 			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
 			if strips.n == 1 { // each part prefetches a share of the next block
 				a.Row[tile.Ahead] = n*matrix + (n*share[0]+p)*matrix/share[1]
@@ -204,8 +205,8 @@ func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
 		for i := range strips.n {
 			s := strips.at(i)
 			at := s.first - section.first
-			a.Row[tile.In] = point*r.point + 4*at*r.tileStride
-			a.Row[tile.Out] = point*r.result + block*r.block + 4*at*r.width
+			a.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
+			a.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.width
 			a.Row[tile.Ahead] = next + matrix*i/strips.n
 			if err := r.products[s.n].Call(a); err != nil {
 				return err
@@ -237,7 +238,7 @@ func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 // productsAt returns the address of the products.
 func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 	if r.schedule == byPoints {
-		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight+r.form.Points()*r.point:]))
+		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight+r.form.Points()*r.pointStride:]))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
 }
@@ -248,8 +249,8 @@ func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, at, block
 	s, first := r.s, block*r.width
 	y := t.img*s.os[0] + t.ty*r.form.M*s.os[2] + t.tx*r.form.M*s.os[3] + first
 	to := r.pixels(m.Ptrs[0], y, &s.os)
-	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.block+4*at*r.width),
-		Row: r.form.N() * r.result, Col: r.result, Tile: 4 * r.width}
+	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*at*r.width),
+		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: 4 * r.width}
 	var bias unsafe.Pointer
 	if s.hasBias {
 		bias = unsafe.Add(s.biasAt(m), 4*first)

@@ -78,7 +78,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	switch order := w.schedule(); {
 	case order == perChunk, weights <= cachedWeightBytes:
 	case order == byPoints:
-		p, r := w.farTraffic()
+		p, r := w.memoryTraffic()
 		k.Do(winogradFar, float64(p+r))
 		fallthrough
 	case order == byBlocks:
