@@ -1,44 +1,38 @@
-// Package graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch. It is
-// the front door: it joins the packages that load, plan and run graphs, each of which can be used
-// alone.
+// Package graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch. It loads, compiles and
+// runs graphs; the packages that it uses are public, too.
 //
 //	g, err := graphrun.Load("model.onnx")                     // or a graph file, .json
 //	p, err := graphrun.Compile(g, graphrun.Options{})         // the zero Options are good defaults
 //	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": x}) // from any number of goroutines
 //
-// [Run] is the last two in one, for a graph that runs once. [Program.RunInto] writes results into
-// tensors of the caller, and [tensor.Tensor.Release] gives the memory of results back.
+// [Run] compiles and runs a graph once. [Program.RunInto] writes results into tensors of the caller, and
+// [tensor.Tensor.Release] returns the memory of results to their program.
 //
 // # Graphs
 //
-// A graph comes from a file ([Load], or a [Loader] that knows more: sizes, shapes, ops and operators of
-// one's own), or is built in Go, on what [New] returns, by the functions of package op. It holds values
-// by name: dtypes, shapes and strides are there as soon as it is built or loaded, as eager PyTorch
-// would give them. Mistakes in a file are errors that begin with FILE:LINE:COL; mistakes in Go are
-// collected in [graph.Graph.Err], which Compile returns.
+// A graph is read from a file by [Load], or by a [Loader] with options such as sizes and further ops; or it is built in
+// Go: [New] returns an empty graph, and the functions of package op add nodes. Every value has a name, and its dtype,
+// shape and strides are inferred immediately, by the rules of eager PyTorch. Mistakes in a file are errors that begin
+// with FILE:LINE:COL. Mistakes in Go are collected; [graph.Graph.Err] and [Compile] return them.
 //
-// Ops are those of package kernels, which have the names, operands and attributes of PyTorch's aten.
-// [Lookup] puts ops of one's own beside them: define one by [graph.Define], and hand the Lookup to
-// [graph.New] or to a Loader.
+// Ops have the names, operands and attributes of PyTorch's aten (package kernels). [graph.Define] defines further ops;
+// [Lookup] combines them with the built-in ones for [graph.New] or a Loader.
 //
 // # Programs
 //
-// [Compile] chooses layouts and implementations by a [Strategy], inserts the copies that they need and
-// drops those that nobody does, and prepares everything that a run needs. [Program.Report] tells what
-// was done, and why, as data: what the command graphrun prints as plan. [Compare] measures programs that
-// were compiled in different ways side by side, and [Diff] tells what they do differently. The result of
-// a run is the same, bit for bit, for any number of workers.
+// [Compile] chooses layouts and implementations by a [Strategy], inserts the necessary copies, removes redundant ones,
+// and compiles kernels. [Program.Report] returns the plan with its reasons, as data; it is the output of graphrun plan.
+// Results have the same bits for any number of workers. Package inspect explains a program, package experiment compares
+// several, and package cli is the command line as a library.
 //
-// A size may be a symbol ("N" in a file, [graph.Dim] in Go). [Options.Sizes] fixes it for all runs;
-// where nobody does, each run takes it from the shapes of its inputs, and the program is planned once
-// for each set of sizes that it meets. Shapes may depend on data (nonzero, loops): such a graph runs in
-// segments, each planned for every set of layouts and sizes that comes, as soon as these are known.
+// A size may be a symbol ("N" in a file, [graph.Dim] in Go). [Options.Sizes] fixes it for all runs; otherwise each run
+// takes it from the shapes of its inputs, and a program is planned once for each class of sizes. If shapes depend on
+// data (nonzero, loops), the graph runs in segments, each of which is planned when its inputs are known.
 //
-// # What fails
+// # Errors
 //
-// Nothing panics for what a file does wrong, nor for what a caller does, but for a function of package op that
-// is given no value of any graph. An error names the place or the node. A run
-// that needs more memory than the process may have is refused before it starts, with a
-// [MemoryError]. With [Options.KeepGoing] a run delivers whatever can be made, and its error is an
-// [Incomplete] that traces every missing output to the node that failed.
+// Mistakes in files and calls are errors that name the place or the node, not panics; only functions of package op
+// panic if they get no value of any graph. A run that needs more memory than is available fails before it starts with a
+// [MemoryError]. With [Options.KeepGoing] a run returns the outputs that can be computed, and its error is an
+// [Incomplete] that traces every missing output to the failed node.
 package graphrun

@@ -19,7 +19,7 @@ func New(name string) *graph.Graph { return graph.New(name, kernels.Lookup) }
 //	g := graph.New("net", lookup)                                // in Go
 //	g, err := graphrun.Loader{Lookup: lookup}.Load("model.json") // from a file
 //
-// Two ops of the same name are refused, also where one is of package kernels.
+// It is an error if two ops have the same name, also if one of them is built in.
 func Lookup(own ...*graph.Op) (graph.Lookup, error) {
 	byName := make(map[string]*graph.Op, len(own))
 	for i, o := range own {

@@ -1,5 +1,16 @@
-// Package cli is the command line of graphrun as a library. A program can add its own strategies, ops, ONNX operators
-// and passes to all commands:
+// Package cli is the command line of graphrun as a library. A program of three lines can add its own strategies, ops,
+// ONNX operators and passes to all commands:
+//
+//	func main() {
+//		cli.Main(cli.WithStrategy(mine), cli.WithOps(swish))
+//	}
+//
+// [Main] without options is the command graphrun. An added strategy is selected by --strategy NAME, compared by
+// default, and listed in help and completions. Added ops are available to graph files and listed by the command ops.
+// Package inspect explains programs from Go, and package experiment compares them.
+//
+// Authors of extensions implement [graphrun.Strategy] (package passes/layout has the contract), define ops with
+// [graph.Define], convert operators with package onnx, and write passes with package passes.
 package cli
 
 import (
@@ -26,34 +37,34 @@ func Main(options ...Option) {
 }
 
 // Option adds to the commands: see [Main].
-type Option func(*command.Extensions)
+type Option struct{ add func(*command.Extensions) }
 
 // WithStrategy adds a strategy. It is an error if a strategy has its name already.
 func WithStrategy(s graphrun.Strategy) Option {
-	return func(e *command.Extensions) { e.AddedStrategies = append(e.AddedStrategies, s) }
+	return Option{func(e *command.Extensions) { e.AddedStrategies = append(e.AddedStrategies, s) }}
 }
 
 // WithOps adds ops, which [graph.Define] made, to those of package kernels: see [graphrun.Lookup].
 func WithOps(ops ...*graph.Op) Option {
-	return func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }
+	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }
 
 // WithOperators adds converters of ONNX operators: see [graphrun.Loader].
 func WithOperators(operators onnx.Operators) Option {
-	return func(e *command.Extensions) { e.Operators = operators }
+	return Option{func(e *command.Extensions) { e.Operators = operators }}
 }
 
 // WithPasses sets the list of passes that plan graphs, as graphrun.Options.Passes does: [passes.After] and
 // [passes.Before] add a pass to the built-in list.
 func WithPasses(list ...passes.Pass) Option {
-	return func(e *command.Extensions) { e.Passes = list }
+	return Option{func(e *command.Extensions) { e.Passes = list }}
 }
 
 // extended returns the extensions that options add.
 func extended(options []Option) (*command.Extensions, error) {
 	e := &command.Extensions{}
 	for _, o := range options {
-		o(e)
+		o.add(e)
 	}
 	return e, e.Complete()
 }

@@ -1,17 +1,17 @@
-// Package experiment compares programs: by measured time, by what their plans do differently, and by proofs about the
-// cost of plans.
+// Package experiment compares programs: by measured times, by the differences of their plans, and by proofs about the
+// costs of plans.
 //
-// [Compare] measures candidates side by side and tests whether they differ; a candidate is a program that was compiled
-// in any way, by a strategy of one's own for instance:
+// [Compare] measures candidates side by side and tests whether they differ. A candidate is any compiled program, for
+// example with a caller's strategy:
 //
 //	c, err := experiment.Compare(ctx, []experiment.Candidate{{Program: p}, {Program: q}}, in, experiment.Options{})
 //	fmt.Print(c.Table())
 //	d, err := experiment.Diff(p, q) // the values, copies and steps that differ, and their costs
 //
-// The other functions are about the problem of layouts that planning a graph states, and that strategy Optimal solves:
-// [LowerBound], [Best] for the cheapest plans, [Sensitivity] to the price of copies, [Advise] for layouts that a caller
-// could change, [Problem] for a solver of one's own. [Certify] gives a certificate of the cost of a plan, and [Verify]
-// checks one; package passes/layout/wcsp/verify checks the proof alone.
+// The other functions concern the layout problem of a graph, which strategy Optimal solves: [LowerBound] on the cost of
+// any plan, [Best] for the cheapest plans, [Sensitivity] to the price of copies, [Advise] for changes of input and
+// output layouts, and [Problem] for other solvers. [Certify] returns a certificate of the cost of a plan, and [Verify]
+// checks one; package passes/layout/wcsp/verify checks only the proof.
 package experiment
 
 import (

@@ -265,7 +265,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 			continue
 		}
 		if v == nil {
-			l.refuse(r, p.at, l.noOperand(p.name))
+			l.reject(r, p.at, l.noOperand(p.name))
 			l.draft.Complete(r.node, op, r.in, nil)
 			return
 		}
@@ -278,13 +278,13 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	a := l.decode(op, r.attrs, r.attrsAt)
 	l.places.attrs = append(l.places.attrs, attrsPlace{r.node.Number(), r.attrsAt, a.places})
 	if a.err != nil {
-		l.refuse(r, r.attrsAt+a.errAt, a.err)
+		l.reject(r, r.attrsAt+a.errAt, a.err)
 	}
 	l.draft.Complete(r.node, op, r.in, a.attrs)
 }
 
-// refuse reports a mistake in a node. ParseSome records it with the node, else it is an error of the file.
-func (l *loader) refuse(r *rawNode, at int, err error) {
+// reject reports a mistake in a node. ParseSome records it with the node; otherwise it is an error of the file.
+func (l *loader) reject(r *rawNode, at int, err error) {
 	if l.unavailable != nil {
 		l.draft.Refuse(r.node, err)
 		return

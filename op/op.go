@@ -8,7 +8,7 @@
 //
 // Operands come first, in aten's order, then the attributes that must be given, then a struct of the others, which
 // may be left out. A field of it that is left out (nil, zero) has aten's default; fields whose default is another
-// value than Go's zero value are pointers, so that a 0 can be told from nothing. A function returns the values that
+// value than Go's zero value are pointers, so that 0 differs from no value. A function returns the values that
 // the op makes, or a slice of them where their number depends on the call.
 //
 // An operand that may be a number takes Go's numbers and bools, which promote as Python's do; an optional tensor
@@ -16,10 +16,9 @@
 // the graph where they are integers, others are named under Values in the struct: they are then read when the
 // graph runs.
 //
-// Shapes and dtypes are inferred at once. What does not fit is kept until [graph.Graph.Err], with the file and the
-// line of the call; what is built on such a value is left out without a word. The graph is that of the operands;
-// functions without operands take it first. Those panic that are given no value of a graph at all: there is nobody
-// to keep the mistake.
+// Shapes and dtypes are inferred by each call. [graph.Graph.Err] returns all mistakes, with the file and line of the
+// call; calls that depend on a mistake have no effect. The graph is that of the operands; functions without operands
+// take it as the first argument. A call without any value of a graph panics, because no graph can record the mistake.
 //
 // The list below has a line for each op and one for its struct: "go doc op.Conv2d" and "go doc op.Conv2dAttrs"
 // show one of them whole, and "graphrun ops conv2d" also its dtypes and examples. By family the ops are listed in

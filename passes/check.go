@@ -165,7 +165,7 @@ func outputNames(g *graph.Graph) []string {
 	return names
 }
 
-// evaluate calls graph.Evaluate on the graph without the refused nodes.
+// evaluate calls graph.Evaluate on the graph without the rejected nodes.
 func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if len(refused) > 0 {

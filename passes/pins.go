@@ -36,7 +36,7 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
 }
 
-// storageErrors refuses pins of inputs and constants if no copy of the value can have the storage that an op reads, or
+// storageErrors rejects pins of inputs and constants if no copy of the value can have the storage that an op reads, or
 // the layout that an output shows by a view.
 func storageErrors(g *graph.Graph) error {
 	bad := func(v *graph.Value, anywhere bool) bool {

@@ -1,9 +1,10 @@
-// Package report has the documents that describe programs, as data: [Plan] is what Program.Report of the root package
-// returns and what the command graphrun plan --json prints. Fields have the keys of the JSON document as json tags, and
-// its descriptions as doc tags, of which graphrun schema is made.
+// Package report has the documents that describe programs, as data. [Plan] is the result of graphrun's Program.Report
+// and the output of graphrun plan --json; start there. Its parts are steps ([Step]), copies ([Copy]), the effects of
+// passes ([Pass], [Elision], [Folding], [Decomposition], [Packing], [Placed], [Apart]), costs and memory ([Costs],
+// [Memory], [Profile]), and segments of graphs with data-dependent shapes ([Segment]).
 //
-// The documents have no behaviour. Packages inspect and experiment make further ones, about one program and about
-// several.
+// The json tag of a field is its key in the document, and its doc tag the description that graphrun schema prints. The
+// types have no behavior. Packages inspect and experiment add documents about one program and about several.
 package report
 
 import "github.com/graphrun/graphrun/passes"

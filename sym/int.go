@@ -11,7 +11,7 @@ import (
 //
 // The first field takes no space. It makes comparison by == and use as a map key compile errors.
 // Arithmetic on two numbers panics where no int holds the result: [Catch] makes an error of that. An expression is
-// exact: where no int holds a coefficient, the sum or product stays as written. [Parse] refuses such an expression, and
+// exact: where no int holds a coefficient, the sum or product stays as written. [Parse] rejects such an expression, and
 // [Int.At] a value that no int holds.
 type Int struct {
 	_ [0]func()

@@ -14,7 +14,7 @@
 // offsets count elements, as in PyTorch; quantities in bytes say so.
 //
 // Metas and types are immutable by convention: every function that returns one may share the Shape and
-// Strides slices of its argument, so nobody may write into them.
+// Strides slices of its argument, so callers must not write into them.
 //
 // The rules are PyTorch's. The comment of a function names the function of PyTorch that it follows.
 package tensor

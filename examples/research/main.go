@@ -64,7 +64,7 @@ func measure(g *graph.Graph) error {
 	return nil
 }
 
-// photo makes up a photo.
+// photo generates an image.
 func photo() map[string]*tensor.Tensor {
 	t := tensor.Zeros(tensor.Float32, 1, 3, 64, 64)
 	for i := range t.Numel() {

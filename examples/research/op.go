@@ -62,7 +62,7 @@ func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
 	}
 }
 
-// lowerNorm prepares the kernel: a chunk is an image, operand and result lie alike.
+// lowerNorm prepares the kernel: a chunk is an image; operand and result have the same layout.
 func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
 	x, eps := c.Out[0], c.Attrs.(*normAttrs).Eps
 	n, channels, height, width := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]

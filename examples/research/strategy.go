@@ -44,7 +44,7 @@ func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	})
 }
 
-// orders are an order for each value that may be turned.
+// orders has an order for each value that may be transposed.
 type orders struct {
 	problem *layout.Problem
 	of      map[*graph.Value]tensor.Order
@@ -107,7 +107,7 @@ func (o *orders) turn(v *graph.Value) bool {
 	return best != was
 }
 
-// cost prices nodes, and the copies of inputs that are turned.
+// cost prices nodes, and the copies of transposed inputs.
 func (o *orders) cost(nodes []*graph.Node, inputs []*graph.Value) (ns float64) {
 	for _, n := range nodes {
 		ns += o.node(n)
@@ -163,7 +163,7 @@ func (o *orders) node(n *graph.Node) float64 {
 	return least
 }
 
-// read prices reading an operand as it lies, with a copy where it cannot be read in its own layout.
+// read prices reading an operand in its layout, or a copy if that layout cannot be read.
 func (o *orders) read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
 	m := a.Meta()
 	work, ok := impl.Read(call, walk, k, m)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// sweeps is the number of ordering passes, alternately downwards and upwards. The best order is kept.
-const sweeps = 12
+// orderRounds is the number of ordering passes, alternately downwards and upwards. The best order is kept.
+const orderRounds = 12
 
 // order orders the cells of each layer to reduce crossings, by the barycenter heuristic: cells are sorted by
 // the mean position of their connected cells in the previous layer.
 func (l *laying) order() {
 	best, least := l.orders(), l.crossings()
-	for i := 0; i < sweeps && least > 0; i++ {
+	for i := 0; i < orderRounds && least > 0; i++ {
 		for k := range l.layers {
 			if i%2 == 0 {
 				l.sortLayer(k, func(c *cell) []int { return c.up })

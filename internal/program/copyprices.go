@@ -30,9 +30,9 @@ type copyPrice struct {
 	change *layout.Change
 }
 
-// WithoutCopy returns how much more the cheapest plan without such a copy costs than the cheapest plan, in
-// nanoseconds, and their differences. Both are nil if there is no such plan, if the problem was not solved to
-// optimality, or if so many copies were asked about that solving takes too long.
+// WithoutCopy returns how much more the cheapest plan without such a copy costs than the cheapest plan, in nanoseconds,
+// and their differences. Both are nil if there is no such plan, if the problem was not solved to optimality, or if the
+// number of earlier questions makes solving too slow.
 func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 	p.copyPricesOnce.Do(func() {
 		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}

@@ -215,8 +215,8 @@ var eighths = [8]eighth{
 
 const tanSixteenth = math.Sqrt2 - 1
 
-// arctan is the angle of y/x for y >= 0: that of the nearest eighth, and what is left of it once it is turned back by
-// that. Which one it is comes at random: there is no branch.
+// arctan is the angle of y/x for y >= 0: the angle of the nearest eighth plus that of the vector after a rotation back
+// by it. The eighth is random, so it is computed without a branch.
 func arctan(y, x float64) float64 {
 	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
 	a := math.Abs(x)
