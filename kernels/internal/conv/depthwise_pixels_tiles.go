@@ -17,7 +17,7 @@ const (
 	evenCols     = 7
 	longCols     = 8
 	longWindow   = 49
-	rolledRows   = 5        // rows of a window, inside the image, from which on they are a loop
+	rolledRows   = 5        // minimum rows of a window that become a loop and are not unrolled
 	groupInputs  = 4        // registers for channels broadcast to the lanes of a group
 	blockWeights = 16 << 10 // bytes of weights of a block of channels: half of an L1 cache
 )
@@ -31,11 +31,12 @@ const (
 	windowGrain = 4 * machine.DirectMACGrain
 	// movedElementMACs is the cost of moving an element, in multiply-adds.
 	movedElementMACs = 8
-	// minPrefetchVectors and minPrefetchBytes are the numbers of channel vectors, and of bytes read and written, from
-	// which on tiles prefetch the cache lines of their results.
+	// minPrefetchVectors and minPrefetchBytes are the minimum numbers of channel vectors, and of bytes read and written,
+	// for which tiles prefetch the cache lines of their results.
 	minPrefetchVectors = 4
 	minPrefetchBytes   = 3 * machine.L2Bytes / 2
-	// fewStrips is the number of rows of tiles up to which an image is divided among workers by channels, and not by rows.
+	// fewStrips is the maximum number of rows of tiles of an image that is divided among workers by channels, and not by
+	// rows.
 	fewStrips = 2
 )
 

@@ -30,7 +30,7 @@ func perElement() int {
 // directDType is a dtype of the size of an element.
 const directDType = tensor.Float32
 
-// smallGroup is the number of output channels from which on a group fills enough of a vector.
+// smallGroup is the minimum number of output channels for which a group fills enough of a vector.
 const smallGroup = 8
 
 // directBytes is a direct convolution of elements of several channels, over images padded with their zero point. Sums

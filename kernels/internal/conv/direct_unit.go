@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// unitPixels is the number of pixels from which on the matrix unit is used: fewer would not amortize loading the
+// unitPixels is the minimum number of pixels for which the matrix unit is used: fewer would not amortize loading the
 // weight.
 const unitPixels = 8
 

@@ -31,11 +31,11 @@ type winogradConv struct {
 type tileSpan struct{ first, n int }
 
 const (
-	// cachedWeightBytes is the size up to which weights stay in the L2 cache, beside cachedPointBytes of points.
+	// cachedWeightBytes is the maximum size of weights that stay in the L2 cache, beside cachedPointBytes of points.
 	cachedWeightBytes = 1 << 20
 	cachedPointBytes  = 256 << 10
-	// streamedWeightBytes is the size up to which weights arrive from the L3 cache as fast as they are used, although they
-	// do not stay in L2. The points and products of a section then stay in L2.
+	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as they are used, although
+	// they do not stay in L2. The points and products of a section then stay in L2.
 	streamedWeightBytes = 5 << 20
 	// sharedPointBytes bounds the points of a section that stay in L2 while the weights stream past them.
 	// pointsSectionBytes bounds the points and products of a section that does not stay in L2.

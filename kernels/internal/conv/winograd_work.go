@@ -39,7 +39,7 @@ func winogradRates() []graph.Rate {
 	}
 }
 
-// winogradSums is the number of sums in a register tile from which on its arithmetic units are busy, and winogradBegin
+// winogradSums is the minimum number of sums in a register tile that keeps the arithmetic units busy; winogradBegin is
 // the cost of starting and storing a sum, in terms.
 const (
 	winogradSums  = 8

@@ -73,8 +73,9 @@ func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64
 	return k.order
 }
 
-// keptBoxes is the boxes kept so far, in strips of the plane by their left edge. A box can overlap only boxes that
-// begin before it ends, and after its begin minus the width of the widest box, so only a few strips are searched.
+// keptBoxes holds the boxes kept so far, in strips of the plane by their left edge. A kept box overlaps a new one only
+// if it begins before the new box ends, and no farther to the left than the width of the widest box, so only a few
+// strips are searched.
 type keptBoxes struct {
 	iou          float64
 	order        []int

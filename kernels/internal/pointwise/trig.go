@@ -30,7 +30,8 @@ var (
 		"large ones.", math.Erfc, nil)
 )
 
-// large is slightly below the argument from which on package math's sinh and cosh overflow before the results do.
+// large is slightly below the argument at which sinh and cosh of package math overflow, earlier than the true results
+// do.
 const large = 709
 
 func sinh(x float64) float64 {

@@ -42,7 +42,7 @@ var (
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
-// wideArea is the number of elements of a window in a row from which on they are summed as one run.
+// wideArea is the minimum number of elements of a window in a row for which they are summed as one run.
 const wideArea = 16
 
 // by returns the price of a pooling with a walk.

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// minRowElements is the number of contiguous elements from which on they are a row of a compiled loop.
+	// minRowElements is the minimum number of contiguous elements that become a row of a compiled loop.
 	minRowElements = 8
 	// loopTaps is the maximum number of rows that a loop adds.
 	loopTaps = 4
-	// longRow is the number of contiguous elements from which on a row has its own call of a loop. Of shorter rows, up to
-	// sharedRows rows with the same weights share a call; more rows would evict one another from the cache.
+	// longRow is the minimum number of contiguous elements for which a row has its own call of a loop. Of shorter rows, up
+	// to sharedRows rows with the same weights share a call; more rows would evict one another from the cache.
 	longRow    = 1024
 	sharedRows = 8
 	// gatheredTap is the approximate cost of a tap of an element that is read separately, in operations of Go code.
