@@ -4,6 +4,8 @@
 // that is documented, whose message begins with the name of the package. What the Go
 // runtime panics with, a hang, and memory taken without bound are faults.
 //
-// list_test.go names the functions, one line each; a test over the packages' syntax sees to
-// it that none is forgotten. Methods are found by reflection. It has no code of its own.
+// go generate lists the functions and the types with methods; list_test.go has instances of generic ones. A test checks
+// that no function is missing. Methods are found by reflection.
 package apifuzz
+
+//go:generate go run ./genlists list_gen_test.go . report inspect experiment sym internal/contiguity tensor expr expr/expand expr/interp iter iter/rule internal/axes graph graphfile kernels passes passes/layout passes/layout/wcsp passes/layout/wcsp/verify exec npz safetensors onnx

@@ -4,36 +4,9 @@ import (
 	"reflect"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-var exprFunctions = map[string]any{
-	"expr.Functions":   expr.Functions,
-	"expr.Joining":     expr.Joining,
-	"expr.Names":       expr.Names,
-	"expr.Neutral":     expr.Neutral,
-	"expr.NewBuilder":  expr.NewBuilder,
-	"expr.Parse":       expr.Parse,
-	"expr.Scanning":    expr.Scanning,
-	"expand.Functions": expand.Functions,
-	"interp.Combine":   interp.Combine,
-	"interp.New":       interp.New,
-}
-
-var exprReceivers = []reflect.Type{
-	reflect.TypeFor[*expr.Builder](),
-	reflect.TypeFor[*expr.Code](),
-	reflect.TypeFor[*expr.Error](),
-	reflect.TypeFor[*expr.Formula](),
-	reflect.TypeFor[*expr.Func](),
-	reflect.TypeFor[expr.Inst](),
-	reflect.TypeFor[*interp.Runner](),
-	reflect.TypeFor[*expr.Loop](),
-	reflect.TypeFor[expr.Op](),
-	reflect.TypeFor[*expr.RowProgram](),
-}
 
 // formulas are texts with operands, numbers, several results and mistakes.
 var formulas = []string{"x * 2 + y", "t = x % y; (t, exp(t))", "alpha * sigmoid(x)", "complex(x, y) / 2j",

@@ -140,13 +140,12 @@ func (r *Rule) Place(i int) string {
 	return fmt.Sprintf("input %d", i-r.noutputs)
 }
 
-// Describe is [Rule.Place] with the type that the operand was given with.
+// Describe is [Rule.Place] with the declared type of the operand; "undefined" if there is no such operand.
 func (r *Rule) Describe(i int) string {
-	o := &r.ops[i]
-	if !o.Defined {
+	if i < 0 || i >= len(r.ops) || !r.ops[i].Defined {
 		return r.Place(i) + ", undefined"
 	}
-	return fmt.Sprintf("%s, %v", r.Place(i), o.Type)
+	return fmt.Sprintf("%s, %v", r.Place(i), r.ops[i].Type)
 }
 
 // laidOutName is Place for an output that the iterator lays out.
