@@ -105,9 +105,9 @@ func (u until) total() int {
 	return int(ways) * u.runs
 }
 
-// turnRuns is the number of consecutive measured runs of each way. One unmeasured run precedes them, so that the caches
-// have the state that this way leaves.
-const turnRuns = 10
+// consecutiveRuns is the number of consecutive measured runs of each way. One unmeasured run precedes them, so that the
+// caches have the state that this way leaves.
+const consecutiveRuns = 10
 
 // measure warms up and measures the ways in alternation. When ctx ends, it returns nil and keeps the times so far.
 func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
@@ -122,7 +122,7 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 			if err := r.warm(ctx, how); err != nil {
 				return err
 			}
-			for range turnRuns {
+			for range consecutiveRuns {
 				report(done, enough.total())
 				if ctx.Err() != nil {
 					return nil

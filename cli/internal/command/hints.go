@@ -99,7 +99,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 		return exit.Wrongf("%s: --dim: %w", path, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(assumed)) {
-		if _, told := sizes[name]; !told {
+		if _, bound := sizes[name]; !bound {
 			g.Assume(name, assumed[name])
 		}
 	}

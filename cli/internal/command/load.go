@@ -36,8 +36,7 @@ func Graph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph
 
 // OpenGraph is [Extensions.Open] followed by [Graph].
 func (e *Extensions) OpenGraph(ctx context.Context, path string, dims []string, keepGoing bool) (*graph.Graph,
-	graph.Errors,
-	error) {
+	graph.Errors, error) {
 	f, err := e.Open(ctx, path, dims, keepGoing)
 	if err != nil {
 		return nil, nil, err
@@ -74,15 +73,15 @@ func Infer(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
-// RejectDynamic returns an error if shapes of the graph depend on data. It names the first such node; what states what
-// the command cannot do.
-func RejectDynamic(g *graph.Graph, what string) error {
+// RejectDynamic returns an error if shapes of the graph depend on data. It names the first such node and ends with the
+// given consequence for the command.
+func RejectDynamic(g *graph.Graph, consequence string) error {
 	known := program.KnownOf(g)
 	if known == nil {
 		return nil
 	}
 	if n := known.Decides(); n != nil {
-		return g.Fail(n, fmt.Errorf("shapes depend on data, its result's first: %s", what))
+		return g.Fail(n, fmt.Errorf("shapes depend on data, its result's first: %s", consequence))
 	}
-	return fmt.Errorf("shapes depend on data: %s", what)
+	return fmt.Errorf("shapes depend on data: %s", consequence)
 }

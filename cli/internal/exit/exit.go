@@ -39,13 +39,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrong marks an error of the call or of a file.
+// Wrong returns an error with the code of a wrong call or file.
 func Wrong(err error) error { return &Error{CodeWrong, err} }
 
 // Wrongf is [Wrong] with a formatted message.
 func Wrongf(format string, args ...any) error { return Wrong(fmt.Errorf(format, args...)) }
 
-// Failed marks a failure of the command.
+// Failed returns an error with the code of a failure.
 func Failed(err error) error { return &Error{CodeFailed, err} }
 
 // Coded wraps the action of a command: errors without an exit code become failures.

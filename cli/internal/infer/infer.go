@@ -140,9 +140,9 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 		return g, nil, nil
 	}
 	g.SetContext(ctx)
-	refused := g.InferAll()
+	rejected := g.InferAll()
 	g.SetContext(context.Background())
-	errs := slices.Concat(missing, inOrder(refused), g.PinErrors(refused))
+	errs := slices.Concat(missing, inOrder(rejected), g.PinErrors(rejected))
 	slices.SortStableFunc(errs, byPlace)
 	return g, errs, nil
 }
@@ -151,9 +151,9 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
 
 // inOrder sorts the errors of rejected nodes by place.
-func inOrder(refused map[*graph.Node]*graph.Error) []*graph.Error {
-	errs := make([]*graph.Error, 0, len(refused))
-	for _, e := range refused {
+func inOrder(rejected map[*graph.Node]*graph.Error) []*graph.Error {
+	errs := make([]*graph.Error, 0, len(rejected))
+	for _, e := range rejected {
 		errs = append(errs, e)
 	}
 	slices.SortFunc(errs, func(a, b *graph.Error) int { return cmp.Or(byPlace(a, b), strings.Compare(a.Node, b.Node)) })
@@ -178,12 +178,12 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 	if g == nil {
 		return
 	}
-	refused := make(map[string]bool, len(errs))
+	rejected := make(map[string]bool, len(errs))
 	for _, e := range errs {
-		refused[e.Node] = true
+		rejected[e.Node] = true
 	}
 	g.Values(func(v *graph.Value) {
-		if v.Node == nil || !refused[v.Node.Name] {
+		if v.Node == nil || !rejected[v.Node.Name] {
 			f(v)
 		}
 	})

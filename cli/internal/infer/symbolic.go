@@ -30,8 +30,8 @@ func SymbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbo
 		return nil, nil
 	}
 	if len(errs) > 0 {
-		refused := g.InferAll()
-		g = g.Drop(refused)
+		rejected := g.InferAll()
+		g = g.Drop(rejected)
 	}
 	if classes {
 		return g.SymbolicForked(nil)

@@ -18,8 +18,7 @@ type Workload struct {
 
 // LoadWorkload reads a graph with its pins and hints, and the inputs.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
-	hints []map[string]int,
-	src Sources) (t Workload, err error) {
+	hints []map[string]int, src Sources) (t Workload, err error) {
 	command.CollectEarly()
 	g, given, err := Load(ctx, ext, src, path, dims)
 	if err != nil {
@@ -67,7 +66,7 @@ func (w *Workload) DropConstants() {
 			bytes += s.Len()
 		}
 	}
-	if bytes < worthReturning {
+	if bytes < minReturned {
 		return
 	}
 	w.Graph = w.Graph.Clone()
@@ -81,6 +80,6 @@ func (w *Workload) DropConstants() {
 	debug.FreeOSMemory()
 }
 
-// worthReturning is the least number of bytes that is returned to the system at once. Runs allocate almost nothing, so
+// minReturned is the least number of bytes that are returned to the system at once. Runs allocate almost nothing, so
 // the runtime would keep the memory.
-const worthReturning = 16 << 20
+const minReturned = 16 << 20

@@ -115,8 +115,8 @@ func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document
 	return nil
 }
 
-// writeStudy prints advice, sensitivity and the cheapest plans.
-func writeStudy(w io.Writer, show term.Display, r *Document) {
+// writeProblemResults prints advice, sensitivity and the cheapest plans.
+func writeProblemResults(w io.Writer, show term.Display, r *Document) {
 	if r.Advice != nil && len(r.Advice.Hints) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Changes by the caller that reduce the cost"))
 		for _, h := range r.Advice.Hints {
@@ -169,7 +169,6 @@ func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
 		}
 		times := max(side.at.Factor, 1/side.at.Factor)
 		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %.4g times on, %.4g GB/s instead of %.4g%s\n", side.what,
-			times,
-			side.at.GBps, side.at.WasGBps, changeText(side.at.Change))
+			times, side.at.GBps, side.at.WasGBps, changeText(side.at.Change))
 	}
 }

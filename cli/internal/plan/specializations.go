@@ -77,7 +77,7 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 				format.Count(len(a.Cases), "case"),
 				len(a.Tried))
 		default:
-			fmt.Fprintf(w, "not proved; holds at %s: %s\n", heldAt(a.Tried), a.Why)
+			fmt.Fprintf(w, "not proved; holds at %s: %s\n", triedSizes(a.Tried), a.Why)
 		}
 		seen := map[string]bool{} // several plans may have the same conditions
 		for _, c := range a.Cases {
@@ -114,8 +114,8 @@ func caseText(c inspect.Case) string {
 // maxShown bounds the sizes in one line.
 const maxShown = 8
 
-// heldAt lists tried sizes.
-func heldAt(tried []map[string]int) string {
+// triedSizes lists tried sizes.
+func triedSizes(tried []map[string]int) string {
 	var list []string
 	for _, sizes := range tried[:min(len(tried), maxShown)] {
 		list = append(list, format.Sizes(sizes))

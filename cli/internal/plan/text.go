@@ -30,7 +30,7 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		format.Nanoseconds(r.CostNS), format.Bytes(r.PeakBytes), took)
 	sections.WriteBound(w, &r.Plan)
-	writeStudy(w, show, r)
+	writeProblemResults(w, show, r)
 	fmt.Fprintf(w, "priced by %s\n", sections.PricedBy(r.Profile))
 	if r.NoCode != "" {
 		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", r.NoCode)

@@ -50,9 +50,9 @@ func (w *runWork) dropInputs(given *inputs.Given) {
 
 // dropRejected infers the graph and removes the rejected nodes.
 func (w *runWork) dropRejected() {
-	refused := w.g.InferAll()
-	w.left.Failed = append(w.left.Failed, w.g.RootErrors(refused)...)
-	w.g = w.g.Drop(refused)
+	rejected := w.g.InferAll()
+	w.left.Failed = append(w.left.Failed, w.g.RootErrors(rejected)...)
+	w.g = w.g.Drop(rejected)
 }
 
 // pinned returns the pins without those of removed nodes and values.

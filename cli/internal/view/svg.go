@@ -51,12 +51,12 @@ type svgBox struct {
 
 // boxed breaks the text of a box into lines.
 func boxed(b *pictureBox) svgBox {
-	s := svgBox{pictureBox: b, heads: fewLines(format.Printable(b.head))}
+	s := svgBox{pictureBox: b, heads: boxLines(format.Printable(b.head))}
 	for _, line := range b.lines {
 		s.lines = append(s.lines, term.CutMiddle(format.Printable(line), boxColumns))
 	}
 	if b.why != "" {
-		s.lines = append(s.lines, fewLines(format.Printable(b.why))...)
+		s.lines = append(s.lines, boxLines(format.Printable(b.why))...)
 	}
 	width := 0.0
 	for _, line := range s.heads {
@@ -73,8 +73,8 @@ func boxed(b *pictureBox) svgBox {
 	return s
 }
 
-// fewLines breaks a text into lines and cuts it to the size of a box.
-func fewLines(text string) []string {
+// boxLines breaks a text into lines and cuts it to the size of a box.
+func boxLines(text string) []string {
 	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
 	if len(lines) > mostLines {
 		lines = lines[:mostLines]
