@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A formula is parsed, typed for dtypes, made ready and run.
+// A formula is parsed, typed for dtypes, prepared and run.
 func Example() {
 	f, err := expr.Parse("t = x * y; where(t > limit, t, 0)")
 	if err != nil {
@@ -43,7 +43,7 @@ func Example() {
 	// [0 4 6]
 }
 
-// A mistake tells its column.
+// An error has the column.
 func ExampleParse() {
 	_, err := expr.Parse("x * sigmod(x)")
 	fmt.Println(err)

@@ -17,7 +17,7 @@ func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err erro
 
 // Pipeline is Overlap where the computation once per row is part of the code: each pass computes it from the folds of
 // the passes before, so that one loop runs over many rows without stopping between them. Each pass works on group rows
-// location once: [Place.Element] numbers the rows of the first pass, then those of the next. Operands that are constant
+// at once: [Place.Element] numbers the rows of the first pass, then those of the next. Operands that are constant
 // across rows (still) are read once. The code is nil if a result of the computation once per row is stored, or if that
 // computation would halve the vector width of a float32 loop, because it calls functions or uses float64.
 func (s *RowProgram) Pipeline(group int, still func(operand int) bool) (c *Code, folds []Fold, in, out []Place,
@@ -45,7 +45,7 @@ func (c *Code) calls() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return !i.Op.Primitive() })
 }
 
-// wordwise reports whether some value has 64 bits.
+// wide reports whether some value has 64 bits.
 func (c *Code) wide() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.DType.Size() > 4 })
 }

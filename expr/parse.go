@@ -187,7 +187,7 @@ func (p *parser) expect(op, after string) {
 	}
 }
 
-// match describes the current token in an error message.
+// found describes the current token in an error message.
 func (p *parser) found() string {
 	if p.kind == endToken {
 		return ": the text ends"

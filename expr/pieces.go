@@ -22,7 +22,7 @@ type Pieces struct {
 }
 
 // Pieces splits the folds of the code for rows that are cut into pieces. It returns an error if the results of the
-// Pieces do not determine the result of the row. Each fold must depend on no other fold, so that the same operation
+// pieces do not determine the result of the row. Each fold must depend on no other fold, so that the same operation
 // combines the pieces, or be the least value among the elements equal to an extreme (an argmax or argmin):
 //
 //	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)

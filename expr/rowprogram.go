@@ -171,7 +171,7 @@ func (s *splitter) scanRows() {
 	}
 }
 
-// location returns the first pass that can use a value in its loop or, if inPass is false, the pass after which a value
+// at returns the first pass that can use a value in its loop or, if inPass is false, the pass after which a value
 // that is constant within a row is known.
 func (s *splitter) at(v Value, inPass bool) int {
 	if inPass && !s.stream[v] {

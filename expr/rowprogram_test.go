@@ -82,7 +82,7 @@ func rowsOf(t *testing.T, c *expr.Code, in [][]expr.Number, n int) [][]expr.Numb
 	return run(c.Out)
 }
 
-// swept computes a code over a row sweep by sweep.
+// swept computes a code over a row, pass by pass.
 func swept(t *testing.T, s *expr.RowProgram, in [][]expr.Number, n int) [][]expr.Number {
 	memory := map[expr.Place][]expr.Number{}
 	find := func(p expr.Place) expr.Place {
@@ -188,8 +188,8 @@ func randomFolds(t *testing.T, rng *rand.Rand) *expr.Code {
 	return c
 }
 
-// TestSweeps computes random codes sweep by sweep and, fold by fold, as they are written.
-func TestSweeps(t *testing.T) {
+// TestRowProgram compares random codes computed pass by pass with their folds computed as written.
+func TestRowProgram(t *testing.T) {
 	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		c, placed := randomFolds(t, rng).Positioned()
@@ -258,8 +258,8 @@ func checkColumns(t *testing.T, s *expr.RowProgram) {
 	}
 }
 
-// Known computations take as few sweeps as they can.
-func TestSweepsCount(t *testing.T) {
+// TestPassCount checks that known computations take as few passes as possible.
+func TestPassCount(t *testing.T) {
 	f := tensor.Float32
 	softmax := func(b *expr.Builder) expr.Output {
 		e := b.Do(expr.Exp, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
@@ -289,7 +289,7 @@ func TestSweepsCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.Passes) != tc.steps || len(s.Rows) != tc.rows {
-			t.Errorf("%s: %d sweeps, %d rows put aside; want %d and %d", tc.name, len(s.Passes), len(s.Rows), tc.steps, tc.rows)
+			t.Errorf("%s: %d passes, %d stored rows; want %d and %d", tc.name, len(s.Passes), len(s.Rows), tc.steps, tc.rows)
 		}
 		for _, r := range s.Rows {
 			if r.Out != 0 {
@@ -299,8 +299,8 @@ func TestSweepsCount(t *testing.T) {
 	}
 }
 
-// What is put aside is what later sweeps need, rather than what that is made of together with operands.
-func TestSweepsReadOnce(t *testing.T) {
+// A stored row is a value that later passes need, not one that must be combined with operands first.
+func TestRowsReadOnce(t *testing.T) {
 	const f = tensor.Float32
 	b := expr.NewBuilder(f)
 	e := b.Do(expr.Exp, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
@@ -317,7 +317,7 @@ func TestSweepsReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.Passes) != 3 || len(s.Rows) != 1 {
-		t.Fatalf("%d sweeps, %d rows put aside", len(s.Passes), len(s.Rows))
+		t.Fatalf("%d passes, %d stored rows", len(s.Passes), len(s.Rows))
 	}
 	for _, p := range s.Passes[2].In {
 		if p.Kind == expr.AtOperand {

@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// The reduction of float64 angles modulo pi/2, for all numbers and without branches: of numbers below 2^25 by three
-// parts of pi/2 (Cody and Waite), of greater ones by the bits of 2/pi that matter (Payne and Hanek).
+// The reduction of float64 angles modulo pi/2, for all numbers and without branches. Numbers below 2^25 are reduced by
+// three parts of pi/2 (Cody and Waite), others by the relevant bits of 2/pi (Payne and Hanek).
 
-// angle returns q, the number of quarter turns in the lowest bits of an integer, and r + low, of a >= 0. They are NaN
-// of what is not finite.
+// angle returns q, an integer whose lowest bits are the number of quarter turns in a >= 0, and the remainder r + low.
+// The remainder of infinities and NaN is NaN.
 func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	near := e.lt(a, e.num(0x1p25))
 	nq, nr, nl := e.angleNear(a)
@@ -19,7 +19,7 @@ func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	return e.int(e.choose(near, nq, fq)), e.choose(near, nr, fr), e.choose(near, nl, fl)
 }
 
-// magic is a number whose sum with an integer n has n in its lowest bits.
+// magic returns the number that, added to an integer n, leaves n in the lowest bits.
 func (e *expander) magic() expr.Value { return e.num(0x1.8p52) }
 
 func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
@@ -32,15 +32,15 @@ func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.fma(n, e.num(-elementary.PiOver2[2]), rest))
 }
 
-// anySum is sum of any two numbers.
+// anySum is sum of any two numbers, in any order.
 func (e *expander) anySum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
 	v := e.sub(hi, a)
 	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
 }
 
-// angleFar multiplies the integer m of a = m*2^k, of 53 bits, by 2/pi*2^k modulo 4, in four parts. Integers are kept
-// apart and the fractions added, so that a sum near 0 has no error above 2^-120.
+// angleFar multiplies the 53-bit integer m of a = m*2^k by 2/pi*2^k modulo 4, in four parts. It adds integers and
+// fractions separately, so that a sum near 0 has an error below 2^-120.
 func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	part := e.window(a)
@@ -52,7 +52,7 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	lo2 := e.fma(m, part[3], e.lost(m, part[2], hi2))
 	rint := func(x expr.Value) expr.Value { return e.Do(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
-	// The sum of hi0 and lo0 is a multiple of 2^-50: that of their fractions is exact.
+	// hi0 + lo0 is a multiple of 2^-50, so the sum of their fractions is exact.
 	f, f1 := e.anySum(e.add(e.sub(hi0, n0), e.sub(lo0, n1)), e.sub(hi1, n2))
 	n3 := rint(f)
 	g, g1 := e.anySum(lo1, hi2)
@@ -67,8 +67,8 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.sub(a, a))
 }
 
-// window returns 2/pi * 2^k modulo 4 in parts of 52 bits, the last of 36, where a = m*2^k: the bits from number
-// exponent-1013 of twoOverPi on. Words are chosen by the bits of their number, the greatest first.
+// window returns 2/pi * 2^k modulo 4, where a = m*2^k, in parts of 52 bits, the last one of 36: the bits of TwoOverPi
+// from number exponent-1013 on. Words are selected by the bits of their index, the highest bit first.
 func (e *expander) window(a expr.Value) [4]expr.Value {
 	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
@@ -90,7 +90,7 @@ func (e *expander) window(a expr.Value) [4]expr.Value {
 	}
 	left := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shl, v, e.mask(n)) }
 	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }
-	// fraction is what 52 bits are worth behind a one that is worth unit.
+	// fraction returns the value of 52 bits after a leading one of value unit.
 	fraction := func(v expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Do(expr.Or, v, e.bitsOf(unit))), e.num(unit))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// erfPoly is -log(erfc(a))/a - 1.128..., the constant in two parts, so that 1 - exp(-g) of that times a is erf(a) with
-// a relative error below 2^-27.9 for a <= 3.93 in float32, 2^-57.5 for a <= 5.93 in float64.
+// erfPoly is -log(erfc(a))/a - 1.128..., the constant in two parts: with g = a times that, 1 - exp(-g) is erf(a) with a
+// relative error below 2^-27.9 for a <= 3.93 in float32, and 2^-57.5 for a <= 5.93 in float64.
 var erfPoly = elementary.Poly{
 	F32: []float64{-5.41195355e-08, 0.636619389, 0.102777757, -0.0191527884, -0.000160894313, 0.00166751107,
 		-0.000633093237, 0.000117710915, -9.26381836e-06},
@@ -30,8 +30,8 @@ var erfPower = elementary.Poly{
 		-2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// erf is 1 - exp(-g) of a g that is nearly a polynomial of |x|: as expm1, so that small x are right too. Beyond the
-// bound it is 1.
+// erf is 1 - exp(-g), where g is nearly a polynomial of |x|. It is computed like expm1, which is accurate for small x.
+// Beyond the bound it is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
 	a := e.high(e.Do(expr.Abs, x), pick(e, 3.93, 5.93))
 	g := e.fma(a, e.num(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
@@ -45,21 +45,21 @@ func (e *expander) erf(x expr.Value) expr.Value {
 	return e.withSign(e.fma(s, p, e.sub(e.num(1), s)), e.signBit(x))
 }
 
-// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as gelu has it: erfc(|c*x|), and 2 less that for x above
-// 0. It is within 1.2 ulp from 1 on and within 7e-8 below, where a sum with erf would lose what erf is rounded by;
-// with the c of gelu within 6e-8. The product with c is not computed, for it would be rounded.
+// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu: erfc(|c*x|), and 2 minus that for positive x. The
+// error is at most 1.2 ulp for results above 1, and 7e-8 below, where a sum with erf would expose the rounding error of
+// erf; 6e-8 for the c of gelu. The product c*x is not rounded.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	tail := e.piece(&elementary.ErfcPieces, e.high(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
 }
 
-// factor returns an x and a number so that the value is their product, which is not rounded.
+// factor returns x and c such that the value is their product, without rounding.
 func (e *expander) factor(v expr.Value) (x expr.Value, c float64) {
 	i := e.Inst(v)
 	if i.Op == expr.Mul {
 		for _, f := range [2][2]expr.Value{{i.A, i.B}, {i.B, i.A}} {
 			if k := e.Inst(f[1]); k.Op == expr.Const {
-				// Powers of it must be normal numbers.
+				// Powers of c must be normal numbers.
 				if c := float64(math.Float32frombits(uint32(k.Imm))); 1e-3 <= c && c <= 1e3 {
 					return f[0], c
 				}
@@ -69,7 +69,7 @@ func (e *expander) factor(v expr.Value) (x expr.Value, c float64) {
 	return v, 1
 }
 
-// nearOne tells which values are erf of float32 that nothing but sums with 1 uses.
+// nearOne marks values that are erf of float32 and used in sums with 1 only.
 func nearOne(c *expr.Code) []bool {
 	near := make([]bool, len(c.Insts))
 	one := func(v expr.Value) bool {
@@ -97,8 +97,8 @@ var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.1128379167
 	0.0052239772795718026, -0.00085482904529070303, 0.00012053013304125061, -1.4838365683385368e-05,
 	1.4654485593517923e-06}
 
-// erfc is exp(-a^2) times a function of a = |x|, and 2 minus that of negative x. In float64 what a^2, the products and
-// the quotient are rounded by is kept, and for small x it is 1 - erf(x).
+// erfc is exp(-a^2) times a function of a = |x|; 2 minus that for negative x. In float64 the rounding errors of a^2,
+// the products and the quotient are compensated, and small x use 1 - erf(x).
 func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).erfc, x)

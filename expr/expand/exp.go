@@ -26,8 +26,8 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns x/step rounded to an integer n, and 2^(n+plus): the sum with 1.5*2^mantissa has n in its lowest bits,
-// and where that number has the exponent's bias too, one shift puts it into its place.
+// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). Adding 1.5*2^mantissa leaves n in the
+// lowest bits; if the constant includes the bias of the exponent, one shift gives the power of 2.
 func (e *expander) nearest(x expr.Value, inv float64, plus int) (n, scale expr.Value) {
 	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
 	t := e.fma(x, e.num(inv), magic)
@@ -35,14 +35,14 @@ func (e *expander) nearest(x expr.Value, inv float64, plus int) (n, scale expr.V
 	return e.sub(t, magic), scale
 }
 
-// ln2 is the logarithm of 2 in two parts: the first as near as the dtype has it.
+// ln2 returns log(2) as a sum whose first part is rounded to the dtype.
 func (e *expander) ln2() (hi, lo float64) {
 	return pick(e, float64(float32(math.Ln2)), math.Ln2),
 		pick(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
 }
 
-// expRange brings x to where exp(x) is neither 0 nor infinite, or a little beyond. A sign is put on afterwards, for
-// fused operations take it along.
+// expRange bounds x to the range in which exp(x) is neither 0 nor infinite, or slightly more. A negation is applied
+// after the bounds, so that a fused operation absorbs it.
 func (e *expander) expRange(x expr.Value) expr.Value {
 	least, most := pick(e, -104.0, -746.0), pick(e, 90.0, 711.0)
 	if i := e.Inst(x); i.Op == expr.Neg {
@@ -51,8 +51,8 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 	return e.low(e.high(x, most), least)
 }
 
-// expParts returns a polynomial p and a power s of 2 so that exp(x) = p*s*s. Steps of 2*ln 2 leave s in range where
-// exp(x) is not, so that the products overflow and become subnormal as they should. Operations: 14 (float32).
+// expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. With steps of 2*ln 2, s is in range
+// where exp(x) is not, so that the products overflow and become subnormal correctly. Operations: 14 (float32).
 func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
@@ -62,7 +62,8 @@ func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	return p, s
 }
 
-// expSum is expParts with p as a sum of two, within 2^-56: of what r and the last two steps are rounded by.
+// expSum is expParts with p as a sum of two numbers, within 2^-56: it compensates the rounding errors of r and of the
+// last two steps.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	x, one := e.low(e.high(x, 711), -746), e.num(1)
 	hi, lo := e.ln2()
@@ -78,8 +79,8 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
 
-// Exp is the same to the bit for all targets: what differs is only how the power of 2 gets into the result, which is
-// rounded once.
+// exp has the same bits on all targets: they differ only in how the power of 2 is applied, and the result is rounded
+// once.
 func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
 	case e.wide():
@@ -90,7 +91,7 @@ func (e *expander) exp(x expr.Value) expr.Value {
 	return e.expSquared(x)
 }
 
-// expOfParts is exp(r) and the n of float64's exp, by steps of ln 2. magic rounds to integers.
+// expOfParts returns exp(r), t and n for the exp of float64, with steps of ln 2. Adding magic rounds to integers.
 func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) {
 	hi, lo := e.ln2()
 	t = e.fma(x, e.num(math.Log2E), e.num(magic))
@@ -100,9 +101,10 @@ func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) 
 	return e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), t, n
 }
 
-// expByHalves is float64's exp. Without an instruction for it the power of 2 is two factors, for it might overflow
-// where the result does not, or be too small: the sum that rounds has n and twice the bias in its lowest bits, of which
-// one factor gets half, and the other what is left. The first product is exact. Operations: 17, else 21.
+// expByHalves is exp of float64. Without a scaling instruction the power of 2 is applied as two factors, because it may
+// overflow or underflow where the result does not: the sum that rounds has n plus twice the bias in its lowest bits,
+// and each factor gets about half of it. The first product is exact. Operations: 17, or 21 without a scaling
+// instruction.
 func (e *expander) expByHalves(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	magic := math.Ldexp(1.5, e.mantissa())
@@ -120,16 +122,16 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 // expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8: a relative error of 1 + r*expQuartic below 2^-27.4.
 var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
 
-// expPiece is exp(r) times the power of 2 that the tables have for steps of ln 2 / 4, the lowest bits of t: one has it,
-// the other what it is rounded by. Vectors of 8 numbers pick from them at once, and looking up takes no longer than a
+// expPiece returns exp(r) times the power of 2 for the lowest bits of t, in steps of ln 2 / 4: table power has the
+// powers, table low their rounding errors. A table of 8 fits a vector register, and a lookup takes no longer than a
 // product.
 func (e *expander) expPiece(r, t expr.Value, power, low uint64) expr.Value {
 	first := e.lookup(power, t)
 	return e.fma(e.horner(expQuartic, r), e.fma(r, first, e.lookup(low, t)), first)
 }
 
-// expScaled is float32's exp by steps of ln 2 / 4. What is left of numbers for which there is no power is limited, so
-// that the scale makes them 0 or infinite, or NaN. Operations: 13.
+// expScaled is exp of float32 in steps of ln 2 / 4. The remainder is limited for operands out of range, so that scaling
+// gives 0, infinity or NaN. Operations: 13.
 func (e *expander) expScaled(x expr.Value) expr.Value {
 	hi, lo := e.ln2()
 	magic := e.num(math.Ldexp(1.5, e.mantissa()-2))
@@ -139,7 +141,7 @@ func (e *expander) expScaled(x expr.Value) expr.Value {
 	return e.Do(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
 }
 
-// expSquared is expScaled by powers of 4, whose tables have twice the powers of 2: the factor 4^n is the square of
+// expSquared is expScaled with powers of 4, whose tables have twice as many entries: the factor 4^n is the square of
 // 2^n, which is in range where the result is not. Operations: 17.
 func (e *expander) expSquared(x expr.Value) expr.Value {
 	x = e.expRange(x)
@@ -154,7 +156,7 @@ func (e *expander) expSquared(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// exp2 needs no constant in two parts: x = 2n + r exactly.
+// exp2 needs no constant in two parts, because x = 2n + r is exact.
 func (e *expander) exp2(x expr.Value) expr.Value {
 	x = e.low(e.high(x, pick(e, 129.0, 1025.0)), pick(e, -151.0, -1076.0))
 	n, s := e.nearest(x, 0.5, 0)
@@ -163,8 +165,8 @@ func (e *expander) exp2(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// expm1Scaled is 2^plus * expm1(x), as s*expm1(r) + (s-2^plus); what s*r + (s-2^plus) is rounded by is not lost in
-// float64, for functions that are made of this one.
+// expm1Scaled is 2^plus * expm1(x), as s*expm1(r) + (s-2^plus). In float64 it compensates the rounding error of that
+// sum, for functions that are built on it.
 func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, math.Log2E, plus)
@@ -178,15 +180,15 @@ func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
 	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), lost))
 }
 
-// expm1 is computed by halves, which do not overflow before the result does. Of tiny x the halves may be subnormal, and
-// lose the sign of 0: the result is x.
+// expm1 is computed as half of the result, which does not overflow before the result does. For tiny x that half may be
+// subnormal and lose the sign of 0: the result is x.
 func (e *expander) expm1(x expr.Value) expr.Value {
 	in := e.low(e.high(x, pick(e, 89.0, 710.0)), pick(e, -18.0, -40.0))
 	h := e.expm1Scaled(in, -1)
 	return e.tiny(x, e.add(h, h))
 }
 
-// tiny returns x where that is so small that f(x) = x, else y.
+// tiny returns x if it is so small that f(x) = x, else y.
 func (e *expander) tiny(x, y expr.Value) expr.Value {
 	return e.choose(e.lt(e.Do(expr.Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
 }
@@ -196,9 +198,9 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 	-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
 	-0.00014145012521824384, 2.5659209834456356e-05}
 
-// tanh of float32 is looked up. In float64 it is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too,
-// and what q*(1-m) lacks of m times 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there
-// is room for. Beyond the bound it is 1.
+// tanh of float32 is a table of polynomials. In float64 it is q = m/(1-m) with m = (1-exp(-2|x|))/2, which is accurate
+// for small x, plus a correction for the rounding error of 1-m: the remainder m - q*(1-m) times 1/(1-m), which is 1+q.
+// Beyond the bound it is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.withSign(e.piece(&elementary.TanhPieces, e.high(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))

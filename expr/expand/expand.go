@@ -9,16 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Target says what processors have an instruction for, and expansions take a longer way without, to the same bits.
+// Target has the optional instructions of a processor. Expansions without one take more operations and give the same
+// bits.
 type Target struct {
-	Scale bool // for Scale and Limit
+	Scale bool // for expr.Scale and expr.Limit
 }
 
-// Functions returns the code with every elementary function replaced by primitive operations, which give the same bits
-// on all processors of a target. They are within 2 units in the last place of the true value everywhere, subnormal
-// operands and results included, with the special values of C99; the functions that make them say how. An erf of
-// float32 that only 1 is added to is taken for a part of the sum, and so is a constant factor of its operand. Values
-// are numbered anew, while outputs stay in their places.
+// Functions returns the code with every elementary function replaced by primitive operations. 1 + erf(c*x) of float32,
+// with a constant factor c, is expanded as a whole. Values are renumbered; outputs keep their positions.
 func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -46,7 +44,7 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	})
 }
 
-// expansions has a function for each elementary one: it adds the instructions of f(x) or f(x, y).
+// expansions has a function for each elementary function, which adds the instructions of f(x) or f(x, y).
 var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 	expr.Exp:   func(e *expander, x, _ expr.Value) expr.Value { return e.exp(x) },
 	expr.Exp2:  func(e *expander, x, _ expr.Value) expr.Value { return e.exp2(x) },
@@ -73,17 +71,17 @@ var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 	expr.Atan2: func(e *expander, y, x expr.Value) expr.Value { return e.atan2(y, x) },
 }
 
-// expander adds instructions in one float dtype: float32 or float64. Float32's integers of its size are signed, for
-// processors convert them; float64's are not, for AVX2 has no arithmetic shift of them.
+// expander adds instructions in one float dtype: float32 or float64. The integers of the size of float32 are signed,
+// because processors convert these; those of float64 are unsigned, because AVX2 has no arithmetic shift of 64 bits.
 type expander struct {
 	*expr.Builder
 	target Target
 	d      tensor.DType
-	short  bool // in float64 a result of float32's precision is enough
+	short  bool // in float64: a result of the precision of float32 is enough
 }
 
-// inFloat64 computes a float32 function in float64 with float32's polynomials: where that is simpler than to carry
-// what float32 rounds away. Overflow and subnormal results are then the conversion's.
+// inFloat64 computes a float32 function in float64 with the polynomials of float32, where that is simpler than
+// compensating rounding errors. The conversion handles overflow and subnormal results.
 func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	return e.Convert(e.d, f(w, w.Convert(w.d, x)))
@@ -91,7 +89,7 @@ func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x exp
 
 func (e *expander) wide() bool { return e.d == tensor.Float64 }
 
-// pick returns what belongs to the dtype.
+// pick returns f32 or f64, by the dtype.
 func pick[T any](e *expander, f32, f64 T) T {
 	if e.wide() {
 		return f64
@@ -99,8 +97,8 @@ func pick[T any](e *expander, f32, f64 T) T {
 	return f32
 }
 
-// word is the dtype of the integers as large as the floats, mantissa the number of bits below the exponent, bias the
-// exponent's.
+// word is the dtype of integers of the size of the floats, mantissa the number of bits below the exponent, bias the
+// bias of the exponent.
 func (e *expander) word() tensor.DType { return pick(e, tensor.Int32, tensor.Uint64) }
 func (e *expander) mantissa() int      { return pick(e, 23, 52) }
 func (e *expander) bias() int          { return pick(e, 127, 1023) }
@@ -114,11 +112,11 @@ func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Do(expr.F
 func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Do(expr.Lt, a, b) }
 func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.Select, c, yes, no) }
 
-// low and high bound x, and let NaN pass.
+// low and high bound x and preserve NaN.
 func (e *expander) low(x expr.Value, to float64) expr.Value  { return e.Do(expr.Max, x, e.num(to)) }
 func (e *expander) high(x expr.Value, to float64) expr.Value { return e.Do(expr.Min, x, e.num(to)) }
 
-// int and float read bits; mask is a constant among them.
+// int and float reinterpret bits; mask is an integer constant.
 func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.word(), x) }
 func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.d, i) }
 func (e *expander) mask(bits uint64) expr.Value {
@@ -128,7 +126,7 @@ func (e *expander) mask(bits uint64) expr.Value {
 	return e.Make(expr.Inst{Op: expr.Const, DType: e.word(), Imm: bits})
 }
 
-// bitsOf is a float constant's bits as an integer constant.
+// bitsOf returns the bits of a float constant as an integer constant.
 func (e *expander) bitsOf(x float64) expr.Value {
 	if e.wide() {
 		return e.mask(math.Float64bits(x))
@@ -136,7 +134,7 @@ func (e *expander) bitsOf(x float64) expr.Value {
 	return e.mask(uint64(math.Float32bits(float32(x))))
 }
 
-// signBit is the sign of x alone, withSign x with that put on; x must not be negative.
+// signBit returns the sign bit of x. withSign sets the sign of x, which must not be negative.
 func (e *expander) signBit(x expr.Value) expr.Value {
 	return e.Do(expr.And, e.int(x), e.bitsOf(math.Copysign(0, -1)))
 }
@@ -145,8 +143,8 @@ func (e *expander) withSign(x, sign expr.Value) expr.Value {
 	return e.float(e.Do(expr.Or, e.int(x), sign))
 }
 
-// eval computes a polynomial by Horner's rule: latency does not matter, for the vectors of several elements are on
-// their way at once.
+// eval evaluates a polynomial by Horner's rule. Its latency does not matter, because several vectors are computed at
+// once.
 func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
 	if e.short {
 		return e.horner(p.F32, x)

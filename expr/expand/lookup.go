@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// piece is the function of c*a, a product that is not rounded where what it is beyond the point is computed.
+// piece returns the function of c*a. The product is not rounded in the distance from the point of the interval.
 // Operations: 5, and 2 for each degree.
 func (e *expander) piece(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	t := e.fma(a, e.num(c*p.Scale), e.num(p.Offset))
@@ -25,7 +25,7 @@ func (e *expander) piece(p *elementary.Pieces, a expr.Value, c float64) expr.Val
 	return v
 }
 
-// lookup is the number in a table that the lowest bits of a value say.
+// lookup returns the entry of a table at the lowest 5 bits of a value.
 func (e *expander) lookup(table uint64, at expr.Value) expr.Value {
 	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.d, A: at, B: expr.None, C: expr.None, Imm: table})
 }

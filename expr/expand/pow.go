@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pow is 2^(y*log2|x|) with the sign of x where y is odd. A power of a negative number that is no integer is NaN, and
-// 1^y and x^0 are 1 even of NaN. Infinite y becomes a number so great that the power of all but 1 is 0 or infinite.
+// pow is 2^(y*log2|x|), with the sign of x if y is odd. A negative number to a power that is not an integer is NaN; 1^y
+// and x^0 are 1, also for NaN. Infinite y becomes a number so large that the power of every x but 1 and -1 is 0 or
+// infinite.
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	a, inf := e.Do(expr.Abs, x), e.num(math.Inf(1))
 	y0 := e.low(e.high(y, 0x1p100), -0x1p100)
@@ -31,8 +32,8 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.num(0))), one, r)
 }
 
-// powLogPoly and powExpPoly are logPoly and exp2Poly for float32's pow: errors below 2^-35.9 and, of |r| <= 1/2,
-// 2^-28.5. The logarithm's is multiplied by up to 2^7.3.
+// powLogPoly and powExpPoly are logPoly and Exp2Poly for the pow of float32: errors below 2^-35.9 and, for |r| <= 1/2,
+// 2^-28.5. The error of the logarithm is multiplied by up to 2^7.3.
 var (
 	powLogPoly = []float64{-0.4999999994347803, 0.33333333165476414, -0.25000014631105621, 0.20000027711167265,
 		-0.16665611891755772, 0.14284161019756461, -0.12532156049649198, 0.11151270748462347, -0.09531044416175545,
@@ -41,13 +42,13 @@ var (
 		0.0013406796899312081, 0.00015595075190523512}
 )
 
-// logZero is the logarithm l of a where that is positive and finite, else -inf, inf or NaN.
+// logZero returns the logarithm l of a, or -inf, inf or NaN if a is 0, infinite or NaN.
 func (e *expander) logZero(a, l expr.Value) expr.Value {
 	l = e.choose(e.lt(a, e.num(math.Inf(1))), l, a)
 	return e.choose(e.Do(expr.Eq, a, e.num(0)), e.num(math.Inf(-1)), l)
 }
 
-// powerShort is a^y of float32's precision. Overflow and subnormal results are the conversion's.
+// powerShort returns a^y to the precision of float32. The conversion handles overflow and subnormal results.
 func (e *expander) powerShort(a, y expr.Value) expr.Value {
 	n, m := e.frexp(a)
 	f := e.sub(m, e.num(1))
@@ -58,8 +59,8 @@ func (e *expander) powerShort(a, y expr.Value) expr.Value {
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.num(1)), s)
 }
 
-// power is a^y in float64. The logarithm to base 2 is a sum of two, exact to 2^-63, for y multiplies its error by up to
-// 2^10.
+// power returns a^y in float64. The logarithm to base 2 is a sum of two numbers, exact to 2^-63, because y multiplies
+// its error by up to 2^10.
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logZero(a, hi))
@@ -72,18 +73,19 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// lost is what a*b was rounded by.
+// lost returns the rounding error of a*b.
 func (e *expander) lost(a, b, product expr.Value) expr.Value {
 	return e.fma(a, b, e.Do(expr.Neg, product))
 }
 
-// product multiplies two sums of two.
+// product multiplies two sums of two numbers.
 func (e *expander) product(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 	hi = e.mul(a, b)
 	return hi, e.fma(a, bl, e.fma(al, b, e.lost(a, b, hi)))
 }
 
-// log2Sum is log2(a) = n + log2(m) as a sum of two, of log(m) = 2*atanh(s) with s = (m-1)/(m+1): 2s + s^3*(2/3 + ...).
+// log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) = 2*atanh(s) with s = (m-1)/(m+1), that is, 2s
+// + s^3*(2/3 + ...).
 func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	n, m := e.frexp(a)
 	one := e.num(1)

@@ -10,13 +10,12 @@ import (
 
 // The circular functions: x = q*pi/2 + r with |r| <= pi/4, and polynomials of r.
 
-// turns is 1/(2*pi) as a sum of float64.
+// turns is 1/(2*pi) as a sum of float64 numbers.
 var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
 
-// quarters returns q, as an integer, and r of a float32, or of one that is in float64. They are computed in float64,
-// which serves all numbers: x times the first two parts of 1/(2*pi) has integers and fractions, of which the integers
-// go, and what a product is rounded by is an integer and a fraction again; the third has a small integer, the last
-// none.
+// quarters returns q, as an integer, and r for a float32, in float64 and for all numbers. The products of x and the
+// first two parts of 1/(2*pi) have integers and fractions, and so do their rounding errors; the integers are dropped.
+// The product with the third part has a small integer, with the last none.
 func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
@@ -31,7 +30,7 @@ func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 	return w.Convert(tensor.Int32, n), w.Convert(e.d, w.mul(t, w.num(2*math.Pi)))
 }
 
-// SinCos returns the polynomials' values.
+// sinCos returns the values of the polynomials.
 func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 	z := e.mul(r, r)
 	sin = e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), r)
@@ -45,7 +44,7 @@ func (e *expander) odd(q expr.Value) expr.Value {
 	return e.Do(expr.Eq, e.Do(expr.And, q, e.Int(d, 1)), e.Int(d, 1))
 }
 
-// quadrant is sin of an angle in quarter q whose own sin and cos, less whole quarters, these are.
+// quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder.
 func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
 	v := e.choose(e.odd(q), cos, sin)
 	sign := e.Do(expr.Shl, q, e.Int(e.DType(q), int64(8*e.d.Size()-2)))
@@ -64,7 +63,7 @@ func (e *expander) sin(x expr.Value) expr.Value {
 	return e.choose(e.Do(expr.Eq, x, e.num(0)), x, e.quadrant(q, sin, cos))
 }
 
-// cos is sin a quarter further.
+// cos is sin with one more quarter turn.
 func (e *expander) cos(x expr.Value) expr.Value {
 	var q, sin, cos expr.Value
 	if e.wide() {
@@ -79,7 +78,7 @@ func (e *expander) cos(x expr.Value) expr.Value {
 	return e.quadrant(e.Do(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
 }
 
-// tan is sin/cos, in odd quarters -cos/sin. The quotient has the errors of both, so that float32's is taken in float64.
+// tan is sin/cos, or -cos/sin in odd quadrants. The quotient has the errors of both, so float32 is computed in float64.
 func (e *expander) tan(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).tan, x)
@@ -115,10 +114,10 @@ var (
 	}
 )
 
-// halfPi is pi/2 in two parts.
+// halfPi returns pi/2 in two parts.
 func (e *expander) halfPi() (hi, lo expr.Value) { return e.parts(math.Pi/2, 6.123233995736766e-17) }
 
-// arc is asin(|x|) = s+t for |x| <= 1/2, and beyond it asin(sqrt((1-|x|)/2)) = s+t, which is half of acos(|x|).
+// arc returns s+t = asin(|x|) for |x| <= 1/2, and s+t = asin(sqrt((1-|x|)/2)), half of acos(|x|), beyond.
 func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
 	a := e.Do(expr.Abs, x)
 	far = e.lt(e.num(0.5), a)
@@ -147,7 +146,7 @@ func (e *expander) acos(x expr.Value) expr.Value {
 	return e.choose(far, e.fma(signed, e.num(2), base), middle)
 }
 
-// arctan is atan(t) for |t| <= 1, added to base.
+// arctan returns atan(t) for |t| <= 1.
 func (e *expander) arctan(t expr.Value) expr.Value {
 	z := e.mul(t, t)
 	return e.fma(e.mul(t, z), e.eval(atanPoly, z), t)
@@ -162,7 +161,7 @@ func (e *expander) atan(x expr.Value) expr.Value {
 	return e.withSign(e.choose(far, e.add(e.add(p, lo), hi), p), e.signBit(x))
 }
 
-// atan2 divides the smaller by the greater. Of two zeros the quotient is 0, of two infinities 1.
+// atan2 divides the smaller by the greater operand. For two zeros the quotient is 0, for two infinities 1.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
 	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
 	swap := e.lt(ax, ay)

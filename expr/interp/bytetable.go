@@ -8,23 +8,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// What is computed from one operand of bytes alone has two results, or 256, and from two of bools four: they are
-// computed once, and an element is looked up.
+// A value that depends on one operand of bytes only has at most 256 results, and one that depends on two bools has 4.
+// They are computed once, and elements are looked up.
 
-// minTableWork is the least work, in instructions, for which a table is made: less takes as long as looking it up, and
-// the table besides.
+// minTableWork is the least work, in instructions, for which a table is built. Less work costs no more than a lookup.
 const minTableWork = minBlockWork
 
-// source is the operands that alone a value is computed from: one of bytes, or two of bools in their order.
+// source is the set of operands that a value depends on: one operand of bytes, or two of bools in their order.
 type source struct{ first, second expr.Value }
 
 var (
-	otherSources = source{expr.None, expr.None} // what is computed from others
-	noSource     = source{-2, expr.None}        // a number, which may be in all tables
+	otherSources = source{expr.None, expr.None} // the value depends on other operands
+	noSource     = source{-2, expr.None}        // the value is constant
 )
 
-// sources finds where each value comes from. Operands that are the same for a row need no table: what depends on them
-// is computed once.
+// sources finds the operands that each value depends on. Operands with one element per row count as others: values that
+// depend on them only are computed once per row.
 func sources(l *expr.Loop, c *expr.Code) []source {
 	from := make([]source, len(c.Insts))
 	for v, i := range c.Insts {
@@ -48,7 +47,7 @@ func sources(l *expr.Loop, c *expr.Code) []source {
 	return from
 }
 
-// together is where a value comes from that is computed from two.
+// together returns the union of two sources.
 func together(c *expr.Code, a, b source) source {
 	switch {
 	case a == b || b == noSource:
@@ -70,8 +69,8 @@ func together(c *expr.Code, a, b source) source {
 	return a
 }
 
-// tabulate puts tables in the place of what is computed from few bytes and needed by something else, where that is
-// worth it: among the idioms, which it may stand for.
+// tabulate adds tables to the peepholes, replacing them where both apply, for values that depend on few bytes, have
+// enough work and are used by a value that depends on more.
 func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 	from := sources(l, c)
 	needed := make([]bool, len(c.Insts))
@@ -93,7 +92,7 @@ func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 			found[expr.Value(v)] = byteTable(c, expr.Value(v), from[v])
 		}
 	}
-	for v, f := range found { // an idiom of two results is none where one is looked up
+	for v, f := range found { // a peephole with two results does not apply if a table replaces one
 		if f.other == expr.None {
 			continue
 		}
@@ -103,7 +102,7 @@ func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 	}
 }
 
-// workOf is what it takes to compute a value.
+// workOf returns the work of computing a value from operands.
 func workOf(c *expr.Code, v expr.Value) int {
 	needed, sum := make([]bool, v+1), 0
 	needed[v] = true
@@ -119,7 +118,7 @@ func workOf(c *expr.Code, v expr.Value) int {
 	return sum
 }
 
-// byteTable computes a value for all that it may come from. Bools are 0 or 1, whose result all other bytes have, too.
+// byteTable computes a value for all contents of its source. Bools are stored as 0 or 1; any other byte counts as 1.
 func byteTable(c *expr.Code, v expr.Value, from source) match {
 	part := &expr.Code{In: c.In, Insts: c.Insts[:v+1], Funcs: c.Funcs,
 		Out: []expr.Output{{DType: c.Insts[v].DType, Re: v, Im: expr.None}}}
@@ -156,7 +155,7 @@ func byteTable(c *expr.Code, v expr.Value, from source) match {
 	return f
 }
 
-// loadOf returns the instruction that reads an operand.
+// loadOf returns the instruction that loads an operand.
 func loadOf(c *expr.Code, operand expr.Value) expr.Value {
 	return expr.Value(slices.IndexFunc(c.Insts, func(i expr.Inst) bool { return i.Op == expr.Load && i.A == operand }))
 }
@@ -184,7 +183,7 @@ func lookUp[U word](results *[256]uint64, from source) loopFunc {
 	}
 }
 
-// lookUpPair looks up what comes from two bools.
+// lookUpPair returns the loop of a table of two bools.
 func lookUpPair[U word](t *[4]U) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		if *by == (strides{d: int(unsafe.Sizeof(t[0])), a: 1, b: 1}) {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// arithmetic has the loops of operations that do not go by the size of elements alone, by dtype.
+// arithmetic has the loops of operations that depend on the dtype, not only on its size.
 var arithmetic = func() (t table) {
 	signless[uint8](&t, tensor.Uint8, tensor.Int8)
 	signless[uint16](&t, tensor.Uint16, tensor.Int16)
@@ -41,7 +41,7 @@ const loopOps = expr.Scan + 1
 // table has the loops of operations by dtype.
 type table = [loopOps][tensor.Complex64]loopFunc
 
-// signless sets the operations whose results do not depend on the sign, for both dtypes of a size.
+// signless sets the operations whose result does not depend on the sign, for both dtypes of a size.
 func signless[T word](t *table, unsigned, signed tensor.DType) {
 	for o, f := range map[expr.Op]loopFunc{expr.Add: addV[T], expr.Sub: subV[T], expr.Mul: mulV[T], expr.Neg: negV[T],
 		expr.Eq: eqV[T], expr.Ne: neV[T],
@@ -50,7 +50,7 @@ func signless[T word](t *table, unsigned, signed tensor.DType) {
 	}
 }
 
-// integers sets the operations whose results depend on the sign. W is the type in which elements are compared.
+// integers sets the operations whose result depends on the sign. W is the type in which elements are compared.
 func integers[T, W integer](t *table, d tensor.DType) {
 	t[expr.Lt][d], t[expr.Le][d], t[expr.Shr][d] = ltV[T], leV[T], shrV[T]
 	t[expr.Div][d], t[expr.Min][d], t[expr.Max][d] = divInt[T, W], minInt[T, W], maxInt[T, W]
@@ -77,7 +77,7 @@ func floats[T float, U word](t *table, d tensor.DType) {
 	}
 }
 
-// choose returns the loop of an instruction; nil if there is none.
+// choose returns the loop of an instruction, or nil if there is none.
 func (m *preparer) choose(i expr.Inst) loopFunc {
 	d := i.DType
 	switch i.Op {
@@ -108,8 +108,8 @@ func (m *preparer) choose(i expr.Inst) loopFunc {
 	return arithmetic[i.Op][d]
 }
 
-// join returns the loop of an instruction together with one of its operands, which nobody else needs, and the operands
-// of both; nil if there is none.
+// join returns the loop of an instruction joined with one of its operands, which has no other user, and the operands of
+// both. It returns nil if there is no such loop.
 func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.Value) {
 	u := m.code.Insts[inner]
 	switch {
@@ -138,8 +138,8 @@ func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.
 	return t[i.DType], []expr.Value{u.A, u.B, other}
 }
 
-// clamp returns the loop that bounds a value below and above: floats by numbers, the first below the second, so that
-// the result does not depend on the order of comparisons, or by what differs from element to element.
+// clamp returns the loop that bounds a value below and above. The order of the two comparisons must not matter: the
+// bounds are integers, or constant floats whose lower one is the smaller, or floats that differ between elements.
 func (m *preparer) clamp(d tensor.DType, low, high expr.Value) loopFunc {
 	a, b := m.code.Insts[low], m.code.Insts[high]
 	of := func(i expr.Inst) float64 {

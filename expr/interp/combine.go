@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Combine returns the loop that folds the [Lanes] accumulators of each of n rows, one row behind the other, into one
-// number a row: lane k with lane k+16, then k with k+8 of those, and so on down to two. The order is that in which
-// halves of vectors are folded into one another. It is nil for what no [Fold] does.
+// Combine returns the loop that combines the [expr.Lanes] accumulators of each of n rows, stored row after row, into
+// one number per row: lane k with lane k+16, then k with k+8, and so on, in the order in which halves of vectors are
+// combined. It returns nil for operations and dtypes without folds.
 func Combine(o expr.Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
 		return nil
@@ -79,7 +79,7 @@ func combineFloat[T float, U uint32 | uint64](o expr.Op) func(dst, acc unsafe.Po
 	return nil
 }
 
-// combineBy folds halves in place, by the loop of the operation.
+// combineBy combines halves in place with the loop of the operation.
 func combineBy(f loopFunc, size int) func(dst, acc unsafe.Pointer, n int) {
 	by := &strides{d: size, a: size, b: size}
 	return func(dst, acc unsafe.Pointer, n int) {
@@ -98,7 +98,7 @@ func combineAdd[T realNumber](dst, acc unsafe.Pointer, n int) {
 	lanes := unsafe.Slice((*[expr.Lanes]T)(acc), n)
 	for i := range unsafe.Slice((*T)(dst), n) {
 		a := &lanes[i]
-		// four is lanes k, k+4, k+8 ... folded down to 4.
+		// four combines lanes k, k+4, k+8 ... in the order of Combine.
 		four := func(k int) T {
 			return ((a[k] + a[k+16]) + (a[k+8] + a[k+24])) + ((a[k+4] + a[k+20]) + (a[k+12] + a[k+28]))
 		}

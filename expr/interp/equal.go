@@ -2,8 +2,9 @@ package interp
 
 import "unsafe"
 
-// Floats are equal where their difference is 0, whose bits take half the time to test that a comparison takes, which
-// has NaN to tell apart. Only equal infinities have none: where one of four differences is NaN floats are compared.
+// Floats are equal if their difference is 0. Testing the bits of the difference takes half the time of a comparison,
+// which has a separate case for NaN. The difference of equal infinities is NaN: if one of four differences is NaN, the
+// floats are compared.
 
 func eqFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i, step := int(unsafe.Sizeof(T(0))), 0, by.b

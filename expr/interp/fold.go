@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldBody returns the loop that adds n elements at v, the first of which belongs to lane 0, to the lanes at acc.
+// foldBody returns the loop that folds n elements at v into the lanes at acc. The first element belongs to lane 0.
 func foldBody(o expr.Op, d tensor.DType) func(acc, v unsafe.Pointer, n int) {
 	if !d.IsFloat() && o != expr.Min && o != expr.Max {
 		return [...]func(o expr.Op) func(acc, v unsafe.Pointer, n int){foldWord[uint8], foldWord[uint16], foldWord[uint32],
@@ -65,7 +65,7 @@ func foldFloat[T float, U uint32 | uint64](o expr.Op) func(acc, v unsafe.Pointer
 	return foldBy(map[expr.Op]loopFunc{expr.Min: minFloat[T, U], expr.Max: maxFloat[T, U]}[o], int(unsafe.Sizeof(T(0))))
 }
 
-// foldBy folds lanes by the loop of the operation.
+// foldBy folds with the loop of the operation.
 func foldBy(f loopFunc, size int) func(acc, v unsafe.Pointer, n int) {
 	by := &strides{d: size, a: size, b: size}
 	return func(acc, v unsafe.Pointer, n int) {
@@ -75,7 +75,7 @@ func foldBy(f loopFunc, size int) func(acc, v unsafe.Pointer, n int) {
 	}
 }
 
-// foldAdd takes 8 lanes at a time, which stay in registers.
+// foldAdd keeps 8 lanes at a time in registers.
 func foldAdd[T realNumber](acc, v unsafe.Pointer, n int) {
 	lanes, x := (*[expr.Lanes]T)(acc), unsafe.Slice((*T)(v), n)
 	whole := n &^ (expr.Lanes - 1)

@@ -7,17 +7,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An instruction whose result nobody else needs is computed in the loop of the one that needs it, where there is a loop
-// of both: what passes between them stays in a register, and an element takes little more than one of them alone.
+// An instruction with one user is computed in the loop of its user if there is a loop for both: the intermediate value
+// stays in a register, and an element costs little more than for one of them.
 
-// pairing is two instructions that are one loop: the inner one's result is an operand of the outer one, the second if
-// behind.
+// pairing is two instructions that share a loop. The result of the inner one is the first operand of the outer one, or
+// the second if behind is set.
 type pairing struct {
 	inner, outer expr.Op
 	behind       bool
 }
 
-// joinedLoops has the loops of pairings by dtype. Operands are those of the inner instruction, then the other one.
+// joinedLoops has the loops of pairings by dtype. Their operands are those of the inner instruction, then the other
+// operand of the outer one.
 var joinedLoops = func() map[pairing]*[tensor.Complex64]loopFunc {
 	t := map[pairing]*[tensor.Complex64]loopFunc{}
 	joinNumbers[uint8](t, tensor.Uint8, tensor.Int8)
@@ -31,7 +32,7 @@ var joinedLoops = func() map[pairing]*[tensor.Complex64]loopFunc {
 	return t
 }()
 
-// joinNumbers sets the loops of dtypes with the same sums and products.
+// joinNumbers sets the loops of dtypes that share sums and products.
 func joinNumbers[T realNumber](t map[pairing]*[tensor.Complex64]loopFunc, dtypes ...tensor.DType) {
 	setJoined(t, dtypes, expr.Mul, expr.Add, mulAdd[T], mulAdd[T])
 	setJoined(t, dtypes, expr.Mul, expr.Sub, mulSub[T], subMul[T])
@@ -59,7 +60,7 @@ func setJoined(t map[pairing]*[tensor.Complex64]loopFunc, dtypes []tensor.DType,
 	}
 }
 
-// rounders are the loops that round float32 to what a dtype of 16 bits holds.
+// rounders are the loops that round float32 to the precision of a 16-bit dtype.
 var rounders = map[tensor.DType]loopFunc{tensor.Float16: roundHalf, tensor.BFloat16: roundBF16}
 
 func roundHalf(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
@@ -90,8 +91,8 @@ func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// choiceOf returns the loop of a selection by a comparison of elements of the same size: d is c where a compares to b,
-// else e.
+// choiceOf returns the loop of a selection by a comparison of elements of the same size: d is c if the comparison of a
+// and b holds, else e.
 func choiceOf(o expr.Op, d tensor.DType) loopFunc {
 	equality := o == expr.Eq || o == expr.Ne
 	switch {
@@ -99,7 +100,7 @@ func choiceOf(o expr.Op, d tensor.DType) loopFunc {
 		return choiceByEquality[float32, uint32](o)
 	case d == tensor.Float64 && equality:
 		return choiceByEquality[float64, uint64](o)
-	case equality: // of integers: it does not depend on the sign
+	case equality: // for integers the sign does not matter
 		return [...]loopFunc{choiceByEquality[uint8, uint8](o), choiceByEquality[uint16, uint16](o),
 			choiceByEquality[uint32, uint32](o), choiceByEquality[uint64, uint64](o)}[sizeIndex(d.Size())]
 	}
@@ -140,7 +141,7 @@ func choiceByOrder[T realNumber, U word](o expr.Op) loopFunc {
 	return chooseLe[T, U]
 }
 
-// clampFloat bounds a by b and c, which are the same for all, and of which b is below c.
+// clampFloat bounds a by b and c, which are one element each, b less than c.
 func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	low, high, lowBits, highBits := *(*T)(b), *(*T)(c), *(*U)(b), *(*U)(c)
@@ -159,8 +160,8 @@ func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *str
 	}
 }
 
-// clampTo bounds a by b and c, which differ from element to element. Where all lie one behind another two comparisons
-// are enough, but for bounds that are NaN: see clampPlain.
+// clampTo bounds a by b and c, which differ between elements. If all operands are contiguous and no bound is NaN, two
+// comparisons suffice: see clampPlain.
 func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0
 	if *by == (strides{d: size, a: size, b: size, c: size}) {
@@ -177,9 +178,9 @@ func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 	clampToAny[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), unsafe.Add(c, i*by.c), n-i, by)
 }
 
-// clampPlain is clampTo from element i on, four by four, as far as no bound is NaN, which the sum of four differences
-// tells of: see minFloat. It returns where it stopped. Elements are stored one by one, and nothing is called, so that
-// all of it stays in registers.
+// clampPlain is clampTo from element i on, unrolled by four, up to four elements with a NaN bound, which the sum of
+// four differences detects: see minFloat. It returns the index at which it stopped. It stores elements one by one and
+// calls nothing, so that all values stay in registers.
 func clampPlain[T float, U word](d, a, b, c unsafe.Pointer, i, n int) int {
 	size := int(unsafe.Sizeof(T(0)))
 	for last := n - 4; i <= last; i += 4 {

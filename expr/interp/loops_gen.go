@@ -396,7 +396,7 @@ func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// minInt compares in a type W that holds T and is moved under a condition, as bytes are not.
+// minInt compares in a wider type W, which has conditional moves; bytes have none.
 func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -905,7 +905,7 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 	}
 }
 
-// between is lerp where its weight is below a half.
+// between is lerp for weights below a half.
 func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
@@ -1228,7 +1228,7 @@ func modInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// modShort is that of integers of at most 32 bits.
+// modShort is modInt for integers of at most 32 bits.
 func modShort[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -1269,7 +1269,7 @@ func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 
-// upTo bounds what is above 0 by b, and else is 0.
+// upTo clamps a to the range from 0 to b.
 func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -1426,7 +1426,7 @@ func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 	}
 }
 
-// shlShort takes the lowest 5 bits of the number of places.
+// shlShort uses the lowest 5 bits of the shift count.
 func shlShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -2097,7 +2097,7 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// Comparisons write bools one behind another.
+// Comparisons write contiguous bools.
 
 func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
@@ -2259,7 +2259,7 @@ func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// Bits are moved under conditions in 64 bits: there is no such move of a byte, and there would be a branch.
+// Selections are conditional moves of 64 bits, because bytes have none and a branch would be unpredictable.
 
 func chooseEq[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
@@ -2317,9 +2317,9 @@ func chooseLe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *
 	}
 }
 
-// Extremes are not Go's, which differ where two zeros meet: expressions take one of the operands by a comparison, Go the
-// negative zero or the positive one. Bits are moved under a condition, without a branch. Where elements lie one behind
-// another one comparison is enough, but for NaN in one of the operands, which the sum of four tells of.
+// Extremes differ from min and max of Go where two zeros meet: expressions select one of the operands by a comparison,
+// Go selects by the sign of the zero. Conditional moves of bits replace branches. For contiguous operands one
+// comparison suffices unless one of the operands is NaN, which the sum of four operands detects.
 
 func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// tableBody returns the loop of [Lookup].
+// tableBody returns the loop of [expr.Lookup].
 func tableBody(table *[32]float32) loopFunc {
 	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		for i := range n {
@@ -21,8 +21,8 @@ func expV64(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	elementary.ExpStrided(d, a, n, by.d, by.a)
 }
 
-// map1 calls f by a function of T: where the loop converts itself, an element waits for the one before, since a
-// conversion writes half of the register that the result was in. Sines take twice as long so.
+// map1 calls f through a function of T that converts. If the loop itself converted, each element would wait for the one
+// before, because a conversion writes half of a register: sines would take twice as long.
 func map1[T float](f func(float64) float64) loopFunc {
 	g, plain := any(f).(func(T) T)
 	if !plain {
@@ -55,9 +55,9 @@ func map2[T float](f func(a, b float64) float64) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, g) }
 }
 
-// bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to g.
+// bothBody returns the loop of both parts of a complex function of two parts. The imaginary part is written to g.
 func bothBody[T float](f func(complex128) complex128) loopFunc {
-	both := func(x, y T) (T, T) { // by a function, for the reason that map1 has
+	both := func(x, y T) (T, T) { // a function, for the reason that map1 states
 		z := f(complex(float64(x), float64(y)))
 		return T(real(z)), T(imag(z))
 	}
@@ -69,7 +69,7 @@ func bothBody[T float](f func(complex128) complex128) loopFunc {
 	}
 }
 
-// callBody is a body of a function that only Go can compute.
+// callBody returns the loop of a [expr.Func].
 func callBody[T float](f *expr.Func) loopFunc {
 	if one := f.Unary(); one != nil {
 		return map1[T](one)
@@ -82,8 +82,8 @@ func callBody[T float](f *expr.Func) loopFunc {
 	}
 }
 
-// mod32 is math.Mod, exact as that is, some times faster where the quotient is below 2^29: its product with the
-// 24 bits of b then fits the 53 bits of a float64.
+// mod32 is math.Mod of float32, exact, but several times faster for quotients below 2^29: the product of the quotient
+// and the 24 bits of b is then exact in float64.
 func mod32(a, b float32) float32 {
 	x, y := float64(a), float64(b)
 	q := math.Trunc(x / y)
@@ -100,9 +100,9 @@ func mod32(a, b float32) float32 {
 
 func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, mod32) }
 
-// fma32 rounds p + q, a product and a number of float32, once: s is their sum in float64, and is rounded to float32.
-// That goes wrong where s came to lie between two numbers of float32, which the bits of normal ones show. What was lost
-// of the sum then makes it odd (Boldo and Melquiond), so that there is no tie.
+// fma32 returns p + q rounded to float32 once, where p is a product and q a float32. The float64 sum s is rounded
+// twice, which is wrong if s is halfway between two float32 numbers. Making s odd if bits were lost prevents ties
+// (Boldo and Melquiond).
 func fma32(p, q float64) float32 {
 	s := p + q
 	t := s - p
@@ -119,7 +119,7 @@ func fma32(p, q float64) float32 {
 }
 
 func fmaV32(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	const below = 1<<(52-23) - 1 // bits below float32's last one
+	const below = 1<<(52-23) - 1 // the bits below the last one of float32
 	for sd, sa, sb, sc := by.d, by.a, by.b, by.c; ; {
 		p, q := float64(*(*float32)(a))*float64(*(*float32)(b)), float64(*(*float32)(c))
 		if bits := math.Float64bits(p + q); bits&below != (below+1)/2 && bits<<1 >= (1023-126)<<53 {

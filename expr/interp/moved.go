@@ -5,15 +5,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// mover rewrites a code that only moves numbers of two parts, as selections do, to one that moves both at once, as an
-// integer of as many bits.
+// mover rewrites a code that only moves complex64 numbers, as selections do, to one that moves both parts as one int64.
 type mover struct {
 	from, to *expr.Code
-	whole    []bool // by operand: it is moved, and its parts are not looked at
+	whole    []bool // by operand: it is moved as a whole
 	at       map[[2]expr.Value]expr.Value
 }
 
-// moved returns the code of integers that moves what c moves; nil where c does something else with a part.
+// moved returns the code that moves int64 instead of complex64, or nil if c computes with a part.
 func moved(c *expr.Code) *expr.Code {
 	m := mover{c, &expr.Code{In: append([]tensor.DType(nil), c.In...), Funcs: c.Funcs}, make([]bool, len(c.In)),
 		map[[2]expr.Value]expr.Value{}}
@@ -35,7 +34,7 @@ func moved(c *expr.Code) *expr.Code {
 	return m.to
 }
 
-// pair returns the value that has two parts; None where they are no pair that is moved.
+// pair returns the int64 value of two parts, or None if they are not moved together.
 func (m *mover) pair(re, im expr.Value) expr.Value {
 	key := [2]expr.Value{re, im}
 	if v, ok := m.at[key]; ok {
@@ -59,7 +58,7 @@ func (m *mover) pair(re, im expr.Value) expr.Value {
 	return m.at[key]
 }
 
-// alone returns a value that is computed as before; None where it needs a part of what is moved.
+// alone copies a value that is not a part of a moved number. It returns None if the value depends on such a part.
 func (m *mover) alone(v expr.Value) expr.Value {
 	key := [2]expr.Value{v, expr.None}
 	if w, ok := m.at[key]; ok {

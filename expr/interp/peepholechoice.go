@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// Loops that choose among results would compute all of them, or take a branch that a processor guesses wrong half of
-// the time. These choose what a result is computed from, by moves under conditions of bits that are loaded as such.
+// Selecting one of several computed results would compute all of them, or take an unpredictable branch. These loops
+// select the inputs of the computation by conditional moves of bits instead.
 
-// lerpV is lerp with a weight of any size: a + c*(b-a) or b - (b-a)*(1-c), of which the first is a - (b-a)*(-0-c).
-// Of a weight that is NaN either is NaN.
+// lerpV is lerp with any weight: a + c*(b-a) or b - (b-a)*(1-c). The first is computed as a - (b-a)*(-0-c). For a NaN
+// weight both are NaN.
 func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	of := [2]T{T(math.Copysign(0, -1)), 1}
 	if size := int(unsafe.Sizeof(T(0))); *by == (strides{d: size, a: size, b: size, c: size}) {
@@ -39,12 +39,12 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 	}
 }
 
-// entry is an element of two, without a look at whether k is below 2.
+// entry returns element k of two, without a bounds check.
 func entry[T float](of *[2]T, k uint64) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(of), k*uint64(unsafe.Sizeof(T(0)))))
 }
 
-// nearer returns the bits of the end that a weight is nearer to, and 1 for the second.
+// nearer returns the bits of the endpoint that a weight is nearer to, and 1 if that is b.
 func nearer[U word, T float](a, b U, w T) (U, uint64) {
 	k := uint64(0)
 	if w >= 0.5 {
@@ -56,8 +56,8 @@ func nearer[U word, T float](a, b U, w T) (U, uint64) {
 	return a, k
 }
 
-// complexLerp is lerp of complex numbers that lie in memory: a + c*(b-a) or b - (b-a)*(1-c). Either is an end and a
-// product that is added or taken off.
+// complexLerp is lerp of complex numbers in memory: a + c*(b-a) or b - (b-a)*(1-c). Both are an endpoint plus or minus
+// a product.
 func complexLerp[T float, U word](d, a, b, c, _, g unsafe.Pointer, n int, by *strides) {
 	signs, re, im := [2]float64{1, -1}, [2]float64{math.Copysign(0, -1), 1}, [2]float64{math.Copysign(0, -1), 0}
 	size := unsafe.Sizeof(T(0))
@@ -91,11 +91,11 @@ func complexLerp[T float, U word](d, a, b, c, _, g unsafe.Pointer, n int, by *st
 	}
 }
 
-// farSquare is the least sum of squares whose root is half as float32, to which what lies half a step below is rounded:
-// no root is taken to see which end is nearer.
+// farSquare is the least sum of squares whose root rounds to at least 0.5 in float32. Comparing squares avoids the
+// root.
 const farSquare = (0.5 - 0x1p-26) * (0.5 - 0x1p-26)
 
-// shrinkV brings a nearer to 0 by c where it is above b or below e, and else to 0.
+// shrinkV returns a - c if a > b, a + c if a < e, else 0 (with NaN preserved).
 func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	if by.b|by.c|by.e == 0 && *(*T)(b) >= 0 && *(*T)(e) == -*(*T)(b) {
 		shrinkEven[T, U](d, a, *(*T)(b), *(*U)(c), n, by)
@@ -115,15 +115,15 @@ func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int,
 	}
 }
 
-// shrinkEven is that of what is above high in magnitude, as one comparison of bits tells: without the sign those of
-// numbers above it, up to infinity, are a span. The rest is multiplied by 0, and others by 1.
+// shrinkEven is shrinkV for e = -b. One comparison of the bits without the sign finds the numbers above high in
+// magnitude, up to infinity; other numbers are multiplied by 0.
 func shrinkEven[T float, U uint32 | uint64](d, a unsafe.Pointer, high T, bias U, n int, by *strides) {
 	unit, infinity := T(1), T(math.Inf(1))
 	one, sign := bitsOf[U](unit), ^(^U(0) >> 1)
-	least := bitsOf[U](high)&^sign + 1 // and of -0 that of 0
+	least := bitsOf[U](high)&^sign + 1 // -0 counts as 0
 	span := bitsOf[U](infinity) - least
 	if high == infinity {
-		least, span = ^U(0), 0 // none
+		least, span = ^U(0), 0 // no number is above infinity
 	}
 	sd, sa := by.d, by.a
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// interleaved reports whether two parts of complex numbers lie one behind the other, and numbers do so too.
+// interleaved reports whether the two parts of complex numbers, and the numbers, are contiguous.
 func interleaved(re, im unsafe.Pointer, stride, other, size int) bool {
 	return stride == 2*size && other == 2*size && uintptr(im)-uintptr(re) == uintptr(size)
 }
@@ -81,7 +81,7 @@ func complexNeg[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// complexEq and complexNe have both comparisons at hand before they join them, or else there would be a branch.
+// complexEq and complexNe evaluate both comparisons before they combine them; otherwise there would be a branch.
 func complexEq[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, sc, se := by.a, by.b, by.c, by.e
 	dst := flat[bool](d, n)
@@ -102,8 +102,8 @@ func complexNe[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// complexLogical returns the loop of an operation on what is not 0: a part whose bits but for the sign are not. U has
-// the bits of a part, both those of a number.
+// complexLogical returns the loop of a logical operation: a part is nonzero if its bits without the sign are. U has the
+// bits of a part.
 func complexLogical[U uint32 | uint64](o expr.Op) loopFunc {
 	mask := ^U(0) >> 1
 	size := int(unsafe.Sizeof(mask))
@@ -129,7 +129,7 @@ func complexLogical[U uint32 | uint64](o expr.Op) loopFunc {
 	}
 }
 
-// complexTest returns the loop that tells which numbers are 0, or which are not.
+// complexTest returns the loop that tests whether numbers are zero, or nonzero.
 func complexTest[U uint32 | uint64](zero bool) loopFunc {
 	mask := ^U(0) >> 1
 	size := int(unsafe.Sizeof(mask))
@@ -200,8 +200,8 @@ func complexSquare[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides)
 	}
 }
 
-// complexDiv is Go's division, whose quotient is formed by the larger part of the divisor; what comes out as NaN is
-// left to Go, which tells infinities apart.
+// complexDiv divides as Go does: the larger part of the divisor determines the formula. If the result is NaN, Go's
+// division handles infinities.
 func complexDiv[T float, U word](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(T(0)))
 	switch {
@@ -242,8 +242,8 @@ func complexDiv[T float, U word](d, a, b, c, e, g unsafe.Pointer, n int, by *str
 	}
 }
 
-// pairDiv is that of numbers whose parts lie one behind the other. Where the imaginary part of the divisor is the
-// larger one, parts change places, and in a difference signs do. Which one it is comes at random: there is no branch.
+// pairDiv is complexDiv for interleaved operands. If the imaginary part of the divisor is larger, parts and signs are
+// exchanged by indexing: which part is larger is unpredictable, so there is no branch.
 func pairDiv[T float, U word](d, a, c, g unsafe.Pointer, n int, by *strides) {
 	size := unsafe.Sizeof(T(0))
 	signs, magnitude := [2]float64{1, -1}, ^U(0)>>1
@@ -272,7 +272,7 @@ func pairDiv[T float, U word](d, a, c, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// complexDivBy is that of a divisor that is the same for all: what is made of it alone is made once.
+// complexDivBy is complexDiv for a divisor that is one element: values that depend only on it are computed once.
 func complexDivBy[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	u, v := float64(*(*T)(c)), float64(*(*T)(e))
 	big, ratio := math.Abs(u) >= math.Abs(v), v/u
@@ -304,8 +304,8 @@ func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// expOf is the exponential of a complex number. It is too long for the loop, as it should be: see map1. For the same
-// reason all that is between conversions is in a function of its own.
+// expOf returns the exponential of a complex number. It is too long to be inlined into the loop, which is intended: see
+// map1. For the same reason the computation between conversions is a function of its own.
 func expOf[T float](x, y T) (T, T) {
 	if x-x != 0 || y-y != 0 || y == 0 {
 		return expOfRare(x, y)
@@ -319,7 +319,7 @@ func expSinCos(x, y float64) (e, sin, cos float64) {
 	return elementary.Exp(x), sin, cos
 }
 
-// expOfRare is that of what is infinite, NaN, or real.
+// expOfRare is expOf for infinite, NaN and real operands.
 func expOfRare[T float](x, y T) (T, T) {
 	e, sin, cos := expSinCos(float64(x), float64(y))
 	switch rare, odd := x-x != 0, y-y != 0; {
@@ -335,7 +335,7 @@ func expOfRare[T float](x, y T) (T, T) {
 	return T(e) * T(cos), T(e) * T(sin)
 }
 
-// magnitudeDouble is the absolute value of a complex number of two parts.
+// magnitudeDouble returns the absolute value of a complex number.
 func magnitudeDouble(x, y float64) (r float64) {
 	hypotV[float64](unsafe.Pointer(&r), unsafe.Pointer(&x), unsafe.Pointer(&y), nil, nil, nil, 1, &strides{})
 	return r
@@ -359,7 +359,7 @@ func hypotV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// hypotSingle has no overflow to fear where squares of float32 are added up in float64.
+// hypotSingle is hypot of float32. Squares of float32 do not overflow in float64.
 func hypotSingle(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {

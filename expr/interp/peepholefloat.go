@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// Conversions keep Go from rounding once where two roundings are meant. Bits are moved under conditions, for floats are
-// moved by branches.
+// Conversions, as in T(x*y), prevent Go from fusing a product and a sum. Selections are conditional moves of bits,
+// because Go selects floats by branches.
 
-// withinOf bounds x by low and high, and leaves NaN.
+// withinOf bounds x by low and high, and preserves NaN.
 func withinOf[U word, T float](x, low, high T) U {
 	r, least, most := bitsOf[U](x), bitsOf[U](low), bitsOf[U](high)
 	if x > high {
@@ -22,7 +22,7 @@ func withinOf[U word, T float](x, low, high T) U {
 	return r
 }
 
-// replaceNearOf is y where x is up to limit in magnitude.
+// replaceNearOf returns y if |x| <= limit, else x.
 func replaceNearOf[U word, T float](x, limit, y T) U {
 	r, there := bitsOf[U](x), bitsOf[U](y)
 	if ofBits[T](r<<1>>1) <= limit {
@@ -68,8 +68,8 @@ func rintOf[T float](x T) T {
 	return T(math.RoundToEven(float64(x)))
 }
 
-// xlogyOf is 0 where x is 0 and y is a number, whatever the logarithm of that. Like other functions of a pair that are
-// called for each element it converts by itself: see map1.
+// xlogyOf returns x*log(y), or 0 if x is 0 and y is not NaN. It converts by itself, as all functions of a pair that are
+// called for each element: see map1.
 //
 //go:noinline
 func xlogyOf[T float](x, y T) T {
@@ -101,7 +101,7 @@ func eachPair[T float](d, a, b unsafe.Pointer, n int, by *strides, f func(x, y T
 	}
 }
 
-// modOfFloat is C's fmod.
+// modOfFloat is fmod of C.
 func modOfFloat[T float](x, y T) T {
 	if unsafe.Sizeof(x) == 4 {
 		return T(mod32(float32(x), float32(y)))
@@ -109,7 +109,8 @@ func modOfFloat[T float](x, y T) T {
 	return T(math.Mod(float64(x), float64(y)))
 }
 
-// remainderOf is the remainder with the sign of the divisor. Whether signs differ comes at random: there is no branch.
+// remainderOf returns the remainder with the sign of the divisor. Whether signs differ is unpredictable, so there is no
+// branch.
 func remainderOf[U word, T float](x, y T) T {
 	m := modOfFloat(x, y)
 	r, more := bitsOf[U](m), bitsOf[U](m+y)
@@ -123,8 +124,8 @@ func remainderOf[U word, T float](x, y T) T {
 	return ofBits[T](r)
 }
 
-// floorRatio is the quotient of what is left after the remainder is taken off, as the library has it. All cases are at
-// hand before one is chosen, without a branch.
+// floorRatio is floor_divide of library.go: the remainder is subtracted before the division. All cases are computed
+// before one is selected, without a branch.
 func floorRatio[U word, T float](x, y T) T {
 	if y == 0 {
 		return x / y
@@ -156,10 +157,10 @@ func floorRatio[U word, T float](x, y T) T {
 // bitsOf returns the bits of a float.
 func bitsOf[U word, T float](x T) U { return *(*U)(unsafe.Pointer(&x)) }
 
-// ofBits returns the float of bits.
+// ofBits returns the float with these bits.
 func ofBits[T float, U word](r U) T { return *(*T)(unsafe.Pointer(&r)) }
 
-// sixth bounds x + 3 by 0 and 6: the part that hardsigmoid and hardswish share. NaN stays.
+// sixth returns x + 3 bounded by 0 and 6, the common part of hardsigmoid and hardswish. NaN is preserved.
 func sixth[U word, T float](x, zero, six T) T {
 	x += 3
 	r, low, high := bitsOf[U](x), bitsOf[U](zero), bitsOf[U](six)
@@ -201,7 +202,7 @@ func hardSwish[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *stri
 	}
 }
 
-// leakyRelu is a where it is above 0, else a times b.
+// leakyRelu returns a if a > 0, else a*b.
 func leakyRelu[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.b == 0 {
 		dst, slope := flat[U](d, n), *(*T)(b)

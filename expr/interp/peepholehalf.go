@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// Ratios below these are rounded down as they are: the product of a whole number and the divisor, and its quotient,
-	// are rounded by less than a half, and float32 tells a ratio from a whole number that it is not.
+	// Ratios below these bounds need no intermediate rounding: rounding a product of an integer and the divisor, and its
+	// quotient, changes them by less than a half, and float32 distinguishes the ratio from the nearest integer.
 	plainRatioHalf = 256
 	plainRatioBF16 = 32
 )
 
-// asHalf and asBF16 round as the dtypes do. The last place of halves below the normal ones is that of float32 from a
-// half on.
+// asHalf and asBF16 round to the precision of the dtypes. Subnormal halves have the last place of float32 numbers from
+// 0.5 to 1.
 func asHalf(x float32) float32 {
 	const least, beyond, infinity = uint32(127-14) << 23, uint32(127+16) << 23, uint32(0xff) << 23
 	u := math.Float32bits(x)
@@ -24,7 +24,7 @@ func asHalf(x float32) float32 {
 		r = low
 	}
 	if r >= beyond {
-		r = max(a, infinity) // a NaN stays
+		r = max(a, infinity) // NaN is preserved
 	}
 	return math.Float32frombits(r | (u ^ a))
 }
@@ -38,12 +38,12 @@ func asBF16(x float32) float32 {
 	return math.Float32frombits(r)
 }
 
-// exactHalf and exactBF16 are of what the dtypes hold.
+// exactHalf and exactBF16 convert numbers that the dtypes represent exactly.
 func exactHalf(x float32) tensor.Half { return tensor.HalfOf(x) }
 
 func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >> 16) }
 
-// floorRatioHalf and floorRatioBF16 are floorRatio, of which each step is rounded.
+// floorRatioHalf and floorRatioBF16 are floorRatio where each step is rounded to the dtype.
 func floorRatioHalf(a, b tensor.Half) tensor.Half {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
@@ -68,7 +68,7 @@ func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	return tensor.BF16Of(steppedRatio(x, y, ratio, asBF16))
 }
 
-// steppedRatio is the quotient of which each step is rounded.
+// steppedRatio computes floorRatio, rounding each step.
 func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
 	m := mod32(x, y)
 	q := round(round(x-m) / y)
@@ -79,14 +79,13 @@ func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
 	return nearerRatio(ratio, q, f, round(q-f))
 }
 
-// plainRatio reports whether a ratio is below most, and not one that is 0 because it is too small for a float32.
+// plainRatio reports whether a ratio is positive and below most, or 0 because x is 0.
 func plainRatio(ratio, x, most float32) bool {
 	u := math.Float32bits(ratio) &^ signBit32
 	return u-1 < math.Float32bits(most)-1 || u == 0 && x == 0
 }
 
-// nearerRatio is f, to which q was rounded down, or 1 more where the rest is above a half. Zeros have the sign of the
-// ratio.
+// nearerRatio returns f, the floor of q, or f + 1 if the rest is above a half. Zeros have the sign of the ratio.
 func nearerRatio(ratio, q, f, rest float32) float32 {
 	switch {
 	case q == 0:

@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Of each loop here one case is what lies one behind another, a loop over slices, and the other one any strides.
+// Each loop here has a case for contiguous operands, a loop over slices, and a case for any strides.
 
-// flat returns n elements that lie one behind another.
+// flat returns n contiguous elements.
 func flat[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
-// logicalBody returns the loop of an operation on what is not 0. The sign does not tell a float from 0.
+// logicalBody returns the loop of a logical operation on operands that are compared with 0. -0 counts as 0.
 func logicalBody(o expr.Op) func(d tensor.DType) loopFunc {
 	return func(d tensor.DType) loopFunc {
 		mask := ^uint64(0) >> (64 - 8*d.Size())
@@ -42,7 +42,7 @@ func logicalOf[U word](o expr.Op, mask U) loopFunc {
 	return logicalXor(mask)
 }
 
-// logicalAnd has both conditions at hand before it joins them, or else there would be a branch.
+// logicalAnd evaluates both conditions before it combines them; otherwise there would be a branch.
 func logicalAnd[U word](mask U) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
@@ -93,13 +93,13 @@ func logicalXor[U word](mask U) loopFunc {
 	}
 }
 
-// signedNumber and short are integers with a sign, and those of less than 32 bits.
+// signedNumber are signed integers; short are integers of less than 32 bits.
 type (
 	signedNumber interface{ int8 | int16 | int32 | int64 }
 	short        interface{ int8 | int16 | uint8 | uint16 }
 )
 
-// stepOfInt is heaviside of integers: at0 where x is 0, else whether x is above 0.
+// stepOfInt is heaviside of integers: at0 if x is 0, else whether x > 0.
 func stepOfInt[W integer](x, at0 W) W {
 	above := uint8(0)
 	if x > 0 {
@@ -112,7 +112,7 @@ func stepOfInt[W integer](x, at0 W) W {
 	return r
 }
 
-// remOf gives x of a divisor of 0, as x - x / y * y does.
+// remOf returns x for a divisor of 0, as x - x/y*y with a quotient of 0.
 func remOf[W integer](x, y W) W {
 	if exact(x, y) {
 		return x - ratioOf(x, y)*y
@@ -123,7 +123,7 @@ func remOf[W integer](x, y W) W {
 	return x
 }
 
-// exact reports whether float64 holds both numbers and tells their quotient from the next integer.
+// exact reports whether float64 represents both numbers and distinguishes their quotient from the next integer.
 func exact[W integer](x, y W) bool {
 	const most = 1 << 53
 	if unsafe.Sizeof(x) < 8 {
@@ -135,19 +135,19 @@ func exact[W integer](x, y W) bool {
 	return (uint64(x)+most/2)|(uint64(y)+most/2) < most
 }
 
-// ratioOf is the quotient of integers that float64 holds, of a divisor of 0 any number: x/y is at least 1/y away from
-// an integer that it is not, and is rounded by less. It takes half as long as that of integers, and there is no divisor
-// to look out for.
+// ratioOf returns the quotient of integers that float64 represents; it is unspecified for a divisor of 0. The exact
+// quotient is an integer or at least 1/y away from one, which exceeds the rounding error. It takes half the time of an
+// integer division and needs no test of the divisor.
 func ratioOf[W integer](x, y W) W { return W(int64(float64(x) / float64(y))) }
 
-// lowerRatioOf is that rounded down.
+// lowerRatioOf is ratioOf rounded down.
 func lowerRatioOf[W integer](x, y W) W { return W(int64(math.Floor(float64(x) / float64(y)))) }
 
-// exactModOf is the remainder with the sign of y of integers that float64 holds, x of a divisor of 0. It is small
-// enough to be part of a loop, as modOf is not.
+// exactModOf returns the remainder with the sign of y, or x for a divisor of 0, of integers that float64 represents.
+// Unlike modOf it is small enough to be inlined.
 func exactModOf[W integer](x, y W) W { return x - lowerRatioOf(x, y)*y }
 
-// modOf is that of any integers.
+// modOf is exactModOf for all integers.
 func modOf[W integer](x, y W) W {
 	if exact(x, y) {
 		return exactModOf(x, y)
@@ -163,7 +163,7 @@ func modOf[W integer](x, y W) W {
 	return s
 }
 
-// quotientOf is 0 of a divisor of 0, for which any number will do.
+// quotientOf returns the quotient, or 0 for a divisor of 0, where any number would do.
 func quotientOf[W integer](x, y W) W {
 	if exact(x, y) {
 		q := ratioOf(x, y)
@@ -178,7 +178,7 @@ func quotientOf[W integer](x, y W) W {
 	return 0
 }
 
-// floorOf is that rounded down, and of a divisor of 0 and what is below it -1.
+// floorOf returns the quotient rounded down. For a divisor of 0 it is 0, or -1 if x is negative.
 func floorOf[W integer](x, y W) W {
 	if exact(x, y) {
 		q, none := lowerRatioOf(x, y), W(0)
@@ -202,7 +202,7 @@ func floorOf[W integer](x, y W) W {
 	return r
 }
 
-// replaceOf puts other in the place of what is at most limit.
+// replaceOf returns other if x <= limit, else x.
 func replaceOf[W integer](x, limit, other W) W {
 	r := x
 	if x <= limit {

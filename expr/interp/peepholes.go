@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An idiom is a formula that Go computes in one loop: block by block its many steps would take several times as long.
-// It is found again in the instructions of a code, whatever these are part of.
+// peephole is a formula of many instructions that one loop computes, which takes a fraction of the time. It is matched
+// in the instructions of a code, alone or as a part of a larger formula.
 type peephole struct {
 	text   string
 	params []string
@@ -18,7 +18,8 @@ type peephole struct {
 	body   func(d tensor.DType) loopFunc
 }
 
-// peepholes are few: complex numbers, whose parts are computed together, and formulas of many cases for rare operands.
+// peepholes has the formulas that are worth a loop: complex numbers, whose parts are computed together, and formulas
+// with many cases for rare operands.
 var peepholes = []peephole{
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
@@ -110,8 +111,8 @@ var peepholes = []peephole{
 	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
 }
 
-// pairPeepholes are of complex numbers as they lie in memory: one address is that of both parts of an operand, for a
-// step has no room for the parts of three.
+// pairPeepholes are formulas of complex numbers in memory: one address stands for both parts of an operand, because a
+// step has no room for the parts of three operands.
 var pairPeepholes = []peephole{
 	{"lerp(x, y, z)", []string{"x", "y", "z"}, complexes,
 		inParts(complexLerp[float32, uint32], complexLerp[float64, uint64])},
@@ -128,7 +129,7 @@ var (
 	tested    = slices.Concat(wholes, reals)
 )
 
-// inInts has the loops of an idiom of integers, signed ones first.
+// inInts returns the loops of integer dtypes, signed ones first.
 func inInts(i8, i16, i32, i64, u8, u16, u32, u64 loopFunc) func(tensor.DType) loopFunc {
 	t := [tensor.Complex64]loopFunc{tensor.Int8: i8, tensor.Int16: i16, tensor.Int32: i32, tensor.Int64: i64,
 		tensor.Uint8: u8, tensor.Uint16: u16, tensor.Uint32: u32, tensor.Uint64: u64}
@@ -153,7 +154,7 @@ func inParts(single, double loopFunc) func(tensor.DType) loopFunc {
 	}
 }
 
-// template is an idiom of a dtype as a code.
+// template is a peephole for a dtype, as a code.
 type template struct {
 	*expr.Code
 	body  loopFunc
@@ -164,11 +165,11 @@ var templates = sync.OnceValue(func() []template {
 	return append(templatesOf(peepholes, false), templatesOf(pairPeepholes, true)...)
 })
 
-func templatesOf(idioms []peephole, pairs bool) (list []template) {
-	for _, x := range idioms {
+func templatesOf(found []peephole, pairs bool) (list []template) {
+	for _, x := range found {
 		f, err := expr.Parse(x.text, x.params...)
 		if err != nil {
-			panic("expr: the idiom " + x.text + ": " + err.Error())
+			panic("interp: the peephole " + x.text + ": " + err.Error())
 		}
 		for _, d := range x.dtypes {
 			in := make([]tensor.DType, len(x.params))
@@ -180,7 +181,7 @@ func templatesOf(idioms []peephole, pairs bool) (list []template) {
 				c, err = heldConstants(c)
 			}
 			if err != nil {
-				panic("expr: the idiom " + x.text + ": " + err.Error())
+				panic("interp: the peephole " + x.text + ": " + err.Error())
 			}
 			list = append(list, template{c, x.body(d), pairs})
 		}
@@ -188,7 +189,7 @@ func templatesOf(idioms []peephole, pairs bool) (list []template) {
 	return list
 }
 
-// match is an idiom in a code: the values that it is computed from, and of complex numbers the other part, which comes
+// match is a peephole that matched: the operands of its loop and, for complex numbers, the other part, which comes
 // later, or None.
 type match struct {
 	body    loopFunc
@@ -197,8 +198,8 @@ type match struct {
 	swapped bool // the other part is the real one
 }
 
-// findPeepholes returns the idioms in a code, by the value of their result or of the part that comes first. lying
-// reports whether an operand lies in memory as it is, for each element another.
+// findPeepholes returns the peepholes in a code, by the value of their result, or of its first part. lying reports
+// whether an operand is read in place and has an element for each element of the row.
 func findPeepholes(c *expr.Code, lying func(operand int) bool) map[expr.Value]match {
 	list := map[expr.Value]match{}
 	seen := map[expr.Inst]expr.Value{}
@@ -241,8 +242,8 @@ func findPeepholes(c *expr.Code, lying func(operand int) bool) map[expr.Value]ma
 	return list
 }
 
-// operands returns the values that the template's operands are bound to, of pairs the first of each; nil where those
-// are no pairs.
+// operands returns the values that are bound to the operands of the template; for pairs those of the first parts, or
+// nil if they are not pairs.
 func (t template) operands(c *expr.Code, bound []expr.Value, lying func(operand int) bool) (uses []expr.Value) {
 	for k, i := range t.Insts {
 		if i.Op != expr.Load {
@@ -265,7 +266,7 @@ func (t template) operands(c *expr.Code, bound []expr.Value, lying func(operand 
 	return uses
 }
 
-// useCounts returns how often each value is an operand or an output.
+// useCounts returns the number of uses of each value as an operand or an output.
 func useCounts(c *expr.Code) []int {
 	n := make([]int, len(c.Insts))
 	for _, i := range c.Insts {
@@ -281,8 +282,8 @@ func useCounts(c *expr.Code) []int {
 	return n
 }
 
-// shares reports whether somebody else needs a difference or a quotient of wholes that lies within the idiom, of real
-// numbers. It would be computed twice, which takes longer than a step of its own for what little is left.
+// shares reports whether a difference or an integer quotient within a peephole of real numbers has another user. It
+// would be computed twice, which takes longer than separate steps.
 func (t template) shares(bound []expr.Value, counts []int) bool {
 	own, o := useCounts(t.Code), t.Out[0]
 	for k, i := range t.Insts {
@@ -295,7 +296,7 @@ func (t template) shares(bound []expr.Value, counts []int) bool {
 	return false
 }
 
-// match compares value v of a code with value x of the template, and binds the template's operands to values.
+// match matches value v of a code with value x of the template, and binds operands of the template to values.
 func (t template) match(c *expr.Code, bound []expr.Value, x, v expr.Value) bool {
 	if bound[x] != expr.None {
 		return bound[x] == v
@@ -317,7 +318,7 @@ func (t template) match(c *expr.Code, bound []expr.Value, x, v expr.Value) bool 
 	return true
 }
 
-// lookUp finds what the template computes from values that are bound.
+// lookUp returns the value of the code that equals value x of the template, given the bound values.
 func (t template) lookUp(c *expr.Code, bound []expr.Value, seen map[expr.Inst]expr.Value, x expr.Value) expr.Value {
 	if bound[x] != expr.None {
 		return bound[x]
@@ -342,7 +343,7 @@ func (t template) lookUp(c *expr.Code, bound []expr.Value, seen map[expr.Inst]ex
 	return v
 }
 
-// otherPart finds the part of an operand of which the template has the other one, and that one is of an operand, too.
+// otherPart returns the part of an operand whose other part is bound already.
 func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst]expr.Value, i expr.Inst) expr.Value {
 	for k, j := range t.Insts {
 		if j.Op != expr.Load || j.A != i.A || bound[k] == expr.None || c.Insts[bound[k]].Op != expr.Load {
@@ -357,7 +358,7 @@ func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst
 	return expr.None
 }
 
-// finiteV puts other numbers in the places of NaN (b) and the infinities (c and e).
+// finiteV replaces NaN by b and the infinities by c and e.
 func finiteV[T float, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {

@@ -7,36 +7,38 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// preparer holds what is known of values while an Interp is made.
+// preparer holds the analysis of values while a Runner is prepared.
 type preparer struct {
 	*Runner
 	loop     *expr.Loop
 	code     *expr.Code
-	constant []bool         // the same wherever the loop runs
-	uniform  []bool         // the same for a row
-	inner    []bool         // computed in the loop of the one that needs it
-	joint    []loopFunc     // the loop of an instruction together with another, or for both parts of a complex number
-	twin     []bool         // the loop computes both parts of a complex number
-	swapped  []bool         // the value is the imaginary part of those
-	other    []expr.Value   // the other part, or None if nobody needs it
-	first    []expr.Value   // the part with which another one is computed, or None
-	uses     [][]expr.Value // the operands of a loop
-	at       []location     // where values lie
-	last     []int          // the last instruction that reads a value
-	direct   []outputPart   // by value: where it is written at once
-	free     []int          // blocks that hold nothing any more
-	folded   []expr.Fold    // the loop's, by the code's values
-	arms     []predicatedBlock
-	open     []openBlock // the arms that an instruction is in
+	constant []bool // by value: it depends on no operand
+	uniform  []bool // by value: it is constant within a row
+	inner    []bool // by value: it is computed in the loop of its user
+	// by value: the loop function of the instruction joined with another, of a peephole, or of both parts of a complex
+	// number
+	joint      []loopFunc
+	twin       []bool         // by value: the loop computes both parts of a complex number
+	swapped    []bool         // by value: it is the imaginary part of these
+	other      []expr.Value   // by value: the other part, or None if it is unused
+	first      []expr.Value   // by value: the part whose loop computes it, or None
+	uses       [][]expr.Value // by value: the operands of its loop
+	at         []location     // by value: its location
+	last       []int          // by value: the last instruction that reads it
+	direct     []outputPart   // by value: the output that it is written to directly
+	free       []int          // blocks without a live value
+	folded     []expr.Fold    // the folds of the loop, with values of code
+	predicated []predicatedBlock
+	open       []openBlock // the predicated blocks that contain the current instruction
 }
 
-// openBlock is an arm whose first step, which may skip the others, was made.
+// openBlock is a predicated block whose mask test has been added.
 type openBlock struct {
-	arm  predicatedBlock
-	step int
+	block predicatedBlock
+	step  int
 }
 
-// newPreparer finds the idioms in the loop's code, and brings what is needed together together.
+// newPreparer rewrites the code of the loop, finds peepholes and orders predicated blocks.
 func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	m := &preparer{Runner: p, loop: l}
 	c := l.Code
@@ -47,24 +49,24 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 			c = plain
 		}
 	}
-	idioms := findPeepholes(c, m.lying)
-	if len(idioms) == 0 && len(l.Folds) == 0 {
+	found := findPeepholes(c, m.lying)
+	if len(found) == 0 && len(l.Folds) == 0 {
 		if simple, err := c.Simplify(); err == nil {
 			c = simple
 		}
 	}
-	tabulate(l, c, idioms)
+	tabulate(l, c, found)
 	uses := make([][]expr.Value, len(c.Insts))
 	for v, i := range c.Insts {
 		uses[v] = i.Uses()
 	}
-	for v, f := range idioms {
+	for v, f := range found {
 		if uses[v] = f.uses; f.other != expr.None {
 			uses[f.other] = []expr.Value{v}
 		}
 	}
 	var at []expr.Value
-	m.code, at, m.arms = predicateBlocks(c, uses, l.Folds)
+	m.code, at, m.predicated = predicateBlocks(c, uses, l.Folds)
 	for _, f := range l.Folds {
 		m.folded = append(m.folded, expr.Fold{Op: f.Op, V: at[f.V]})
 	}
@@ -82,7 +84,7 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 			}
 		}
 	}
-	for v, f := range idioms {
+	for v, f := range found {
 		if v = at[v]; v == expr.None {
 			continue
 		}
@@ -94,17 +96,17 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	return m
 }
 
-// lying reports whether an operand is read where it lies, and is another for each element. Where there are several
-// outputs one may be its memory.
+// lying reports whether an operand is read in place and has an element for each element of the row. With several
+// outputs, one of them may share its memory.
 func (m *preparer) lying(operand int) bool {
 	return !m.loop.Scalar[operand] && len(m.loop.Code.Out) == 1
 }
 
-// outputPart is an output, or one part of a complex one; an out of -1 is none.
+// outputPart is an output, or one part of a complex output. An out of -1 means none.
 type outputPart struct{ out, part int }
 
-// classify finds what is constant, what is uniform, which instructions are one loop, who reads a value last, and which
-// outputs are written at once.
+// classify finds the values that are constant or uniform, the joined instructions, the last reader of each value, and
+// the outputs that are written directly.
 func (m *preparer) classify() {
 	c, n := m.code, len(m.code.Insts)
 	m.constant, m.uniform, m.last = make([]bool, n), make([]bool, n), make([]int, n)
@@ -128,14 +130,14 @@ func (m *preparer) classify() {
 	for _, f := range m.folded {
 		count[f.V]++
 	}
-	for _, a := range m.arms {
-		count[a.mask]++ // it is looked at by itself
+	for _, a := range m.predicated {
+		count[a.mask]++ // the mask is tested separately
 	}
 	m.joinAll(count)
 	m.readers()
 }
 
-// joinAll finds the instructions that are one loop with another.
+// joinAll finds the instructions that share a loop with one of their operands.
 func (m *preparer) joinAll(count []int) {
 	for v, i := range m.code.Insts {
 		if m.uniform[v] || m.first[v] != expr.None {
@@ -153,7 +155,7 @@ func (m *preparer) joinAll(count []int) {
 	}
 }
 
-// withImag has the step of the real part of a complex function compute the imaginary part too, if that comes next.
+// withImag lets the step of the real part of a complex function compute the imaginary part too, if that comes next.
 func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	if i.Op != expr.Call || int(v)+1 == len(m.code.Insts) || m.joint[v] != nil || m.joint[v+1] != nil {
 		return
@@ -169,13 +171,13 @@ func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	m.twin[v], m.other[v], m.first[v+1], m.uses[v+1] = true, v+1, v, []expr.Value{v}
 }
 
-// operandRead is when an operand is read where it lies.
+// operandRead is an instruction that reads an operand in place.
 type operandRead struct {
 	when, operand, part int
 }
 
-// readers finds who reads a value last, and what is written to outputs at once. An output may be the memory of an
-// operand: it is written at once only if no operand that may lie there is read afterwards.
+// readers finds the last reader of each value, and the outputs that are written directly. An output may share the
+// memory of an operand: it is written directly only if no operand that may share it is read later.
 func (m *preparer) readers() {
 	c, n := m.code, len(m.code.Insts)
 	var all []operandRead
@@ -240,12 +242,13 @@ func (m *preparer) canWrite(v expr.Value, k, p int, all []operandRead) bool {
 	return true
 }
 
-// inPlace reports whether a value is read where an operand lies.
+// inPlace reports whether a value is an operand that is read in place.
 func (m *preparer) inPlace(v expr.Value) bool {
 	return m.code.Insts[v].Op == expr.Load && !m.uniform[v] && !m.staged(v)
 }
 
-// staged reports whether an operand that is an output as it is must be put aside: another output may be its memory.
+// staged reports whether an operand that is also an output must be copied to a block: another output may share its
+// memory.
 func (m *preparer) staged(v expr.Value) bool {
 	if len(m.code.Out) == 1 {
 		return false
@@ -258,7 +261,7 @@ func (m *preparer) staged(v expr.Value) bool {
 	return false
 }
 
-// pairV puts parts together.
+// pairV stores the two parts of complex numbers.
 func pairV[U word](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sg := by.d, by.a, by.b, by.g
 	for ; ; d, a, b, g = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(g, sg) {

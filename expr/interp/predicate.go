@@ -8,21 +8,21 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// An arm of a selection is what only it needs of one of its two operands. In Go it is computed together, right before
-// the selection: nothing of it in blocks whose mask is all the other way, and functions in it only where the mask asks.
+// A predicated block holds the values that only one side of a selection needs. They are computed together, directly
+// before the selection. They are skipped in blocks of elements whose mask never selects that side; elementary functions
+// are called only for selected elements.
 
-// predicatedBlock is a span of instructions, which are needed only where a mask is as wanted.
+// predicatedBlock is a range of instructions that are needed only where mask equals want.
 type predicatedBlock struct {
 	first, end expr.Value
 	mask       expr.Value
 	want       bool
 }
 
-// minBlockWork is the least work, in instructions, for which an arm is set apart: the mask is then a loop of its own,
-// and is looked at once more.
+// minBlockWork is the least work, in instructions, of a predicated block: its mask needs a loop of its own and a test.
 const minBlockWork = 6
 
-// branch is an arm while it is looked for: parent is the one that its selection is in.
+// branch is a candidate for a predicated block. parent is the branch that contains its selection.
 type branch struct {
 	parent, depth int
 	want          bool
@@ -30,21 +30,21 @@ type branch struct {
 	list          []expr.Value
 }
 
-// blockFinder finds the branch in which each value is needed; 0 is all elements.
+// blockFinder finds the branch in which each value is needed. Branch 0 is unconditional.
 type blockFinder struct {
 	code     *expr.Code
 	uses     [][]expr.Value
 	branches []branch
 	where    []int
-	arms     [][2]int // of selections: the branches where the mask is true, and false
+	sides    [][2]int // by selection: the branches of its two sides
 }
 
-// predicateBlocks returns the code with its arms together and without what nobody needs, what became of its values, and
-// the arms, outer ones before those that are in them. uses are the values that each is computed from.
+// predicateBlocks returns the code with the instructions of each predicated block together and without dead
+// instructions, the new value of each old one, and the blocks, outer ones first. uses has the operands of each value.
 func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*expr.Code, []expr.Value,
 	[]predicatedBlock) {
 	f := blockFinder{code: c, uses: uses, branches: make([]branch, 1), where: make([]int, len(c.Insts)),
-		arms: make([][2]int, len(c.Insts))}
+		sides: make([][2]int, len(c.Insts))}
 	for v := range f.where {
 		f.where[v] = -1
 	}
@@ -61,7 +61,7 @@ func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*exp
 	return f.order()
 }
 
-// need says that a value is needed in a branch.
+// need records that a value is needed in a branch.
 func (f *blockFinder) need(v expr.Value, b int) {
 	if v == expr.None {
 		return
@@ -76,7 +76,7 @@ func (f *blockFinder) need(v expr.Value, b int) {
 	f.where[v] = b
 }
 
-// operands says where the operands of a value are needed. What is no work is needed everywhere.
+// operands records where the operands of a value are needed. Constants and loads belong to branch 0.
 func (f *blockFinder) operands(v expr.Value) {
 	i := f.code.Insts[v]
 	switch {
@@ -95,13 +95,13 @@ func (f *blockFinder) operands(v expr.Value) {
 	}
 	f.need(i.A, b)
 	for k, u := range []expr.Value{i.B, i.C} {
-		f.arms[v][k] = len(f.branches)
+		f.sides[v][k] = len(f.branches)
 		f.branches = append(f.branches, branch{parent: b, depth: f.branches[b].depth + 1, want: k == 0})
-		f.need(u, f.arms[v][k])
+		f.need(u, f.sides[v][k])
 	}
 }
 
-// work is what an instruction takes, of which an addition is one.
+// work is the cost of an instruction in additions.
 func work(o expr.Op) int {
 	switch {
 	case o == expr.Const || o == expr.Load:
@@ -114,9 +114,9 @@ func work(o expr.Op) int {
 	return 10
 }
 
-// order puts what is worth it together.
+// order emits the branches with enough work as predicated blocks.
 func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
-	into := make([]int, len(f.branches)) // the branch, or the nearest around it that is worth it
+	into := make([]int, len(f.branches)) // the branch, or the innermost enclosing one with enough work
 	for k := len(f.branches) - 1; k > 0; k-- {
 		f.branches[f.branches[k].parent].work += f.branches[k].work
 	}
@@ -125,7 +125,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 			into[k] = into[f.branches[k].parent]
 		}
 	}
-	// What has no operands comes first, as what it is an operand of may.
+	// Instructions without operands come first, because their users may.
 	for _, first := range []bool{true, false} {
 		for v, b := range f.where {
 			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
@@ -139,22 +139,22 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 	for v := range at {
 		at[v] = expr.None
 	}
-	var arms []predicatedBlock
+	var blocks []predicatedBlock
 	var emit func(b int)
 	emit = func(b int) {
 		for _, v := range f.branches[b].list {
 			i := f.code.Insts[v]
-			for _, k := range f.arms[v] {
+			for _, k := range f.sides[v] {
 				if k > 0 && into[k] == k {
-					n := len(arms)
-					arms = append(arms, predicatedBlock{first: expr.Value(len(c.Insts)), mask: at[i.A], want: f.branches[k].want})
+					n := len(blocks)
+					blocks = append(blocks, predicatedBlock{first: expr.Value(len(c.Insts)), mask: at[i.A], want: f.branches[k].want})
 					emit(k)
-					arms[n].end = expr.Value(len(c.Insts))
+					blocks[n].end = expr.Value(len(c.Insts))
 				}
 			}
 			if i.Op != expr.Load {
 				for _, u := range []*expr.Value{&i.A, &i.B, &i.C} {
-					if *u != expr.None { // an operand that nobody needs is no operand of the loop, either
+					if *u != expr.None { // a loop of a peephole may not use this operand
 						*u = at[*u]
 					}
 				}
@@ -170,36 +170,36 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 		}
 		c.Out = append(c.Out, o)
 	}
-	return c, at, arms
+	return c, at, blocks
 }
 
-// enter makes the steps that skip the arms that begin with an instruction.
+// enter adds the mask tests of the predicated blocks that start with an instruction.
 func (m *preparer) enter(v expr.Value) {
-	for len(m.arms) > 0 && m.arms[0].first == v {
-		a := m.arms[0]
-		m.arms, m.open = m.arms[1:], append(m.open, openBlock{a, len(m.body)})
+	for len(m.predicated) > 0 && m.predicated[0].first == v {
+		a := m.predicated[0]
+		m.predicated, m.open = m.predicated[1:], append(m.open, openBlock{a, len(m.body)})
 		mask := m.at[a.mask]
 		m.body = append(m.body, step{a: mask.place(), by: strides{a: mask.stride}, want: a.want})
 	}
 }
 
-// leave ends the arms that an instruction is the last of.
+// leave closes the predicated blocks that end with an instruction.
 func (m *preparer) leave(v expr.Value) {
-	for n := len(m.open) - 1; n >= 0 && m.open[n].arm.end == v+1; n-- {
+	for n := len(m.open) - 1; n >= 0 && m.open[n].block.end == v+1; n-- {
 		at := m.open[n].step
 		m.body[at].skip = len(m.body) - at - 1
 		m.open = m.open[:n]
 	}
 }
 
-// masked has a function in an arm called only where the mask asks.
+// masked lets a function in a predicated block be called for selected elements only.
 func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
 	single := i.DType.Size() == 4
-	// The remainder of float32 takes less than the branch.
+	// The remainder of float32 costs less than a branch per element.
 	if len(m.open) == 0 || m.uniform[v] || m.joint[v] != nil || i.Op == expr.Mod && single {
 		return
 	}
-	f, g, a := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()], m.open[len(m.open)-1].arm
+	f, g, a := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()], m.open[len(m.open)-1].block
 	switch {
 	case f != nil && single:
 		s.f = map1Where[float32](f, a.want)
@@ -215,7 +215,7 @@ func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
 	s.e, s.by.e = m.at[a.mask].place(), m.at[a.mask].stride
 }
 
-// noElementWanted reports whether no element of a mask is as wanted.
+// noElementWanted reports whether no element of a mask equals want.
 func noElementWanted(mask unsafe.Pointer, n, stride int, want bool) bool {
 	if stride == 0 {
 		return *(*bool)(mask) != want
@@ -241,7 +241,7 @@ func noElementWanted(mask unsafe.Pointer, n, stride int, want bool) bool {
 	return true
 }
 
-// map1Where calls f for the elements where the mask e is as wanted.
+// map1Where calls f for the elements whose mask e equals want.
 func map1Where[T float](f func(float64) float64, want bool) loopFunc {
 	g, plain := any(f).(func(T) T)
 	if !plain {

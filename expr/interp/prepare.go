@@ -11,60 +11,55 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is how much of a value passes from instruction to instruction at a time, where elements are the widest
-// of a loop: several values of a block fit the L1 cache together, and a call is lost in the work on one. Blocks are a
-// multiple of Lanes elements, so that each begins with the first accumulator.
+// blockBytes is the size of a block of the widest elements of a loop. Several blocks fit the L1 cache together, and the
+// cost of a call is small against the work on one. Blocks are a multiple of Lanes elements, so that each starts with
+// the first accumulator.
 const blockBytes = machine.BlockBytes
 
-// blockGap keeps values of blocks from lying at the same place of different pages, where a store holds up loads.
+// blockGap staggers blocks: stores would delay loads at the same offset in another page.
 const blockGap = 192
 
-// step is a body and where its operands lie; those that it has no use for are in slot 0.
+// step is a loop function and its operands. Unused operands are in slot 0.
 type step struct {
 	f                loopFunc
 	d, a, b, c, e, g address
 	by               strides
-	skip             int // where what lies at a mask is all the other way, how many steps are left out
+	skip             int // of a step that tests a mask: the number of steps to skip if no element is wanted
 	want             bool
-	outer            bool // operands or outputs are in it
+	outer            bool // it accesses operands or outputs of the loop
 }
 
-// address is a slot, and how many bytes behind its address the first element lies.
+// address is a slot and a byte offset.
 type address struct{ slot, off int }
 
-// foldStep adds what lies at slot v to the accumulators of a fold.
+// foldStep folds the block in slot v into accumulators.
 type foldStep struct {
 	f     func(acc, v unsafe.Pointer, n int)
 	fold  int
 	v     int
-	after int // number of steps of the body that come before it
+	after int // number of steps of the body that run before it
 }
 
-// Runner is a [Loop] that was made ready to run in Go, block by block, an instruction after the other. It is
-// immutable and may run on any number of goroutines.
-//
-// What is computed lies at slots: outputs, operands, constants, values that are the same for a row, blocks of others.
-// An operand that needs no conversion is read where it lies, and the last instruction writes to the output itself: an
-// expression of one instruction is one loop over the row. Two instructions are one loop where there is one for both.
+// Runner is an [expr.Loop] that is prepared to run in Go. It is immutable and safe for concurrent use.
 type Runner struct {
 	outs, ins int
-	size      []int  // bytes of an element, outputs before operands
-	scalar    []bool // what stays where it is along a row
+	size      []int  // bytes of an element, of outputs and then of operands
+	scalar    []bool // the operand has one element per row
 	consts    []uint64
-	uniforms  int // values that are the same for a row
+	uniforms  int // number of values that are constant within a row
 	blocks    int
 	wide      int    // bytes of the widest element
 	block     int    // elements
 	row       []step // once a row, for one element
 	body      []step // once a block
 	folds     []foldStep
-	single    bool    // rows are one step of the body, and no more
-	together  bool    // short rows may be one block
-	totals    []total // by fold, where rows are folded one by one
+	single    bool    // a row is one step of the body and nothing else
+	together  bool    // several short rows may share a block
+	totals    []total // by fold, if rows are folded one by one
 	scratch   sync.Pool
 }
 
-// total is how the accumulators of a fold begin, and how they become one number.
+// total describes how the accumulators of a fold start, and how they are combined.
 type total struct {
 	size    int
 	neutral uint64
@@ -72,7 +67,7 @@ type total struct {
 	combine func(dst, acc unsafe.Pointer, n int)
 }
 
-// New makes the loop ready to run in Go. An error says what is wrong with the loop.
+// New prepares a loop. It returns an error if the loop is invalid.
 func New(l *expr.Loop) (*Runner, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
@@ -111,8 +106,8 @@ func New(l *expr.Loop) (*Runner, error) {
 	return p, nil
 }
 
-// location is where a value lies before numbers of slots are known: which one of its kind, the part of a complex
-// element, and the bytes from an element to the next.
+// location is the location of a value before slots are numbered: an index among those of its kind, the offset of a part
+// of complex elements, and the bytes between elements.
 type location struct {
 	kind   locationKind
 	n      int
@@ -131,10 +126,10 @@ const (
 	atBlock
 )
 
-// address numbers the kind in the upper bits of a slot, until all are known.
+// address encodes the kind in the upper bits of the slot, until all slots are known.
 func (a location) place() address { return address{int(a.kind)<<24 | a.n, a.off} }
 
-// inst makes the step of an instruction.
+// inst builds the step of an instruction.
 func (m *preparer) inst(v expr.Value) error {
 	i := m.code.Insts[v]
 	switch {
@@ -147,8 +142,8 @@ func (m *preparer) inst(v expr.Value) error {
 		m.at[v] = m.operand(i)
 		m.fold(v)
 		return nil
-	case m.at[v].kind != nowhere: // computed with another part
-		if !m.uniform[v] { // those are folded in the end, and are in no block
+	case m.at[v].kind != nowhere: // computed by the step of the other part
+		if !m.uniform[v] { // these are folded at the end and are in no block
 			m.fold(v)
 			m.release(v)
 		}
@@ -176,7 +171,7 @@ func (m *preparer) inst(v expr.Value) error {
 	return nil
 }
 
-// results says where a step writes.
+// results assigns the destinations of a step.
 func (m *preparer) results(s *step, v expr.Value, give func(v expr.Value) location) {
 	if m.twin[v] {
 		var there location
@@ -195,13 +190,13 @@ func (m *preparer) results(s *step, v expr.Value, give func(v expr.Value) locati
 	}
 }
 
-// operand says where an operand lies that is read in place.
+// operand returns the location of an operand that is read in place.
 func (m *preparer) operand(i expr.Inst) location {
 	d := m.code.In[i.A]
 	return location{atOperand, int(i.A), int(i.Imm) * i.DType.Size(), d.Size()}
 }
 
-// step finds the body of an instruction, and where its operands lie.
+// step returns the loop function of an instruction with the locations of its operands.
 func (m *preparer) step(v expr.Value, i expr.Inst) (step, error) {
 	if i.Op == expr.Load {
 		from := m.operand(i)
@@ -238,14 +233,15 @@ func (m *preparer) newBlock(size int) location {
 	return location{kind: atBlock, n: m.blocks - 1, stride: size}
 }
 
-// result says where an instruction writes: to an output, over an operand that nobody reads any more, or to a block.
+// result returns the destination of an instruction: an output, the block of an operand that is dead afterwards, or a
+// block.
 func (m *preparer) result(v expr.Value, i expr.Inst) location {
 	if o := m.direct[v]; o.out >= 0 {
 		return location{atOutput, o.out, o.part * i.DType.Size(), m.code.Out[o.out].DType.Size()}
 	}
 	for _, u := range m.uses[v] {
 		if m.dies(u, v) && m.code.Insts[u].DType.Size() == i.DType.Size() {
-			m.last[u] = -1 // the block is not free
+			m.last[u] = -1 // the block is reused, not free
 			return m.at[u]
 		}
 	}
@@ -261,7 +257,7 @@ func (m *preparer) result(v expr.Value, i expr.Inst) location {
 // dies reports whether instruction v is the last to read the block of value u.
 func (m *preparer) dies(u, v expr.Value) bool { return m.last[u] == int(v) && m.at[u].kind == atBlock }
 
-// release frees the blocks of what nobody reads after an instruction.
+// release frees the blocks that are dead after an instruction.
 func (m *preparer) release(v expr.Value) {
 	for _, u := range append(slices.Clone(m.uses[v]), v) {
 		if m.dies(u, v) {
@@ -271,7 +267,7 @@ func (m *preparer) release(v expr.Value) {
 	}
 }
 
-// fold adds up a value as soon as it is there.
+// fold adds the fold steps of a value.
 func (m *preparer) fold(v expr.Value) {
 	for k, f := range m.folded {
 		if f.V == v {
@@ -281,7 +277,7 @@ func (m *preparer) fold(v expr.Value) {
 	}
 }
 
-// dense brings elements one behind another, as folds want them.
+// dense copies elements to a contiguous block if necessary, because folds require it.
 func (m *preparer) dense(v expr.Value) location {
 	from, size := m.at[v], m.code.Insts[v].DType.Size()
 	if from.stride == size {
@@ -293,7 +289,7 @@ func (m *preparer) dense(v expr.Value) location {
 	return to
 }
 
-// finish makes what comes at the end of a block, and numbers the slots.
+// finish adds the steps at the end of a block and numbers the slots.
 func (m *preparer) finish() {
 	for v := range m.code.Insts {
 		if m.uniform[v] {
@@ -323,7 +319,7 @@ func (m *preparer) finish() {
 	}
 }
 
-// store writes what of an output was not written at once.
+// store adds steps for the parts of an output that were not written directly.
 func (m *preparer) store(k int, o expr.Output) {
 	d := location{kind: atOutput, n: k}.place()
 	re := m.at[o.Re]
@@ -333,10 +329,10 @@ func (m *preparer) store(k int, o expr.Output) {
 	if o.Im != expr.None {
 		im, half := m.at[o.Im], o.DType.Size()/2
 		switch there := m.direct[o.Im] == (outputPart{k, 1}); {
-		case there: // the real part alone, if any
+		case there: // only the real part may remain
 		case direct:
 			s.d.off, s.a, s.by.a, direct = half, im.place(), im.stride, false
-		default: // both at once, since either may lie where the other goes
+		default: // both at once, because either may be in the destination of the other
 			s.g, s.b, s.by.g, s.by.b = address{d.slot, half}, im.place(), o.DType.Size(), im.stride
 			s.f = pairV[uint64]
 			if half == 4 {

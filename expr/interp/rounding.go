@@ -2,15 +2,15 @@ package interp
 
 import "math"
 
-// Float32 is rounded to whole numbers by itself: package math's functions are of float64, and a conversion writes half
-// of a register, for which the one before it must be done.
+// These functions round float32 without conversions to float64: package math rounds float64 only, and a conversion
+// writes half of a register, so that each would wait for the one before.
 
 const (
 	signBit32 = 1 << 31
-	whole32   = (127 + 23) << 23 // the bits of the first float32 from which on all are whole numbers
+	whole32   = (127 + 23) << 23 // the bits of 2^23, from which on all float32 are integers
 )
 
-// trunc32 is math.Trunc.
+// trunc32 is math.Trunc of float32.
 func trunc32(x float32) float32 {
 	u := math.Float32bits(x)
 	r := math.Float32bits(float32(int32(x))) | u&signBit32
@@ -20,7 +20,7 @@ func trunc32(x float32) float32 {
 	return math.Float32frombits(r)
 }
 
-// floor32 is math.Floor.
+// floor32 is math.Floor of float32.
 func floor32(x float32) float32 {
 	t := trunc32(x)
 	r, less := math.Float32bits(t), math.Float32bits(t-1)
@@ -30,7 +30,7 @@ func floor32(x float32) float32 {
 	return math.Float32frombits(r)
 }
 
-// rint32 is math.RoundToEven: of numbers from 2^23 on there are whole ones alone.
+// rint32 is math.RoundToEven of float32.
 func rint32(x float32) float32 {
 	u := math.Float32bits(x)
 	r := math.Float32bits(math.Float32frombits(u&^signBit32)+(1<<23)-(1<<23)) | u&signBit32

@@ -2,16 +2,15 @@ package interp
 
 import "unsafe"
 
-// Short rows are one block together: what passes from instruction to instruction lies one behind another whatever row
-// it is of, and only steps that read operands or write outputs go row by row.
+// Several short rows share a block: temporary blocks are contiguous across rows, and only the steps that access
+// operands or outputs of the loop run row by row.
 
-// places returns where a step's operands lie, and the bytes from an element to the next of each. What it has no use
-// for has none.
+// places returns the addresses of the operands of a step and the bytes between their elements.
 func (t *step) places() ([6]address, [6]int) {
 	return [6]address{t.d, t.a, t.b, t.c, t.e, t.g}, [6]int{t.by.d, t.by.a, t.by.b, t.by.c, t.by.e, t.by.g}
 }
 
-// markOuter finds the steps that operands or outputs are in, and whether there are others.
+// markOuter finds the steps that access operands or outputs of the loop, and whether rows may share a block.
 func (p *Runner) markOuter() {
 	inner := false
 	p.together = len(p.folds) == 0 && p.blocks > 0
@@ -22,15 +21,15 @@ func (p *Runner) markOuter() {
 			t.outer = t.outer || by[i] != 0 && at[i].slot < p.outs+p.ins
 		}
 		inner = inner || !t.outer
-		if t.f == nil && t.outer { // a mask whose rows lie apart
+		if t.f == nil && t.outer { // the rows of this mask are not contiguous
 			p.together = false
 		}
 	}
 	p.together = p.together && inner
 }
 
-// rowsTogether returns how many rows of n0 elements are a block: more than one only if what is the same for a row is
-// the same for all.
+// rowsTogether returns the number of rows of n0 elements in a block. It is 1 if some operand with one element per row
+// differs between rows.
 func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
 	if !p.together || 2*n0 > p.block {
 		return 1
@@ -43,7 +42,7 @@ func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
 	return min(p.block/n0, n1)
 }
 
-// runTogether computes n1 rows, so many at a time.
+// runTogether computes n1 rows, rows at a time.
 func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n0, n1, rows int) {
 	for j := 0; j < n1; j += rows {
 		rows = min(rows, n1-j)
@@ -71,7 +70,7 @@ func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n
 	}
 }
 
-// runByRow takes a step over rows.
+// runByRow runs a step row by row.
 func (p *Runner) runByRow(t *step, slots []unsafe.Pointer, strides []int, n0, rows int) {
 	places, by := t.places()
 	var at [6]unsafe.Pointer

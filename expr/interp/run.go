@@ -7,16 +7,16 @@ import (
 	"github.com/graphrun/graphrun/expr"
 )
 
-// Scratch is the memory that an [Interp] needs beside operands and outputs: one for each goroutine.
+// Scratch is the temporary memory of a [Runner]. Each goroutine needs its own.
 type Scratch struct {
 	slots []unsafe.Pointer
 	mem   []uint64
-	lanes [][expr.Lanes]uint64 // of folds with totals
-	accs  []unsafe.Pointer     // to those
+	lanes [][expr.Lanes]uint64 // accumulators of folds with totals
+	accs  []unsafe.Pointer     // addresses of lanes
 	of    *Runner
 }
 
-// NewScratch returns memory for the loop. It serves any number of runs, one at a time.
+// NewScratch returns temporary memory for the loop, for any number of runs, one at a time.
 func (p *Runner) NewScratch() *Scratch {
 	stride := (p.block*p.wide + blockGap) / 8
 	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1), lanes: make([][expr.Lanes]uint64,
@@ -52,13 +52,13 @@ func (s *Scratch) run(steps []step, n int) {
 	}
 }
 
-// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row, outputs before operands, and strides
-// the bytes from a row to the next, in the same order; what is stored nowhere needs neither. accs are the [Lanes]
-// accumulators of each fold, which the caller sets to [Neutral] or leaves as other rows left them; of a loop with
-// Totals the numbers of the rows, one behind the other.
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row, of outputs and then of operands.
+// strides are the bytes between rows, in the same order. Outputs that are not stored need neither. accs are the
+// addresses of the [expr.Lanes] accumulators of each fold, initialized by the caller: [expr.Neutral], or the
+// accumulators of earlier rows. If the loop has Totals they are the addresses of one number per row.
 //
-// s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run
-// trusts addresses: what they reach must be as the Loop says.
+// s is memory of this Runner that no other goroutine uses; nil takes memory from a pool. Run does not allocate. It does
+// not check addresses: the caller guarantees that the memory has the layout that the Loop describes.
 func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
 	if len(ptrs) != len(p.size) || len(strides) != len(p.size) || s != nil && s.of != p {
 		panic("expr: Run of other operands, or scratch memory, than the loop has")
@@ -99,8 +99,7 @@ func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	}
 }
 
-// runSingle computes rows of a loop that is one step, without scratch memory: short rows would take longer to begin
-// than to compute.
+// runSingle computes rows of a loop that is one step. It needs no scratch memory, which speeds up short rows.
 func (p *Runner) runSingle(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	t := &p.body[0]
 	var at [6]unsafe.Pointer
@@ -134,7 +133,7 @@ func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 	s.run(p.row, 1)
 	block := p.block
 	if p.blocks == 0 && len(p.body) < 2 {
-		block = math.MaxInt // nothing is put aside, and nothing is read again: one loop
+		block = math.MaxInt // there are no temporaries, so a block may be the whole row
 	}
 	for at := 0; at < n0; {
 		n := min(n0-at, block)
@@ -155,7 +154,7 @@ func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 	}
 }
 
-// runFolds computes a block with folds between its steps.
+// runFolds computes a block, running folds between the steps.
 func (p *Runner) runFolds(s *Scratch, accs []unsafe.Pointer, n int) {
 	done := 0
 	for k := range p.folds {

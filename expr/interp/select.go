@@ -2,8 +2,8 @@ package interp
 
 import "unsafe"
 
-// wordwise takes the elements of an operation on bits eight bytes at a time by f, whatever their dtype, where they lie
-// one behind another and words are aligned. It returns how many it has taken.
+// wordwise applies f, a bitwise operation of uint64, to eight bytes at a time if the operands are contiguous and
+// aligned. It returns the number of elements that it has processed.
 func wordwise(f loopFunc, d, a, b unsafe.Pointer, n, size int, by *strides) int {
 	words := n * size / 8
 	if words == 0 || by.d != size || by.a != size || by.b != size || (uintptr(d)|uintptr(a)|uintptr(b))%8 != 0 {
@@ -15,8 +15,8 @@ func wordwise(f loopFunc, d, a, b unsafe.Pointer, n, size int, by *strides) int 
 
 var wordStrides = strides{d: 8, a: 8, b: 8}
 
-// selectV moves elements of a size, whatever they mean. Both are loaded, and moved in 64 bits, so that there is no
-// branch: none moves a byte under a condition.
+// selectV selects elements of a size. It loads both operands and selects by a conditional move of 64 bits: bytes have
+// no conditional move, and a branch would be unpredictable.
 func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 	if size := int(unsafe.Sizeof(U(0))); *by == (strides{d: size, a: 1, b: size, c: size}) {
@@ -57,7 +57,7 @@ func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// choose64 is x or y, moved in 64 bits.
+// choose64 returns x or y by a conditional move of 64 bits.
 func choose64[U word](which uint8, x, y U) U {
 	u, v := uint64(x), uint64(y)
 	if which != 0 {
@@ -66,7 +66,7 @@ func choose64[U word](which uint8, x, y U) U {
 	return U(v)
 }
 
-// select16 is x or y, moved under a condition.
+// select16 returns x or y by a conditional move.
 func select16[T ~uint16](which bool, x, y T) T {
 	if which {
 		y = x
@@ -74,7 +74,7 @@ func select16[T ~uint16](which bool, x, y T) T {
 	return y
 }
 
-// moveV copies elements, or one element all over.
+// moveV copies elements, or repeats one element.
 func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(U(0)))
 	switch {
@@ -97,7 +97,7 @@ func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// sizeIndex is the place of an element's size in tables by size: 1, 2, 4, 8 bytes.
+// sizeIndex returns the index of an element size, 1, 2, 4 or 8 bytes, in tables.
 func sizeIndex(size int) int {
 	switch size {
 	case 1:

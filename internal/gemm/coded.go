@@ -10,37 +10,39 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Register tiles of machine code have one to four vectors of columns, of which the last may be a part, and any number
-// of rows up to some tallest. So rows are cut evenly, and nothing is computed on padding but the lanes of a last
-// vector. Operands are read in place where one of their strides is 1: what packing them takes is seldom made up for.
+// Register tiles of machine code have any number of rows up to a bound and one to four vectors of columns; the last
+// vector may be partial. Rows are divided evenly among tiles, so padding occurs only in the last vector. Operands are
+// read in place if one of their strides is 1, because packing rarely pays for itself.
 const (
 	maxVectors = 4
 	maxHeight  = 14
-	// codedRows is the width of panels of A. A tile is a panel tall, or half of one.
+	// codedRows is the width of panels of A. A tile has the height of a panel, or half of it.
 	codedRows = 12
-	// codedDepth is the greatest depth of a block of K, as long as sums stay in registers. L2 keeps up with reading a
-	// panel of B that deep.
+	// codedDepth is the greatest depth of a block of K for which sums stay in registers. L2 is fast enough to read a panel
+	// of B of that depth.
 	codedDepth = 1024
-	// packedDepth is that of products with an operand that a callback packs: what it fills stays in L1.
+	// packedDepth is codedDepth for products with an operand that a PackFunc packs: the packed panel stays in L1.
 	packedDepth = 256
-	// fewRows are those for which no B is packed, and someRows those for which none is that stays in L2 panel by panel.
+	// With up to fewRows rows of A, B is not packed. With up to someRows it is not packed if its panels fit L2.
 	fewRows  = 24
 	someRows = 128
-	// mostAhead is how many lines are asked for between few terms. More would wait for one another.
+	// mostAhead is the greatest number of cache lines to prefetch per few terms. More would wait for one another.
 	mostAhead = 4
-	// aheadBytes is how far ahead of a panel's only tile its lines are asked for.
+	// aheadBytes is the prefetch distance within a panel that only one tile reads.
 	aheadBytes = 16 << 10
-	// callMACs bounds a call, which nothing interrupts: some 10 microseconds, three times as many where memory is far.
+	// callMACs bounds the multiplications of a call, which cannot be interrupted: about 10 microseconds, or three times as
+	// long from memory.
 	callMACs = 3 << 19
 )
 
-// tallest is the greatest height of tiles of so many vectors, which leaves registers for those and for elements of A.
+// tallest is the greatest height of tiles by number of vectors, such that the sums and the elements of A fit the
+// registers.
 var tallest = map[machine.ISA][maxVectors + 1]int{
 	machine.AVX512: {0, 14, 12, 8, 6},
 	machine.AVX2:   {0, 12, 6},
 }
 
-// codedSet is the kernel set of machine code for a dtype; t are its routines for few rows or columns.
+// codedSet returns the kernel set of machine code for a dtype. t has its routines for few rows or columns.
 func codedSet(d tensor.DType, isa machine.ISA, t thin) *kernelSet {
 	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, size: d.Size(),
 		tall: tallest[isa], thin: t, plain: portable[d].plain}
@@ -53,13 +55,14 @@ func codedSet(d tensor.DType, isa machine.ISA, t thin) *kernelSet {
 	return s
 }
 
-// coded reports whether the set is of machine code.
+// coded reports whether the kernel set is machine code.
 func (s *kernelSet) coded() bool { return s.lanes > 0 }
 
-// vectors is how many vectors hold so many columns.
+// vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// evenly cuts n into the fewest parts of at most most: count of them are size long, the others one less.
+// evenly divides n into the fewest parts of at most most elements: count parts of the given size, and others parts of
+// one element less.
 func evenly(n, most int) (size, count, others int) {
 	parts := ceilDiv(n, most)
 	size = ceilDiv(n, parts)
@@ -67,10 +70,10 @@ func evenly(n, most int) (size, count, others int) {
 	return size, count, parts - count
 }
 
-// stack is tiles that follow one another: n of them of a height, the first at a row, the others by so many rows each.
+// stack is a column of n tiles of the same height, by rows apart, the first at row.
 type stack struct{ row, height, n, by int }
 
-// stacks are the tiles that so many rows are cut into, of the first len entries.
+// stacks returns the division of rows into tiles: the first n entries of list.
 func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 	most := p.set.tall[vectors]
 	add := func(row, height, count, by int) {
@@ -103,35 +106,35 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 	return list, n
 }
 
-// stage says what a block of K does to a tile of C.
+// stage is the effect of a block of K on a tile of C.
 type stage uint8
 
 const (
-	firstBlock stage = iota // writes it, with what is to be added
-	laterBlock              // adds to it
-	apart                   // writes a temporary tile
+	firstBlock  stage = iota // writes C: the sums plus the bias or the old C
+	laterBlock               // adds to C
+	toTemporary              // writes a temporary tile
 	stages
 )
 
-// reading is how tiles read B.
-type reading uint8
+// readMode is the way in which tiles read B.
+type readMode uint8
 
 const (
-	plainly reading = iota // in panels, or where it is
-	keeping                // where it is, and keep it
-	behind                 // what a tile has kept, with the next panel asked for where that is
+	readPlain   readMode = iota // from panels, or in place
+	readKeeping                 // in place, and copies it into a panel
+	readKept                    // from a panel that another tile has copied, prefetching the next panel in place
 	readings
 )
 
-// codes are the pieces of code of a plan, by stage, how B is read, and whether the last vector is a part; nil where
-// there are none.
-type codes [stages][readings][2]*pieces
+// codeTable has the machine code of a plan by stage, by way of reading B, and by whether the last vector is partial;
+// nil entries are unused.
+type codeTable [stages][readings][2]*codeBySize
 
-// pieces are those by vectors and height.
-type pieces [maxVectors + 1][maxHeight + 1]*jit.Func
+// codeBySize has code by number of vectors and height.
+type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
-// of is where pieces are.
-func (c *codes) of(st stage, how reading, ragged bool) **pieces {
+// of returns the entry of codes.
+func (c *codeTable) of(st stage, how readMode, ragged bool) **codeBySize {
 	part := 0
 	if ragged {
 		part = 1
@@ -139,18 +142,18 @@ func (c *codes) of(st stage, how reading, ragged bool) **pieces {
 	return &c[st][how][part]
 }
 
-// at is where a piece is, which there may not be yet.
-func (c *codes) at(st stage, how reading, ragged bool, vectors, height int) **jit.Func {
+// at returns the entry for a piece of code, which may be nil.
+func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int) **jit.Func {
 	of := c.of(st, how, ragged)
 	if *of == nil {
-		*of = new(pieces)
+		*of = new(codeBySize)
 	}
 	return &(*of)[vectors][height]
 }
 
 // tileSpec describes the code of one kind of tile.
-func (p *Plan) tileSpec(st stage, how reading, ragged bool, vectors, height int) *tile.Spec {
-	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place || how == keeping,
+func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int) *tile.Spec {
+	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place || how == readKeeping,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	if ragged {
@@ -158,7 +161,7 @@ func (p *Plan) tileSpec(st stage, how reading, ragged bool, vectors, height int)
 	}
 	s.Fetch = p.fetches(how, vectors, height)
 	s.Ahead = p.ahead[how]
-	if how == keeping {
+	if how == readKeeping {
 		s.Keep = p.b.w * p.set.size
 	}
 	if p.across {
@@ -172,7 +175,7 @@ func (p *Plan) tileSpec(st stage, how reading, ragged bool, vectors, height int)
 	}
 	tail := func(op tile.TailOp) { s.Tail = append(s.Tail, tile.Tail{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.Touch = !p.far || how != plainly
+		s.Touch = !p.far || how != readPlain
 		tail(tile.AddResult)
 	}
 	switch {
@@ -185,23 +188,22 @@ func (p *Plan) tileSpec(st stage, how reading, ragged bool, vectors, height int)
 	return s
 }
 
-// fetchAhead returns how many lines of the next panel of B are brought near for every few terms of a tile, such that
-// the panel is there when it is needed; 0 for a B that is near. Where a panel is one tile's alone, which waits for
-// nothing but B, they are those of the same panel some way ahead. Constants have come from afar since the last run, and
-// what the processor sees of them by itself ends at every page.
-func (p *Plan) fetchAhead(how reading) int {
-	if p.spec.Near || p.b.place || p.b.local() && how == plainly || p.spec.N <= p.b.w {
+// fetchAhead returns the number of lines of the next panel of B to prefetch per few terms of a tile, such that the
+// panel arrives in time; 0 if B is in the caches. If only one tile reads a panel, the lines are further ahead in the
+// same panel. Constants were last read in the previous run, and hardware prefetching stops at page boundaries.
+func (p *Plan) fetchAhead(how readMode) int {
+	if p.spec.Near || p.b.place || p.b.local() && how == readPlain || p.spec.N <= p.b.w {
 		return 0
 	}
 	tiles := p.blockTiles()
 	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
-	if tiles == 1 && how == plainly {
+	if tiles == 1 && how == readPlain {
 		return lines
 	}
 	return min(ceilDiv(lines, tiles), mostAhead)
 }
 
-// blockTiles is the number of tiles of a block of rows.
+// blockTiles returns the number of tiles of a block of rows.
 func (p *Plan) blockTiles() (n int) {
 	stacks, count := p.stacks(min(p.mt, p.block), p.set.vectors(p.b.w))
 	for _, k := range stacks[:count] {
@@ -210,9 +212,9 @@ func (p *Plan) blockTiles() (n int) {
 	return n
 }
 
-// compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
+// compile generates the machine code of all tiles of the plan. It returns an error if there is no executable memory.
 func (p *Plan) compile() error {
-	p.codes = new(codes)
+	p.codes = new(codeTable)
 	for how := range readings {
 		p.ahead[how] = p.fetchAhead(how)
 	}
@@ -227,16 +229,16 @@ func (p *Plan) compile() error {
 	for _, n := range []int{p.nt, p.spec.N - (p.nTiles-1)*p.nt} {
 		cols = append(cols, min(n, p.b.w), n-(n-1)/p.b.w*p.b.w)
 	}
-	list := []stage{apart}
+	list := []stage{toTemporary}
 	if p.spec.CColStride == 1 {
 		list = []stage{firstBlock}
 		if p.spec.K > p.kc {
 			list = append(list, laterBlock)
 		}
 	}
-	how := []reading{plainly}
+	how := []readMode{readPlain}
 	if p.b.kept {
-		how = []reading{plainly, keeping, behind}
+		how = []readMode{readPlain, readKeeping, readKept}
 	}
 	for _, m := range rows {
 		for _, n := range cols {
@@ -255,8 +257,8 @@ func (p *Plan) compile() error {
 	return jit.Link()
 }
 
-// compileTile makes the code of one kind of tile, unless there is some.
-func (p *Plan) compileTile(st stage, how reading, cols, height int) (err error) {
+// compileTile generates the code of one kind of tile, unless it exists.
+func (p *Plan) compileTile(st stage, how readMode, cols, height int) (err error) {
 	v, ragged := p.set.vectors(cols), cols%p.set.lanes > 0
 	if at := p.codes.at(st, how, ragged, v, height); *at == nil {
 		*at, err = tile.Compile(p.tileSpec(st, how, ragged, v, height), p.set.isa)
@@ -264,8 +266,8 @@ func (p *Plan) compileTile(st stage, how reading, cols, height int) (err error) 
 	return err
 }
 
-// Listings visits the machine code of a plan, if it has any: what a piece of it is for, and its text in the syntax of
-// Go's assembler.
+// Listings calls visit with a description and the assembly, in the syntax of the Go assembler, of each piece of machine
+// code of the plan.
 func (p *Plan) Listings(visit func(name, assembly string)) {
 	if p.codes == nil {
 		return
@@ -281,7 +283,7 @@ func (p *Plan) Listings(visit func(name, assembly string)) {
 	}
 }
 
-func (of *pieces) listings(what string, visit func(name, assembly string)) {
+func (of *codeBySize) listings(what string, visit func(name, assembly string)) {
 	if of == nil {
 		return
 	}
@@ -294,18 +296,19 @@ func (of *pieces) listings(what string, visit func(name, assembly string)) {
 	}
 }
 
-// calls keeps the arguments of calls, since plans run on any number of goroutines, and Run allocates nothing.
+// calls pools the arguments of calls: a plan may run on any number of goroutines, and Run must not allocate.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// goesAcross reports whether all rows of the product are one tile whose tail is the same for all columns. Such tiles
-// take little longer than calls, unless one goes from panel to panel. What is asked for ahead is so panel by panel.
+// goesAcross reports whether one tile holds all rows and needs the same epilogue in all columns. A call then processes
+// several panels of B, because such tiles take little longer than a call. It is false where prefetching differs by
+// panel.
 func (p *Plan) goesAcross() bool {
 	s := &p.spec
 	few := p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)]
-	return few && p.ahead[plainly] == 0 && s.CColStride == 1 && s.Bias == NoBias
+	return few && p.ahead[readPlain] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
-// panels returns how many panels of B from column j on, as wide as all but the last one of a product, go in one call.
+// panels returns the number of full-width panels of B from column j on that one call processes.
 func (t *tileState) panels(j, j1 int) int {
 	w := t.Plan.b.w
 	if !t.across {
@@ -314,7 +317,8 @@ func (t *tileState) panels(j, j1 int) int {
 	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
 }
 
-// panelsOf computes C[i0:i1, j0:j1] over a block of K: blocks of A that fit L2, and panels of B for each.
+// panelsOf computes C[i0:i1, j0:j1] over a block of K: the outer loop has blocks of A that fit L2, the inner one panels
+// of B.
 func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 	w, block := t.Plan.b.w, t.block
 	for ib := i0; ib < i1; ib += block {
@@ -332,7 +336,7 @@ func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 	}
 }
 
-// strip computes rows [ib, ie) of C, those columns of it that panel j of B has, and of as many further panels.
+// strip computes rows [ib, ie) of C in the columns of panel j of B, and of further panels.
 func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
@@ -340,13 +344,13 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 	st, each := laterBlock, max(1, callMACs/(p.b.w*t.kc))
 	switch {
 	case s.CColStride != 1:
-		st, each = apart, 1
+		st, each = toTemporary, 1
 		x.Ptr[tile.Out], x.Row[tile.Out], x.Step[tile.OutRow] = t.temporary(), 0, set.nr*size
 	case t.first:
 		st = firstBlock
 		switch s.Bias {
 		case BiasRows:
-			each = 1 // the code has the same ones for all tiles of a call
+			each = 1 // all tiles of a call have the same code
 			x.Ptr[tile.Tails] = t.biasRows()
 		case BiasCols:
 			x.Ptr[tile.Tails], x.Row[tile.Tails] = t.biasCols(), (j-t.j0)*size
@@ -355,17 +359,17 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 	t.askAhead(x, b, j)
 	if p.across {
 		x.Step[tile.VecTile] = b.at(p.b.w) * size
-		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, plainly, ib, 1+further, j, cols)
+		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, readPlain, ib, 1+further, j, cols)
 		return
 	}
-	// Stacks go on by turns, so that a panel of A is not gone through twice.
+	// Stacks are interleaved, so that each panel of A is read once.
 	if t.rows != ie-ib || t.vectors != vectors {
 		t.rows, t.vectors = ie-ib, vectors
 		t.stacks, t.stacked = p.stacks(ie-ib, vectors)
 	}
-	how, done := plainly, [len(t.stacks)]int{}
+	how, done := readPlain, [len(t.stacks)]int{}
 	if t.keep && ib == t.i0 {
-		how, done[0] = behind, 1
+		how, done[0] = readKept, 1
 		t.keepPanel(x, a, t.stacks[0], st, ib, j, cols)
 	}
 	each = max(1, each/t.stacks[0].height)
@@ -382,21 +386,21 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 	}
 }
 
-// askAhead sets where what comes after panel j of B lies, which is asked for ahead.
+// askAhead sets the prefetch addresses for the data after panel j of B.
 func (t *tileState) askAhead(x *jit.Args, b *feed, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
-	case p.ahead[plainly] > mostAhead:
+	case p.ahead[readPlain] > mostAhead:
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
-	case p.ahead[plainly] > 0 || p.ahead[behind] > 0:
-		if j+p.b.w < t.spec.N { // else nothing follows
+	case p.ahead[readPlain] > 0 || p.ahead[readKept] > 0:
+		if j+p.b.w < t.spec.N { // else panel j is the last one
 			next += p.b.w
 		}
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
 	}
 }
 
-// operands tells code where the operands and the result are, for columns of B from j on.
+// operands sets the addresses of the operands and the result for columns of B from j on.
 func (t *tileState) operands(x *jit.Args, a, b *feed, j, cols int) {
 	set := t.set
 	size := set.size
@@ -408,25 +412,25 @@ func (t *tileState) operands(x *jit.Args, a, b *feed, j, cols int) {
 }
 
 // tiles computes n tiles of a stack, the first at row i.
-func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) {
+func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how readMode, i, n, j, cols int) {
 	p := t.Plan
 	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
 	if t.record != nil {
 		*t.record = append(*t.record, callOf(code, x))
 	} else if err := code.Call(x); err != nil {
-		panic(err) // the plan has linked it
+		panic(err) // the plan has linked this code already
 	}
 	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead[how] * machine.LineBytes
-	if how != plainly {
+	if how != readPlain {
 		x.Row[tile.Fetches] += n * fetches(t.kc, p.every) * x.Step[tile.FetchStep]
 	}
-	if st == apart {
+	if st == toTemporary {
 		t.merge(t.temporary(), i, j, k.height, cols)
 	}
 }
 
-// placeTiles tells code where n tiles of a stack are, and returns it.
-func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) *jit.Func {
+// placeTiles sets the addresses of n tiles of a stack and returns their code.
+func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how readMode, i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
 	x.Rows = n
@@ -435,13 +439,13 @@ func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how read
 		x.Step[tile.OutTile] = p.b.w * size
 	}
 	x.Row[tile.In] = a.at(i-t.i0) * size
-	if st != apart {
+	if st != toTemporary {
 		x.Row[tile.Out] = (i*s.CRowStride + j) * size
 	}
 	if st == firstBlock && s.Bias == BiasRows {
 		x.Row[tile.Tails] = (i - t.i0) * size
 	}
-	if p.far && how == plainly {
+	if p.far && how == readPlain {
 		x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pc, x.Row[tile.Out], s.CRowStride*size
 	}
 	return (*p.codes.of(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// guarded moves elements to the end of memory behind which no byte may be touched, or to the beginning.
+// guarded copies elements next to a page that must not be accessed: before it if atEnd, else after it.
 func guarded[T number](t *testing.T, x []T, atEnd bool) []T {
 	bytes := len(bytesOf(x))
 	room := jittest.Guarded(t, max(bytes, 1))
@@ -25,7 +25,7 @@ func guarded[T number](t *testing.T, x []T, atEnd bool) []T {
 	return to
 }
 
-// TestGuarded multiplies operands beside which no byte may be touched, since tiles read them in place.
+// TestGuarded multiplies operands between inaccessible pages, because tiles read them in place.
 func TestGuarded(t *testing.T) {
 	eachKernel[float32](t, testGuarded[float32])
 	eachKernel[float64](t, testGuarded[float64])
@@ -48,7 +48,7 @@ func testGuarded[T float](t *testing.T, set *kernelSet) {
 	}
 }
 
-// TestPlaces tells which operands are read where they are.
+// TestPlaces checks which operands are read in place.
 func TestPlaces(t *testing.T) {
 	if len(codedSets(tensor.Float32)) == 0 {
 		t.Skip("there is no machine code here")
@@ -76,7 +76,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestAcross multiplies few rows by many panels of B, which a call goes through one after another.
+// TestAcross multiplies few rows by many panels of B in one call.
 func TestAcross(t *testing.T) {
 	eachKernel[float32](t, testAcross[float32])
 	eachKernel[float64](t, testAcross[float64])
@@ -106,7 +106,7 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 	}
 }
 
-// TestListings holds that every piece of code of a plan is listed, those for last columns and later terms too.
+// TestListings checks that every piece of code of a plan is listed, those for the last columns and for later terms too.
 func TestListings(t *testing.T) {
 	pl, err := NewPlan(Spec{DType: tensor.Float32, M: 13, N: 70, K: 2000, A: Operand{RowStride: 2000, ColStride: 1},
 		B: Operand{RowStride: 70, ColStride: 1}, CRowStride: 70, CColStride: 1})

@@ -19,7 +19,7 @@ const (
 	directDepth = 1 << 18
 	// directCols is the greatest number of columns of a tile, whose results are final together.
 	directCols = 1 << 14
-	// emptyElems is the size of a tile that only stores zeros or biases.
+	// emptyElems is the size of a tile that only stores zeros or the bias.
 	emptyElems = machine.MoveGrain / 2
 )
 
@@ -107,13 +107,13 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 	}
 }
 
-// result is C from (i, j) on.
+// result returns C from (i, j) on.
 func (x *exec) result(i, j int) matrix {
 	s := &x.spec
 	return matrix{x.elem(x.pc, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
 }
 
-// biasAt is the bias of C from (i, j) on, broadcast by a stride of 0; without a bias its address is nil.
+// biasAt returns the bias of C from (i, j) on, broadcast by a stride of 0. Its address is nil if there is no bias.
 func (x *exec) biasAt(i, j int) matrix {
 	switch s := &x.spec; s.Bias {
 	case BiasRows:
@@ -171,7 +171,7 @@ func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	return x.worker, depth
 }
 
-// nearBytes is the part of B that all rows of A read, from L1, before the next part.
+// nearBytes is the size of the part of B that all rows of A read from L1 before the next part.
 const nearBytes = 16 << 10
 
 // dotColumns reads depth terms of n columns of B once, four columns at a time; every row of A reads nearBytes of them

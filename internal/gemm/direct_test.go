@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDots compares columns that are multiplied four at a time with the same ones by themselves, and sees that nothing
-// but their sums is written.
+// TestDots compares four columns at once with single columns, and checks that only their sums are written.
 func TestDots(t *testing.T) {
 	t.Run("float32", func(t *testing.T) { compareDots[float32](t, 1e-5) })
 	t.Run("float64", func(t *testing.T) { compareDots[float64](t, 1e-14) })

@@ -13,13 +13,13 @@ func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 	return tiles * float64(set.mr*set.nr) * float64(k), tiles * float64(ceilDiv(max(k, 1), set.kc))
 }
 
-// PadsRows reports whether [Tiled] computes whole panels of rows however few rows A has.
+// PadsRows reports whether [Tiled] computes whole panels of rows even if A has fewer rows.
 func PadsRows(d tensor.DType) bool { return !kernelsOf(d).coded() }
 
 // fewSums is the number of vectors of sums below which the latency of an addition bounds a tile.
 const fewSums = 8
 
-// effort is that of machine code. Tiles bound by latency or by loads count as if they had more sums.
+// effort returns Effort for machine code. Tiles that are bound by latency or by loads count as if they had more sums.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	panels := func(cols, count int) {
 		if cols == 0 {

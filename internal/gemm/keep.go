@@ -8,18 +8,18 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// What is asked for while terms are added up comes one row after the other: many lines at once would have the terms
-// wait for theirs. It is the panel of B that follows, where it is, for tiles of a panel that is kept (and besides, line
-// by line, the panel in which that will be kept), and for others rows of the result, which are about to be written.
+// While a tile adds up terms, it prefetches one line at a time; many lines at once would delay its own loads. A tile
+// that copies B into a panel prefetches the next panel of B in place, and the destination line by line. Other tiles
+// prefetch the rows of the result that they are about to write.
 
-// fetches is how often something is asked for among so many terms.
+// fetches returns the number of prefetches per terms if there is one in every few terms.
 func fetches(terms, every int) int { return ceilDiv(terms/tile.FewTerms, every/tile.FewTerms) }
 
-// powerWithin is the greatest power of two that is at most n, from the terms of a turn on.
+// powerWithin returns the greatest power of two that is at most n, but at least the terms of a loop iteration.
 func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.FewTerms))) - 1) }
 
-// farResult reports whether the result is more than L2 keeps beside the operands, and is written row by row. Where B is
-// packed beforehand, a result of half as much is asked for in vain: lines of B come ahead then, too.
+// farResult reports whether the result and the operands together exceed L2, so that rows of the result are prefetched.
+// If B is packed beforehand, a result of half that size gains nothing, because lines of B are prefetched too.
 func (p *Plan) farResult() bool {
 	s := &p.spec
 	far := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
@@ -27,11 +27,11 @@ func (p *Plan) farResult() bool {
 	return s.CColStride == 1 && far
 }
 
-// fetches are what tiles ask for besides.
-func (p *Plan) fetches(how reading, vectors, height int) []tile.Fetch {
+// fetches returns the prefetches of a kind of tile.
+func (p *Plan) fetches(how readMode, vectors, height int) []tile.Fetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
-	case how != plainly:
+	case how != readPlain:
 		return []tile.Fetch{{Lines: lines, Every: p.every}}
 	case p.far:
 		return []tile.Fetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
@@ -39,18 +39,18 @@ func (p *Plan) fetches(how reading, vectors, height int) []tile.Fetch {
 	return nil
 }
 
-// keepPanel computes the first tile of a panel of B, which it reads where it is, and keeps it for the tiles below.
+// keepPanel computes the first tile of a panel of B in place and copies the panel for the tiles below.
 func (t *tileState) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Kept], x.Row[tile.Kept] = panel, at
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.ks+j)*size, b.ks*size
 	x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pb, t.following(j)*size, b.ks*size
-	t.tiles(x, a, k, st, keeping, i, 1, j, cols)
+	t.tiles(x, a, k, st, readKeeping, i, 1, j, cols)
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }
 
-// following is where the panel of B is that is read where it is after that of column j.
+// following returns the offset in B, in place, of the panel after the one of column j.
 func (t *tileState) following(j int) int {
 	b := &t.Plan.b
 	switch next := j + b.w; {
@@ -61,5 +61,5 @@ func (t *tileState) following(j int) int {
 	case next < t.spec.N:
 		return t.superK*b.ks + next
 	}
-	return t.k0*b.ks + j // nothing follows
+	return t.k0*b.ks + j // there is no next panel
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestKept multiplies by matrices B that the first tiles keep in panels: of one row of tiles and of several, with last
-// columns, blocks of K, super-blocks and results of any strides. Nothing beside B is read, and panels that came before
-// give the same bits.
+// TestKept multiplies by matrices B that the first tiles copy into panels: with one and several rows of tiles, last
+// columns, blocks of K, super-blocks and results of any strides. Nothing beside B is read. Prepacked panels give the
+// same bits.
 func TestKept(t *testing.T) {
 	eachKernel[float32](t, testKept[float32])
 	eachKernel[float64](t, testKept[float64])
@@ -33,7 +33,7 @@ func testKept[T float](t *testing.T, set *kernelSet) {
 				t.Fatalf("%v: B is not kept", d)
 			}
 			before := append([]T(nil), p.c.buf...)
-			if i == 0 && lc == rowPadded { // the others have its bits, or those of panels, which other tests check
+			if i == 0 && lc == rowPadded { // the others have the same bits as this one, or as panels, which other tests check
 				p.check(t, set, sharedElems)
 			}
 			copy(p.c.buf, before)
@@ -48,8 +48,8 @@ func testKept[T float](t *testing.T, set *kernelSet) {
 	}
 }
 
-// TestKeptBias multiplies deep matrices by narrow ones that the first tiles keep, beside which no byte of a worker's
-// memory may be touched: those tiles, which a block of K alone makes small, have no more of the bias than others.
+// TestKeptBias multiplies deep matrices by narrow ones that the first tiles copy into panels, with a worker buffer next
+// to an inaccessible page. These small tiles need no more of the bias than others.
 func TestKeptBias(t *testing.T) { eachKernel[float64](t, testKeptBias) }
 
 func testKeptBias(t *testing.T, set *kernelSet) {
@@ -75,7 +75,7 @@ func testKeptBias(t *testing.T, set *kernelSet) {
 	}
 }
 
-// rerun runs another plan of the problem, backwards, whose results are known bit by bit.
+// rerun runs another plan of the problem, backwards, and compares the results bit by bit with want.
 func (p *problem[T]) rerun(t *testing.T, set *kernelSet, maxShared int, want []T) {
 	t.Helper()
 	pl, err := newPlan(set, p.spec, maxShared)

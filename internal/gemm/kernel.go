@@ -45,7 +45,7 @@ type productFunc func(m, n, k int, a, b, c, bias matrix, add bool)
 // storeFunc computes C = sums + bias for m×n elements, or C += sums + bias with add; see productFunc.
 type storeFunc func(m, n int, sums, c, bias matrix, add bool)
 
-// thin are the routines of products of few rows or columns.
+// thin has the routines of products of few rows or columns.
 type thin struct {
 	axpy4 axpyFunc
 	dot   dotFunc
@@ -53,7 +53,7 @@ type thin struct {
 	dots  dotsFunc
 }
 
-// plain are loops in Go, shared by all kernel sets of an element type.
+// plain has the Go loops that all kernel sets of an element type share.
 type plain struct {
 	product  productFunc // tiny products
 	store    storeFunc
@@ -117,8 +117,9 @@ func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
 // PanelCols is the width NR of packed B panels of a dtype.
 func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 
-// PanelColsOf is the width of packed B panels for a product with A of so many rows, for Operand.Panel. Few rows read a
-// panel from beyond L2: a narrow one stays in L1 between tiles, which leaves the bandwidth of L2 to the next panel.
+// PanelColsOf returns the width of packed B panels for a product with so many rows of A, for Operand.Panel. With few
+// rows a panel is read from memory: a narrow one stays in L1 between tiles, which leaves the bandwidth of L2 to the
+// next one.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
 	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= someRows {
@@ -127,7 +128,7 @@ func PanelColsOf(d tensor.DType, rows int) int {
 	return s.nr
 }
 
-// hasPanel reports whether products take panels of an operand's width.
+// hasPanel reports whether products accept panels of the width of an operand.
 func (s *kernelSet) hasPanel(b Operand) bool {
 	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.coded() && b.Panel == s.narrow)
 }

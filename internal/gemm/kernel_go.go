@@ -39,7 +39,7 @@ func goKernels[T number]() *kernelSet {
 // goMicro is the portable microFunc. It makes two passes of 4×2 accumulators
 // over the panels: sixteen accumulators and their operands do not fit the 15
 // vector registers the compiler has on amd64, and spilling costs more than
-// reading A twice.
+// readMode A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))

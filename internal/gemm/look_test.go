@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lookedAt are products with much work for a tile: by many terms, rows or columns. Operands are rows that are repeated.
+// lookedAt has products whose tiles have much work: many terms, rows or columns. Rows of operands are repeated.
 var lookedAt = map[string]Spec{
 	"dot":       {M: 1, N: 1, K: 5*directDepth + 5, B: Operand{RowStride: 1, ColStride: 1}},
 	"dots":      {M: 3, N: 6, K: 2*directDepth + 3, B: Operand{RowStride: 1, ColStride: 3}},
@@ -21,7 +21,7 @@ var lookedAt = map[string]Spec{
 	"wide":      {M: 5, N: 1 << 20, K: 3, B: Operand{RowStride: 0, ColStride: 1}, Way: Loops},
 }
 
-// TestLooks holds that tiles call Args.Look in proportion to their work, that its panic ends them, and that the sums
+// TestLooks checks that tiles call Args.Look in proportion to their work, that its panic ends them, and that the sums
 // are right.
 func TestLooks(t *testing.T) {
 	for name, s := range lookedAt {
@@ -70,7 +70,7 @@ func testLooks[T int64 | float32](t *testing.T, d tensor.DType, s Spec) {
 		for k := range s.K {
 			want += int64((k*s.A.ColStride)%5-2) * int64((k*s.B.RowStride+at[1]*s.B.ColStride)%3)
 		}
-		if got := c[at[0]*s.N+at[1]]; got != T(want) { // all sums fit a float32
+		if got := c[at[0]*s.N+at[1]]; got != T(want) { // all sums are exact in float32
 			t.Fatalf("%v at %v: %v, want %d", d, at, got, want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPanels multiplies by packed panels of every width that a set takes: sums have the same bits.
+// TestPanels multiplies by packed panels of every width that a kernel set accepts: the sums have the same bits.
 func TestPanels(t *testing.T) {
 	eachKernel[float32](t, testPanels[float32])
 	eachKernel[float64](t, testPanels[float64])

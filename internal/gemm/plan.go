@@ -40,22 +40,22 @@ const (
 	BiasCols      // bias[j] is added to all of column j: n elements
 )
 
-// Way is how a product is computed.
+// Way is an algorithm for a product.
 type Way uint8
 
 const (
-	// Any is the one that suits: Loops for tiny products, Thin where few rows or columns allow it, else
-	// Tiled.
+	// Any selects an algorithm: Loops for tiny products, Thin if there are few rows or columns and the strides allow it,
+	// else Tiled.
 	Any Way = iota
-	// Loops are plain loops over strided operands.
+	// Loops are nested loops over strided operands.
 	Loops
-	// Thin reads the larger of strided operands where it is, once: for few rows or columns.
+	// Thin reads the larger operand once, in place: for few rows or columns of strided operands.
 	Thin
-	// Tiled packs operands into panels, unless they come so, and multiplies tiles that stay in registers.
+	// Tiled multiplies register tiles. It packs operands into panels unless they are packed already or readable in place.
 	Tiled
 )
 
-// Supports reports whether a product can be computed in a way. The dtype makes no difference.
+// Supports reports whether an algorithm can compute a product, whatever its dtype.
 func Supports(s Spec, w Way) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	switch w {
@@ -82,7 +82,7 @@ type Spec struct {
 	Bias       Bias
 	BiasStride int
 	Way        Way
-	// Near disables prefetching of B: it is in the caches already, since products with it follow one another.
+	// Near disables prefetching of B, because B is in the caches: consecutive products share it.
 	Near bool
 }
 
@@ -100,7 +100,7 @@ type Args struct {
 	// got its final values, by the goroutine that ran the tile, while the part
 	// is in the caches. The calls of one execution cover C exactly once.
 	Epilogue func(i0, i1, j0, j1 int)
-	// Look, when set, is called after every few million multiplications. Its panic ends Run.
+	// Look, when set, is called after every few million multiplications, to interrupt Run by a panic.
 	Look func()
 }
 
@@ -117,8 +117,8 @@ const (
 type side struct {
 	source Source
 	shared bool // packed once by a packing phase, else per tile
-	place  bool // read where it is
-	kept   bool // brought into panels by the first tiles that read it where it is
+	place  bool // read in place
+	kept   bool // copied into panels by the first tiles, which read it in place
 	w      int  // panel width
 	size   int  // of an element in bytes
 	lanes  int  // m or n
@@ -133,21 +133,21 @@ type Plan struct {
 	path    path
 	set     *kernelSet
 	a, b    side
-	block   int // rows of A that are gone through for each panel of B
+	block   int // rows of A that are processed per panel of B
 	kc      int // depth of a K block: one pass over a C tile
-	kd      int // depth of a K super-block: what Shared holds at once, and what a call of the direct paths sums
+	kd      int // depth of a K super-block: the part of K in Shared at once, and the terms of a call of the direct paths
 	mt, nt  int // rows and columns of a tile
 	mTiles  int
 	nTiles  int
 	worker  workerLayout
 	shared  int
-	codes   *codes        // of a set of machine code
-	first   int           // columns of a tile of the first rows, where those keep B for the others
-	every   int           // terms after which a row of the next panel of B is asked for, where it is
-	far     bool          // rows of the result are asked for before they are written
-	ahead   [readings]int // lines of the next panel of B, for every few terms
-	across  bool          // all rows are one tile: a call goes from panel to panel of B
-	again   *again        // what is called in every run; nil where that is not listed
+	codes   *codeTable     // of machine code
+	first   int            // columns of a tile of the first rows, if these copy B into panels for the others
+	every   int            // number of terms per prefetch of a row of the next panel of B, in place
+	far     bool           // rows of the result are prefetched before they are written
+	ahead   [readings]int  // lines of the next panel of B to prefetch per few terms
+	across  bool           // one tile holds all rows: a call processes several panels of B
+	again   *recordedCalls // the recorded calls of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes.
@@ -158,14 +158,14 @@ type workerLayout struct {
 var (
 	errShape  = errors.New("gemm: negative dimension")
 	errOption = errors.New("gemm: unknown source, bias, way or panel")
-	errWay    = errors.New("gemm: the product cannot be computed in the way that is asked for")
+	errWay    = errors.New("gemm: the requested way cannot compute the product")
 )
 
 // NewPlan schedules a multiplication. The schedule depends on the spec and on
 // the CPU's kernel set only.
 func NewPlan(s Spec) (*Plan, error) {
 	if !Multiplies(s.DType) {
-		return nil, fmt.Errorf("gemm: no products of %v", s.DType)
+		return nil, fmt.Errorf("gemm: %v has no products", s.DType)
 	}
 	return newPlan(kernelsOf(s.DType), s, sharedElems)
 }
@@ -204,7 +204,7 @@ func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
 	return p, nil
 }
 
-// swap turns the product into Cᵀ = Bᵀ·Aᵀ.
+// swap replaces the product by Cᵀ = Bᵀ·Aᵀ.
 func (p *Plan) swap() {
 	s := &p.spec
 	p.swapped = !p.swapped
@@ -221,7 +221,7 @@ func (p *Plan) swap() {
 	}
 }
 
-// sides decides where the packed path reads each operand.
+// sides decides how the tiled path reads each operand.
 func (p *Plan) sides() {
 	s, size := &p.spec, p.set.size
 	strided := s.A.Source == Strided && s.B.Source == Strided
@@ -259,7 +259,7 @@ func Packs(s Spec) (a, b bool) {
 	return p.a.inPanels(), p.b.inPanels()
 }
 
-// planTiled fixes the blocking of the packed path.
+// planTiled chooses the blocking of the tiled path.
 func (p *Plan) planTiled(maxShared int) {
 	s, size := &p.spec, p.set.size
 	p.path = pathTiled
@@ -274,7 +274,8 @@ func (p *Plan) planTiled(maxShared int) {
 		}
 	}
 	p.block = p.blockRows()
-	p.first = min(p.nt, p.b.w*max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc)))) // a worker has room for nt of the bias
+	// a worker has room for nt elements of the bias
+	p.first = min(p.nt, p.b.w*max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc))))
 	p.kd = s.K
 	if lanes*s.K > maxShared {
 		p.kd = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
@@ -302,7 +303,7 @@ func (p *Plan) planTiled(maxShared int) {
 	}
 }
 
-// placeOperands decides which operands are read where they are.
+// placeOperands decides which operands are read in place.
 func (p *Plan) placeOperands() {
 	s := &p.spec
 	if s.A.Source == Strided {
@@ -315,30 +316,30 @@ func (p *Plan) placeOperands() {
 	}
 }
 
-// crowds reports whether so many elements of one lane, by a stride with a large power of two in it, lie in so few sets
-// of L2 that they drive one another out.
+// crowds reports whether depth elements of one lane map to so few sets of L2 that they evict one another, because their
+// stride is a multiple of a large power of two.
 func (d side) crowds(depth int) bool {
 	step := d.ks * d.size
 	return depth*(step&-step) > machine.L2Bytes
 }
 
-// leavesCache reports whether so many elements, of an operand or the result, take so many bytes at least, and all three
-// together so many that L2 does not keep them from tile to tile.
+// leavesCache reports whether elems elements of an operand or the result take at least bytes bytes, and all operands
+// together too many bytes to stay in L2 between tiles.
 func (p *Plan) leavesCache(elems, bytes, all int) bool {
 	s, size := &p.spec, p.b.size
 	return elems*size >= bytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= all
 }
 
-// along reports whether elements of one lane are side by side in memory, rather than those of one depth.
+// along reports whether elements of one lane are contiguous, rather than elements of one depth.
 func (d side) along() bool { return d.place && d.ks == 1 }
 
-// packs reports whether the operand is brought into panels before tiles are computed.
+// packs reports whether the operand is packed into panels before tiles are computed.
 func (d side) packs() bool { return d.inPanels() && !d.kept }
 
-// inPanels reports whether there are panels of the operand while the plan runs.
+// inPanels reports whether the plan creates panels of the operand while it runs.
 func (d side) inPanels() bool { return d.source != Prepacked && !d.place }
 
-// local reports whether each tile has panels of the operand for itself.
+// local reports whether each tile packs its own panels of the operand.
 func (d side) local() bool { return d.inPanels() && !d.shared }
 
 // DType is the dtype of the operands.
@@ -360,17 +361,17 @@ func (p *Plan) WorkerBytes() int { return p.worker.total }
 // shares reports whether tiles share panels.
 func (p *Plan) shares() bool { return p.a.shared || p.b.shared }
 
-// part is what a phase computes.
+// part is the work of a phase.
 type part uint8
 
 const (
 	allRows   part = iota // the whole product
-	packing               // nothing: it packs
-	firstRows             // the first row of tiles, which keep B for the others
-	otherRows             // the others
+	packing               // packing only
+	firstRows             // the first row of tiles, which copies B into panels for the others
+	otherRows             // the other rows of tiles
 )
 
-// perBlock is the number of phases of a super-block of K.
+// perBlock returns the number of phases of a super-block of K.
 func (p *Plan) perBlock() int {
 	if p.b.kept && p.mTiles == 1 {
 		return 1
@@ -378,7 +379,7 @@ func (p *Plan) perBlock() int {
 	return 2
 }
 
-// at returns the super-block of K of a phase, and its part.
+// phase returns the super-block of K of a phase, and its part.
 func (p *Plan) phase(phase int) (block int, what part) {
 	if !p.shares() {
 		return 0, allRows
@@ -420,7 +421,7 @@ func (p *Plan) Tiles(phase int) int {
 	return p.mTiles * p.nTiles
 }
 
-// tile returns the rows and columns of a tile of a part that computes.
+// tile returns the rows and columns of a tile in a part that computes.
 func (p *Plan) tile(what part, tile int) (i0, i1, j0, j1 int) {
 	rows, above, cols := p.mTiles, 0, p.nt
 	switch what {

@@ -261,7 +261,7 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestProfileDecidesNoBits plans by the prices and caches of quite another machine.
+// TestProfileDecidesNoBits plans with the prices and caches of a different machine.
 func TestProfileDecidesNoBits(t *testing.T) {
 	oldPrices, oldBytes := prices, blockBytes
 	defer func() { prices, blockBytes = oldPrices, oldBytes }()

@@ -7,26 +7,26 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Repeated is a product whose calls of machine code are known beforehand, ready to be computed again and again: of a
-// small one Run takes a good part of the time to find where things are. It belongs to one goroutine, and must not be
-// copied.
+// Repeated is a product whose calls of machine code are recorded and can be repeated: for small products, Run spends a
+// considerable part of its time on addresses. It belongs to one goroutine and must not be copied.
 type Repeated struct {
 	args jit.Args
-	of   *again
+	of   *recordedCalls
 }
 
-// listedMACs is the product for which all calls are listed: in larger ones to find them is lost.
-const listedMACs = 1 << 24
+// recordedMACs is the size up to which the calls of a product are recorded. In larger products, computing addresses
+// costs nothing noticeable.
+const recordedMACs = 1 << 24
 
-// again are the calls of a product that are the same in every run.
-type again struct {
+// recordedCalls has the recorded calls of a product.
+type recordedCalls struct {
 	n                              int // terms
 	inRow, inTerm, vecTerm, outRow int // as in package tile
 	biased                         bool
 	tiles                          [][]call
 }
 
-// call is a call of machine code. Places are in bytes from where operands are.
+// call is a call of machine code. Addresses are offsets in bytes from the operands.
 type call struct {
 	code                            *jit.Func
 	tiles                           int
@@ -34,23 +34,23 @@ type call struct {
 	inTile, vecTile, outTile, lanes int
 }
 
-// callOf returns the call that arguments are ready for.
+// callOf returns the call with these arguments.
 func callOf(code *jit.Func, x *jit.Args) call {
 	return call{code: code, tiles: x.Rows, in: x.Row[tile.In], vec: x.Row[tile.Vec], out: x.Row[tile.Out],
 		bias: x.Row[tile.Tails], ahead: x.Row[tile.Ahead], inTile: x.Step[tile.InTile], vecTile: x.Step[tile.VecTile],
 		outTile: x.Step[tile.OutTile], lanes: x.Step[tile.LastLanes]}
 }
 
-// listCalls lists what is called of a small product whose operands and bias are read where they are.
+// listCalls records the calls of a small product whose operands and bias are read in place.
 func (p *Plan) listCalls() {
 	s := &p.spec
 	switch {
-	case s.CColStride != 1, p.far, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > listedMACs/s.K:
+	case s.CColStride != 1, p.far, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > recordedMACs/s.K:
 		return
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
 	}
-	room := make([]byte, p.worker.total+1) // calls record offsets from the operands' addresses, which may be any
+	room := make([]byte, p.worker.total+1) // calls record offsets from the addresses of operands, so any addresses will do
 	base := unsafe.Pointer(unsafe.SliceData(room))
 	x := exec{Plan: p, pa: base, pb: base, pc: base, worker: base}
 	t := tileState{exec: &x, kc: s.K, first: true}
@@ -58,7 +58,7 @@ func (p *Plan) listCalls() {
 	x.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
 	x.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
 	var args jit.Args
-	all := &again{tiles: make([][]call, p.Tiles(0)), biased: s.Bias != NoBias}
+	all := &recordedCalls{tiles: make([][]call, p.Tiles(0)), biased: s.Bias != NoBias}
 	for i := range all.tiles {
 		t.record = &all.tiles[i]
 		i0, i1, j0, j1 := p.tile(allRows, i)
@@ -69,8 +69,8 @@ func (p *Plan) listCalls() {
 	p.again = all
 }
 
-// Repeat prepares a product with args, in another place than that which it had, maybe. It reports false where there is
-// too much to be called, or operands are packed, so that the product is to be run as any other.
+// Repeat prepares a product with args, whose addresses may differ from earlier ones. It reports false if there are too
+// many calls, or operands are packed: then only Run can compute the product.
 func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	c, x := p.again, &r.args
 	if c == nil {
@@ -92,7 +92,7 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	return true
 }
 
-// Run computes the product once more, of what is in its operands now.
+// Run computes the product of the current contents of its operands.
 func (r *Repeated) Run() {
 	for i := range r.of.tiles {
 		r.tile(i)
@@ -114,7 +114,7 @@ func (r *Repeated) tile(i int) {
 	}
 }
 
-// RunRepeated is Run of a tile of the plan's only phase, for a product that was prepared with args.
+// RunRepeated is Plan.Run for a tile of the only phase, of a product that was prepared with args.
 func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 	r.tile(tile)
 	if after := args.Epilogue; after != nil {
@@ -126,7 +126,7 @@ func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 	}
 }
 
-// Release lets go of the operands.
+// Release drops the references to the operands.
 func (r *Repeated) Release() {
 	x := &r.args
 	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = nil, nil, nil, nil

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRepeat computes products twice as prepared calls, with another operand the second time, and compares them with
-// runs of the plan to the bit.
+// TestRepeat computes products twice as recorded calls, the second time with another operand, and compares the bits
+// with runs of the plan.
 func TestRepeat(t *testing.T) {
 	eachKernel[float32](t, testRepeat[float32])
 	eachKernel[float64](t, testRepeat[float64])
@@ -36,7 +36,7 @@ func testRepeat[T float](t *testing.T, set *kernelSet) {
 			}
 		}
 	}
-	for _, la := range []int{rowMajor, colMajor, rowPadded} { // others are packed, or come turned round
+	for _, la := range []int{rowMajor, colMajor, rowPadded} { // others are packed, or transposed
 		for _, lb := range []int{rowMajor, colMajor, rowPadded} {
 			for _, lc := range []int{rowMajor, colMajor, rowPadded} {
 				p := newProblem[T](r, 37, w+9, 50, la, lb, lc)
@@ -47,7 +47,7 @@ func testRepeat[T float](t *testing.T, set *kernelSet) {
 	}
 }
 
-// repeats compares a product that was prepared with runs; it reports false where it cannot be.
+// repeats compares a recorded product with runs of the plan. It reports false if the product cannot be recorded.
 func repeats[T float](t *testing.T, r *rand.Rand, set *kernelSet, p *problem[T]) bool {
 	pl, err := newPlan(set, p.spec, sharedElems)
 	if err != nil {

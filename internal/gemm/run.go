@@ -25,12 +25,12 @@ type exec struct {
 const (
 	// lookMACs is the number of multiplications between two calls of Args.Look: 10 ms of the slowest kernels.
 	lookMACs = 1 << 21
-	// packCost and stripCost are the multiplications that take as long as packing an element by a PackFunc, and as
-	// the preparation of a strip.
+	// packCost and stripCost are the costs, in multiplications, of packing an element by a PackFunc and of preparing a
+	// strip.
 	packCost, stripCost = 16, 1 << 12
 )
 
-// count adds multiplications, or elements that are packed, and calls Args.Look when they are many.
+// count adds n multiplications, or the equivalent of packing, and calls Args.Look when there are many.
 func (x *exec) count(n int) {
 	if x.done += n; x.done >= lookMACs && x.look != nil {
 		x.done = 0
@@ -85,7 +85,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	x.final(i0, i1, j0, j1)
 }
 
-// final has the caller go on with a part of C.
+// final calls the epilogue for a part of C.
 func (x *exec) final(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:
@@ -151,18 +151,18 @@ func (p *Plan) pack(dst unsafe.Pointer, d *side, src unsafe.Pointer, fn PackFunc
 	packPanels(d.size, panels, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
 }
 
-// feed is where the kernels find the lanes of a side for a block of K: in panels, or in the operand itself. Distances
-// count elements.
+// feed describes the lanes of a side for a block of K: in panels, or in the operand in place. Distances are in
+// elements.
 type feed struct {
 	base  unsafe.Pointer // of the tile's first lane
 	w     int            // lanes of a panel
-	panel int            // from one to the next
-	lane  int            // from lane to lane of an operand in place
-	term  int            // from depth to depth
+	panel int            // distance between panels
+	lane  int            // distance between lanes of an operand in place
+	term  int            // distance between depths
 	place bool
 }
 
-// at is where a lane begins, a panel's first one unless the operand is in place.
+// at returns the address of a lane, which must be the first of a panel unless the operand is in place.
 func (f *feed) at(l int) int {
 	if f.place {
 		return l * f.lane
@@ -188,7 +188,7 @@ func (x *exec) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn Pa
 	}
 }
 
-// blockRows is how many rows of A are gone through for each panel of B.
+// blockRows returns the number of rows of A that are processed per panel of B.
 func (p *Plan) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.size)) * p.a.w }
 
 // runTile computes C[i0:i1, j0:j1] over the current super-block: K blocks
@@ -234,7 +234,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 	}
 }
 
-// release gives arguments back, without the operands that they would keep.
+// release returns arguments to the pool, without references to operands.
 func release(args *jit.Args) {
 	clear(args.Ptr[:])
 	calls.Put(args)

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// thinSets are the sets of a kind, and the one of portable loops whose thin routines are assembly.
+// thinSets returns the kernel sets with assembly routines, and the portable set combined with these routines.
 func thinSets[T float]() []*kernelSet {
 	sets := candidates(tensor.DTypeOf[T]())
 	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
@@ -22,7 +22,7 @@ func thinSets[T float]() []*kernelSet {
 	return sets
 }
 
-// TestGuardedThin multiplies few rows, or few columns, by operands beside which no byte may be touched.
+// TestGuardedThin multiplies few rows, or few columns, by operands between inaccessible pages.
 func TestGuardedThin(t *testing.T) {
 	guardedThin[float32](t)
 	guardedThin[float64](t)
@@ -60,7 +60,7 @@ func guardedThin[T float](t *testing.T) {
 	}
 }
 
-// TestSpecialThin has one infinity or NaN in one column of B: it is in the sum of that column, and in no other.
+// TestSpecialThin puts one infinity or NaN into one column of B: only the sum of that column may contain it.
 func TestSpecialThin(t *testing.T) {
 	specialThin[float32](t)
 	specialThin[float64](t)
@@ -85,7 +85,7 @@ func specialThin[T float](t *testing.T) {
 			var dots [columns]T
 			set.dots(n, unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0]), n*size, unsafe.Pointer(&dots[0]), columns/4)
 			alone(t, set.name+" dots", dots[:], at, special)
-			// The same matrix by rows: of n columns, each of so many terms.
+			// The same matrix by rows: n columns.
 			axpys := make([]T, n)
 			set.axpys(n, unsafe.Pointer(&axpys[0]), unsafe.Pointer(&y[0]), n*size, unsafe.Pointer(&x[0]), min(n, columns))
 			if at < min(n, columns) {
@@ -95,7 +95,7 @@ func specialThin[T float](t *testing.T) {
 	}
 }
 
-// alone fails unless the value is where it must be, with zeros beside it.
+// alone fails unless the value is at index at and all others are zero.
 func alone[T float](t *testing.T, name string, got []T, at int, want T) {
 	t.Helper()
 	for i, v := range got {

@@ -6,22 +6,20 @@ const (
 	// alignBytes is the alignment of packed panels inside scratch buffers: a
 	// vector load that straddles two cache lines costs two.
 	alignBytes = machine.LineBytes
-	// sharedElems bounds the panels that packing phases keep at a time. Larger
-	// products pack and multiply one super-block of K after another. Super-blocks
-	// are whole blocks of K, so that it decides no bits.
+	// sharedElems bounds the panels that a packing phase creates. Larger products pack and multiply one super-block of K
+	// after another. Super-blocks consist of whole blocks of K, so that the bound does not affect the results.
 	sharedElems = 8 << 20
 	// packTileElems is the size of one packing tile.
 	packTileElems = machine.MoveGrain
 )
 
-// blockBytes bounds the A panels swept per panel of B, so that they stay in L2
-// beside the tile's B block, and the panels that a tile may pack for itself. It
-// decides no bits: those follow from the depth of a block of K, which belongs to
-// the kernel set.
+// blockBytes bounds the panels of A that are multiplied by each panel of B, so that they stay in L2 beside the block of
+// B, and the panels that a tile packs for itself. It does not affect the results, which depend on the depth of a block
+// of K in the kernel set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
-// price is what work takes, in nanoseconds, by elements of 32 bits. It only has
-// to rank grids; slower kernels and other dtypes shift the balance little.
+// price has the cost of work in nanoseconds, for elements of 32 bits. It only ranks grids; slower kernels and other
+// dtypes shift the balance little.
 type price struct {
 	mac    float64 // a multiply-add
 	tile   float64 // dispatching a tile
@@ -34,11 +32,11 @@ type price struct {
 	c      float64 // updating an element of C once per K block
 }
 
-// packNS is what it takes to pack an element from memory.
+// packNS is the cost of packing an element from memory, in nanoseconds.
 const packNS = 0.25
 
-// prices were measured on Zen 5. They are no part of a profile: they only have to rank grids, and tiles are the
-// same on all machines of an instruction set. What stays in the caches is a fraction of packing an element from
+// prices were measured on Zen 5. They are not part of a machine profile: they only rank grids, and tiles are the same
+// on all machines of an instruction set. The cost of data in the caches is a fraction of packing an element from
 // memory.
 var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
 	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
@@ -61,8 +59,8 @@ var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 // block outgrows L2.
 func (d side) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
 
-// mostTiles is the number of tiles that a product has work for: with few rows or columns that is the reading of the
-// larger operand.
+// mostTiles returns the greatest useful number of tiles of a product. With few rows or columns it depends on the larger
+// operand, which must be read.
 func (s *kernelSet) mostTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.coded() {

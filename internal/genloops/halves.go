@@ -7,7 +7,8 @@ import (
 
 var halfTypes = []string{"Half", "BF16"}
 
-// Each step is rounded, as PyTorch has it: in registers, while block by block a rounding is a loop.
+// Each step is rounded as in PyTorch, but in registers: in separate instructions each rounding would be a loop of its
+// own.
 var halfLoops = slices.Concat(
 	halves("add", "ab", "b", "to(f($a) + f($b))"), halves("sub", "ab", "b", "to(f($a) - f($b))"),
 	halves("mul", "ab", "b", "to(f($a) * f($b))"), halves("div", "ab", "b", "to(f($a) / f($b))"),
@@ -18,9 +19,9 @@ var halfLoops = slices.Concat(
 	halves("leakyRelu", "ab", "b", "select16(f($a) > 0, $a, to(f($a)*f($b)))"),
 )
 
-// halves are the loops of an operation on floats of 16 bits, which are computed in float32: in its value f($a) is that
-// of an operand, round rounds as PyTorch does after each step, and to makes the result, or exact of what needs no
-// rounding; lower is a quotient that is rounded down.
+// halves returns the loops of an operation on 16-bit floats, which computes in float32. In value, f($a) converts an
+// operand, round rounds after a step as PyTorch does, to converts the result, exact converts a result that needs no
+// rounding, and lower is a quotient rounded down.
 func halves(name, operands, numbers, value string) []loop {
 	var list []loop
 	for _, h := range halfTypes {

@@ -1,5 +1,5 @@
-// Genloops writes the loops of package expr that differ in what they do to an element alone: a loop that calls a
-// function for each element is several times slower, and Go has no other way to put one into a loop.
+// Genloops generates the loops of package expr/interp that differ only in their operation. A loop that calls a function
+// for each element would be several times slower, and Go has no other way to parameterize the body of a loop.
 package main
 
 import (
@@ -14,20 +14,20 @@ import (
 	"text/template"
 )
 
-// loop is a loop over elements.
+// loop describes a loop over elements.
 type loop struct {
 	Doc, Name string
-	Types     string // its type parameters; empty for a loop of bytes
+	Types     string // type parameters; empty for a loop of bytes
 	Elem      string // the type of elements
-	Result    string // the type of results, if not that
-	Operands  string // the operands that it reads: a, b, c
-	Value     string // what is stored, where $a is the element of operand a
-	Before    string // what comes before the loop
-	Numbers   string // sets of operands that are often the same for all
-	Commutes  bool   // a and b may change places
-	Single    bool   // one element is in a turn, also where all lie one behind another: there is much in it
-	InTurn    bool   // elements are stored in turn: four at once would not fit what registers integers have
-	Twice     bool   // two elements are in a turn, where they do not lie one behind another
+	Result    string // the type of results, if not Elem
+	Operands  string // the names of the operands: a, b, c
+	Value     string // the stored expression, where $a is the element of operand a
+	Before    string // statements before the loop
+	Numbers   string // sets of operands that are often scalars: one element for the whole loop
+	Commutes  bool   // a and b may be exchanged
+	Single    bool   // not unrolled, not even for contiguous operands: the loop body is long
+	InTurn    bool   // unrolled elements are stored one by one: four integers at once would exceed the registers
+	Twice     bool   // unrolled by two for operands that are not contiguous
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 	bitwise = "T float, U word"
 )
 
-// bits takes an operation on bits eight bytes at a time, as far as that can be.
+// bits applies a bitwise operation to eight bytes at a time, as far as possible.
 const bits = `if size := int(unsafe.Sizeof(T(0))); size < 8 {
 		done := wordwise(%s[uint64], d, a, b, n, size, by)
 		if n -= done; n == 0 {
@@ -50,7 +50,7 @@ const bits = `if size := int(unsafe.Sizeof(T(0))); size < 8 {
 
 const shiftMask = "mask := uint64(8*unsafe.Sizeof(T(0)) - 1)"
 
-// Conversions keep Go from rounding once where two roundings are meant.
+// Conversions, as in T($a*$b), prevent Go from fusing a product and a sum, which would round once instead of twice.
 var loops = slices.Concat([]loop{
 	{Name: "addV", Types: number, Operands: "ab", Value: "$a + $b", Twice: true},
 	{Name: "subV", Types: number, Operands: "ab", Value: "$a - $b", Twice: true},
@@ -68,7 +68,7 @@ var loops = slices.Concat([]loop{
 	{Name: "shlV", Types: words, Operands: "ab", Value: "$a << (uint64($b) & mask)", Before: shiftMask, Twice: true},
 	{Name: "shrV", Types: words, Operands: "ab", Value: "$a >> (uint64($b) & mask)", Before: shiftMask, Twice: true},
 
-	{Doc: "minInt compares in a type W that holds T and is moved under a condition, as bytes are not.", Name: "minInt",
+	{Doc: "minInt compares in a wider type W, which has conditional moves; bytes have none.", Name: "minInt",
 		Types: widths, Operands: "ab", Value: "T(min(W($a), W($b)))", Numbers: "b", InTurn: true, Twice: true},
 	{Name: "maxInt", Types: widths, Operands: "ab", Value: "T(max(W($a), W($b)))", Numbers: "b", InTurn: true,
 		Twice: true},
@@ -88,10 +88,10 @@ var loops = slices.Concat([]loop{
 	{Name: "divAdd", Types: floats, Operands: "abc", Value: "$c / ($a + $b)"},
 	{Name: "subDiv", Types: floats, Operands: "abc", Value: "($a - $b) / $c"},
 
-	// Idioms.
+	// Peepholes.
 	{Name: "addScaledMul", Types: number, Operands: "abce", Value: "$a + T(T($e*$b)*$c)", Numbers: "e"},
 	{Name: "addScaledDiv", Types: floats, Operands: "abce", Value: "$a + T($e*$b) / $c", Numbers: "e"},
-	{Doc: "between is lerp where its weight is below a half.", Name: "between", Types: floats, Operands: "abc",
+	{Doc: "between is lerp for weights below a half.", Name: "between", Types: floats, Operands: "abc",
 		Value: "$a + T($c*($b-$a))", Numbers: "c"},
 	{Name: "signV", Types: bitwise, Result: "U", Operands: "a", Value: "signOf[U]($a)"},
 	{Name: "stepV", Types: bitwise, Result: "U", Operands: "ab", Value: "stepOf[U]($a, $b)"},
@@ -106,24 +106,24 @@ var loops = slices.Concat([]loop{
 	{Name: "remInt", Types: widths, Operands: "ab", Value: "T(remOf(W($a), W($b)))", Single: true},
 	{Name: "floorDivInt", Types: widths, Operands: "ab", Value: "T(floorOf(W($a), W($b)))", Single: true},
 	{Name: "modInt", Types: words, Operands: "ab", Value: "modOf($a, $b)", Single: true},
-	{Doc: "modShort is that of integers of at most 32 bits.", Name: "modShort", Types: widths, Operands: "ab",
+	{Doc: "modShort is modInt for integers of at most 32 bits.", Name: "modShort", Types: widths, Operands: "ab",
 		Value: "T(exactModOf(W($a), W($b)))", Single: true},
 	{Name: "reluInt", Types: "T signedNumber", Operands: "a", Value: "$a &^ ($a >> (8*unsafe.Sizeof(T(0)) - 1))"},
-	{Doc: "upTo bounds what is above 0 by b, and else is 0.", Name: "upTo", Types: "T, W signedNumber", Operands: "ab",
+	{Doc: "upTo clamps a to the range from 0 to b.", Name: "upTo", Types: "T, W signedNumber", Operands: "ab",
 		Value: "T(min(W($a)&^(W($a)>>(8*unsafe.Sizeof(W(0))-1)), W($b)))", Numbers: "b", InTurn: true, Twice: true},
 	{Name: "within", Types: bitwise, Result: "U", Operands: "abc", Value: "withinOf[U]($a, $b, $c)", Numbers: "bc"},
 	{Name: "replaceNear", Types: bitwise, Result: "U", Operands: "abc", Value: "replaceNearOf[U]($a, $b, $c)",
 		Numbers: "bc", InTurn: true},
 	{Name: "replaceLow", Types: widths, Operands: "abc", Value: "T(replaceOf(W($a), W($b), W($c)))", Numbers: "bc"},
-	{Doc: "shlShort takes the lowest 5 bits of the number of places.", Name: "shlShort", Types: "T short", Operands: "ab",
+	{Doc: "shlShort uses the lowest 5 bits of the shift count.", Name: "shlShort", Types: "T short", Operands: "ab",
 		Value: "T(int64($a) << (uint64($b) & 31))", Twice: true},
 	{Name: "shrShort", Types: "T short", Operands: "ab", Value: "T(int64($a) >> (uint64($b) & 31))", Twice: true},
 }, halfLoops)
 
-// comparison is a loop that compares, and one that selects by the result.
+// comparison describes a comparison loop, and a selection loop with the same comparison.
 type comparison struct {
 	Name, Choice, Op string
-	NumberFirst      bool // the first operand may be a number; for the others, operands are swapped
+	NumberFirst      bool // the first operand may be a scalar; for the others, operands are exchanged
 }
 
 var comparisons = []comparison{
@@ -133,12 +133,12 @@ var comparisons = []comparison{
 	{"leV", "chooseLe", "<=", true},
 }
 
-// extreme is a loop that takes the one or the other of two floats.
+// extreme describes a loop that selects the smaller or greater of two floats.
 type extreme struct {
 	Name   string
-	Second string // the comparison by which it takes the second, of numbers
-	Doubt  string // the operand whose NaN the comparison alone goes wrong with
-	First  string // when it takes the first, of whatever
+	Second string // the comparison that selects the second operand, for numbers
+	Doubt  string // the operand for whose NaN the comparison is wrong
+	First  string // the condition that selects the first operand, for all values
 }
 
 var extremes = []extreme{
@@ -214,7 +214,7 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 }
 {{end}}
 
-// Comparisons write bools one behind another.
+// Comparisons write contiguous bools.
 {{range .Comparisons}}
 func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
@@ -262,7 +262,7 @@ func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 {{end}}
-// Bits are moved under conditions in 64 bits: there is no such move of a byte, and there would be a branch.
+// Selections are conditional moves of 64 bits, because bytes have none and a branch would be unpredictable.
 {{range .Comparisons}}
 func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
@@ -278,9 +278,9 @@ func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, b
 	}
 }
 {{end}}
-// Extremes are not Go's, which differ where two zeros meet: expressions take one of the operands by a comparison, Go
-// the negative zero or the positive one. Bits are moved under a condition, without a branch. Where elements lie one
-// behind another one comparison is enough, but for NaN in one of the operands, which the sum of four tells of.
+// Extremes differ from min and max of Go where two zeros meet: expressions select one of the operands by a comparison,
+// Go selects by the sign of the zero. Conditional moves of bits replace branches. For contiguous operands one
+// comparison suffices unless one of the operands is NaN, which the sum of four operands detects.
 {{range .Extremes}}
 func {{.Name}}[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0
@@ -343,10 +343,10 @@ func {{.Name}}Any[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
 {{end}}
 `
 
-// Firsts are the conditions of First one by one: joined there would be a branch.
+// Firsts returns the conditions of First separately: joined they would compile to a branch.
 func (e extreme) Firsts() []string { return strings.Split(e.First, " || ") }
 
-// Params are the parameters after d that hold addresses.
+// Params returns the address parameters after d.
 func (l loop) Params() string {
 	names := strings.Split("abceg", "")
 	for i, name := range names {
@@ -357,7 +357,7 @@ func (l loop) Params() string {
 	return strings.Join(names, ", ")
 }
 
-// Dense is the condition that all lie one behind another.
+// Dense returns the condition that all operands and the result are contiguous.
 func (l loop) Dense() string {
 	var list []string
 	for _, o := range "d" + l.Operands {
@@ -366,7 +366,7 @@ func (l loop) Dense() string {
 	return strings.Join(list, " && ")
 }
 
-// Of is the value of element k of four.
+// Of returns the expression of element k of four.
 func (l loop) Of(k string) string {
 	v := l.Value
 	for _, o := range l.Operands {
@@ -375,7 +375,7 @@ func (l loop) Of(k string) string {
 	return v
 }
 
-// Sets are the loop with each set of its Numbers alone.
+// Sets returns a copy of the loop for each set of Numbers.
 func (l loop) Sets() []loop {
 	var list []loop
 	for _, set := range strings.Fields(l.Numbers) {
@@ -385,7 +385,7 @@ func (l loop) Sets() []loop {
 	return list
 }
 
-// OfNumbers is that value where the operands of Numbers are the same for all.
+// OfNumbers is Of for scalar operands of Numbers.
 func (l loop) OfNumbers(k string) string {
 	v := l.Of(k)
 	for _, o := range l.Numbers {
@@ -394,7 +394,7 @@ func (l loop) OfNumbers(k string) string {
 	return v
 }
 
-// DenseButNumbers is the condition that the operands of Numbers are the same for all, others one behind another.
+// DenseButNumbers returns the condition that the operands of Numbers are scalars and the others contiguous.
 func (l loop) DenseButNumbers() string {
 	v := l.Dense()
 	for _, o := range l.Numbers {
@@ -403,13 +403,13 @@ func (l loop) DenseButNumbers() string {
 	return v
 }
 
-// Constant has the operands of Numbers.
+// Constant returns the operands of Numbers.
 func (l loop) Constant() []string { return strings.Split(l.Numbers, "") }
 
-// List is a list with an item for each operand.
+// List returns a list with an item for each operand.
 func (l loop) List(item string) string { return l.Each(item, "") }
 
-// ListDense is one with an item for each operand but those of Numbers.
+// ListDense is List without the operands of Numbers.
 func (l loop) ListDense(item string) string {
 	l.Operands = strings.Map(func(o rune) rune {
 		if strings.ContainsRune(l.Numbers, o) {
@@ -420,7 +420,7 @@ func (l loop) ListDense(item string) string {
 	return l.List(item)
 }
 
-// Each is a list with an item for d and for each operand.
+// Each returns a list with an item for d and for each operand.
 func (l loop) Each(item, first string) string {
 	var list []string
 	for _, o := range first + l.Operands {
@@ -429,7 +429,7 @@ func (l loop) Each(item, first string) string {
 	return strings.Join(list, ", ")
 }
 
-// At is the value of the elements at addresses, in which $ stands for the name of an operand.
+// At returns the expression for elements at addresses, in which $ stands for the name of an operand.
 func (l loop) At(address string) string {
 	v := l.Value
 	for _, o := range l.Operands {

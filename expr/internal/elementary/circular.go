@@ -5,32 +5,32 @@ import (
 	"math/bits"
 )
 
-// The circular functions in Go, of float64: those of package math lose the digits of what is near a multiple of pi/2,
-// and of arcs near 1. Products whose rounding matters are converted, so that no compiler fuses them.
+// Circular functions of float64. Those of package math lose most digits near multiples of pi/2, and the inverse ones
+// near 1. Products whose rounding matters are converted, so that Go does not fuse them.
 
-// quarterTurn is pi/2 in two parts, of which the first has 33 bits: its products with integers below 2^20 are exact.
+// quarterTurn is pi/2 in two parts. The first one has 33 bits: its products with integers below 2^20 are exact.
 const (
 	quarterTurn     = 0x1.921fb544p+0
 	quarterTurnRest = 0x1.0b4611a626331p-34
 )
 
-// The bits of 2^-12 and of 1.5 * 2^52.
+// The bits of 2^-12, and of 1.5 * 2^52.
 const (
 	leastLeft = (1023 - 12) << 52
 	noQuarter = 0x4338 << 48
 )
 
-// reduced returns the number of quarter turns in an angle, and r + low that is left of it, of which |r| <= pi/4 or
-// little more. What is infinite or NaN leaves NaN.
+// reduced returns the number q of quarter turns in an angle, and the remainder r + low, |r| <= pi/4 or slightly more.
+// For infinities and NaN r is NaN.
 func reduced(x float64) (q int, r, low float64) {
 	a := math.Abs(x)
 	if a < 1<<20 {
 		t := float64(x*(2/math.Pi)) + 0x1.8p52
 		n := t - 0x1.8p52
-		// The difference is exact, and of the product little is lost unless hardly anything is left, or there is none.
+		// The difference is exact. The product loses little unless the remainder is tiny, or there is no quarter turn.
 		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
 		r = d - p
-		// Both are asked at once: of each by itself a branch might be taken at random.
+		// One test covers both conditions: separate branches would be unpredictable.
 		q, left := int64(math.Float64bits(t)-noQuarter), int64(math.Float64bits(r)&^signBit)
 		if (leastLeft-left)|((q-1)&^q) < 0 {
 			return int(q), r, (d - r) - p
@@ -45,8 +45,8 @@ func reduced(x float64) (q int, r, low float64) {
 	return q, r, low
 }
 
-// reducedFar is reduced of any x from pi/4 on: the 53 bits of x, as an integer, times those 192 bits of 2/pi behind
-// which the product has nothing but fractions, and before which nothing but whole turns.
+// reducedFar is reduced for any x >= pi/4: it multiplies the 53-bit mantissa of x by the 192 bits of 2/pi that affect
+// the result. Bits before contribute whole turns only, bits after it only lost fractions.
 func reducedFar(x float64) (q int, r, low float64) {
 	b := math.Float64bits(x)
 	m, at := b&(1<<52-1)|1<<52, uint(b>>52)-1013
@@ -62,14 +62,14 @@ func reducedFar(x float64) (q int, r, low float64) {
 	q = int(top >> 62)
 	hi, lo := top<<2|mid>>62, mid<<2|l2>>62
 	sign := 1.0
-	if hi >= 1<<63 { // nearer to the next quarter
+	if hi >= 1<<63 { // nearer to the next quarter turn
 		var borrow uint64
 		lo, borrow = bits.Sub64(0, lo, 0)
 		hi, _ = bits.Sub64(0, hi, borrow)
 		sign = -1
 		q++
 	}
-	// Angles are never nearer than 2^-62 quarters to one.
+	// No angle is nearer than 2^-62 quarter turns to a multiple of a quarter turn.
 	z := uint(bits.LeadingZeros64(hi))
 	hi, lo = hi<<z|lo>>(64-z), lo<<z
 	unit := math.Ldexp(sign, -int(z)-64)
@@ -79,7 +79,7 @@ func reducedFar(x float64) (q int, r, low float64) {
 	return q, r, low
 }
 
-// sinOf and cosOf are those of r + low.
+// sinOf and cosOf are the sine and the cosine of r + low.
 func sinOf(r, low float64) float64 {
 	c := (*[6]float64)(SinPoly.F64)
 	z := r * r
@@ -91,7 +91,7 @@ func sinOf(r, low float64) float64 {
 func cosOf(r, low float64) float64 {
 	c := (*[6]float64)(CosPoly.F64)
 	z := r * r
-	h, lost := 0.5*z, math.FMA(r, r, -z) // without which tan would be more than 2 ulp off
+	h, lost := 0.5*z, math.FMA(r, r, -z) // without lost, tan would be more than 2 ulp off
 	w := 1 - h
 	p := z * (c[0] + z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))))
 	return w + (((1 - w) - h) + (z*p - (r*low + 0.5*lost)))
@@ -107,7 +107,7 @@ func cos(x float64) float64 {
 	return quadrantOf(q+1, r, low)
 }
 
-// quadrantOf is sin of q quarters and r + low.
+// quadrantOf returns the sine of q quarter turns plus r + low.
 func quadrantOf(q int, r, low float64) float64 {
 	var y float64
 	if q&1 == 0 {
@@ -121,12 +121,12 @@ func quadrantOf(q int, r, low float64) float64 {
 	return y
 }
 
-// SinCos returns what sin and cos do.
+// SinCos returns the sine and the cosine.
 func SinCos(x float64) (sin, cos float64) {
 	q, r, low := reduced(x)
 	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
 	u, v := s, c
-	if q&1 != 0 { // bits are moved under the condition, without a branch
+	if q&1 != 0 { // a conditional move instead of a branch
 		u, v = c, s
 	}
 	turn := uint64(q)
@@ -135,8 +135,8 @@ func SinCos(x float64) (sin, cos float64) {
 
 const signBit = 1 << 63
 
-// tan is sin/cos, or -cos/sin. Bits are moved under the condition, without a branch, which would be taken at random; so
-// they are in arcs.
+// tan is sin/cos, or -cos/sin. Like the inverse functions below, it selects by conditional moves of bits, because a
+// branch would be unpredictable.
 func tan(x float64) float64 {
 	q, r, low := reduced(x)
 	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
@@ -147,7 +147,7 @@ func tan(x float64) float64 {
 	return math.Float64frombits(u^uint64(q)<<63) / math.Float64frombits(v)
 }
 
-// arc is asin(a) = s + t for 0 <= a <= 1/2, and beyond it asin(sqrt((1-a)/2)) = s + t, which is half of acos(a).
+// arc returns s + t = asin(a) for 0 <= a <= 1/2, and s + t = asin(sqrt((1-a)/2)), half of acos(a), beyond.
 func arc(a float64) (s, t float64) {
 	square, rest := a*a, 0.5-0.5*a
 	p, q := math.Float64bits(a), math.Float64bits(square)
@@ -163,7 +163,7 @@ func arc(a float64) (s, t float64) {
 	return s, s * z * (even + z*odd)
 }
 
-// halfPiRest is what pi/2 is rounded by.
+// halfPiRest is the rounding error of pi/2.
 const halfPiRest = 6.123233995736766e-17
 
 func asin(x float64) float64 {
@@ -203,10 +203,11 @@ var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.142857142
 	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
 	0.039231657085083686, -0.019176885636589053}
 
-// eighth is a direction, a multiple of an eighth of a turn: where it points to, and its angle in two parts.
+// eighth is a direction, a multiple of an eighth of a turn: its unit vector up to scale, and its angle in two parts.
 type eighth struct{ x, y, angle, rest float64 }
 
-// eighths are those from positive x to positive y and, from 4 on, from negative x to that.
+// eighths are the directions from the positive x axis to the positive y axis and, from index 4 on, from the negative x
+// axis to the positive y axis.
 var eighths = [8]eighth{
 	{1, 0, 0, 0}, {1, 1, math.Pi / 4, halfPiRest / 2}, {0, 1, math.Pi / 2, halfPiRest}, {},
 	{-1, 0, math.Pi, 2 * halfPiRest}, {-1, 1, 3 * math.Pi / 4, 9.184850993605148e-17},
@@ -215,8 +216,8 @@ var eighths = [8]eighth{
 
 const tanSixteenth = math.Sqrt2 - 1
 
-// arctan is the angle of y/x for y >= 0: the angle of the nearest eighth plus that of the vector after a rotation back
-// by it. The eighth is random, so it is computed without a branch.
+// arctan returns the angle of (x, y) for y >= 0: the angle of the nearest eighth, plus the arc tangent of (x, y)
+// rotated back by that eighth. Which eighth is nearest is unpredictable, so there is no branch.
 func arctan(y, x float64) float64 {
 	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
 	a := math.Abs(x)
@@ -228,7 +229,7 @@ func arctan(y, x float64) float64 {
 	}
 	e := &eighths[(k+m+n)&7]
 	d := math.Float64bits(float64(x*e.x) + float64(y*e.y))
-	if d == 0 { // both are 0: what is left is 0
+	if d == 0 { // both are 0: the rotated point is 0
 		d = 1 << 62
 	}
 	if d-smallBits >= infinityBits-smallBits {
@@ -245,10 +246,10 @@ func arctan(y, x float64) float64 {
 
 const (
 	infinityBits = 0x7ff << 52
-	smallBits    = (1023 - 1000) << 52 // below it bounds may be subnormal
+	smallBits    = (1023 - 1000) << 52 // below it, bounds may be subnormal
 )
 
-// arctanEnd is that of numbers one of which is NaN or infinite or large, or both of which are small.
+// arctanEnd is arctan for NaN, infinite and large operands, and for two small ones.
 func arctanEnd(y, x float64) float64 {
 	switch infinite := math.IsInf(x, 0); {
 	case y != y || x != x:
@@ -267,5 +268,5 @@ func arctanEnd(y, x float64) float64 {
 	return arctan(y, x)
 }
 
-// atan2 has the sign of y also where y / x is too small for a number.
+// atan2 has the sign of y even if y/x underflows.
 func atan2(y, x float64) float64 { return math.Copysign(arctan(math.Abs(y), x), y) }

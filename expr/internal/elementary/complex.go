@@ -5,11 +5,11 @@ import (
 	"math/cmplx"
 )
 
-// Functions of a complex number in Go, by the formulas of package cmplx and the real functions of this package, which
-// take half of the time. What is infinite or NaN is left to package cmplx, which tells such cases apart.
+// Functions of a complex number, by the formulas of math/cmplx and the real functions of this package, in half of the
+// time. Infinite and NaN operands are left to math/cmplx.
 
-// complexSqrt is cmplx.Sqrt without branches that are taken at random. Imaginary parts keep their sign, those too that
-// are nothing beside the real part.
+// complexSqrt is cmplx.Sqrt without unpredictable branches. Imaginary parts keep their sign even if they are
+// negligible.
 func complexSqrt(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	if a == 0 || b == 0 || a-a != 0 || b-b != 0 {
@@ -27,14 +27,14 @@ func complexSqrt(z complex128) complex128 {
 	r := math.Sqrt(0.5*size + 0.5*math.Abs(a))
 	large, small := math.Float64bits(r*scale), math.Float64bits(scale*math.Abs(0.5*b/r))
 	re, im := large, small
-	if a < 0 { // bits are moved under the condition
+	if a < 0 { // a conditional move
 		re, im = small, large
 	}
 	return complex(math.Float64frombits(re), math.Float64frombits(im|math.Float64bits(b)&signBit))
 }
 
-// hypotenuse is the root of a sum of squares, 0 if these may overflow or underflow. A root writes half of a register,
-// and waits for what was in it: in a loop for the element before, but not where it is a function of its own.
+// hypotenuse returns the root of a sum of squares, or 0 if these may overflow or underflow. It must not be inlined: the
+// square root instruction writes half of a register, so that in a loop each element would wait for the one before.
 //
 //go:noinline
 func hypotenuse(a, b float64) float64 {
@@ -45,21 +45,21 @@ func hypotenuse(a, b float64) float64 {
 	return 0
 }
 
-// Parts of numbers that squares, and exponentials, do not overflow of.
+// Bounds of parts whose squares, and whose exponentials, do not overflow.
 const (
 	squareWithin = 1e150
 	powerWithin  = 300
 )
 
-// inBounds reports whether the parts of a number are below bounds.
+// inBounds reports whether the magnitudes of the parts are below bounds.
 func inBounds(z complex128, re, im float64) bool {
 	return math.Abs(real(z)) < re && math.Abs(imag(z)) < im
 }
 
-// isFinite reports whether neither part of a number is infinite or NaN.
+// isFinite reports whether both parts are finite.
 func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) }
 
-// sinhCosh returns the hyperbolic sine and cosine of an x within powerWithin.
+// sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerWithin.
 func sinhCosh(x float64) (sinh, cosh float64) {
 	if a := math.Abs(x); a > 1 {
 		e := 0.5 * Exp(a)
@@ -72,9 +72,9 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 	return s, math.Sqrt(1 + s*s)
 }
 
-// circular is cosh(y)*sin(x) and sinh(y)*cos(x), of finite numbers. From powerWithin on, the hyperbolic functions are
-// half an exponential, which may overflow where a product with it does not, and is no number to take 0 times: it is a
-// product of two. Beyond 1400 nothing but 0 times it is a number.
+// circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. From powerWithin on, the hyperbolic functions are
+// half an exponential. It may overflow while the product does not, and infinity times 0 would be NaN: therefore it is
+// applied as two factors. Beyond 1400 all nonzero products overflow.
 func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
 	a := math.Abs(y)
 	if a < powerWithin {
@@ -121,8 +121,8 @@ func complexCosh(z complex128) complex128 {
 	return complex(re, im)
 }
 
-// complexTan has nothing that cancels: cos(x)^2 + sinh(y)^2 is half of cos(2x) + cosh(2y). From tanFar on the square of
-// sinh is that of half an exponential, and more would be lost in it.
+// complexTan does not cancel: cos(x)^2 + sinh(y)^2 is half of cos(2x) + cosh(2y). From tanFar on, squaring sinh would
+// lose accuracy; its square is that of half an exponential.
 func complexTan(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Tan(z)

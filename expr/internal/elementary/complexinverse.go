@@ -5,15 +5,15 @@ import (
 	"math/cmplx"
 )
 
-// Inverse functions of a complex number by W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987).
-// Roots of 1+z and of 1-z keep what 1-z*z loses of numbers near 1, of small and of large ones, where package cmplx has
-// sums that cancel, down to infinities for some numbers from 1e8 on; and zeros of either sign tell the sides of cuts
-// apart. Numbers of which squares overflow are so large that 1 is nothing beside them.
+// Inverse functions of a complex number, by W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987).
+// They use roots of 1+z and 1-z, which preserve digits that 1-z*z loses for numbers near 1, small and large numbers;
+// math/cmplx has sums that cancel, and returns infinities for some numbers from 1e8 on. The sign of a zero selects the
+// side of a branch cut. If squares overflow, 1 is negligible.
 
-// logOfTwice is the logarithm of the magnitude of twice a large number.
+// logOfTwice returns the logarithm of the magnitude of twice a large complex number.
 func logOfTwice(a, b float64) float64 { return Log(math.Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }
 
-// asinh is that of an x whose square does not overflow.
+// asinh returns the inverse hyperbolic sine of an x whose square does not overflow.
 func asinh(x float64) float64 {
 	a := math.Abs(x)
 	root := math.Sqrt(a*a + 1)
@@ -71,14 +71,14 @@ func complexAtanh(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Atanh(z)
 	}
-	sign := math.Copysign(1, real(z)) // it is odd
+	sign := math.Copysign(1, real(z)) // the function is odd
 	a, b := math.Abs(real(z)), sign*imag(z)
 	var re, im float64
 	switch {
 	case !inBounds(z, squareWithin, squareWithin):
 		h := math.Hypot(0.5*a, 0.5*b)
 		re, im = 0.25*a/h/h, math.Copysign(math.Pi/2, b)
-	case a == 1 && math.Abs(b) < 1/squareWithin: // the square of b might be 0
+	case a == 1 && math.Abs(b) < 1/squareWithin: // the square of b might underflow
 		re, im = 0.5*(math.Ln2-Log(math.Abs(b))), math.Copysign(math.Pi/4, b)
 		if b == 0 {
 			im = b

@@ -21,8 +21,8 @@ func lgammaEnd(x float64) float64 {
 	return x * x
 }
 
-// Digamma is the derivative of lgamma. Negative numbers are reflected, numbers below 10 are shifted by the recurrence,
-// and the asymptotic series gives the rest (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
+// Digamma returns the derivative of Lgamma. Negative numbers are reflected, numbers below 10 are shifted by the
+// recurrence, and the asymptotic series gives the rest (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
 func Digamma(x float64) float64 {
 	switch {
 	case x == 0:

@@ -2,11 +2,11 @@ package elementary
 
 import "math"
 
-// large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers
-// of e that float64 holds are beyond what it scales by.
+// large is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow; some of the true values are
+// finite.
 const large = 709
 
-// halfSquare is half of e^2.
+// halfSquare is e^2 / 2.
 const halfSquare = math.E * math.E / 2
 
 // sinhPoly is (sinh(x)-x)/x^3 in x^2 for |x| <= 1, to 2^-66.

@@ -2,11 +2,11 @@ package elementary
 
 import "math"
 
-// Logarithms and powers in Go, of float64: package math's logarithms to bases 2 and 10 cancel near 1, those of
-// subnormal numbers are wrong on some processors, and its powers lose what the logarithm is multiplied by. Operations
-// whose rounding matters are converted or fused, so that no compiler does either by itself.
+// Logarithms and powers of float64. The logarithms of package math to bases 2 and 10 cancel near 1, and those of
+// subnormal numbers are wrong on some processors; its powers multiply the error of the logarithm. Operations whose
+// rounding matters are converted or explicitly fused, so that Go does neither by itself.
 
-// logEnd returns the logarithm of what has none.
+// logEnd returns the logarithm of infinities, NaN, 0 and negative numbers.
 func logEnd(x float64) float64 {
 	switch {
 	case x > 0: // infinite
@@ -17,7 +17,7 @@ func logEnd(x float64) float64 {
 	return math.NaN()
 }
 
-// mantissaOf returns a positive finite x as 2^n times a number from 2/3 to 4/3.
+// mantissaOf returns a positive finite x as m*2^n with m from 2/3 to 4/3.
 func mantissaOf(x float64) (n, m float64) {
 	shift := 0.0
 	if x < 0x1p-1022 {
@@ -28,7 +28,7 @@ func mantissaOf(x float64) (n, m float64) {
 	return float64(int64(i)>>52) - shift, math.Float64frombits(i&(1<<52-1) + origin)
 }
 
-// logTerms returns f, f^2/2 and what log(m) is more than f - f^2/2, where m = 1+f is from 2/3 to 4/3.
+// logTerms returns f, f^2/2 and log(m) - (f - f^2/2), where m = 1+f is from 2/3 to 4/3.
 func logTerms(m float64) (f, half, rest float64) {
 	f = m - 1
 	s := f / (2 + f)
@@ -40,33 +40,33 @@ func logTerms(m float64) (f, half, rest float64) {
 	return f, half, s * (half + p)
 }
 
-// logParts returns log(m) of such an m as a sum, whose first number has 21 bits.
+// logParts returns log(m) as a sum whose first number has 21 bits.
 func logParts(m float64) (hi, lo float64) {
 	f, half, rest := logTerms(m)
 	hi = math.Float64frombits(math.Float64bits(f-half) &^ (1<<32 - 1))
 	return hi, ((f - hi) - half) + rest
 }
 
-// The logarithms of 2, of e to base 2, and of 2 to base 10, in two parts. Of the first few bits are used, so that its
-// products with the first part of a logarithm, or with an exponent, are exact.
+// log(2), log2(e) and log10(2) in two parts. The first parts have few bits, so that their products with the first part
+// of a logarithm, or with an exponent, are exact.
 const (
 	ln2First  = 0x1.62e42fefp-1
 	ln2Rest   = 0x1.473de6af278edp-34
 	log2E     = 0x1.71547p+0
 	log2ERest = 0x1.94ae0bf85ddf4p-22
 
-	Log2ERounding = 2.0355273740931033e-17 // what math.Log2E is rounded by
+	Log2ERounding = 2.0355273740931033e-17 // the rounding error of math.Log2E
 	log10Two      = 0x1.34413509p-2
 	log10Rest     = 0x1.ef3fde623e256p-35
 )
 
-// Log is f - (f^2/2 - ...) with what the sum of it and n*log(2) is rounded by kept as far as f is large.
+// Log returns n*log(2) + f - (f^2/2 - ...), adding the terms from the smallest on.
 func Log(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
 		return logEnd(x)
 	}
 	n, m := mantissaOf(x)
-	f := m - 1 // what follows is logTerms, which takes a call
+	f := m - 1 // logTerms, inlined by hand
 	s := f / (2 + f)
 	z := s * s
 	u := z * z
@@ -98,14 +98,14 @@ func log10(x float64) float64 {
 	return n*log10Two + (hi*math.Log10E + (((f-hi)-half+rest)*math.Log10E + n*log10Rest))
 }
 
-// Pow computes what is not special itself.
+// Pow returns x^y. Special cases are left to math.Pow.
 func Pow(x, y float64) float64 {
 	a := math.Abs(x)
 	if !(a > 0 && a <= math.MaxFloat64 && math.Abs(y) <= math.MaxFloat64) {
 		return math.Pow(x, y)
 	}
 	if x > 0 {
-		if x == 1 { // as bools are
+		if x == 1 { // bools are often 1
 			return 1
 		}
 		return power(a, y)
@@ -119,7 +119,7 @@ func Pow(x, y float64) float64 {
 	return power(a, y)
 }
 
-// power is 2^(y*log2(a)) for positive finite a and finite y.
+// power returns 2^(y*log2(a)) for positive finite a and finite y.
 func power(a, y float64) float64 {
 	hi, lo := log2Sum(a)
 	t := y * hi
@@ -130,7 +130,7 @@ func power(a, y float64) float64 {
 		return 0
 	}
 	p, _, k := powerOfSum(t, math.FMA(y, lo, math.FMA(y, hi, -t)))
-	// By halves, since 2^k may be beyond what float64 has where the result is not.
+	// Two factors, because 2^k may overflow or underflow when the result does not.
 	return p * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 
@@ -150,7 +150,8 @@ func powerOfSum(t, rest float64) (p, low float64, k int64) {
 
 func powerOf2(k int64) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
 
-// log2Sum is log2(a) of a positive finite a as a sum of two, exact to 2^-63: see [expander.log2Sum].
+// log2Sum returns log2(a) of a positive finite a as a sum of two numbers, exact to 2^-63: see log2Sum of package
+// expand.
 func log2Sum(a float64) (hi, lo float64) {
 	n, m := mantissaOf(a)
 	f, d := m-1, m+1
@@ -175,7 +176,7 @@ func log2Sum(a float64) (hi, lo float64) {
 	return hi, ((n - hi) + k) + kl
 }
 
-// product multiplies two sums of two.
+// product multiplies two sums of two numbers.
 func product(a, al, b, bl float64) (hi, lo float64) {
 	hi = a * b
 	return hi, math.FMA(a, bl, math.FMA(al, b, math.FMA(a, b, -hi)))

@@ -1,9 +1,9 @@
 package elementary
 
-// Poly is a polynomial's coefficients, the constant one first, in each dtype.
+// Poly has the coefficients of a polynomial, the constant one first, for float32 and float64.
 type Poly struct{ F32, F64 []float64 }
 
-// TwoOverPi is 2/pi in words of 64 bits behind one of zeros.
+// TwoOverPi is 2/pi in words of 64 bits, after a word of zeros.
 var TwoOverPi = [20]uint64{0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
 	0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41,
 	0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
@@ -40,7 +40,8 @@ var ErfcPoly = Poly{
 var AtanhPoly = []float64{0.39999999999999719, 0.28571428571579932, 0.22222222190781893, 0.18181821568054266,
 	0.15384404537089988, 0.13341204476062268, 0.11591458593583871, 0.12576969913623301}
 
-// TwoThirds is where intervals begin: its bits are taken from those of x, so that the exponent of the difference is n.
+// TwoThirds is the least mantissa of logarithms. Its bits are subtracted from those of x, so that the exponent of the
+// difference is n.
 const TwoThirds = 2.0 / 3
 
 // SinPoly is (sin(r)-r)/r^3 and cosPoly is (cos(r)-1+r^2/2)/r^4, both in r^2, for |r| <= pi/4: relative errors of sin

@@ -1,10 +1,11 @@
 package elementary
 
-// Pieces is a function of numbers of float32 that are not negative, by a polynomial for each of 16 or 32 intervals:
-// scripts/tables.py makes them. The lowest bits of scale*a + offset, shifted, say which interval a is in. With AVX2 16
-// are looked up in half the time, with AVX-512 a shorter polynomial for each of 32 takes less.
+// Pieces is a function of nonnegative float32 numbers: a polynomial for each of 16 or 32 intervals, fitted by
+// scripts/tables.py. The interval of a is in the lowest bits of Scale*a + Offset, shifted right by Shift. AVX2 looks up
+// 16 entries in half the time of 32; with AVX-512 32 intervals need shorter polynomials.
 type Pieces struct {
-	First         uint64 // of the tables: a point of each interval, and the coefficients in what a is beyond it
+	// index in Tables: a point of each interval, then the coefficients in the distance from that point
+	First         uint64
 	Degree        uint64
 	Scale, Offset float64
 	Shift         uint64
