@@ -126,7 +126,7 @@ const (
 	atBlock
 )
 
-// address encodes the kind in the upper bits of the slot, until all slots are known.
+// place encodes the kind in the upper bits of the slot, until all slots are known.
 func (a location) place() address { return address{int(a.kind)<<24 | a.n, a.off} }
 
 // inst builds the step of an instruction.

@@ -1,4 +1,5 @@
-// Package compose states ops as small graphs: what the Decompose functions of several families share.
+// Package compose helps ops to decompose into small graphs of other ops: functions that Decompose implementations of
+// several families share.
 package compose
 
 import (
@@ -9,17 +10,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Parts adds the nodes that stand for a call one after another, until one fails.
+// Parts adds the nodes of a decomposition one by one, up to the first error.
 type Parts struct {
 	C    *graph.Call
 	into *graph.Parts
 	err  error
 }
 
-// Of begins the parts of a call.
+// Of starts the decomposition of a call.
 func Of(into *graph.Parts, c *graph.Call) *Parts { return &Parts{C: c, into: into} }
 
-// All adds a node and returns all that it makes, n values.
+// All adds a node and returns its n results.
 func (p *Parts) All(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, n)
 	if p.err != nil {
@@ -36,17 +37,17 @@ func (p *Parts) All(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph
 	return args
 }
 
-// Add adds a node of one result.
+// Add adds a node with one result.
 func (p *Parts) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
 	return p.All(1, op, a, in...)[0]
 }
 
-// Number is a plain number as an operand.
+// Number returns a plain number as an operand.
 func Number(x float64) graph.Arg {
 	return graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
 }
 
-// To converts to a dtype; a value that has it already stays.
+// To converts to a dtype, or returns x if it has that dtype.
 func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	if p.err != nil || x.Type().DType == d {
 		return x
@@ -54,8 +55,8 @@ func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// Along shows a vector along dimension dim of values of some rank. A single element, in whatever shape, is for all: it
-// keeps a dimension where the values have one, so that it counts as they do in promotion.
+// Along views a vector along dimension dim of values of some rank. A single element of any shape is broadcast: it keeps
+// a dimension if the values have one, so that it promotes as they do.
 func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x
@@ -76,7 +77,7 @@ func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
 }
 
-// Result is what a Decompose returns: a value for each result of the call, converted and laid out as that.
+// Result returns the results of a Decompose: a value for each result of the call, converted to its dtype and layout.
 func (p *Parts) Result(x ...graph.Arg) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(x))
 	for i, a := range x {

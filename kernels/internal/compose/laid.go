@@ -16,9 +16,9 @@ type laidAttrs struct {
 	Strides []int        `attr:"strides" doc:"strides of the result, in elements"`
 }
 
-// laid converts a value and lays it out with the very strides that an op's inference gives, those of dimensions of
-// size 1 included, which no memory format tells. It is in no catalogue. After pointwise parts it is one part of their
-// loop, which then writes so: no copy is made.
+// laid converts a value to a dtype and gives it exact strides, including those of dimensions of size 1, which memory
+// formats do not determine. It is not in the catalogue. After pointwise nodes it joins their loop, which then writes
+// with these strides: there is no copy.
 var laid = kit.Define[laidAttrs](graph.Op{
 	Name: "laid", AnyOrder: true,
 	Doc:     "Converts self to a dtype, and lays it out by strides.",

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Widened restates sums of products of 16-bit floats, which are computed in float32 and rounded once, as the same op of
-// float32 with conversions around it. These are loops like others, then: a conversion of constants is computed once,
-// one of what a loop makes is a part of that loop, and the rounding of a result is a part of what comes behind the op.
+// Widened rewrites products and sums of 16-bit floats, which are computed in float32 and rounded once, as the same op
+// in float32 between conversions. The conversions can then be folded for constants, joined to the loops that produce
+// the operands, and joined to the loops that use the result.
 func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	d := c.Out[0].DType
 	wide := d.OpMath()
@@ -34,7 +34,7 @@ func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatem
 	return r, err
 }
 
-// converted is a value in another dtype, which may have been made for another node.
+// converted returns a value in another dtype, reusing a conversion made for another node.
 func (p *Parts) converted(d tensor.DType, x graph.Arg, a graph.Around) graph.Arg {
 	if a.Made != nil {
 		for _, v := range a.Made(x.Value) {

@@ -10,16 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Compound builds a kernel of parts that run one after another: copies into the layout and
-// dtype that loops want, kernels of other ops, and phases of the op's own. What they hand
-// on to one another is in scratch memory.
+// Compound builds a kernel from parts that run one after another: copies into the layout and dtype that loops need,
+// kernels of other ops, and phases of the op itself. Intermediate values are in scratch memory.
 //
-// Ops are made so, rather than stated as nodes of others (Decompose), where steps of their own for the parts
-// would go over memory more often, or round to the dtype of values in between.
+// Ops use it instead of Decompose where separate steps would pass over memory more often, or round intermediate values
+// to their dtype.
 type Compound struct {
 	C        *graph.Call
-	bytes    int // of scratch memory that holds values
-	own      int // of scratch memory that a part has for itself
+	bytes    int // scratch memory of values
+	own      int // scratch memory of a part
 	worker   int
 	phases   []graph.Phase
 	delivery []Job
@@ -28,11 +27,11 @@ type Compound struct {
 	nest     kit.Nest
 }
 
-// NewCompound begins the kernel of a call.
+// NewCompound starts the kernel of a call.
 func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
 
-// In returns operand i as it is laid out; one that is left out has the zero meta. Offsets of views that
-// it is shown as count from its first element.
+// In returns operand i in its layout; an omitted operand has the zero meta. Offsets of its views count from its first
+// element.
 func (x *Compound) In(i int) kit.Buffer {
 	b := kit.InBuffer(x.C, i)
 	b.Meta.Offset = 0
@@ -40,12 +39,12 @@ func (x *Compound) In(i int) kit.Buffer {
 	return b
 }
 
-// Temp returns room for a row-major value.
+// Temp returns scratch memory for a row-major value.
 func (x *Compound) Temp(d tensor.DType, shape ...int) kit.Buffer {
 	return x.room(tensor.New(d, shape...))
 }
 
-// room returns room for a dense value.
+// room returns scratch memory for a dense value.
 func (x *Compound) room(m tensor.Meta) kit.Buffer {
 	b := kit.ScratchBuffer(x.bytes, m)
 	x.bytes += kit.AlignUp(m.Bytes())
@@ -88,8 +87,8 @@ func (x *Compound) Copies(jobs ...Job) {
 	x.worker = max(x.worker, worker)
 }
 
-// Result returns where the parts write output i, row-major and in dtype d: the output, or
-// room from which it is copied at the end.
+// Result returns the row-major destination of output i in dtype d: the output itself, or scratch memory that is copied
+// at the end.
 func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	m := x.C.Out[i]
 	if m.DType == d && m.IsContiguous() {
@@ -101,8 +100,8 @@ func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	return t
 }
 
-// Laid is [Compound.Result] for parts that write any strides: the output as it is laid out, or, where its dtype
-// is another, scratch.
+// Laid is [Compound.Result] for parts that write any strides: the output itself, or scratch memory if its dtype
+// differs.
 func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	if m := x.C.Out[i]; m.DType == d {
 		m.Offset = 0
@@ -111,8 +110,8 @@ func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	return x.Result(i, d)
 }
 
-// Run adds phases. They see the buffers as their Mem.Ptrs, scratch bytes of
-// memory for themselves, and worker bytes for each worker.
+// Run adds phases whose Mem.Ptrs are the buffers, with scratch bytes of memory of their own and worker bytes for each
+// worker.
 func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	x.own, x.worker = max(x.own, scratch), max(x.worker, worker)
 	for _, ph := range phases {
@@ -120,10 +119,10 @@ func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...grap
 	}
 }
 
-// List adds what lists the loops of a part.
+// List adds the listings of a part.
 func (x *Compound) List(code func() []expr.Listing) { x.code = append(x.code, code) }
 
-// Call adds the kernel of another op. Operands without a meta count as left out.
+// Call adds the kernel of another op. Operands without a meta count as omitted.
 func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	if x.err != nil {
 		return
@@ -151,7 +150,7 @@ func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...k
 	x.runKernel(k, len(outs), buffers)
 }
 
-// runKernel adds the phases of a kernel of some outputs, with the tensors that it brings itself.
+// runKernel adds the phases of a kernel, with the tensors that belong to it.
 func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 	for i, t := range k.Bound {
 		if t != nil {
@@ -164,7 +163,7 @@ func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 	}
 }
 
-// Kernel returns the whole.
+// Kernel returns the complete kernel.
 func (x *Compound) Kernel() (*graph.Kernel, error) {
 	if len(x.delivery) > 0 {
 		x.Copies(x.delivery...)
@@ -182,7 +181,7 @@ func (x *Compound) Kernel() (*graph.Kernel, error) {
 	return k, x.err
 }
 
-// CutUnits parts units of work, each worth some elements, into chunks.
+// CutUnits divides units of work, each worth some elements, into chunks.
 func CutUnits(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
 	cut := machine.CutUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {

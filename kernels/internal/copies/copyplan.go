@@ -1,5 +1,5 @@
-// Package copies has kernels and parts of kernels that copy: between layouts and dtypes, in phases of tiles, and to
-// where the loops of other kernels find what they need ([Compound], [Converted]).
+// Package copies has kernels, and parts of kernels, that copy between layouts and dtypes in phases of tiles, including
+// the copies that other kernels need for their operands ([Compound], [Converted]).
 package copies
 
 import (
@@ -13,24 +13,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Job copies Src into Dst, which has the same shape, and converts where the dtypes
-// differ. Dst and Src must not overlap.
+// Job copies Src to Dst, which has the same shape, and converts if the dtypes differ. They must not overlap.
 type Job struct {
 	Dst, Src kit.Buffer
-	// back lists dimensions in which Src is read from its end: it begins at the last
-	// element, and the stride counts downward.
+	// back lists dimensions in which Src is read in reverse: from the last element, with negative strides.
 	back []int
-	// Fill is a 0-dim tensor that is written everywhere, in place of Src.
+	// Fill is a 0-dim tensor to write to every element, instead of Src.
 	Fill *tensor.Tensor
 }
 
-// copyPlan is a Job made ready.
+// copyPlan is a prepared Job.
 type copyPlan struct {
 	*strided.Copy
 	dst, src kit.Buffer
 }
 
-// plan chooses the walk. It returns nil where there is nothing to copy.
+// plan chooses the walk. It returns nil if there is nothing to copy.
 func (j Job) plan() *copyPlan {
 	if j.Dst.Meta.Numel() == 0 {
 		return nil
@@ -57,9 +55,8 @@ func (p *copyPlan) run(m *graph.Mem, from, to int) {
 	p.Run(p.dst.Address(m), p.src.Address(m), m.Worker, from, to)
 }
 
-// Phase returns the jobs as one phase; their destinations must not overlap. Chunks
-// take tiles worth a grain (strided.Copy.Grain), of several jobs where those are small. worker is
-// the room that a worker needs.
+// Phase returns the jobs as one phase, and the bytes of worker memory. Destinations must not overlap. A chunk has tiles
+// worth a grain (strided.Copy.Grain), of several jobs if they are small.
 func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	var plans []*copyPlan
 	total, grain := 0, 0
@@ -96,8 +93,8 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	}}, worker
 }
 
-// partsOfEach gives each chunk as much of every plan: of two workers each has the half of an operand that it wrote,
-// where the step that made it was cut by its places, too.
+// partsOfEach gives each chunk an equal part of every plan, so that a worker copies the part of an operand that it
+// wrote in the previous step, if that step was cut in the same way.
 func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 	if chunks == 1 {
 		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -119,11 +116,10 @@ func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 // place is a tile of a plan.
 type place struct{ plan, tile int }
 
-// maxCopyCuts bounds the chunks of a phase, which are listed: the copy of a huge tensor has
-// larger ones.
+// maxCopyCuts bounds the number of chunks of a phase. Huge copies have larger chunks.
 const maxCopyCuts = 1 << 14
 
-// cutCopies returns where chunks begin, and where the last ends: at tiles, so that there are no more chunks than that.
+// cutCopies returns the tiles at which chunks start, and the end of the last chunk.
 func cutCopies(plans []*copyPlan, elements machine.Cut) []place {
 	cuts := []place{{}}
 	before := 0
@@ -155,8 +151,8 @@ func Kernel(jobs ...Job) *graph.Kernel {
 	}}
 }
 
-// Ordered copies src to dst by logical order: where the shapes differ, by a view of
-// either side in the other's shape, else through scratch memory.
+// Ordered copies src to dst in logical order. If the shapes differ, it views one in the shape of the other, or copies
+// via scratch memory.
 func Ordered(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.Show(m)})
@@ -171,8 +167,7 @@ func Ordered(dst, src kit.Buffer) *graph.Kernel {
 	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: mid.Meta.Bytes()}
 }
 
-// Reversed returns the job with src read from the end in the given dimensions, which are
-// distinct.
+// Reversed returns the job with src reversed in the given distinct dimensions.
 func (j Job) Reversed(dims ...int) Job {
 	j.back = slices.Clone(j.back)
 	for _, d := range dims {

@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Span is a run of indices of an output dimension that reads the operand at from, from +
-// step, ...; step is 1, -1 or 0.
+// Span is a range of indices At to At+N of an output dimension that reads the operand at From, From + Step, ...; Step
+// is 1, -1 or 0.
 type Span struct{ At, N, From, Step int }
 
-// SpanKernel copies from the operand by spans: spans[d] covers dimension d of the output.
-// Every combination of spans is one job, a copy forward, backward or broadcast.
+// SpanKernel copies from the operand by spans: spans[d] covers dimension d of the output. Each combination of spans is
+// one job: a copy, a reversed copy or a broadcast.
 func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	jobs := []Job{{Dst: dst, Src: src}}
 	for d := range spans {
@@ -40,7 +40,7 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	return Kernel(jobs...), nil
 }
 
-// IdentitySpans covers every dimension by itself.
+// IdentitySpans maps every dimension to itself.
 func IdentitySpans(shape []int) [][]Span {
 	out := make([][]Span, len(shape))
 	for d, n := range shape {
@@ -64,7 +64,7 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	return out
 }
 
-// along shows the part of a buffer that a span reads, in ascending order.
+// along views the part of a buffer that a span reads, in ascending order.
 func along(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
 	least, n := p.From, p.N
 	switch p.Step {

@@ -6,12 +6,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Converted compiles a call such that it computes in dtype d: operands of other dtypes are
-// converted into scratch memory by a phase of their own, and the results by one at the
-// end, which rounds once. Packed operands are in dtype d already. Layouts stay as they are, but for
-// operands that are not dense.
+// Converted compiles a call to compute in dtype d. A phase converts operands of other dtypes into scratch memory, and a
+// last phase converts the results, which rounds once. Packed operands are in dtype d already. Layouts are kept, except
+// for operands that are not dense.
 //
-// It is for kernels that use every element many times, for which the copies are cheap.
+// It is for kernels that use each element many times, for which the copies are cheap.
 func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
 	in := InDType(c, d)
 	if in == c {
@@ -48,7 +47,7 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 	return x.Kernel()
 }
 
-// InDType is the call as a kernel that computes in dtype d sees it: the call itself where all is in d.
+// InDType returns the call as a kernel that computes in dtype d sees it: the call itself if all dtypes are d.
 func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 	if isInDType(c, d) {
 		return c
@@ -64,7 +63,7 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 		in.Out = append(in.Out, as(m))
 	}
 	for _, a := range c.In {
-		// What stays as it is, is the value itself: a copy would hold a constant for as long as a call is held.
+		// Unchanged values are shared: a copy would keep constants alive with the call.
 		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || as(a.Value.Meta).DType != a.Value.Meta.DType) {
 			v := *a.Value
 			if p := v.Packed; p != nil {
@@ -74,7 +73,7 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 				v.Packed = &q
 			} else {
 				v.SetMeta(as(v.Meta))
-				v.Const = nil // it is the copy that is read
+				v.Const = nil // the kernel reads the copy
 			}
 			a.Value = &v
 		}
@@ -83,7 +82,7 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 	return in
 }
 
-// isInDType reports whether the results and operands of a call, as they are packed, have dtype d.
+// isInDType reports whether the results and the operands of a call, as packed, have dtype d.
 func isInDType(c *graph.Call, d tensor.DType) bool {
 	other := func(m *tensor.Meta) bool { return m.DType != d && m.DType != tensor.Invalid }
 	for i := range c.Out {
@@ -103,7 +102,7 @@ func isInDType(c *graph.Call, d tensor.DType) bool {
 	return true
 }
 
-// DenseAs is the meta of a dense copy in dtype d with the order of dimensions of m.
+// DenseAs returns the meta of a dense copy in dtype d with the order of dimensions of m.
 func DenseAs(m tensor.Meta, d tensor.DType) tensor.Meta {
 	if m.IsNonOverlappingAndDense() {
 		return tensor.Meta{DType: d, Shape: m.Shape, Strides: m.Strides}

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of copies beside their bytes, as profiles name them.
+// The inner kernels of copies, by their names in profiles. Their prices add to those of bytes.
 const (
 	Row     = "copy.row"
 	Step    = "copy.step"
@@ -24,24 +24,24 @@ const (
 	Turn16  = "copy.turn16"
 )
 
-// Rates lists them, and what they are the prices of.
+// Rates lists the inner kernels and the unit of their prices.
 var Rates = [][2]string{
-	{Row, "a run of elements that lie one behind another on both sides"},
-	{Step, "an element that is read or written with steps"},
-	{Tile, "a tile that is turned"},
-	{Narrow, "an element of three rows that are put together of vectors"},
-	{Single, "an element of tiles of too few rows or columns for registers"},
-	{Piece, "a piece of a row of such tiles whose line of the cache was driven out between two of them"},
+	{Row, "a row of elements that are contiguous on both sides"},
+	{Step, "an element that is read or written with a stride"},
+	{Tile, "a tile that is transposed"},
+	{Narrow, "an element of three rows that are interleaved by vectors"},
+	{Single, "an element of tiles with too few rows or columns for registers"},
+	{Piece, "a piece of a row of such tiles whose cache line was evicted between two tiles"},
 	{Convert, "an element that is converted"},
-	{Turn1, "an element of a byte that is turned, beside one of 4"}, {Turn2, "an element of 2 bytes that is"},
-	{Turn8, "an element of 8 bytes that is"}, {Turn16, "an element of 16 bytes that is"},
+	{Turn1, "a transposed element of 1 byte, in addition to one of 4 bytes"}, {Turn2, "a transposed element of 2 bytes"},
+	{Turn8, "a transposed element of 8 bytes"}, {Turn16, "a transposed element of 16 bytes"},
 }
 
-// turns are those of elements that are turned, by their sizes.
+// turns are the inner kernels of transposed elements by size.
 var turns = map[int]string{1: Turn1, 2: Turn2, 8: Turn8, 16: Turn16}
 
-// Moving adds what it takes to copy a value that has layout m into layout to: bytes are read and written, by rows,
-// in tiles that are turned, or with steps.
+// Moving adds the cost of copying a value from layout m to layout to: bytes read and written, and rows, transposed
+// tiles or strided elements.
 func Moving(w *graph.Work, m, to tensor.Meta) {
 	e := kit.ElemOf(to.DType, m.DType)
 	axes := make([]strided.Axis, 0, 8)
@@ -74,7 +74,7 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 	}
 }
 
-// turning adds what it takes more that n elements are in so many tiles, and how those are turned.
+// turning adds the cost of transposing n elements in tiles.
 func turning(w *graph.Work, t strided.Turning, n float64) {
 	w.Do(Tile, float64(t.Tiles))
 	switch t.How {
@@ -88,9 +88,9 @@ func turning(w *graph.Work, t strided.Turning, n float64) {
 	}
 }
 
-// Impl is the implementation of an op whose result has the elements of operand 0, in whatever layout it is wanted.
+// Impl returns the implementation of an op whose result has the elements of operand 0 in any layout.
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
-	return graph.Impl{Name: "plain", Doc: "Copies runs of elements, or tiles that it turns.",
+	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
@@ -109,10 +109,10 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		}}
 }
 
-// anyStrides is Writes of copies.
+// anyStrides implements Writes for copies: they write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
-// ordered is [Moving] by logical order, as [Ordered] copies.
+// ordered is [Moving] in logical order, for [Ordered].
 func ordered(w *graph.Work, m, to tensor.Meta) {
 	if seen, err := m.View(to.Shape); err == nil {
 		Moving(w, seen, to)
@@ -126,11 +126,10 @@ func ordered(w *graph.Work, m, to tensor.Meta) {
 	Moving(w, tensor.New(m.DType, to.Shape...), to)
 }
 
-// JoinImpl is the implementation of an op that puts operands side by side along a dimension of its result. Each is
-// priced by itself, with its part of the step: what is written where it belongs takes nothing, and where all is, there
-// is no step.
+// JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. Each operand
+// has its own price: operands that were written in place in the result cost nothing. If all were, there is no step.
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
-	return graph.Impl{Name: "plain", Doc: "Copies each operand to its place, by runs, unless it was written there.",
+	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
 		Lower: lower, Writes: anyStrides,
 		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
@@ -142,7 +141,8 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		}}
 }
 
-// joined is the place of an operand within the result; of one without elements, which may have any rank, itself.
+// joined returns the part of the result that holds an operand. An operand without elements may have any rank and is
+// returned unchanged.
 func joined(m, to tensor.Meta) tensor.Meta {
 	if m.Rank() != to.Rank() {
 		return m.WithDType(to.DType)
@@ -150,7 +150,7 @@ func joined(m, to tensor.Meta) tensor.Meta {
 	return tensor.Meta{DType: to.DType, Shape: m.Shape, Strides: to.Strides}
 }
 
-// asResult is an operand that lies as the result does.
+// asResult returns the meta of an operand with the layout of the result.
 func asResult(m, to tensor.Meta) tensor.Meta {
 	if o, dense := tensor.OrderOf(to); dense && m.Rank() == to.Rank() {
 		return m.WithStrides(o.Strides(m.Shape))
@@ -158,8 +158,8 @@ func asResult(m, to tensor.Meta) tensor.Meta {
 	return tensor.New(m.DType, m.Shape...)
 }
 
-// BorderImpl is the implementation of an op that puts its operand amid a border, which begins with so many elements in
-// each dimension.
+// BorderImpl returns the implementation of an op that surrounds its operand by a border. before has the width of the
+// border before the operand in each dimension.
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
 	inner := func(c *graph.Call, m, to tensor.Meta) tensor.Meta {
 		m = m.WithStrides(slices.Clone(to.Strides))
@@ -169,7 +169,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 		}
 		return m
 	}
-	return graph.Impl{Name: "plain", Doc: "Copies the operand to its place, by runs, and fills what is around it.",
+	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, to := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
@@ -202,7 +202,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 		}}
 }
 
-// filling adds what it takes to write one number everywhere, by runs of elements that lie one behind another.
+// filling adds the cost of writing one number to every element, by contiguous rows.
 func filling(w *graph.Work, m tensor.Meta) {
 	n, run := m.Numel(), 1
 	if n == 0 {

@@ -1,4 +1,4 @@
-// Package folds has what reductions and pools share: ops defined by a fold ([Define]), and sums.
+// Package folds has the parts that reductions and pooling share: ops defined by a fold ([Define]), and sums.
 package folds
 
 import (
@@ -12,24 +12,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Spec is a reduction of one call: what Infer, Compile and Ref derive from.
+// Spec describes the reduction of one call. Infer, Compile and Ref follow from it.
 type Spec struct {
-	Mask    []bool // by dimension of the operand: is it reduced
+	Mask    []bool // by dimension of the operand: it is reduced
 	Keepdim bool
-	Cast    tensor.DType   // the operand is converted to it first, as PyTorch does
+	Cast    tensor.DType // the dtype to which the operand is converted first, as in PyTorch
 	Outs    []tensor.DType // dtypes of the results
-	How     func() How     // how results are computed, which inference does not ask
+	How     func() How // the computation; inference does not call it
 }
 
-// How is how a reduction's results are computed.
+// How is the computation of a reduction.
 type How struct {
 	Fold func() *iter.Fold
-	// Row states the results as an expression over the row of x, an element of dtype Cast as it is computed with; each is
-	// converted to its dtype. Nil where there is none: Fold is for those, and where there is no machine code.
+	// Row returns the results as an expression over the row of x, an element of dtype Cast in the dtype of the
+	// computation. Each result is converted to its dtype. If Row is nil, or there is no machine code, Fold is used.
 	Row func(b *expr.Builder, x Part) []Part
-	// Suited says that Row is for rows that suit, or can be cut ([graph.Rows.Unsuited]): the fold is for others.
+	// Suited: Row is for suitable rows only, or for rows that can be cut ([graph.Rows.Unsuited]); others use Fold.
 	Suited bool
-	// Ref computes the results of one run of values, of dtype Cast, in logical order.
+	// Ref computes the results of one row of values of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
 }
 
@@ -68,7 +68,7 @@ func Define(attrs *graph.Schema, o graph.Op, spec func(c *graph.Call) (Spec, err
 	return kit.DefineWith(attrs, o)
 }
 
-// Compile returns the kernel, whose operand and results are laid out as the call says.
+// Compile returns the kernel for the layouts of the call.
 func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(c.Out[0].Shape) == 0 {
 		return &graph.Kernel{}, nil
@@ -89,7 +89,7 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// compileRows is the kernel of the expression over rows; nil where Fold is to be taken.
+// compileRows returns the kernel of the expression over rows, or nil if Fold is to be used.
 func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 	rows, err := s.rows(c)
 	if rows == nil || err != nil || c.Meta(0).Numel() == 0 {
@@ -101,8 +101,7 @@ func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 	return rows.Compile(c)
 }
 
-// NewReducer prepares the reduction of an operand, converted to cast first, into outputs
-// of the shape that the mask leaves.
+// NewReducer prepares the reduction of an operand, converted to cast first, into outputs with the unreduced shape.
 func NewReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
 	f *iter.Fold) (*iter.Reducer, error) {
 	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
@@ -146,7 +145,7 @@ func Sizes(shape []sym.Int, mask []bool) sym.Int {
 	return n
 }
 
-// infer: reductions lay their results out row-major whatever the operand's layout.
+// infer returns row-major results for any layout of the operand.
 func (s *Spec) infer(c *graph.Call) []graph.Result {
 	out := c.Type(0).Reduced(s.Mask, s.Keepdim)
 	out.DType = s.Outs[0]
@@ -163,7 +162,7 @@ func (s *Spec) infer(c *graph.Call) []graph.Result {
 
 // Reference computes the results index by index.
 func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
-	if t.Numel() > 0 { // else no memory may hold a shape of the wider dtype
+	if t.Numel() > 0 { // the shape may be too large for the wider dtype if it is empty
 		t = t.CopyTo(tensor.New(s.Cast, t.Shape...))
 	}
 	outs := make([]*tensor.Tensor, len(s.Outs))
@@ -198,5 +197,5 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 	return outs
 }
 
-// BlockLen is the number of elements that loops take at once.
+// BlockLen is the number of elements that loops process at once.
 const BlockLen = axes.BlockLen

@@ -6,14 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Part is a number of an expression: Im is None for a real one.
+// Part is a number in an expression. Im is None for a real number.
 type Part struct{ Re, Im expr.Value }
 
-// Real is a real number.
+// Real returns a real number.
 func Real(v expr.Value) Part { return Part{v, expr.None} }
 
-// Operand loads an operand and converts it to cast, and that to the dtype that is computed with: float32 for floats of
-// 16 bits.
+// Operand loads an operand and converts it to cast, and 16-bit floats then to float32.
 func Operand(b *expr.Builder, i int, cast tensor.DType) Part {
 	p := Real(b.Load(i))
 	if d := b.Operand(i); d.IsComplex() {
@@ -48,7 +47,7 @@ func Result(b *expr.Builder, p Part, d tensor.DType) expr.Output {
 	return o
 }
 
-// rows states the call's expression; nil where the op has none.
+// rows returns the expression of the call, or nil if the op has none.
 func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 	row := s.How().Row
 	if row == nil {
@@ -70,7 +69,7 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 	return &graph.Rows{Mask: s.Mask, In: []int{0}, Code: code}, nil
 }
 
-// InFloat64 is a number in float64: sums and products of floats are made so.
+// InFloat64 converts a number to float64, in which sums and products of floats are computed.
 func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tensor.Float64, v) }
 
 // Total folds the sum of a value, which of nothing, and of negative zeros, is 0.

@@ -48,7 +48,7 @@ func ProdColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
 	}
 }
 
-// SumDType is the dtype of a sum: bools and integers are summed as int64 unless a dtype is given.
+// SumDType returns the dtype of a sum: int64 for bools and integers unless a dtype is given.
 func SumDType(d, given tensor.DType) tensor.DType {
 	switch {
 	case given != tensor.Invalid:
@@ -59,7 +59,7 @@ func SumDType(d, given tensor.DType) tensor.DType {
 	return d
 }
 
-// RefSum adds values up and divides the sum of floats by divisor.
+// RefSum sums values and divides a sum of floats by divisor.
 func RefSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var i int64
@@ -78,7 +78,7 @@ func RefSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 	}
 }
 
-// Summing is how a sum is computed, or a mean: see [Sum].
+// Summing returns the computation of a sum, or of a mean: see [Sum].
 func Summing(d tensor.DType, divisor float64) How {
 	return How{Fold: func() *iter.Fold { return Sum(d, divisor) }, Row: SumRow64(d, divisor), Ref: RefSum(d, divisor)}
 }
@@ -117,7 +117,7 @@ func averagingComplex(f *iter.Fold, by float64) *iter.Fold {
 	})
 }
 
-// SumRow keeps eight sums, since one would wait for each addition to end.
+// SumRow keeps eight sums, because one sum would wait for each addition.
 func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 A
 	for len(x) >= 8 {

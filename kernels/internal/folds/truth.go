@@ -8,8 +8,7 @@ import (
 	"github.com/graphrun/graphrun/iter"
 )
 
-// Truth works on bools as bytes of 0 and 1: the result is decided by the first 1 (any)
-// or the first 0 (all).
+// Truth folds bools as bytes of 0 and 1: the first 1 decides any, the first 0 decides all.
 func Truth(any bool) *iter.Fold {
 	var zero, decisive uint8 = 1, 0
 	columns := allColumns
@@ -30,7 +29,7 @@ func bytesOf(x []bool) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// anyColumns and allColumns take eight truths at a time.
+// anyColumns and allColumns process eight bools at a time.
 func anyColumns(a, x []uint8) {
 	x = x[:len(a)]
 	for ; len(a) >= 8 && len(x) >= 8; a, x = a[8:], x[8:] {

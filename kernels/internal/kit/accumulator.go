@@ -4,8 +4,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulator adds products exactly enough to judge kernels by: in float64, complex128, or
-// int64 that wraps.
+// Accumulator sums products accurately enough to test kernels: in float64, complex128, or wrapping int64.
 type Accumulator struct {
 	D tensor.DType
 	i int64
@@ -28,13 +27,13 @@ func (s *Accumulator) Mul(a, b tensor.Scalar) {
 // Add adds a number.
 func (s *Accumulator) Add(a tensor.Scalar) {
 	if s.D.IsComplex() {
-		s.z += a.Complex() // times 1 an infinity would have a NaN beside it
+		s.z += a.Complex() // a product with 1 would turn an infinity into NaN
 		return
 	}
 	s.Mul(a, tensor.IntScalar(1))
 }
 
-// Value is the sum so far.
+// Value returns the sum so far.
 func (s *Accumulator) Value() tensor.Scalar {
 	switch {
 	case s.D.IsComplex():

@@ -7,15 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Buffer is a value as a kernel finds it in a run: what it is, and where its first element lies.
-// The zero Buffer is that of an operand that was left out.
+// Buffer is a value at run time: its meta, and the location of its first element. The zero Buffer stands for an omitted
+// operand.
 type Buffer struct {
-	// Meta describes the elements. Its offset says nothing but to [Buffer.Show].
+	// Meta describes the elements. Only [Buffer.Show] uses its offset.
 	Meta tensor.Meta
-	// Data is what the elements are, where that is known when the kernel is compiled; else nil.
+	// Data has the elements if they are known when the kernel is compiled, else nil.
 	Data *tensor.Tensor
-	// Packed says that it is an operand in the form for which the implementation asked: Meta is that of what it
-	// stands for.
+	// Packed: the operand is in the packed form that the implementation requested. Meta is that of the unpacked operand.
 	Packed bool
 
 	in  place
@@ -23,7 +22,7 @@ type Buffer struct {
 	off int // bytes from the beginning of that memory to the first element
 }
 
-// place is the memory in which a buffer lies.
+// place is the kind of memory that holds a buffer.
 type place uint8
 
 const (
@@ -33,10 +32,10 @@ const (
 	inKernel // the Data
 )
 
-// OutBuffer is result i of a call.
+// OutBuffer returns result i of a call.
 func OutBuffer(c *graph.Call, i int) Buffer { return PtrBuffer(i, c.Out[i]) }
 
-// InBuffer is operand i of a call; the zero Buffer where it was left out.
+// InBuffer returns operand i of a call, or the zero Buffer if it was omitted.
 func InBuffer(c *graph.Call, i int) Buffer {
 	m := c.Meta(i)
 	if m.DType == tensor.Invalid {
@@ -47,30 +46,30 @@ func InBuffer(c *graph.Call, i int) Buffer {
 	return b
 }
 
-// PtrBuffer is what is at Mem.Ptrs[i].
+// PtrBuffer returns the buffer at Mem.Ptrs[i].
 func PtrBuffer(i int, m tensor.Meta) Buffer { return Buffer{Meta: m, in: inPtrs, at: i} }
 
-// ScratchBuffer is room in the run's scratch memory, from byte off on.
+// ScratchBuffer returns a buffer in the scratch memory of the run, from byte off on.
 func ScratchBuffer(off int, m tensor.Meta) Buffer { return Buffer{Meta: m, in: inScratch, off: off} }
 
-// DataBuffer is a tensor that the kernel brings itself.
+// DataBuffer returns a tensor that belongs to the kernel.
 func DataBuffer(t *tensor.Tensor) Buffer {
 	m := t.Meta
 	m.Offset = 0
 	return Buffer{Meta: m, Data: t, in: inKernel}
 }
 
-// Given reports whether the buffer is not that of an operand that was left out.
+// Given reports whether the buffer is not an omitted operand.
 func (b *Buffer) Given() bool { return b.in != nowhere }
 
-// IsData reports whether the kernel brings the elements itself.
+// IsData reports whether the elements belong to the kernel.
 func (b *Buffer) IsData() bool { return b.in == inKernel }
 
-// IsPtr reports whether the buffer begins at Mem.Ptrs[i].
+// IsPtr reports whether the buffer starts at Mem.Ptrs[i].
 func (b *Buffer) IsPtr(i int) bool { return b.in == inPtrs && b.at == i && b.off == 0 }
 
-// Address is where the first element is in a run. It is nil if the operand was left out or has
-// no memory.
+// Address returns the address of the first element in a run. It is nil for an omitted operand, and for one without
+// memory.
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	switch b.in {
 	case inPtrs:
@@ -87,8 +86,8 @@ func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	return nil
 }
 
-// Show returns the buffer under another meta of the same memory, a view, whose offset counts
-// from where that of the buffer's own meta does.
+// Show returns a view of the buffer with another meta. Its offset counts from the same origin as that of the buffer's
+// meta.
 func (b Buffer) Show(m tensor.Meta) Buffer {
 	shift := m.Offset - b.Meta.Offset
 	m.Offset = 0
@@ -105,7 +104,7 @@ func (b Buffer) Show(m tensor.Meta) Buffer {
 	return b
 }
 
-// Shifted returns what begins some bytes behind the buffer's first element.
+// Shifted returns the buffer that starts some bytes after the first element.
 func (b Buffer) Shifted(bytes int, m tensor.Meta) Buffer {
 	b.off += bytes
 	b.Meta = m

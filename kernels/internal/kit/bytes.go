@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementsOf is the n elements of a row-major value at p.
+// ElementsOf returns the n elements of a row-major value at p.
 func ElementsOf[T any](p unsafe.Pointer, n int) []T {
 	if p == nil {
 		return nil
@@ -34,15 +34,16 @@ func SliceOf[T any](b []byte, at, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// Numbers returns n zeros. It panics where [tensor.NewStorage] does, which make does not: that ends the process.
+// Numbers returns n zeros. For sizes that are too large it panics as [tensor.NewStorage] does, while make would end the
+// process.
 func Numbers[T int | int64](n int) []T {
 	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(T(0)))).Bytes(), 0, n)
 }
 
-// DivUp is a/b rounded up, for a that is not negative.
+// DivUp returns a/b rounded up, for a >= 0.
 func DivUp(a, b int) int { return (a + b - 1) / b }
 
-// AlignUp is the next multiple of a cache line, 64 bytes.
+// AlignUp returns n rounded up to a multiple of a cache line, 64 bytes.
 func AlignUp(n int) int { return (n + 63) &^ 63 }
 
 // CopyElement copies one element of size bytes; sizes are those of dtypes.

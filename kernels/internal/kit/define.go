@@ -1,5 +1,5 @@
-// Package kit has what ops of several families are made of: the definition of an op and its operands, refusals in
-// PyTorch's words, types of results, references, elements and lines in memory. Each file has one subject.
+// Package kit has the parts that ops of several families share: definitions of ops and operands, errors in the words of
+// PyTorch, types of results, references, and access to elements and lines in memory. Each file has one subject.
 package kit
 
 import (
@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define makes an op whose attributes are the fields of A, which tags describe ([graph.SchemaOf]). What can be
-// filled in is ([graph.Define]); a contract that contradicts itself panics, before a program begins.
+// Define defines an op whose attributes are the fields of A, described by tags ([graph.SchemaOf]). [graph.Define] adds
+// defaults. It panics if the definition contradicts itself.
 func Define[A any](o graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), o) }
 
-// DefineWith makes an op whose attributes are those of the schema.
+// DefineWith is Define with the attributes of a schema.
 func DefineWith(s *graph.Schema, o graph.Op) *graph.Op {
 	o.Schema = s
 	d, err := graph.Define(o)
@@ -39,7 +39,7 @@ func IsOne(c *graph.Call, operands ...int) bool {
 	return all.Holds()
 }
 
-// Self, Other and the like are operands that recur: Num ones may be plain numbers, Opt ones left out.
+// Self, Other and the like are common operands. Those with Num may be plain numbers, those with Opt may be omitted.
 var (
 	Self      = graph.Param{Name: "self"}
 	SelfNum   = graph.Param{Name: "self", Number: true}

@@ -15,7 +15,7 @@ func Delegated(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	return in
 }
 
-// InferredType is the type of an op's result.
+// InferredType returns the type of the result of an op.
 func InferredType(op *graph.Op, attrs any, types ...tensor.Type) (tensor.Type, error) {
 	res, err := op.Infer(Delegated(&graph.Call{}, attrs, types...))
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementOp defines an op without tensor data, whose elements depend on their place in
-// row-major order alone.
+// ElementOp defines an op without tensor data, whose elements depend only on their row-major index.
 func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	return ElementOpWith(graph.SchemaOf[A](), o, kind, value)

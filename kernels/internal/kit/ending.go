@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LookEvery is how many simple steps a loop takes between two looks at a context.
+// LookEvery is the number of simple steps of a loop between two checks of a context.
 const LookEvery = 1 << 16
 
-// Blocks calls f for ranges of at most LookEvery of n elements, and looks at the context before each but the first. It
+// Blocks calls f for ranges of at most LookEvery of n elements. It checks the context before each but the first, and
 // panics as [ends.Look] does.
 func Blocks(ctx context.Context, n int, f func(begin, end int)) {
 	for begin := 0; begin < n; begin += LookEvery {
@@ -31,7 +31,7 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor) {
 	}
 }
 
-// CopyTo is [tensor.Tensor.CopyTo] that looks at a context. It panics as [ends.Look] does.
+// CopyTo is [tensor.Tensor.CopyTo] with checks of a context. It panics as [ends.Look] does.
 func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	m.Offset = 0
 	out := tensor.Empty(m)
@@ -40,15 +40,15 @@ func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor
 }
 
 const (
-	// sortPiece is how many elements are sorted without a look at the context.
+	// sortPiece is the number of elements that are sorted without a check of the context.
 	sortPiece = 1 << 16
-	// pivotSample is how many elements the pivot of a longer list is the median of.
+	// pivotSample is the number of elements whose median is the pivot of a longer list.
 	pivotSample = 127
-	// badPivots is how many pivots may leave less than a sixteenth on one side.
+	// badPivots is the number of pivots that may leave less than a sixteenth of the list on one side.
 	badPivots = 32
 )
 
-// Sort is [slices.SortFunc] that looks at a context. It panics as [ends.Look] does.
+// Sort is [slices.SortFunc] with checks of a context. It panics as [ends.Look] does.
 func Sort[E any](ctx context.Context, s []E, cmp func(a, b E) int) {
 	switch {
 	case len(s) <= sortPiece:
@@ -58,7 +58,7 @@ func Sort[E any](ctx context.Context, s []E, cmp func(a, b E) int) {
 	}
 }
 
-// isSorted is [slices.IsSortedFunc] that looks at a context.
+// isSorted is [slices.IsSortedFunc] with checks of a context.
 func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 	for i := 1; i < len(s); i++ {
 		if cmp(s[i], s[i-1]) < 0 {
@@ -71,8 +71,8 @@ func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 	return true
 }
 
-// quickSort parts a list until its pieces are short. After too many bad pivots it leaves the rest to
-// [slices.SortFunc], which no order of elements makes slow.
+// quickSort partitions a list until its parts are short. After too many bad pivots it uses [slices.SortFunc], whose
+// time is bounded for any order.
 func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, bad int) {
 	for len(s) > sortPiece && bad > 0 {
 		var sample [pivotSample]E
@@ -95,8 +95,8 @@ func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, bad int)
 	slices.SortFunc(s, cmp)
 }
 
-// partition puts elements that are not after the pivot before those that are not before it, and returns where these
-// begin. The pivot is between the least and the greatest element, so that both parts have elements.
+// partition moves elements that are not after the pivot before those that are not before it, and returns the index of
+// the latter. The pivot is between the least and the greatest element, so that neither part is empty.
 func partition[E any](ctx context.Context, s []E, cmp func(a, b E) int, pivot E) int {
 	i, j := 0, len(s)-1
 	for steps := 0; ; steps++ {

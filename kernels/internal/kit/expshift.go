@@ -4,16 +4,16 @@ import (
 	"math"
 )
 
-// ExpShift32 writes e^(x-m) for each x into y, which may be x itself, and returns the sum
-// of them before rounding. x must not exceed m, or be NaN.
+// ExpShift32 writes e^(x-m) for each x to y, which may be x, and returns their sum before rounding. No x may exceed m
+// or be NaN.
 //
-// In float64, e^t = 2^k e^r with |r| <= ln(2)/2, and the Taylor polynomial of degree 7
-// leaves a relative error below 6e-9, a tenth of a float32's last place.
+// In float64, e^t = 2^k e^r with |r| <= ln(2)/2. The Taylor polynomial of degree 7 has a relative error below 6e-9, a
+// tenth of the last place of a float32.
 func ExpShift32(y, x []float32, m float32) float64 {
 	const (
 		log2e = math.Log2E
 		ln2   = math.Ln2
-		// Adding it leaves the rounded integer in the low bits of the mantissa.
+		// Adding magic leaves the rounded integer in the low bits of the mantissa.
 		magic = 3 << 51
 	)
 	y = y[:len(x)]
@@ -21,7 +21,7 @@ func ExpShift32(y, x []float32, m float32) float64 {
 	for i, v := range x {
 		t := float64(v) - shift
 		if t < -104 {
-			// Less than half of the least float32.
+			// The result is less than half of the least float32.
 			y[i] = 0
 			continue
 		}
@@ -36,7 +36,7 @@ func ExpShift32(y, x []float32, m float32) float64 {
 	return sum
 }
 
-// ExpShift64 is expShift32 for float64.
+// ExpShift64 is ExpShift32 for float64.
 func ExpShift64(y, x []float64, m float64) float64 {
 	y = y[:len(x)]
 	sum := 0.0

@@ -5,13 +5,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Same yields the accumulators themselves.
+// Same makes the accumulators the results.
 func Same[A tensor.Element](f *iter.Fold) *iter.Fold {
 	return iter.Yields(f, func(dst, a []A) { copy(dst, a) })
 }
 
-// Wide returns the dtype in which loops take elements of d: float32 for 16-bit floats,
-// int64 for integers and bool.
+// Wide returns the dtype in which loops compute with elements of d: float32 for 16-bit floats, int64 for integers and
+// bool.
 func Wide(d tensor.DType) tensor.DType {
 	if d.IsIntegral(true) {
 		return tensor.Int64

@@ -11,9 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Like returns the type of fresh memory for t in a format, as empty_like does; preserve
-// keeps strides where t is non-overlapping and dense, and the order of dimensions where
-// not.
+// Like returns the type of new memory for t in a format, as empty_like does. preserve keeps the strides if t is
+// non-overlapping and dense, else the order of dimensions.
 func Like(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	if f == tensor.Preserve {
 		return rule.PreserveType(t), nil
@@ -29,7 +28,7 @@ var cTypes = map[tensor.DType]string{
 	tensor.Complex64: "c10::complex<float>", tensor.Complex128: "c10::complex<double>",
 }
 
-// limits are the least and greatest values of dtypes that not every number fits.
+// limits are the least and the greatest value of dtypes that do not hold every number.
 var limits = map[tensor.DType][2]float64{
 	tensor.Uint8: {-255, 255}, tensor.Int8: {-128, 127}, tensor.Int16: {-32768, 32767},
 	tensor.Int32: {math.MinInt32, math.MaxInt32}, tensor.Int64: {math.MinInt64, math.MaxInt64},
@@ -39,8 +38,8 @@ var limits = map[tensor.DType][2]float64{
 	tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
 }
 
-// NumberFits refuses a number that its dtype cannot hold (c10::checked_convert): the fraction
-// of a float may go, and a negative integer may wrap in an unsigned dtype.
+// NumberFits returns an error for a number that its dtype cannot hold (c10::checked_convert). It ignores the fraction
+// of a float, and a negative integer may wrap in an unsigned dtype.
 func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	if d == tensor.Bool {
 		return nil
@@ -69,7 +68,7 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	return nil
 }
 
-// NumberOrSizeFits is [NumberFits] for what may be a size that is not known, which is asked about by guards.
+// NumberOrSizeFits is [NumberFits] for a number or an unknown size, which adds guards.
 func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
 	if n.Number.IsSet() {
 		return NumberFits(n.Number, d)
@@ -84,7 +83,7 @@ func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
 	return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
 }
 
-// FreshType returns the row-major type of fresh memory, whose sizes a user gave. It keeps size.
+// FreshType returns the row-major type of new memory with user-given sizes. It keeps a reference to size.
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	return FreshIn(d, size, tensor.Contiguous)
 }
@@ -105,12 +104,12 @@ func FreshIn(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type
 	return tensor.NewTypeFormat(d, size, f)
 }
 
-// WithIndices returns results of one layout, values and their indices.
+// WithIndices returns two results of one layout: values and their indices.
 func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 	return c.All(t, t.WithDType(tensor.Int64))
 }
 
-// SumType is the layout of a sum.
+// SumType returns the type of a sum.
 func SumType(a, b tensor.Type) tensor.Type {
 	r, err := rule.Binary(rule.Undefined(), rule.OfType(a), rule.OfType(b)).Rule()
 	if err != nil {
@@ -119,8 +118,7 @@ func SumType(a, b tensor.Type) tensor.Type {
 	return r.Type(0)
 }
 
-// RowMajorAs returns the elements in row-major order under another shape, without a copy
-// where they are so.
+// RowMajorAs returns the elements in row-major order with another shape, without a copy if possible.
 func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
 	if !t.IsContiguous() {
 		t = CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
@@ -130,9 +128,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// LaidBy makes an Infer for ops whose result PyTorch lays out otherwise than their loop
-// would: by way of the results of other ops, or in a layout of its own. The loop is built
-// first, for its refusals and the dtype.
+// LaidBy returns an Infer for ops whose result has a different layout in PyTorch than their loop would give it: that of
+// other ops, or one of its own. The loop is built first, for its errors and the dtype.
 func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result,
 	error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
@@ -148,7 +145,7 @@ func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error))
 	}
 }
 
-// LaidOut returns the layout that the permutation rule gives.
+// LaidOut returns the type that the permutation rule gives.
 func LaidOut(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {

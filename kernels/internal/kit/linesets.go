@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// StepAt is the step in bytes of a dimension, 0 for a 0-dim value.
+// StepAt returns the stride of a dimension in bytes, 0 for a 0-dim value.
 func StepAt(m tensor.Meta, dim int) int {
 	if m.Rank() == 0 {
 		return 0
@@ -16,15 +16,14 @@ func StepAt(m tensor.Meta, dim int) int {
 	return m.Strides[dim] * m.DType.Size()
 }
 
-// LineSet counts the lines of a value along a dimension, and finds their places in values
-// beside it.
+// LineSet enumerates the lines of a value along a dimension, and their offsets in other values.
 type LineSet struct {
 	shape []int
-	Sides [][]int // steps in bytes
+	Sides [][]int // strides in bytes
 	Count int
 }
 
-// NewLineSet counts lines of a shape along dim. metas, four at most, have the same dimensions but for dim.
+// NewLineSet enumerates the lines of a shape along dim. metas, at most four, have the same shape except in dim.
 func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	l := &LineSet{Count: 1}
 	for d, n := range shape {
@@ -43,7 +42,7 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	return l
 }
 
-// At returns the offsets in bytes of line i in the values beside it.
+// At returns the offsets in bytes of line i in each value.
 func (l *LineSet) At(i int) (off [4]int) {
 	for d := len(l.shape) - 1; d >= 0; d-- {
 		k := i % l.shape[d]
@@ -55,7 +54,7 @@ func (l *LineSet) At(i int) (off [4]int) {
 	return off
 }
 
-// Phase runs f on all lines, each of which costs as much as cost elements of a copy.
+// Phase runs f on all lines. A line costs as much as copying cost elements.
 func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
 	per := max(1, machine.GatherGrain/max(1, cost))
 	return graph.Phase{Chunks: DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {

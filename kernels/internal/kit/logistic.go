@@ -2,7 +2,7 @@ package kit
 
 import "math"
 
-// Exp is e to the power of x. Package math's is infinite before the result is, from 709.44 on, on some processors.
+// Exp returns e to the power of x. math.Exp overflows too early, from 709.44 on, on some processors.
 func Exp(x float64) float64 {
 	if x > 709 {
 		return math.Exp(x-1) * math.E
@@ -13,7 +13,7 @@ func Exp(x float64) float64 {
 // Sigmoid is the logistic function.
 func Sigmoid(x float64) float64 { return 1 / (1 + Exp(-x)) }
 
-// Softplus is log(1 + exp(beta*x)) / beta, and x where beta*x is above the threshold.
+// Softplus returns log(1 + exp(beta*x)) / beta, or x if beta*x is above the threshold.
 func Softplus(x, beta, threshold float64) float64 {
 	if x*beta > threshold {
 		return x

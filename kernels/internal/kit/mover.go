@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElemOf returns how elements go from one dtype to another. Those of one dtype are moved as
-// they are: the converter from bool to bool would look at every byte.
+// ElemOf returns the conversion of elements between two dtypes. Equal dtypes are copied unchanged, bool too, whose
+// converter would inspect every byte.
 func ElemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
@@ -23,19 +23,19 @@ func ElemOf(dst, src tensor.DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), row)
 }
 
-// Mover returns the loop over a row of a copy.
+// Mover returns the loop of a copy over a row.
 func Mover(dst, src tensor.DType) strided.Row { return ElemOf(dst, src).Row }
 
-// conversion is machine code that converts rows whose elements lie one behind another.
+// conversion is machine code that converts contiguous rows.
 type conversion struct {
 	loop     *loops.Loop
 	dst, src int // bytes of an element
 }
 
-// conversions are those that were asked for, by dtypes: few, for as long as the process runs.
+// conversions caches the conversions of the process by dtypes. There are few.
 var conversions sync.Map
 
-// conversionOf returns the machine code of a conversion, nil where there is none.
+// conversionOf returns the machine code of a conversion, or nil if there is none.
 func conversionOf(dst, src tensor.DType) *conversion {
 	key := [2]tensor.DType{dst, src}
 	if c, ok := conversions.Load(key); ok {
@@ -52,7 +52,7 @@ func conversionOf(dst, src tensor.DType) *conversion {
 	return c
 }
 
-// Converting lists the machine code by which elements are converted; false where there is none.
+// Converting lists the machine code of a conversion; false if there is none.
 func Converting(dst, src tensor.DType) (expr.Listing, bool) {
 	if dst == src {
 		return expr.Listing{}, false
@@ -64,10 +64,10 @@ func Converting(dst, src tensor.DType) (expr.Listing, bool) {
 	return c.loop.Listing("convert"), true
 }
 
-// longRow is the least row for which machine code is called, which takes as long as some tens of elements in Go.
+// longRow is the least row for which machine code is called: the call takes as long as tens of elements in Go.
 const longRow = 64
 
-// converting is what a call of machine code needs.
+// converting has the arguments of a call of machine code.
 type converting struct {
 	state   loops.State
 	ptrs    [2]unsafe.Pointer
@@ -76,7 +76,7 @@ type converting struct {
 
 var convertings = sync.Pool{New: func() any { return new(converting) }}
 
-// after returns a row that goes by machine code where that can be, else by another.
+// after returns a row loop that uses machine code where possible, else other.
 func (c *conversion) after(other strided.Row) strided.Row {
 	return func(dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 		if dstStep != c.dst || srcStep != c.src || n < longRow {

@@ -2,15 +2,15 @@ package kit
 
 import "github.com/graphrun/graphrun/graph"
 
-// Nest lends the memory of a run to kernels within a kernel.
+// Nest runs kernels within a kernel, in its memory.
 type Nest struct {
-	// Scratch is where their scratch memory begins. It may be set until the kernel runs.
+	// Scratch is the offset of their scratch memory. It may be set until the kernel runs.
 	Scratch int
 
 	mems graph.PerWorker[graph.Mem]
 }
 
-// Phase returns a phase of a kernel within the kernel, which finds the buffers as its Mem.Ptrs.
+// Phase returns a phase of a nested kernel, whose Mem.Ptrs are the buffers.
 func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		in := n.mems.Of(m)

@@ -7,13 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScalarFunc computes one element. d is the dtype of computation, x the operands
-// converted to it.
+// ScalarFunc computes one element. d is the dtype of the computation; x are the operands, converted to it.
 type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 
-// PointwiseRef defines a pointwise op by a function of one element: operands are
-// broadcast, converted to the dtype of computation, and the result to the output's dtype.
-// Operands that are left out take no place among those that f sees. f may read the
+// PointwiseRef defines a pointwise op by a function of one element: operands are broadcast and converted to the dtype
+// of the computation, the result to the dtype of the output. f does not see omitted operands. It may read the
 // attributes of the call.
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -41,7 +39,7 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 	}
 	nout := it.NumOutputs()
 	shape := it.Shape()
-	if tensor.Numel(shape) == 0 { // other dimensions may be too large for the dtype of computation
+	if tensor.Numel(shape) == 0 { // other dimensions may be too large for the dtype of the computation
 		return []*tensor.Tensor{tensor.Zeros(it.Meta(0).DType, shape...)}, nil
 	}
 	var full []*tensor.Tensor
@@ -50,7 +48,7 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 			continue
 		}
 		i := len(full)
-		// The operand is converted as memory holds it to what loops see.
+		// Convert the operand from its dtype in memory to the dtype of the loop.
 		t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
 		if d := it.Cast(nout + i); d != tensor.Invalid {
 			t = t.CopyTo(tensor.New(d, t.Shape...))
@@ -100,12 +98,12 @@ func EachIndex(shape []int, f func(index []int)) {
 	}
 }
 
-// Always makes a scalarFunc that reads no attribute.
+// Always returns a ScalarFunc that reads no attribute.
 func Always(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
 
-// ByKind makes a scalarFunc from one function a kind of number; a nil one is never asked.
+// ByKind combines functions for each kind of number into a ScalarFunc; nil functions are never called.
 func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []complex128) complex128) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -130,7 +128,7 @@ func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []com
 	}
 }
 
-// Unsigned makes a ScalarFunc of f that takes u for uint64, where f would see the greatest numbers as negative ones.
+// Unsigned returns a ScalarFunc that calls u for uint64, whose greatest numbers f would see as negative, and else f.
 func Unsigned(u func(x []uint64) uint64, f ScalarFunc) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d != tensor.Uint64 {
@@ -154,7 +152,7 @@ func Unravel(i int, shape []int) []int {
 	return index
 }
 
-// OneOf is the only element of t, or that of the index in dimension dim.
+// OneOf returns the only element of t, or the one at the index in dimension dim.
 func OneOf(t *tensor.Tensor, index []int, dim int) float64 {
 	i := 0
 	if t.Numel() > 1 {

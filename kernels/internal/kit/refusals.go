@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CppName is the C++ type of an element, which some messages of PyTorch print.
+// CppName returns the C++ type of an element, as in some messages of PyTorch.
 func CppName(d tensor.DType) string {
 	switch d {
 	case tensor.Bool:
@@ -38,7 +38,8 @@ func CppName(d tensor.DType) string {
 	return d.String()
 }
 
-// NotImplemented is PyTorch's refusal of a dtype by a kernel whose name ends in _cpu.
+// NotImplemented returns PyTorch's error for a dtype that a kernel does not support; the name of the kernel ends in
+// _cpu.
 func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }
 
 // NotImplementedBy is [NotImplemented] for kernels of any name.
@@ -46,5 +47,5 @@ func NotImplementedBy(kernel string, d tensor.DType) error {
 	return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, d.TorchName())
 }
 
-// ErrZeroDivision is what integer loops raise when they meet a divisor of 0.
+// ErrZeroDivision is the error of integer loops for a divisor of 0.
 var ErrZeroDivision = errors.New("ZeroDivisionError")

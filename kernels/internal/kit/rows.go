@@ -6,14 +6,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowOps are what an indexed walk does to runs of elements: block where the far side has an
-// even step, each where every element has a place of its own.
+// RowOps are the operations of an indexed walk on rows of elements: block if the indexed side has a constant stride,
+// each if every element has its own offset.
 type RowOps struct {
 	Block func(near, far unsafe.Pointer, nearStep, farStep, n int)
 	Each  func(near, far unsafe.Pointer, nearStep int, places []int)
 }
 
-// ReadOps move elements from the far side to the near one.
+// ReadOps returns the operations that copy elements from the indexed side.
 func ReadOps(d tensor.DType) RowOps {
 	move := Mover(d, d)
 	return RowOps{
@@ -22,8 +22,8 @@ func ReadOps(d tensor.DType) RowOps {
 	}
 }
 
-// ReadEach are the loops that gather, by the size of an element: element i, at i*step bytes from near, is read
-// from places[i] bytes after far.
+// ReadEach are the gather loops by element size: element i, at i*step bytes from near, is read places[i] bytes after
+// far.
 var ReadEach = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: readPlaces[uint8], 2: readPlaces[uint16], 4: readPlaces[uint32], 8: readPlaces[uint64], 16: readPlaces[[2]uint64]}
 
@@ -33,7 +33,7 @@ func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe
 	}
 }
 
-// WriteEach are the loops that scatter, as [ReadEach] gathers.
+// WriteEach are the scatter loops, the inverse of [ReadEach].
 var WriteEach = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64],
 	16: writePlaces[[2]uint64]}

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file holds what inference asks of sizes, which may be unknown: what their form and bounds do not
-// decide becomes a guard.
+// Predicates on sizes for inference. Sizes may be unknown: a predicate that their form and bounds do not decide becomes
+// a guard.
 
 // Is reports whether a size is n.
 func Is(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
@@ -18,13 +18,13 @@ func Is(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
 // AtLeastSize reports whether a size is n or more.
 func AtLeastSize(s sym.Int, n int) bool { return s.Ge(sym.Of(n)).Holds() }
 
-// Negative reports whether a size that a user gave is none.
+// Negative reports whether a user-given size is negative.
 func Negative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 
 // Empty reports whether a value has no elements.
 func Empty(t tensor.Type) bool { return Is(t.Numel(), 0) }
 
-// NumberOf returns a size where it is a number, as those are that kernels and references work on.
+// NumberOf returns a known size as an int. Kernels and references have known sizes only.
 func NumberOf(s sym.Int) int {
 	n, _ := s.Known()
 	return n
@@ -39,13 +39,13 @@ func NumbersOf(s []sym.Int) []int {
 	return out
 }
 
-// OfNumbers returns a type in numbers, as [NumberOf] does.
+// OfNumbers returns a type with known sizes as a meta, as [NumberOf] does.
 func OfNumbers(t tensor.Type) tensor.Meta {
 	m, _ := t.Meta()
 	return m
 }
 
-// NumberOrHint returns a number. A size that is not known is bound to its hint by a guard.
+// NumberOrHint returns a number. A guard binds an unknown size to its hint.
 func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.DType() == tensor.Invalid {
 		return tensor.IntScalar(int64(n.Size.Specialize()))
@@ -53,9 +53,8 @@ func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	return n.Number
 }
 
-// NumberAtHint returns a number, or what a size that is not known is at its hint. Nothing is bound: it is for kernels
-// and references, which are asked for values of unknown sizes only where constants fold, and then for those at the
-// hints.
+// NumberAtHint returns a number, or the hint of an unknown size without a guard. It is for kernels and references,
+// which see unknown sizes only when constants are folded at the hints.
 func NumberAtHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {
 		return n.Number
@@ -71,7 +70,7 @@ func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	return t.Shape[dim]
 }
 
-// With returns sizes with others in the place of those from dimension at on.
+// With returns sizes with others in place of those from dimension at on.
 func With(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
 	out := make([]sym.Int, max(len(sizes), at+len(others)))
 	copy(out, sizes)
@@ -79,15 +78,15 @@ func With(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
 	return out
 }
 
-// TooOften reports numbers whose product no value may hold.
+// TooOften reports whether the product of two sizes exceeds every value's size.
 func TooOften(size, repeats sym.Int) bool {
 	s, known := size.Known()
 	r, also := repeats.Known()
 	return known && also && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
 }
 
-// SizeOf is a size from the front or, for a negative dim, the back; 1 for a value without
-// dimensions, which index 0 names, and -1 where there is no such dimension.
+// SizeOf returns the size of a dimension, counted from the back if dim is negative. It is 1 for dimension 0 of a value
+// without dimensions, and -1 if there is no such dimension.
 func SizeOf(m tensor.Meta, dim int) int {
 	dim, err := tensor.WrapDim(dim, m.Rank())
 	switch {
@@ -99,10 +98,10 @@ func SizeOf(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// Huge is greater than every size, stride and distance, and several of it can be added without overflow.
+// Huge is greater than every size, stride and distance. Sums of a few do not overflow.
 const Huge = min(1<<59, math.MaxInt/4)
 
-// Times is a product of numbers that are not negative. A product of Huge or more is Huge.
+// Times returns the product of nonnegative numbers, at most Huge.
 func Times(list ...int) int {
 	product := uint64(1)
 	for _, n := range list {
@@ -114,7 +113,7 @@ func Times(list ...int) int {
 	return int(product)
 }
 
-// TimesSizes is the product of two sizes. A product of numbers whose magnitude is Huge or more is Huge, with its sign.
+// TimesSizes returns the product of two sizes, bounded by Huge in magnitude.
 func TimesSizes(a, b sym.Int) sym.Int {
 	x, known := a.Known()
 	y, also := b.Known()

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Spaced returns the n numbers of linspace from one to another, in dtype d.
+// Spaced returns the n numbers of linspace, in dtype d.
 func Spaced(from, to tensor.Scalar, n int, d tensor.DType) func(i int) tensor.Scalar {
 	half := n / 2
 	first, last := from.Tensor(d).At(), to.Tensor(d).At()

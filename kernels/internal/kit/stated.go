@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Formula reads what an op computes for one element: see package expr. A mistake in it is one in the program.
+// Formula parses the formula of an op for one element: see package expr. It panics on an error.
 func Formula(text string, params ...string) *expr.Formula {
 	f, err := expr.Parse(text, params...)
 	if err != nil {
@@ -15,8 +15,8 @@ func Formula(text string, params ...string) *expr.Formula {
 	return f
 }
 
-// Stated returns the kernel of a formula for loops that see these dtypes, those of the results before those of the
-// operands. attrs are the plain numbers that the formula names. Nothing is typed before the kernel is first run.
+// Stated returns the kernel of a formula for loops of these dtypes, those of the results first. attrs are the plain
+// numbers that the formula names. The formula is typed when the kernel first runs.
 func Stated(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
 	return rule.ExprOf(func() (*expr.Code, error) {
 		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
@@ -25,7 +25,7 @@ func Stated(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types 
 
 var itself = Formula("x", "x")
 
-// Conversion returns the expression that converts elements, as a copy does.
+// Conversion returns the expression that converts elements in a copy.
 func Conversion(from, to tensor.DType) (*expr.Code, error) {
 	return itself.Code([]tensor.DType{from}, expr.Typing{Out: []tensor.DType{to}})
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Scattered makes the bytes of results that a walk lays out otherwise than the order in which loops go through them
-// ones that are written with steps.
+// Scattered prices the bytes of results as strided writes if the layout of the results differs from the order in which
+// the walk's loops run.
 func Scattered(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	for i, m := range c.Out {
 		if lies := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !sameFastest(lies, by) {
@@ -16,7 +16,7 @@ func Scattered(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	}
 }
 
-// sameFastest reports whether the last dimension over 1 of an order has the least stride of such.
+// sameFastest reports whether the innermost dimension over 1 of an order has the least stride of those dimensions.
 func sameFastest(m tensor.Meta, o tensor.Order) bool {
 	dims := o.Dims()
 	last := -1

@@ -2,11 +2,10 @@ package kit
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Widest lists the widest numbers of each kind, in which definitions compute;
-// integers wrap where they are made narrow.
+// Widest are the types in which definitions compute. Integers wrap when they are narrowed.
 type Widest interface{ float64 | complex128 | int64 }
 
-// WidestOf returns s as a wide number.
+// WidestOf returns s as a number of the widest type.
 func WidestOf[T Widest](s tensor.Scalar) T {
 	var v T
 	switch p := any(&v).(type) {

@@ -1,5 +1,5 @@
-// Package multiply runs matrix products as phases of a kernel: the layer between package gemm, which knows one
-// product, and the ops, which have batches of them.
+// Package multiply runs matrix products as phases of a kernel. It is the layer between package gemm, which computes one
+// product, and ops, which have batches of products.
 package multiply
 
 import (
@@ -13,30 +13,29 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Multiplier runs one gemm plan on many triples of matrices, its entries, as the phases of
-// a kernel. Matrix products of all ranks and convolutions are made of it.
+// Multiplier runs one gemm plan on many triples of matrices, its entries, as phases of a kernel. Matrix products of all
+// ranks and convolutions use it.
 type Multiplier struct {
 	Plan    *gemm.Plan
 	Entries int
 	MACs    int // multiplications of one entry
 
-	// A, B, C, Bias and Add are the offsets of each entry, in elements, from the addresses that
-	// Bind sets; nil where all are 0.
+	// A, B, C, Bias and Add are the offsets of each entry, in elements, from the addresses that Bind sets. nil: all are 0.
 	A, B, C, Bias, Add []int
-	// Bind sets a job's base addresses from those of a run.
+	// Bind sets the base addresses of a job from those of a run.
 	Bind func(m *graph.Mem, j *Job)
-	// Prepare sets the callbacks of a new job; nil for none.
+	// Prepare sets the callbacks of a new job. It may be nil.
 	Prepare func(j *Job)
 
 	size       int // bytes of an element
 	tail       *graph.Tail
-	cRow, cCol int // strides of C, for the tail
+	cRow, cCol int // strides of C, for the epilogue
 
 	jobs graph.PerWorker[Job]
 }
 
-// Job is what one chunk needs while it runs. Workers keep theirs from run to run, since the
-// callbacks in Args are closures over them.
+// Job is the state of one chunk while it runs. Workers reuse their jobs, because the callbacks in Args are closures
+// over them.
 type Job struct {
 	prepared  bool
 	Args      gemm.Args
@@ -44,10 +43,10 @@ type Job struct {
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
 	tail      graph.TailRun
-	again     gemm.Repeated // a product that is small enough
+	again     gemm.Repeated // a small product with recorded calls
 	mem       *graph.Mem
 
-	// What convolutions keep from panel to panel while they pack windows.
+	// State of convolutions between panels while they pack windows.
 	Lanes            []unsafe.Pointer
 	Windows          []PixelWindow
 	Moves            []RowMove
@@ -55,18 +54,18 @@ type Job struct {
 }
 
 const (
-	// wholeMACs bounds the entries that one worker multiplies from packing to the end:
-	// their panels stay in its cache, and no barrier parts packing from computing.
+	// wholeMACs bounds the entries that one worker computes completely, including packing: their panels stay in its cache,
+	// and no barrier separates packing from computing.
 	wholeMACs = 32 << 20
-	// smallMACs is the entry that is no work for two workers.
+	// smallMACs is the size up to which an entry is not divided among workers.
 	smallMACs = machine.MACGrain
 	// wholeEntries is the number of entries that keeps all workers busy.
 	wholeEntries = 16
-	// lookEntries is the number of entries between two looks at the context.
+	// lookEntries is the number of entries between two checks of the context.
 	lookEntries = 256
-	// panelBytes bounds the packed panels that entries of one wave hold together.
+	// panelBytes bounds the packed panels of all entries of one wave.
 	panelBytes = 64 << 20
-	// maxWaves bounds the phases that the bound on panels may cost.
+	// maxWaves bounds the number of phases that panelBytes may cause.
 	maxWaves = 256
 )
 
@@ -100,7 +99,7 @@ func (x *Multiplier) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 	return ph, wave * shared, own
 }
 
-// Listings are those of the plan's machine code.
+// Listings returns the machine code of the plan.
 func (x *Multiplier) Listings() (list []expr.Listing) {
 	x.Plan.Listings(func(name, assembly string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
@@ -108,7 +107,7 @@ func (x *Multiplier) Listings() (list []expr.Listing) {
 	return list
 }
 
-// chunkMACs is the work of a chunk of small entries: some tens of microseconds.
+// chunkMACs returns the work of a chunk of small entries: some tens of microseconds.
 func (x *Multiplier) chunkMACs() int {
 	switch x.Plan.DType() {
 	case tensor.Float32, tensor.Float64:
@@ -117,7 +116,7 @@ func (x *Multiplier) chunkMACs() int {
 	return machine.PortableMACGrain
 }
 
-// wave is phase p of n entries from e0 on, each with panels of its own.
+// wave returns phase p of n entries from e0 on, each with its own panels.
 func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	tiles := x.Plan.Tiles(p)
 	return graph.Phase{
@@ -138,8 +137,7 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	}
 }
 
-// runWhole runs all phases of entries one after another; panels follow the worker's own
-// scratch.
+// runWhole runs all phases of entries one after another. Panels are after the scratch memory of the worker.
 func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	j := x.get(m)
 	defer j.release()
@@ -159,7 +157,7 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	}
 }
 
-// Then has a tail applied to every tile of C that is final; nil for none. The spec is that of the plan.
+// Then applies an epilogue to every completed tile of C; nil removes it. The spec is that of the plan.
 func (x *Multiplier) Then(t *graph.Tail, s gemm.Spec) {
 	x.tail, x.cRow, x.cCol = t, s.CRowStride, s.CColStride
 }
@@ -183,7 +181,7 @@ func (x *Multiplier) get(m *graph.Mem) *Job {
 	return j
 }
 
-// follow has the tail applied behind what else is done to a tile.
+// follow adds the epilogue after the other callbacks of a tile.
 func (x *Multiplier) follow(j *Job) {
 	before := j.Args.Epilogue
 	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
@@ -195,7 +193,7 @@ func (x *Multiplier) follow(j *Job) {
 	}
 }
 
-// release clears the addresses of the run, which would keep its memory alive.
+// release clears the addresses of the run, so that its memory can be freed.
 func (j *Job) release() {
 	a := &j.Args
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
@@ -211,8 +209,8 @@ func (x *Multiplier) enter(j *Job, e int) {
 	j.EntryAdd = x.entryAt(j.Add, x.Add, e)
 }
 
-// entryAt is the address of an entry's matrix. The base is nil for an operand without elements, and for one that was
-// left out.
+// entryAt returns the address of a matrix of an entry. The base is nil for an operand without elements, and for an
+// omitted one.
 func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
 	if base == nil || offsets == nil {
 		return base
@@ -220,18 +218,18 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 	return unsafe.Add(base, offsets[e]*x.size)
 }
 
-// Thin is the number of rows or columns up to which gemm reads the other matrix where it is:
-// packing would only double the memory.
+// Thin is the number of rows or columns up to which gemm reads the other matrix in place: packing would double the
+// memory traffic.
 const Thin = 4
 
-// RowMove copies n pixels of an input row, s.sw apart, to lanes that follow one another.
+// RowMove copies n pixels of an input row, with a stride, to consecutive lanes.
 type RowMove struct {
 	Lane, N int
-	From    int // from the channel's first element
+	From    int // offset from the first element of the channel
 }
 
-// PixelWindow is the place of an output pixel's window in the input.
+// PixelWindow is the window of an output pixel in the input.
 type PixelWindow struct {
 	Base   unsafe.Pointer // of the image
-	IH, IW int            // of the window's first pixel; may be in the padding
+	IH, IW int // of the first pixel of the window; may be in the padding
 }

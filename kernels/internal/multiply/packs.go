@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// densePacking packs an operand as a dense copy in the dtype d in which its kernel computes.
+// densePacking packs an operand as a dense copy in the dtype d of the computation.
 func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 	dense := copies.DenseAs(m, d)
 	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, row.Storage())) }
@@ -20,9 +20,8 @@ func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 
 func denseForm(d tensor.DType) string { return d.String() }
 
-// Packs returns the Pack of an implementation whose kernel is made by [copies.Converted]. form tells in which
-// form it wants an operand of a call in the dtype in which it computes, and may be nil; other operands
-// are converted ahead.
+// Packs returns the Pack function of an implementation whose kernel uses [copies.Converted]. form, which may be nil,
+// returns the form of an operand in the dtype of the computation; other operands are converted ahead.
 func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
 		d, m := ComputesIn(c), c.Meta(i)
@@ -41,10 +40,10 @@ func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Ca
 	}
 }
 
-// ComputesIn is the dtype in which products compute a result.
+// ComputesIn returns the dtype in which products compute a result.
 func ComputesIn(c *graph.Call) tensor.DType { return computesIn(c.Out[0].DType) }
 
-// computesIn is the dtype in which products compute a result of dtype d. The conjunction of bools is the product of
+// computesIn returns the dtype in which products compute a result of dtype d. A conjunction of bools is a product of
 // numbers.
 func computesIn(d tensor.DType) tensor.DType {
 	if d = d.OpMath(); d != tensor.Bool {

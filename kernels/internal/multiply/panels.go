@@ -15,26 +15,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Panels is the form in which the matrix engine wants the constant side of a product: matrices of an
-// operand, each cut into panels of Width lanes (rows of A, columns of B), in which the elements of one
-// depth are side by side.
+// Panels is the packed form of the constant side of a product: matrices of an operand, each divided into panels of
+// Width lanes (rows of A, columns of B), in which the elements of one depth are contiguous.
 type Panels struct {
 	Form   string       // as in [graph.Packing]
-	DType  tensor.DType // in which the product is computed
+	DType  tensor.DType // of the computation
 	Width  int
 	Lanes  int
 	Starts []int // offsets of the matrices in the operand
-	Lane   int   // step from lane to lane; all steps count elements
-	// Terms lists the steps by depth; nil: they are even. Only packing and unpacking call it.
+	Lane   int // stride between lanes; all strides count elements
+	// Terms returns the offsets by depth. nil: they are evenly spaced. Only packing and unpacking call it.
 	Terms func() []int
 	Depth int
-	Step  int // of even ones
+	Step  int // the distance of evenly spaced terms
 }
 
-// Each is the elements that one matrix takes.
+// Each returns the number of elements of one packed matrix.
 func (p *Panels) Each() int { return kit.Times(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth) }
 
-// terms are the steps by depth.
+// terms returns the offsets by depth.
 func (p *Panels) terms() []int {
 	if p.Terms != nil {
 		return p.Terms()
@@ -46,8 +45,8 @@ func (p *Panels) terms() []int {
 	return list
 }
 
-// FillPanel fills panel i of the packed matrix dst from the matrix at src; terms are the steps by depth. It checks the
-// context in long panels, and panics as [ends.Look] does.
+// FillPanel packs panel i of the matrix at src into dst. terms are the offsets by depth. It checks the context in long
+// panels, and panics as [ends.Look] does.
 func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
 	first, size := i*p.Width, p.DType.Size()
 	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
@@ -126,7 +125,7 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 	}
 }
 
-// PackingOf is the form of an operand that is packed as lists of panels of one dtype, one after another.
+// PackingOf returns the form of an operand that is packed as several lists of panels of one dtype.
 func PackingOf(list ...*Panels) graph.Packing {
 	d := list[0].DType
 	pk := graph.Packing{DType: d}
@@ -166,8 +165,8 @@ func PackingOf(list ...*Panels) graph.Packing {
 	return pk
 }
 
-// InPanels reports whether operand i comes in the panels that are wanted of it. A kernel that wants
-// none passes nil. The error tells of another form.
+// InPanels reports whether operand i is packed as the panels that the kernel wants; nil if it wants none. It returns an
+// error for another form.
 func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	is := c.Packed(i)
 	switch {
@@ -176,13 +175,13 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	case want != nil && want.Form == is.Form:
 		return true, nil
 	case want == nil:
-		return false, fmt.Errorf("operand %d is packed as %s, and is wanted in its own layout", i, is.Form)
+		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, is.Form)
 	}
-	return false, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", i, is.Form, want.Form)
+	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, is.Form, want.Form)
 }
 
-// MatrixPanels are the panels of one side of a product, of lanes by depth elements, whose entries begin
-// at offsets: each distinct matrix is packed once.
+// MatrixPanels returns the panels of one side of a product, of lanes by depth elements, with an entry at each offset.
+// Each distinct matrix is packed once.
 func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets []int) *Panels {
 	p := &Panels{DType: d, Width: width, Lanes: lanes, Lane: lane, Depth: depth, Step: step, Starts: []int{0}}
 	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, lane, step)
@@ -193,7 +192,7 @@ func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets [
 	return p
 }
 
-// startsText names offsets: by their number and distance where they are even, else one by one.
+// startsText describes offsets: number and distance if they are evenly spaced, else a list.
 func startsText(starts []int) string {
 	if len(starts) > 1 {
 		by := starts[1] - starts[0]
@@ -207,7 +206,7 @@ func startsText(starts []int) string {
 	return tensor.ListString(starts)
 }
 
-// Places returns where the packed matrices of entries lie whose offsets in the operand are these.
+// Places returns the positions of the packed matrices of entries with these offsets.
 func (p *Panels) Places(offsets []int) []int {
 	if offsets == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Requantised scales and rounds a sum of products of bytes: times the scale, rounded to even, with the zero point, in
-// the bounds of a dtype of a byte.
+// Requantised scales and rounds a sum of products of bytes: sum times scale, rounded to even, plus the zero point,
+// clamped to a byte dtype.
 func Requantised(d tensor.DType, sum int32, scale float32, zero float64) int64 {
 	v := math.RoundToEven(float64(float32(sum)*scale)) + zero
 	least, most := byteBounds(d)
@@ -20,7 +20,7 @@ func Requantised(d tensor.DType, sum int32, scale float32, zero float64) int64 {
 	return int64(min(max(v, least), most))
 }
 
-// byteBounds are the least and the greatest number of a dtype of a byte.
+// byteBounds returns the least and the greatest number of a byte dtype.
 func byteBounds(d tensor.DType) (least, most float64) {
 	if d == tensor.Int8 {
 		return math.MinInt8, math.MaxInt8
@@ -28,19 +28,18 @@ func byteBounds(d tensor.DType) (least, most float64) {
 	return 0, math.MaxUint8
 }
 
-// Finish is what a loop makes of sums of products of bytes, which are its first operand. Others follow in this order:
-// of corrections, the factor of a row and those of columns; for a result of bytes the scale and the zero point. All but
-// those of columns are the same for a row.
+// Finish is the loop that converts sums of products of bytes, its first operand, to results. The other operands follow
+// in this order: for corrections, the factor of a row and those of columns; for byte results, the scale and the zero
+// point. Operands other than those of columns are constant within a row.
 type Finish struct {
-	// Rows adds the product of a number of the row and one of the column, both int32; Columns takes another such
-	// product away.
+	// Rows adds the product of an int32 of the row and an int32 of the column; Columns subtracts such a product.
 	Rows, Columns bool
-	// Scaled says that sums are scaled and rounded to D, by one scale for each column unless OneScale is set.
+	// Scaled: sums are scaled and rounded to D, with one scale per column unless OneScale is set.
 	Scaled, OneScale bool
 	D                tensor.DType
 }
 
-// Loop makes the loop ready.
+// Loop prepares the loop.
 func (f Finish) Loop() (*loops.Loop, error) {
 	const i32 = tensor.Int32
 	text, out := "s = sum", i32

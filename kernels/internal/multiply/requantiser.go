@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Requantiser scales rows of sums to bytes, by a scale for each column, as [Finish] says where nothing is corrected: in
-// machine code that keeps the scales in registers, or by its loop.
+// Requantiser scales rows of sums to bytes, with a scale for each column and without the corrections of [Finish]: in
+// machine code that keeps the scales in registers, or by the loop of Finish.
 type Requantiser struct {
 	d    tensor.DType
 	code *jit.Func
@@ -28,7 +28,7 @@ type requantiserRun struct {
 	point int32
 }
 
-// NewRequantiser makes code for results of a dtype of a byte.
+// NewRequantiser generates code for results of a byte dtype.
 func NewRequantiser(d tensor.DType) (*Requantiser, error) {
 	r := &Requantiser{d: d}
 	var err error
@@ -40,8 +40,8 @@ func NewRequantiser(d tensor.DType) (*Requantiser, error) {
 	return r, err
 }
 
-// Rows brings rows of so many columns to bytes. Results of a row are pitch bytes behind those of the one before it, and
-// sums sumsPitch; zero is the zero point.
+// Rows converts rows of sums to bytes. pitch and sumsPitch are the bytes between rows of results and of sums; zero is
+// the zero point.
 func (r *Requantiser) Rows(m *graph.Mem, out, sums, scales, zero unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
 	w := r.run.Of(m)
@@ -73,7 +73,7 @@ func (r *Requantiser) Rows(m *graph.Mem, out, sums, scales, zero unsafe.Pointer,
 	return nil
 }
 
-// Listing is that of the code.
+// Listing returns the listing of the code.
 func (r *Requantiser) Listing() expr.Listing {
 	if r.loop != nil {
 		return r.loop.Listing("quantise")

@@ -29,7 +29,7 @@ const (
 	PackStep  = "pack.strided"
 )
 
-// tileOf is the inner kernel of a dtype, and what an operation of it takes beside those.
+// tileOf returns the inner kernel of a dtype.
 func tileOf(d tensor.DType) string {
 	switch d {
 	case tensor.Float32, tensor.Float16, tensor.BFloat16: // the halves are converted
@@ -40,15 +40,15 @@ func tileOf(d tensor.DType) string {
 	return TileGo
 }
 
-// Stored moves the bytes of the result, which [graph.Call.Streamed] has counted, to those that are only copied: tiles
-// are brought there between others, and nothing is computed meanwhile.
+// Stored reclassifies the bytes of the result, which [graph.Call.Streamed] has counted, as copied only: tiles are
+// loaded between others, and nothing is computed meanwhile.
 func Stored(w *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
 	w.Bytes[graph.Dense] -= bytes
 	w.Bytes[graph.Copied] += bytes
 }
 
-// Product adds the multiplications of products of m x k by k x n elements of dtype d in register tiles.
+// Product adds the multiplications of m x k by k x n elements of dtype d in register tiles.
 func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	macs, calls := gemm.Effort(computesIn(d), m, n, k)
 	w.Do(tileOf(d), entries*macs)
@@ -57,15 +57,14 @@ func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 }
 
 const (
-	// fewRows are the rows up to which a panel is read once, with little to compute meanwhile: as fast as memory is.
+	// fewRows is the number of rows up to which a panel is read once, at the speed of memory, with little to compute.
 	fewRows = 4
-	// manyRows are those for which a panel takes as long as the next one takes to come near.
+	// manyRows is the number of rows from which computing a panel takes as long as loading the next one.
 	manyRows = 32
 )
 
-// Paneled moves the bytes of a constant operand, which [graph.Call.Streamed] has counted, to those that are read in
-// panels by products of so many rows of the other one: as many of them as come near while there is something to
-// compute.
+// Paneled reclassifies the bytes of a constant operand, which [graph.Call.Streamed] has counted: the share that is
+// loaded while the product of a panel with so many rows of the other operand is computed.
 func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
@@ -75,7 +74,7 @@ func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	}
 }
 
-// ThinProduct adds those of products of few rows or columns, which read the other matrix where it is.
+// ThinProduct adds the multiplications of products of few rows or columns, which read the other matrix in place.
 func ThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	each := 1.0
 	switch tileOf(d) {
