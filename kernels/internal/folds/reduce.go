@@ -16,9 +16,9 @@ import (
 type Spec struct {
 	Mask    []bool // by dimension of the operand: it is reduced
 	Keepdim bool
-	Cast    tensor.DType // the dtype to which the operand is converted first, as in PyTorch
+	Cast    tensor.DType   // the dtype to which the operand is converted first, as in PyTorch
 	Outs    []tensor.DType // dtypes of the results
-	How     func() How // the computation; inference does not call it
+	How     func() How     // the computation; inference does not call it
 }
 
 // How is the computation of a reduction.

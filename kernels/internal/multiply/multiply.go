@@ -231,5 +231,5 @@ type RowMove struct {
 // PixelWindow is the window of an output pixel in the input.
 type PixelWindow struct {
 	Base   unsafe.Pointer // of the image
-	IH, IW int // of the first pixel of the window; may be in the padding
+	IH, IW int            // of the first pixel of the window; may be in the padding
 }

@@ -23,7 +23,7 @@ type Panels struct {
 	Width  int
 	Lanes  int
 	Starts []int // offsets of the matrices in the operand
-	Lane   int // stride between lanes; all strides count elements
+	Lane   int   // stride between lanes; all strides count elements
 	// Terms returns the offsets by depth. nil: they are evenly spaced. Only packing and unpacking call it.
 	Terms func() []int
 	Depth int

@@ -90,7 +90,7 @@ func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call
 	}
 }
 
-// sumOf reads a call of addmm or baddbmm as a contraction.
+// sumOf returns a call of addmm or baddbmm as a contraction.
 func sumOf(c *graph.Call) (*contraction, error) {
 	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
@@ -106,14 +106,13 @@ func sumOf(c *graph.Call) (*contraction, error) {
 	return x, nil
 }
 
-// matricesOf takes the last two dimensions as those of matrices.
+// matricesOf returns the strides of a batch of matrices, the last two dimensions.
 func matricesOf(m tensor.Meta) matrices {
 	lead := m.Rank() - 2
 	return matrices{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
 }
 
-// addendOf reads an expanded addend. Expand numbers the dimensions that it adds as if they
-// moved; they repeat.
+// addendOf returns the strides of an expanded addend. Expand gives added dimensions nonzero strides; here they are 0.
 func addendOf(m, expanded tensor.Meta) matrices {
 	for d := range expanded.Rank() - m.Rank() {
 		expanded.Strides[d] = 0
@@ -126,10 +125,9 @@ func addendOf(m, expanded tensor.Meta) matrices {
 	return matricesOf(expanded)
 }
 
-// leavesOut reports whether alpha 0 leaves the product out, so that its NaNs and infinities do
-// not show: the library that multiplies floats and complex numbers for PyTorch does so.
-// 16-bit floats, and batches of matrices below 400 products (bmm_out_or_baddbmm_), go through
-// loops that multiply by 0.
+// leavesOut reports whether the product is skipped because alpha is 0, which hides its NaNs and infinities: the library
+// that multiplies floats and complex numbers for PyTorch does so. 16-bit floats, and batches of matrices of less than
+// 400 multiplications (bmm_out_or_baddbmm_), go through loops that multiply by 0.
 func leavesOut(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
 	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=
@@ -140,7 +138,7 @@ func leavesOut(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-// sumTerms is sumOf with nothing to sum where the product is left out.
+// sumTerms is sumOf, without terms if the product is skipped.
 func sumTerms(c *graph.Call) (*contraction, error) {
 	x, err := sumOf(c)
 	if err == nil && leavesOut(c) {
@@ -164,7 +162,7 @@ func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := append(append([]int{}, in[1].Shape[:lead]...), in[2].Shape[lead])
 	d := in[1].DType
 	out := tensor.Zeros(d, shape...)
-	// Factors are converted to the dtype of computation first.
+	// Factors are converted to the dtype of the computation first.
 	alpha, beta := at.Alpha.Tensor(d.OpMath()).At(), at.Beta.Tensor(d.OpMath()).At()
 	without := leavesOut(c)
 	kit.EachIndex(shape, func(index []int) {
@@ -181,7 +179,7 @@ func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// addTimes adds a product, of which a factor of 1 is none.
+// addTimes adds factor*v. A factor of 1 is not multiplied.
 func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
 	if factor.Complex() == 1 {
 		s.Add(v)

@@ -12,23 +12,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attend is how products of matrices compute attention.
+// attend computes attention by matrix products.
 var attend = &graph.Attend{
-	Doc:  "Some rows of scores at a time, which stay in the cache until they have weighed the values.",
+	Doc:  "Computes blocks of rows of scores, which stay in the cache until they are multiplied by the values.",
 	Work: attendWork, Read: attendRead, Lower: compileAttend,
 }
 
 // scoreBytes bounds the scores that are computed together: they stay in L2 beside keys and values.
 const scoreBytes = 256 << 10
 
-// fewScoreRows are the rows that are computed together even if their scores take more.
+// fewScoreRows is the least number of rows that are computed together, even if their scores exceed scoreBytes.
 const fewScoreRows = 16
 
-// attendSizes are the sizes of the matrices of an attention, and how its rows are cut, by shape alone.
+// attendSizes has the sizes of the matrices of an attention, and the block size of its rows, which depend on shapes
+// only.
 type attendSizes struct {
 	entries, l, s, e, v int
 	rows, blocks        int
-	row, col            int // from a row of scores to the next, and from a column, in elements
+	row, col            int // strides of scores between rows and between columns, in elements
 	room                int // elements of a block of scores
 }
 
@@ -45,7 +46,7 @@ func sizesOfAttention(a *graph.Attention) (z attendSizes) {
 	return z
 }
 
-// specs are the products of n rows: with the keys, and of what is made of that with the values.
+// specs returns the products of n rows: with the keys, and of the resulting weights with the values.
 func (z attendSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec) {
 	rank := len(a.Batch)
 	strides := func(m tensor.Meta) gemm.Operand {
@@ -60,7 +61,7 @@ func (z attendSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec)
 	return scores, values
 }
 
-// attendWork is what there is to do for the products.
+// attendWork returns the cost of the products.
 func attendWork(a *graph.Attention) (w graph.Work) {
 	z, d := sizesOfAttention(a), a.Out.DType
 	n := float64(z.entries * z.blocks)
@@ -81,20 +82,20 @@ func attendWork(a *graph.Attention) (w graph.Work) {
 	return w
 }
 
-// thinProducts reports, of the products with keys and with values, whether they read these where they are, once.
+// thinProducts reports whether the products with keys and with values read these once, in place.
 func thinProducts(a *graph.Attention) [2]bool {
 	z := sizesOfAttention(a)
 	scores, values := z.specs(a, z.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packed is the number of elements that are packed of query, key or value.
+// packed returns the number of elements of query, key or value that are packed.
 func (z attendSizes) packed(i int) float64 {
 	keys := float64(z.blocks) * float64(z.s)
 	return float64(z.entries) * [3]float64{float64(z.l) * float64(z.e), keys * float64(z.e), keys * float64(z.v)}[i]
 }
 
-// attendPacks are the inner kernels that pack query, key and value; none for one that is read where it is.
+// attendPacks returns the inner kernels that pack query, key and value; empty for operands that are read in place.
 func attendPacks(a *graph.Attention) (kernels [3]string) {
 	z := sizesOfAttention(a)
 	scores, values := z.specs(a, z.rows)
@@ -113,7 +114,7 @@ func attendPacks(a *graph.Attention) (kernels [3]string) {
 	return kernels
 }
 
-// attendRead is what it takes more that operand i lies as it does than row-major.
+// attendRead returns the additional cost of reading operand i in its layout instead of row-major.
 func attendRead(a *graph.Attention, i int) (w graph.Work) {
 	dense := *a
 	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
@@ -127,7 +128,7 @@ func attendRead(a *graph.Attention, i int) (w graph.Work) {
 	return w
 }
 
-// attendBlock are the products and loops of a block of rows.
+// attendBlock has the products and loops of a block of rows.
 type attendBlock struct {
 	rows           int
 	scores, values *gemm.Plan
@@ -192,7 +193,7 @@ func compileAttend(a *graph.Attention) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// listings are those of the products and the loops of whole blocks.
+// listings returns the code of the products and loops of whole blocks.
 func (x *attending) listings() (list []expr.Listing) {
 	b := x.blocks[0]
 	add := func(name, assembly string) { list = append(list, expr.Listing{Name: name, Assembly: assembly}) }
@@ -202,7 +203,7 @@ func (x *attending) listings() (list []expr.Listing) {
 	return list
 }
 
-// block computes the results of an entry from a row on.
+// block computes the rows of an entry from row on.
 func (x *attending) block(m *graph.Mem, entry, row int) error {
 	b := x.blocks[0]
 	if x.l-row < b.rows {

@@ -70,7 +70,7 @@ type attentionShape struct {
 	group      int // query heads that share a head of keys
 }
 
-// attentionOf is a call in numbers.
+// attentionOf returns the sizes of a call, which must be known.
 func attentionOf(c *graph.Call) (*attentionShape, error) {
 	s, err := checkAttention(c)
 	if err != nil {
@@ -142,8 +142,8 @@ func checkAttention(c *graph.Call) (*attentionSizes, error) {
 	return a, err
 }
 
-// entries returns the offset of every matrix of a batch, in elements, and the steps of its
-// rows and columns. Every group entries of dimension -3 share one.
+// entries returns the offset of every matrix of a batch, in elements, and the strides of its rows and columns. Every
+// group entries of dimension -3 share a matrix.
 func (a *attentionShape) entries(m tensor.Meta, group int) (offsets []int, row, col int) {
 	lead := m.Rank() - 2
 	kit.EachIndex(a.batch, func(index []int) {
@@ -227,7 +227,7 @@ func compileAttention(c *graph.Call) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// broadcastMeta expands m, and gives dimensions that repeat the stride 0.
+// broadcastMeta expands m. Repeated dimensions have stride 0.
 func broadcastMeta(m tensor.Meta, shape []int) (tensor.Meta, error) {
 	e, err := m.Expand(shape)
 	if err != nil {

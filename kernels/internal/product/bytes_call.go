@@ -21,10 +21,10 @@ const (
 	bytesZero
 )
 
-// isByte reports whether a dtype is that of a byte that counts.
+// isByte reports whether a dtype is int8 or uint8.
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// bytesResult checks a call of bytes and gives its result, which is row-major.
+// bytesResult checks a call and returns the type of its result, which is row-major.
 func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	const name = "matmul_bytes"
 	a, b := c.Type(bytesA), c.Type(bytesB)
@@ -57,7 +57,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 		name    string
 		d       tensor.DType
 		n       sym.Int
-		single  bool // one element will do
+		single  bool // one element is enough
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
 		{bytesZero, "zero_point", t.DType, sym.Of(1), true}} {
@@ -77,8 +77,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	return t, nil
 }
 
-// byteAt reads an element of a dtype of a byte; a vector or a single element, or an operand that was left out, which
-// is 0.
+// byteAt reads element i of a vector of bytes or of a single element. An omitted operand is 0.
 func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
 	switch {
 	case p == nil:
@@ -89,7 +88,7 @@ func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
 	return int32(*(*uint8)(unsafe.Add(p, i)))
 }
 
-// perIndex is the elements from one to the next of an operand that has one, or one for each index.
+// perIndex returns the stride of an operand with one element for each index; 0 if it has one element.
 func perIndex(c *graph.Call, k int) int {
 	if m := c.Meta(k); c.Has(k) && m.Numel() > 1 {
 		return m.Strides[0]

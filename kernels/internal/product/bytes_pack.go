@@ -18,20 +18,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// signBit turns a byte with sign into one without, of a number that is 128 greater, and back.
+// signBit converts between int8 and uint8 with an offset of 128.
 const signBit = 0x80
 
-// bytePacker packs the columns' operand: blocks of columns, in which the groups of one place in the depth are side by
-// side.
+// bytePacker packs the operand with the columns: blocks of columns, in which the groups at one depth are contiguous.
 type bytePacker struct {
 	byteShape
 	signed bool
 	join   *loops.Loop // joins the elements of a group
-	ones   []byte      // a row of them, by which columns are added up
+	ones   []byte      // a row of ones, to sum columns
 	total  *jit.Func
 }
 
-// packerRun is what a worker needs to pack.
+// packerRun has the buffers of a worker for packing.
 type packerRun struct {
 	state loops.State
 	args  jit.Args
@@ -56,8 +55,8 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	return p, err
 }
 
-// joinLoop joins bytes of a column, which are operands, into a group: with the sign bit of bytes without sign turned,
-// or as words that are 128 less.
+// joinLoop returns the loop that joins bytes of a column, its operands, to a group: uint8 with the sign bit flipped, or
+// words minus 128.
 func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	names, types := []string{"a", "b", "c", "d"}[:per], make([]tensor.DType, per)
 	bits, less, d := 32/per, 0, tensor.Uint8
@@ -90,10 +89,10 @@ func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	return loops.New(&expr.Loop{Code: code, Scalar: make([]bool, per)}, loops.Options{})
 }
 
-// room is the bytes of memory that block needs for columns that do not lie side by side.
+// room returns the bytes of memory for columns that are not contiguous.
 func (p *bytePacker) room() int { return p.k * p.width() }
 
-// block packs a block of columns of a matrix, of elements so far apart, and adds them up.
+// block packs a block of columns of a matrix with the given strides, and sums the columns.
 func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
@@ -115,8 +114,8 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 	p.addUp(r, panel, p.totals(to, block))
 }
 
-// joinGroups joins so many groups from one on. Behind the last row there are none: what stands there instead
-// meets nothing but 0 in the other operand.
+// joinGroups joins n groups from group first on. Rows past the last one are arbitrary, because they are multiplied by
+// 0.
 func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, first, n, cols int) {
 	step := p.width() * groupBytes
 	var ptrs [1 + groupBytes]unsafe.Pointer
@@ -128,12 +127,12 @@ func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, f
 	p.join.Run(&r.state, ptrs[:1+p.per], strides[:1+p.per], cols, n)
 }
 
-// totals is where the sums of the columns of a block are.
+// totals returns the address of the sums of the columns of a block.
 func (s *byteShape) totals(matrix unsafe.Pointer, block int) unsafe.Pointer {
 	return unsafe.Add(matrix, s.blocks()*s.panelBytes()+block*s.width()*groupBytes)
 }
 
-// addUp adds up the columns of a panel.
+// addUp sums the columns of a panel.
 func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](to, p.width())
 	clear(sums)
@@ -144,7 +143,7 @@ func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
 		ends.Look(r.state.Context)
 		a.N = min(callGroups, p.groups-g)
 		a.Row[tile.In], a.Row[tile.Vec], a.Row[tile.Out] = g*groupBytes, g*p.width()*groupBytes, 0
-		if p.total.Call(a) != nil { // there is no memory for code: no other code runs either
+		if p.total.Call(a) != nil { // there is no executable memory
 			p.addUpInGo(panel, sums)
 			return
 		}
@@ -160,7 +159,7 @@ func (p *bytePacker) addUpInGo(panel unsafe.Pointer, sums []int32) {
 	}
 }
 
-// element is what a panel has at a place.
+// element returns an element of a panel.
 func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
 	at := unsafe.Add(panel, (k/s.per*s.width()+j)*groupBytes+k%s.per*(groupBytes/s.per))
 	if s.per < groupBytes {
@@ -169,13 +168,13 @@ func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
 	return int32(*(*int8)(at))
 }
 
-// form names the packed columns' operand.
+// form describes the packed operand.
 func (s byteShape) form() string {
 	what := map[int]string{groupBytes: "int8", 2: "int16"}[s.per]
 	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", what, s.width(), s.per)
 }
 
-// packBytes tells the form of a constant operand: all its own matrices, one behind another.
+// packBytes returns the form of a constant operand: all its distinct matrices, contiguous.
 func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesB || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
@@ -210,7 +209,7 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 		Unpack: func(dst, packed *tensor.Tensor) { p.unpack(dst, packed) }}, true
 }
 
-// ownLayout is how the matrices of an operand lie: strides, and where each of them begins.
+// ownLayout returns the strides of the matrices of an operand and their offsets.
 func ownLayout(m tensor.Meta) (row, col int, starts []int) {
 	lead := max(0, m.Rank()-2)
 	row = m.Strides[lead]
@@ -221,7 +220,7 @@ func ownLayout(m tensor.Meta) (row, col int, starts []int) {
 	return row, col, starts
 }
 
-// unpack writes the elements of the operand that was packed.
+// unpack is the inverse of packing.
 func (p *bytePacker) unpack(dst, packed *tensor.Tensor) {
 	more := int32(0)
 	if !p.signed {

@@ -15,17 +15,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows brings the rows' operand to where tiles find it, unless they read it in place: rows of whole
-// groups, of bytes
-// without sign or of words. It also finds what a row adds to the result by the zero points of columns.
+// byteRows prepares the operand with the rows unless tiles read it in place: rows of whole groups, of uint8 or of
+// words. It also computes the contribution of the zero points of columns to each row.
 type byteRows struct {
 	byteShape
 	signed   bool
-	row, col int // from element to element
+	row, col int // strides
 	loop     *loops.Loop
 	copied   bool
-	summed   bool // rows are added up
-	group    int  // rows of a chunk
+	summed   bool // the sums of rows are needed
+	group    int  // rows per chunk
 }
 
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
@@ -55,7 +54,7 @@ func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, e
 	return r, err
 }
 
-// chunks is how many chunks the rows of a matrix are.
+// chunks returns the number of chunks of the rows of a matrix.
 func (r *byteRows) chunks() int {
 	if !r.copied && !r.summed {
 		return 0
@@ -63,7 +62,7 @@ func (r *byteRows) chunks() int {
 	return kit.DivUp(r.m, r.group)
 }
 
-// room is the bytes of memory that a chunk needs.
+// room returns the bytes of memory of a chunk.
 func (r *byteRows) room() int {
 	if r.copied && r.col != 1 && r.loop != nil {
 		return r.group * r.k
@@ -71,7 +70,7 @@ func (r *byteRows) room() int {
 	return 0
 }
 
-// step is the bytes from a row to the next, as tiles find them.
+// step returns the distance in bytes between prepared rows.
 func (r *byteRows) step() int {
 	if r.copied {
 		return r.rowBytes()
@@ -79,7 +78,7 @@ func (r *byteRows) step() int {
 	return r.row
 }
 
-// copyRows brings some rows of a matrix to where tiles read them, and adds them up: by sum, if that is not nil.
+// copyRows prepares rows of a matrix and, if sum is not nil, sums them.
 func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, room unsafe.Pointer,
 	sum func(row int, total int32)) {
 	n, plain, plainStep := end-first, unsafe.Add(from, first*r.row), r.row
@@ -113,7 +112,7 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 	}
 }
 
-// byteTotal adds up bytes, of which those with sign count 128 more. Eight are added up at a time, as four words.
+// byteTotal sums bytes; signed bytes count 128 more. It adds eight bytes at a time, as four words.
 func byteTotal(x []byte, signed bool) (total int32) {
 	const even = 0x00ff00ff00ff00ff
 	flip := uint64(0)
@@ -139,11 +138,11 @@ func byteTotal(x []byte, signed bool) (total int32) {
 	return total
 }
 
-// byteFactors are what is known of zero points when a kernel is made.
+// byteFactors has properties of zero points that are known when a kernel is compiled.
 type byteFactors struct {
 	dtype  [2]tensor.DType
-	step   [2]int  // from one to the next: 0 where there is one
-	shift  [2]bool // a zero point may be other than 0, once bytes are what tiles take
+	step   [2]int  // strides; 0 if there is one zero point
+	shift  [2]bool // a zero point may differ from 0 in the form that tiles use
 	signed [2]bool
 }
 
@@ -163,7 +162,7 @@ func newByteFactors(c *graph.Call) (f byteFactors) {
 	return f
 }
 
-// allAre reports whether all elements of an operand are known to be a number. One that was left out is 0.
+// allAre reports whether all elements of an operand are known to equal a number. An omitted operand is 0.
 func allAre(c *graph.Call, k int, number float64) bool {
 	if !c.Has(k) {
 		return number == 0
@@ -177,7 +176,7 @@ func allAre(c *graph.Call, k int, number float64) bool {
 	return all
 }
 
-// zero is a zero point as tiles have it.
+// zero returns a zero point in the form that tiles use.
 func (f *byteFactors) zero(side int, p unsafe.Pointer, i int) int32 {
 	z := byteAt(p, f.dtype[side], i*f.step[side])
 	switch {

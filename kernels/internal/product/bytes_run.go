@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// given is the address of an operand, nil for one that was left out.
+// given returns the address of an operand, or nil if it is omitted.
 func given(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 	if !c.Has(k) {
 		return func(*graph.Mem) unsafe.Pointer { return nil }
@@ -17,18 +17,18 @@ func given(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 	return func(m *graph.Mem) unsafe.Pointer { return m.Ptrs[1+k] }
 }
 
-// scratch is an address in scratch memory.
+// scratch returns an address in scratch memory.
 func scratch(m *graph.Mem, at int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), at)
 }
 
-// prepare is the phase that packs what is not packed, and finds what zero points and bias come to.
+// prepare returns the phase that packs operands and precomputes the contribution of zero points and bias.
 func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := given(c, bytesAZero), given(c, bytesBZero), given(c, bytesBias)
 	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
 	biasStep := perIndex(c, bytesBias)
 	rowChunks := t.a.chunks()
-	group := t.blocks() // what is packed already takes little
+	group := t.blocks() // packed operands need little work
 	if !t.packed {
 		group = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
@@ -69,7 +69,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	}}
 }
 
-// panels is where a packed matrix is.
+// panels returns the address of a packed matrix.
 func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	at := matrix * t.matrixBytes()
 	if t.packed {
@@ -90,7 +90,7 @@ func (t *byteTiles) rows(m *graph.Mem, r *packerRun, matrix, chunk int, zero uns
 		from, min(t.m, from+t.a.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
 
-// columns finds what the sums of a block begin with, and the zero points of its columns.
+// columns computes the initial sums of a block, and the zero points of its columns.
 func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer, biasStep int) {
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
@@ -116,7 +116,7 @@ func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZer
 	}
 }
 
-// multiply is the phase of the sums.
+// multiply returns the phase of the sums.
 func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	scale, zero := given(c, bytesScale), given(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
@@ -153,10 +153,10 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	}}
 }
 
-// aside reports whether sums are put aside before they are scaled.
+// aside reports whether sums are stored in a buffer before they are scaled.
 func (t *byteTiles) aside() bool { return t.finishing.Scaled && t.inTile == tile.Sums }
 
-// outStep is the bytes from a row to the next of what tiles write.
+// outStep returns the bytes between rows of the output of tiles.
 func (t *byteTiles) outStep() int {
 	switch {
 	case t.aside():
@@ -167,7 +167,7 @@ func (t *byteTiles) outStep() int {
 	return t.cRow * groupBytes
 }
 
-// enterUnit notes what tiles of the matrix unit need besides.
+// enterUnit sets the additional arguments of tiles on the matrix unit.
 func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
 	if !t.unit {
 		return
@@ -184,14 +184,14 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *gr
 	}
 }
 
-// place is the element of the result at which a block of a row begins, and at its byte.
+// place returns the index of the first element of a row of the result in a block, which is also its byte offset.
 func (t *byteTiles) place(entry, row, block int) int {
 	return t.cOff[entry] + row*t.cRow + block*t.width()
 }
 
 func (t *byteTiles) at(entry, row, block int) int { return t.place(entry, row, block) * t.d.Size() }
 
-// strip computes the sums of some rows and a block of columns.
+// strip computes the sums of some rows in a block of columns.
 func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
 	a, matrix := &r.args, t.bOf[entry]
@@ -238,7 +238,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	return nil
 }
 
-// finishStrip makes the result of sums.
+// finishStrip converts sums to results.
 func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first, rows int,
 	from unsafe.Pointer, step int,
 	scale, zero unsafe.Pointer) {

@@ -10,41 +10,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MultipliesBytes reports whether products of bytes are machine code here, so that it is better to state products of
-// integers as such than as those of floats.
+// MultipliesBytes reports whether byte products are machine code here, so that rewriting float products of integers to
+// byte products pays.
 func MultipliesBytes() bool { return machine.Instructions() >= machine.AVX2 && jit.Available() == nil }
 
-// byteShape is how a product of bytes is cut into register tiles. Four bytes at a time are a group of the depth: of
-// bytes without sign in the rows' operand and with one in the other, or of two words each. Bytes come to that by
-// another zero point.
+// byteShape is the division of a byte product into register tiles. A group is four bytes of the depth: four uint8 of
+// the rows by four int8 of the columns, or two words each. Offsetting the zero points converts other dtypes to these.
 type byteShape struct {
 	m, n, k int
 	per     int  // elements of a group
 	groups  int  // of the depth
 	lanes   int  // columns of a vector
 	vectors int  // of a block of columns
-	height  int  // rows of a tile, at most
-	unit    bool // the matrix unit multiplies
+	height  int  // greatest number of rows of a tile
+	unit    bool // the matrix unit is used
 }
 
 const (
 	groupBytes = 4 // of a group
-	// byteUnitRows is from how many rows on the matrix unit multiplies.
+	// byteUnitRows is the number of rows from which the matrix unit is used.
 	byteUnitRows = 8
 	// byteUnitStep bounds the bytes between rows that the matrix unit reads or writes: the code of a tile contains the
 	// distances of all its 32 rows, each below 2^30 bytes (see package tile).
 	byteUnitStep = 1 << 25
 )
 
-// newByteShape chooses by sizes alone: of few rows there are more vectors, so that as many sums wait for
-// multiplications as those take.
+// newByteShape depends on sizes only. With few rows it uses more vectors, so that there are enough independent sums to
+// hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	s := byteShape{m: m, n: n, k: k, per: groupBytes, lanes: 8}
 	registers := 16
 	if machine.Instructions() == machine.AVX512 {
 		s.lanes, registers = 16, 32
 	}
-	beside := 1 // registers of what is broadcast, and of products that are not added yet
+	beside := 1 // registers of broadcast operands, and of products that are not added yet
 	if !machine.Instructions().MultipliesBytes() {
 		s.per, beside = 2, 2
 	}
@@ -81,15 +80,15 @@ func (s byteShape) writing(row int) byteShape {
 func (s *byteShape) width() int  { return s.vectors * s.lanes }
 func (s *byteShape) blocks() int { return kit.DivUp(s.n, s.width()) }
 
-// panelBytes are those of a block of columns, and matrixBytes those of all, with the sum of each column behind them, as
-// int32.
+// panelBytes returns the bytes of a block of columns, matrixBytes those of all blocks plus an int32 sum for each
+// column.
 func (s *byteShape) panelBytes() int  { return s.groups * s.width() * groupBytes }
 func (s *byteShape) matrixBytes() int { return s.blocks() * (s.panelBytes() + s.width()*groupBytes) }
 
-// rowBytes are those of a row of the other operand that is packed.
+// rowBytes returns the bytes of a packed row of the other operand.
 func (s *byteShape) rowBytes() int { return s.groups * groupBytes }
 
-// bytesContraction reads a call: what batch dimensions can be more rows of one matrix is.
+// bytesContraction returns a call as a contraction. Batch dimensions become rows of one matrix where possible.
 func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	if x, err = productOf(c, c.Out[0]); err != nil {
 		return nil, s, err
@@ -105,11 +104,11 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	return x, newByteShape(x.m, x.n, x.k, rows), nil
 }
 
-// ownMatrices is how many matrices an operand has.
+// ownMatrices returns the number of matrices of an operand.
 func ownMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
 
-// bytesWalks: there must be machine code, and something to add up. Rows of the result lie one behind another, whatever
-// goes on with it would have.
+// bytesWalks requires machine code and at least one term. Rows of the result are contiguous, whatever layout its users
+// prefer.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	a := c.Meta(bytesA)
 	if !MultipliesBytes() || c.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
@@ -121,7 +120,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{{}}
 }
 
-// readBytes: numbers of columns lie together. Matrices that lie otherwise than row by row are turned when they are
+// readBytes requires contiguous numbers of columns. Matrices that are not row-major are transposed when they are
 // packed.
 func readBytes(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch {

@@ -9,24 +9,25 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// byteTail is what follows sums of products of bytes: operations on what they are in float32, by tiles in registers.
+// byteTail is an epilogue of byte products: float32 operations that tiles apply to the sums in registers.
 type byteTail struct {
 	steps []tile.Tail
 	reads []graph.TailStep // by operand of steps
 }
 
-// byteTailRun is what a worker needs for it: operands of one element, brought to every lane.
+// byteTailRun has the operands with one element, broadcast to every lane, for a worker.
 type byteTailRun [mostByteTails][mostByteColumns]float32
 
-// mostByteTails are the operands of a tail that tiles read, and mostByteColumns those of a tile: four vectors.
+// mostByteTails is the greatest number of operands that an epilogue reads, mostByteColumns the columns of a tile: four
+// vectors.
 const (
 	mostByteTails   = 3
 	mostByteColumns = 64
 )
 
-// newTail chooses by sizes and layouts. It leaves tails that are no chain, and those of sums that are not final in
-// registers: which zero points correct afterwards, or several calls add up. A phase that goes over whole rows of those
-// takes less than a loop over each strip, whose rows are those of a tile.
+// newTail returns the part of an epilogue that tiles can apply, which depends on sizes and layouts. It rejects
+// epilogues that are not a chain, and sums that are not complete in registers, because zero points correct them later
+// or several calls add to them: a phase over whole rows costs less there than a loop over each strip.
 func (t *byteTiles) newTail(tail *graph.Tail) (d byteTail) {
 	if t.finishing.Rows || t.finishing.Columns || t.groups > callGroups {
 		tail.Leave()
@@ -52,7 +53,8 @@ func (t *byteTiles) newTail(tail *graph.Tail) (d byteTail) {
 	return d
 }
 
-// byteTailStep is how tiles of so many columns in all apply an operation; false where they cannot.
+// byteTailStep returns an operation in the form of tiles; false if they cannot apply it. columns is the number of
+// columns of the result.
 func byteTailStep(s graph.TailStep, columns int) (x tile.Tail, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
 	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
@@ -79,7 +81,7 @@ func byteTailStep(s graph.TailStep, columns int) (x tile.Tail, ok bool) {
 	return x, true
 }
 
-// enter notes the addresses of a chunk.
+// enter sets the addresses of a chunk.
 func (d *byteTail) enter(a *jit.Args, r *byteTailRun, m *graph.Mem) {
 	for i, s := range d.reads {
 		a.Ptr[tile.Tails+i] = m.Ptrs[s.Place]
@@ -93,7 +95,7 @@ func (d *byteTail) enter(a *jit.Args, r *byteTailRun, m *graph.Mem) {
 	}
 }
 
-// at has tiles read operands for an element of the result, in a column.
+// at sets the operands for an element of the result in a column.
 func (d *byteTail) at(a *jit.Args, element, column int) {
 	for i, s := range d.reads {
 		switch {

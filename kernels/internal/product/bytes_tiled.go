@@ -14,52 +14,53 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteTiles computes products of bytes. Of elements a' and b', whose zero points are za and zb, sums are those of a'b',
-// less za times the sum of the column, which tiles begin with, less zb times the sum of the row, plus the depth times
-// za and zb. The latter two, and the former where rows have zero points of their own, are added strip by strip.
+// byteTiles computes products of bytes. With elements a' and b' and zero points za and zb, a result is the sum of a'b',
+// minus za times the sum of the column, which is the initial value of tiles, minus zb times the sum of the row, plus
+// the depth times za*zb. The last two terms, and the first one if rows have different zero points, are added strip by
+// strip.
 type byteTiles struct {
 	byteShape
 	factors        byteFactors
 	a              *byteRows
 	b              *bytePacker
-	aOff, bOff     []int // where own matrices begin, in the operands
-	aOf, bOf, cOff []int // of each entry: its matrices, and where its result begins
+	aOff, bOff     []int // offsets of the distinct matrices in the operands
+	aOf, bOf, cOff []int // of each entry: its matrices and the offset of its result
 	cRow           int
 
 	packed, begins    bool
 	d                 tensor.DType          // of the result
-	scaleStep, stripH int                   // elements from column to column of the scale; rows of a strip
-	finish            *loops.Loop           // where sums are corrected, or one scale is for all
-	levels            *multiply.Requantiser // where they are not, and each column has a scale
-	inTile            tile.Levels           // or what tiles make of them then
+	scaleStep, stripH int                   // stride of the scale between columns; rows of a strip
+	finish            *loops.Loop           // for sums that need correction, or one scale for all
+	levels            *multiply.Requantiser // for sums without correction, with a scale for each column
+	inTile            tile.Levels           // conversions in tiles, instead of levels
 	finishing         multiply.Finish
-	tail              byteTail // of sums that are the result
+	tail              byteTail // of sums that are results
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
 	room              struct{ a, rows, points, b, begin, columns, all int }
-	ahead             int // lines of the next panel that the matrix unit's tiles ask for in a turn
+	ahead             int // lines of the next panel that tiles of the matrix unit prefetch per iteration
 	run               graph.PerWorker[packerRun]
 }
 
-// byteCode tells the code of tiles apart.
+// byteCode is the key of the code of tiles.
 type byteCode struct {
 	height int
 	last   bool // of the last block of columns
 	start  tile.Start
-	groups int // that the matrix unit multiplies, which are told; else 0
+	groups int // groups of code for the matrix unit, which contains their number; else 0
 }
 
 const (
-	// callGroups is the depth that one call goes through at most, and byteCallMACs the groups that a call of several tiles
-	// multiplies, which takes less than 50 us by words of 256 bits.
+	// callGroups bounds the depth of a call. byteCallMACs bounds the groups that a call of several tiles multiplies, which
+	// takes less than 50 us with 256-bit words.
 	callGroups   = 4096
 	byteCallMACs = 1 << 19
-	// byteUnitSums are those of a strip that the matrix unit multiplies, at most.
+	// byteUnitSums bounds the sums of a strip on the matrix unit.
 	byteUnitSums = 1 << 15
-	// byteAhead are the lines of the next panel that are asked for in a turn, at most.
+	// byteAhead bounds the lines of the next panel that are prefetched per iteration.
 	byteAhead = 4
-	// byteStrip is about how many sums stay near until they are finished, and byteBand the bytes of rows that do while
-	// all columns go by.
+	// byteStrip is the approximate number of sums that stay in cache until they are converted. byteBand is the size of the
+	// rows that stay in cache while all columns are processed.
 	byteStrip = 1 << 12
 	byteBand  = 1 << 20
 	// byteGrain is the multiplications of a chunk.
@@ -129,7 +130,7 @@ func (t *byteTiles) entries(c *graph.Call, x *contraction) {
 	b := c.Meta(bytesB)
 	_, _, t.bOff = ownLayout(b)
 	t.bOf = make([]int, x.entries())
-	if len(t.bOff) > 1 { // then no dimension of the batch was made rows of
+	if len(t.bOff) > 1 { // then no batch dimension became rows
 		own := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)
 		if steps, err := expandedStrides(own, own.Rank(), x.batch); err == nil {
 			copy(t.bOf, matrices{batch: steps}.offsets(x.batch))
@@ -137,7 +138,7 @@ func (t *byteTiles) entries(c *graph.Call, x *contraction) {
 	}
 }
 
-// arrange cuts rows into strips, and finds the order and the memory.
+// arrange divides rows into strips and computes the order and the memory.
 func (t *byteTiles) arrange() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStrip
@@ -174,7 +175,7 @@ func (t *byteTiles) arrange() {
 	t.room.all = at
 }
 
-// compile makes the code of all tiles.
+// compile generates the code of all tiles.
 func (t *byteTiles) compile() error {
 	strips := kit.DivUp(t.m, t.stripH)
 	starts := []tile.Start{tile.Zero}
@@ -205,7 +206,7 @@ func (t *byteTiles) compile() error {
 	return nil
 }
 
-// code tells the code of tiles that multiply n groups.
+// code returns the key of the code of tiles that multiply n groups.
 func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCode {
 	if !t.unit {
 		n = 0
@@ -235,10 +236,10 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	return s
 }
 
-// byteStack is n tiles of a height that follow one another, the first at a row.
+// byteStack is n tiles of a height, the first at a row.
 type byteStack struct{ row, height, n int }
 
-// stacks cuts rows into tiles as evenly as can be.
+// stacks divides rows into tiles as evenly as possible.
 func (t *byteTiles) stacks(rows int) [2]byteStack {
 	parts := kit.DivUp(rows, t.height)
 	h := kit.DivUp(rows, parts)
@@ -269,7 +270,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// listings are those of the tiles and of the loops around them.
+// listings returns the code of the tiles and of the loops around them.
 func (t *byteTiles) listings() (list []expr.Listing) {
 	for h := t.height; h > 0; h-- {
 		for _, last := range []bool{false, true} {

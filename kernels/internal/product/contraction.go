@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// contraction is what all matrix products come down to: for every index of batch,
-// out = alpha * a @ b + beta * add, with a of m x k elements and b of k x n.
+// contraction is the common form of all matrix products: out = alpha * a @ b + beta * add for every index of batch,
+// with a of m x k elements and b of k x n.
 type contraction struct {
 	batch   []int
 	m, n, k int
@@ -21,7 +21,7 @@ type contraction struct {
 	add     matrices
 	hasAdd  bool
 
-	// opA, opB and opAdd are the places of the matrices among the operands.
+	// opA, opB and opAdd are the operand indices of the matrices.
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
 	way             gemm.Way
@@ -30,7 +30,7 @@ type contraction struct {
 	sharing int
 }
 
-// matrices are the strides of a batch of matrices.
+// matrices has the strides of a batch of matrices.
 type matrices struct {
 	batch    []int
 	row, col int
@@ -43,9 +43,8 @@ func (x *contraction) flops() float64 {
 	return 2 * float64(x.entries()) * float64(x.m) * float64(x.n) * float64(x.k)
 }
 
-// fold makes dimensions of the batch part of m or n, where one of the matrices is the same
-// for all of them and the other ones follow one another as rows (or columns) do. One large
-// product is faster than many small ones.
+// fold merges batch dimensions into m or n if one of the matrices is the same for all of them and the others are
+// adjacent like rows (or columns). One large product is faster than many small ones.
 func (x *contraction) fold() {
 	x.sharing = x.m
 	for d, n := range x.batch {
@@ -94,7 +93,7 @@ func (x *contraction) colsFollow(d int) bool {
 	return follow(x.b) && follow(x.c) && (!x.hasAdd || follow(x.add))
 }
 
-// drop takes a dimension out of the batch.
+// drop removes a dimension from the batch.
 func (x *contraction) drop(d int) {
 	x.batch = slices.Delete(slices.Clone(x.batch), d, d+1)
 	for _, p := range []*matrices{&x.a, &x.b, &x.c, &x.add} {
@@ -115,7 +114,7 @@ func (p matrices) offsets(batch []int) []int {
 	return out
 }
 
-// vectorBias reports whether the addend is a vector that gemm adds on its way.
+// vectorBias reports whether the addend is a vector that gemm can add.
 func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
 	if !x.hasAdd || x.alpha.Complex() != 1 || x.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false
@@ -129,7 +128,7 @@ func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
 	return gemm.NoBias, 0, false
 }
 
-// spec is the product of one entry, of strided matrices of dtype d.
+// spec returns the product of one entry, of strided matrices of dtype d.
 func (x *contraction) spec(d tensor.DType) gemm.Spec {
 	return gemm.Spec{DType: d, M: x.m, N: x.n, K: x.k,
 		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
@@ -137,7 +136,7 @@ func (x *contraction) spec(d tensor.DType) gemm.Spec {
 		CRowStride: x.c.row, CColStride: x.c.col, Way: x.way}
 }
 
-// compile makes the kernel of a contraction in the dtype of the output.
+// compile returns the kernel of a contraction in the dtype of the output.
 func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	d := c.Out[0].DType
 	if !gemm.Multiplies(d) {
@@ -190,11 +189,11 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// tinyMACs is the product that gemm computes by plain loops.
+// tinyMACs is the size up to which gemm uses plain loops.
 const tinyMACs = 4096
 
-// panels are those of a constant matrix, or batch of them, in dtype d; nil where it is read in its own layout. The
-// contraction must be folded.
+// panels returns the packed form of a constant matrix, or batch of matrices, in dtype d; nil if it is read in its own
+// layout. The contraction must be folded.
 func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharing), x.n
 	lane, step := p.col, p.row
@@ -210,9 +209,8 @@ func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))
 }
 
-// affine is the step after a product: out = alpha * out + beta * add. As in BLAS, a beta
-// of 0 leaves the addend unread, and factors of 1 are not multiplied: a complex infinity times 1 has a NaN
-// in it.
+// affine is the step after a product: out = alpha * out + beta * add. As in BLAS, the addend is not read if beta is 0.
+// Factors of 1 are not multiplied, because a complex infinity times 1 contains a NaN.
 type affine struct {
 	alpha, beta tensor.Scalar
 	c, add      matrices
@@ -256,7 +254,7 @@ func affineOf[T number](f *affine) affineLoop {
 	}
 }
 
-// number lists the element types that are multiplied.
+// number are the element types with products.
 type number interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
 }
@@ -271,7 +269,7 @@ func scalarOf[T number](s tensor.Scalar) (v T) {
 	return v
 }
 
-// productFlops counts those of a product of two operands.
+// productFlops counts the operations of a product of two operands.
 func productFlops(c *graph.Call) float64 {
 	x, err := productOf(c, c.Out[0])
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumPlan turns an equation into matrix products, from left to right, with copies
-// between them where dimensions must be laid out otherwise to be one.
+// einsumPlan computes an equation by matrix products from left to right, with copies between them where dimensions must
+// be merged but are not adjacent.
 type einsumPlan struct {
 	e     *einsum
 	c     *graph.Call
 	d     tensor.DType
 	k     *graph.Kernel
-	inner int // scratch that the products need, one at a time
+	inner int // scratch memory of a product
 	nest  kit.Nest
 }
 
@@ -55,7 +55,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	return p.done(), nil
 }
 
-// done sets the scratch memory: that of terms, then what a product needs.
+// done sets the scratch memory: that of terms, followed by that of a product.
 func (p *einsumPlan) done() *graph.Kernel {
 	p.nest.Scratch = p.k.Scratch
 	p.k.Scratch += p.inner
@@ -70,7 +70,7 @@ func (p *einsumPlan) allLabels() []int {
 	return all
 }
 
-// kept lists the labels that the result or terms from i on have.
+// kept returns the labels of the result and of terms from i on.
 func (p *einsumPlan) kept(i int) []int {
 	all := slices.Clone(p.e.out)
 	for _, t := range p.e.terms[i:] {
@@ -84,7 +84,7 @@ func (p *einsumPlan) copy(dst, src kit.Buffer) {
 	p.k.Phases, p.k.Worker = append(p.k.Phases, ph), max(p.k.Worker, worker)
 }
 
-// room is scratch memory for a row-major term.
+// room returns a row-major term in scratch memory.
 func (p *einsumPlan) room(labels []int) einsumTerm {
 	m := tensor.New(p.d, p.e.shape(labels)...)
 	t := einsumTerm{labels: labels, steps: m.Strides, at: kit.ScratchBuffer(p.k.Scratch, m)}
@@ -101,7 +101,7 @@ func (p *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
 	return p.contract(t, one, kept, false)
 }
 
-// product multiplies two terms, after each was summed over what only it has.
+// product multiplies two terms after summing each over labels that only it has.
 func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
 	a, err := p.sum(a, append(slices.Clone(kept), b.labels...))
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm
 	return p.contract(a, b, kept, last)
 }
 
-// joinStep returns the step of labels taken as one dimension, if they have one.
+// joinStep returns the stride of labels merged into one dimension, if they can be.
 func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	step, span, some := 0, 0, false
 	for i := len(labels) - 1; i >= 0; i-- {
@@ -133,8 +133,8 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// arranged returns the term, or a copy of it in which the groups of labels are laid out as single
-// dimensions. All of the labels are the term's.
+// arranged returns the term, or a copy in which each group of labels is a single dimension. The groups contain all
+// labels of the term.
 func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.joinStep(&t, rows)
 	_, okCols := p.joinStep(&t, cols)
@@ -151,8 +151,8 @@ func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) einsumTerm 
 	return out
 }
 
-// contract multiplies two terms and sums over the labels that both have and that are not
-// kept. The last product writes the output itself where its dimensions allow.
+// contract multiplies two terms and sums over common labels that are not kept. The last product writes the output
+// directly if its dimensions permit.
 func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
 	var batch, rows, cols, inner []int
 	order := slices.Clone(p.e.out)
@@ -207,7 +207,7 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	x.b.col, _ = p.joinStep(b, cols)
 	x.c.row, _ = p.joinStep(to, rows)
 	x.c.col, _ = p.joinStep(to, cols)
-	// A single row or column of the result needs a step of its own all the same.
+	// A single row or column of the result needs a nonzero stride all the same.
 	if x.n == 1 {
 		x.c.col = 1
 	} else if x.m == 1 {

@@ -12,15 +12,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumShadow goes through the steps by which at::einsum computes, on types alone: which
-// dtype and layout the result has follows from them, and whether it is a view.
+// einsumShadow performs the steps of at::einsum on types only. They determine the dtype and the layout of the result,
+// and whether it is a view.
 type einsumShadow struct {
 	e      *equation
 	order  []int // the labels of all terms, a dimension each: those of the result first
 	counts []int // of terms in which a dimension is not 1
 }
 
-// align takes diagonals of labels that repeat, and gives a term all dimensions in order.
+// align takes diagonals of repeated labels and gives a term all dimensions in order.
 func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	var few [8]int
 	perm := few[:0] // the term's dimension of each label; -1: it has none
@@ -78,7 +78,7 @@ func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
 	return cur.View(cur.Shape[:kept])
 }
 
-// pair sums over what only one of the terms has, and multiplies them.
+// pair sums over labels that only one of the terms has, and multiplies the terms.
 func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
 	var few [8]int
 	sum := few[:0]
@@ -117,9 +117,9 @@ func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
 	return einsumProduct(a, b, sum)
 }
 
-// einsumProduct is at::native's sumproduct_pair: a batch of matrix products whose result
-// has the dimensions of both terms, those of the first and those of the second, in this
-// order in memory. Of operands without elements nothing is asked.
+// einsumProduct is sumproduct_pair of at::native: a batch of matrix products whose result has the dimensions of both
+// terms, those of the first and those of the second, in this order in memory. Operands without elements are not
+// checked.
 func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	some := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {
@@ -143,7 +143,7 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 		}
 	}
 	order = append(append(append(append(order, both...), left...), sum...), right...)
-	sizes := make([]sym.Int, len(order)) // as they are in memory
+	sizes := make([]sym.Int, len(order)) // in memory order
 	for i, d := range order {
 		switch {
 		case i < len(both)+len(left):
@@ -165,7 +165,7 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides}, nil
 }
 
-// summedType is what sum makes of an operand; it widens integers.
+// summedType returns the type of a sum; it widens integers.
 func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 	attrs, err := reduce.Sum.Schema.Decode(graph.Attrs{"dim": dims, "keepdim": keepdim}, nil)
 	if err != nil {
@@ -198,7 +198,7 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 		fits = n.Same(out.Shape[i]) || n.Eq(out.Shape[i]).Holds()
 	}
 	switch {
-	case !fits: // of no elements
+	case !fits: // without elements
 		shape := make([]sym.Int, len(e.out))
 		for i, l := range e.out {
 			shape[i] = e.size(l)
@@ -210,8 +210,8 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	return out, view, err
 }
 
-// order lists the labels as at::einsum numbers them: those of the result, an ellipsis that
-// is summed over, then capitals and small letters.
+// order returns the labels in the numbering of at::einsum: those of the result, a summed ellipsis, then capitals and
+// small letters.
 func (e *equation) order(list []int) []int {
 	list = append(list, e.out...)
 	for _, l := range e.labels {

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumMatrices are the labels of an equation that multiplies batches of matrices.
+// einsumMatrices has the labels of an equation that multiplies batches of matrices.
 type einsumMatrices struct {
 	batch    []int // of both operands and of the result, in its order
 	rows     []int // of the first alone: the last one is that of rows of matrices
 	sum, col int
 }
 
-// restateEinsum restates an equation that multiplies batches of matrices as that product, of operands that are shown
-// in the order of its labels: so it is fused, and lies, as any such product.
+// restateEinsum rewrites an equation that multiplies batches of matrices as matmul of permuted operands, so that it is
+// fused and laid out like any matmul.
 func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Restatement, err error) {
 	if len(c.In) != 2 || !c.Out[0].DType.IsFloat() || c.Type(0).DType != c.Type(1).DType {
 		return r, nil
@@ -28,7 +28,7 @@ func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 		return r, err
 	}
 	in := slices.Clone(c.In)
-	if weighs(in[1]) && !weighs(in[0]) { // as in an attention, which has weights first
+	if weighs(in[1]) && !weighs(in[0]) { // as in attention, where the weights come first
 		slices.Reverse(in)
 		slices.Reverse(e.raw)
 	}
@@ -40,7 +40,7 @@ func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	last := len(m.rows) - 1
 	a := shown(p, in[0], e.raw[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
 	b := shown(p, in[1], e.raw[1], slices.Concat(m.batch, []int{m.sum, m.col}))
-	for range m.rows[:min(last, last*len(m.batch))] { // matrices that each of these has
+	for range m.rows[:min(last, last*len(m.batch))] { // labels of matrices in each of these
 		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
 	}
 	y := shown(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
@@ -49,7 +49,7 @@ func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	return r, err
 }
 
-// shown adds a node that shows a value, whose dimensions have these labels, with them in another order.
+// shown adds a view that permutes the labels of a value.
 func shown(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
 	if slices.Equal(labels, order) {
 		return x
@@ -61,8 +61,8 @@ func shown(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
 	return p.Add(view.Permute, graph.Attrs{"dims": dims}, x)
 }
 
-// matrices sorts labels; false where they are not those of one product of matrices: an operand has one twice, or one
-// that neither the other nor the result has, or sizes broadcast.
+// matrices classifies labels. It returns false if they do not form one matrix product: a label occurs twice in an
+// operand, or only in one operand and not in the result, or sizes broadcast.
 func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	a, b := e.raw[0], e.raw[1]
 	var sums, cols []int
@@ -96,7 +96,7 @@ func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	}
 	m.sum, m.col = sums[0], cols[0]
 	if a[len(a)-1] == m.sum && !endsWith(e.out, slices.Concat(m.rows, []int{m.col})) {
-		// The first operand is matrices already, and the result is not: what makes it sees them so.
+		// The first operand already is a batch of matrices, but the result is not, as the op that produced it viewed it.
 		m.rows = slices.DeleteFunc(slices.Clone(a), func(l int) bool { return l == m.sum || slices.Contains(m.batch, l) })
 	}
 	return m, true

@@ -16,8 +16,7 @@ type einsumAttrs struct {
 	Equation string `attr:"equation" doc:"labels of the operands' dimensions, and after -> of the result's: \"bij,bjk->bik\""`
 }
 
-// einsumTerm is an operand, or what operands have become: labels, each once, and the steps
-// in elements that belong to them.
+// einsumTerm is an operand or an intermediate value: distinct labels and their strides in elements.
 type einsumTerm struct {
 	labels []int
 	steps  []int
@@ -31,12 +30,12 @@ func (t *einsumTerm) step(label int) int {
 	return 0
 }
 
-// equation is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are
-// labelled from ellipsisLabel down, the last one first.
+// equation is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are labelled from ellipsisLabel
+// down, the last one first.
 type equation struct {
 	raw    [][]int // labels of each operand, as the equation has them
 	out    []int
-	labels []int     // those of the operands, each once: so few that to search them is faster than a map
+	labels []int     // distinct labels of the operands; few, so that a search is faster than a map
 	sizes  []sym.Int // of labels
 }
 
@@ -45,7 +44,7 @@ const ellipsisLabel = -1
 // size returns the size of a label that some operand has.
 func (e *equation) size(label int) sym.Int { return e.sizes[slices.Index(e.labels, label)] }
 
-// einsum is an equation in numbers, as kernels and the reference take it.
+// einsum is an equation with known sizes, for kernels and the reference.
 type einsum struct {
 	terms []einsumTerm
 	out   []int
@@ -79,8 +78,7 @@ func newEinsum(c *graph.Call) (*einsum, error) {
 	return e, nil
 }
 
-// einsumLabels reads the labels of one operand of a rank, or of the result, whose ellipsis
-// stands for dots dimensions.
+// einsumLabels parses the labels of one operand, or of the result. Its ellipsis stands for dots dimensions.
 func einsumLabels(text string, dots int) ([]int, error) {
 	labels := make([]int, 0, len(text)+dots)
 	seen := false
@@ -153,7 +151,7 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	return e, nil
 }
 
-// measure notes the sizes of labels. Size 1 gives way.
+// measure records the sizes of labels. Size 1 broadcasts.
 func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 	for d, l := range labels {
 		n := shape[d]
@@ -181,8 +179,7 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 	return nil
 }
 
-// addTerm joins the dimensions of equal labels, and leaves those out along which the operand
-// repeats.
+// addTerm merges dimensions with equal labels, and omits dimensions in which the operand is broadcast.
 func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
 	t := einsumTerm{at: kit.PtrBuffer(1+operand, m)}
 	for d, l := range labels {

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LinalgDet and Det are the determinant.
+// LinalgDet and Det compute the determinant.
 var (
 	LinalgDet = detOp("linalg_det")
 	Det       = detOp("det")
@@ -69,7 +69,7 @@ func detOp(name string) *graph.Op {
 	})
 }
 
-// determinant eliminates in place, with the greatest pivot of each column.
+// determinant uses Gaussian elimination in place, with the greatest pivot of each column.
 func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	d := complex(1, 0)
 	for k := range n {
@@ -103,7 +103,7 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	return d
 }
 
-// refDet expands along the first row: that takes n! products, so matrices of more than 8 rows are eliminated.
+// refDet expands along the first row, which takes n! products. Matrices of more than 8 rows use elimination.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := in[0].Rank() - 2
 	out := tensor.Zeros(in[0].DType, in[0].Shape[:r]...)

@@ -32,7 +32,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// transposed is Tensor.t: a matrix transposed, a vector as it is.
+// transposed is Tensor.t: it transposes a matrix and returns a vector unchanged.
 func transposed(w tensor.Type) (tensor.Type, error) {
 	if w.Rank() > 2 {
 		return w, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", w.Rank())
@@ -43,9 +43,8 @@ func transposed(w tensor.Type) (tensor.Type, error) {
 	return w.Transpose(0, 1)
 }
 
-// inferLinear follows at::linear: a matrix with a bias goes to addmm, three dense
-// dimensions with a bias are flattened to one, and all else is a matmul to which the bias
-// is added in place.
+// inferLinear follows at::linear: a matrix with a bias uses addmm, three dense dimensions with a bias are flattened,
+// and everything else is matmul followed by an in-place addition of the bias.
 func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	x, bias := c.Type(0), c.Type(2)
 	w, err := transposed(c.Type(1))
@@ -89,7 +88,7 @@ func addsInPlace(out, bias tensor.Type) error {
 	return err
 }
 
-// linearOf reads a call as a contraction.
+// linearOf returns a call as a contraction.
 func linearOf(c *graph.Call) (*contraction, error) {
 	out, w := c.Out[0], c.Meta(1)
 	if w.Rank() == 2 {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MatmulBytes is the product of quantised matrices: what quantised models state by several ops, with their constants
-// joined.
+// MatmulBytes is the product of quantized matrices: several ops of quantized models in one, with their constants
+// combined.
 var MatmulBytes = kit.Define[kit.None](graph.Op{
 	AnyOrder: true,
 	Name:     "matmul_bytes",
@@ -27,7 +27,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	},
 	Impls: []graph.Impl{
 		{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
-			"panels of other, constant ones packed once; and quantises strips of the result while they are near, or goes on " +
+			"panels of other, constant ones packed once; and quantises strips of the result in cache, or continues " +
 			"with sums in registers.",
 			Tails: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
 		{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
@@ -43,7 +43,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// bytesRef is the definition: sums of float64 are exact.
+// bytesRef is the definition: sums in float64 are exact.
 func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := bytesResult(c)
 	if err != nil {
@@ -83,7 +83,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// lowerBytesLoops is the kernel in Go: a chunk is some elements of the result.
+// lowerBytesLoops is the kernel in Go: a chunk computes some elements of the result.
 func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	x, err := productOf(c, c.Out[0])
 	if err != nil {
@@ -141,5 +141,5 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// loopsMACs are the multiplications of a chunk of plain loops.
+// loopsMACs is the number of multiplications of a chunk of plain loops.
 const loopsMACs = 1 << 15

@@ -10,13 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file infers the results of matrix products as PyTorch's at::matmul composes them of
-// dot, mv, mm and bmm, whose results are row-major: odd strides come from the views between
-// the parts.
+// Result types of matrix products, as at::matmul of PyTorch composes them of dot, mv, mm and bmm. Results of these are
+// row-major; other strides come from the views between them.
 
-// productServes refuses dtypes without a kernel, named as PyTorch names it, and operands of
-// different dtypes. PyTorch finds both when it computes: a product without terms, of which there
-// are as many as the product of sizes, is never refused.
+// productServes returns an error for dtypes without a kernel, with PyTorch's name of the kernel, and for operands of
+// different dtypes. PyTorch checks both when it computes, so a product without terms (the product of sizes is 0) is
+// never rejected.
 func productServes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
 	unsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {
@@ -101,7 +100,7 @@ func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2]), nil
 }
 
-// bmmServes checks the operands of bmm, or of what PyTorch computes by its kernel.
+// bmmServes checks the operands of bmm, or of an op that PyTorch computes with the kernel of bmm.
 func bmmServes(kernel string, a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 3:
@@ -143,8 +142,8 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch is should_fold: a product of a batch with one matrix or vector is one
-// product, unless the batch's matrices are transposed, which bmm takes without a copy.
+// foldsBatch is should_fold: a product of a batch with one matrix or vector becomes one product, unless the matrices of
+// the batch are transposed, which bmm takes without a copy.
 func foldsBatch(a tensor.Type, rank int) bool {
 	if a.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
@@ -175,11 +174,11 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	return out.RowMajor(), nil
 }
 
-// rowsType is the product of a batch, whose matrices' rows are those of one, with a matrix or a vector.
+// rowsType returns the product of a matrix or a vector with a batch whose rows are merged into one matrix.
 func rowsType(t, by tensor.Type) (tensor.Type, error) {
 	last := t.Rank() - 1
 	flat := [2]sym.Int{tensor.Product(t.Shape[:last]), t.Shape[last]}
-	rows := tensor.Type{DType: t.DType, Shape: flat[:], Strides: flat[:]} // its strides are not asked for
+	rows := tensor.Type{DType: t.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
 	shape := append(make([]sym.Int, 0, t.Rank()), t.Shape[:last]...)
 	if by.Rank() == 1 {
 		if err := mvServes(rows, by); err != nil {
@@ -210,7 +209,7 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 	entries := tensor.Product(batch)
 	l, r := [3]sym.Int{entries, n, k1}, [3]sym.Int{entries, k2, p}
 	if err := bmmServes("bmm", tensor.Type{DType: a.DType, Shape: l[:], Strides: l[:]},
-		tensor.Type{DType: b.DType, Shape: r[:], Strides: r[:]}); err != nil { // their strides are not asked for
+		tensor.Type{DType: b.DType, Shape: r[:], Strides: r[:]}); err != nil { // strides are not used
 		return tensor.Type{}, err
 	}
 	shape := batch
@@ -246,7 +245,7 @@ func addmmServes(s, a, b tensor.Type) error {
 		return err
 	}
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	if s.Rank() != 1 || !s.Shape[0].Same(n) { // else it is a row of biases, as nearly always
+	if s.Rank() != 1 || !s.Shape[0].Same(n) { // usually it is a vector bias
 		if _, err := s.Expand([]sym.Int{m, n}); err != nil {
 			return err
 		}
@@ -256,7 +255,7 @@ func addmmServes(s, a, b tensor.Type) error {
 
 func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
-// productOf reads a call of matmul or one of its special cases as a contraction.
+// productOf returns a call of matmul, or of one of its special cases, as a contraction.
 func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
 	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
@@ -288,7 +287,7 @@ func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
 			e.Strides[d] = 0
 		}
 	}
-	// Expand numbers added dimensions as if they moved; they repeat.
+	// Expand gives added dimensions nonzero strides; they must be 0.
 	for d := range len(shape) - dims {
 		e.Strides[d] = 0
 	}

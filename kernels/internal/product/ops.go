@@ -1,4 +1,6 @@
-// Package product has the ops that sum products: matrix products, linear layers, einsum, attention, determinants.
+// Package product has the ops that sum products: matrix products, linear layers, einsum, attention and determinants. A
+// matrix product of any op is a [contraction]; package multiply runs it with package gemm. Byte products have their own
+// engine (byteTiles), because zero points and scales are part of it.
 package product
 
 import "github.com/graphrun/graphrun/graph"

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// viewsOf shows tensors as other types of the same storage.
+// viewsOf returns views of tensors with other types.
 func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
 	var out []*tensor.Tensor
 	for i, v := range types {
@@ -44,7 +44,7 @@ var Outer = composite[kit.None](graph.Op{
 	if a.Rank() != 1 || b.Rank() != 1 {
 		return nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
 	}
-	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)}) // as self.reshape does: of no elements the strides are others
+	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)}) // as self.reshape does, whose strides differ if there are no elements
 	return []tensor.Type{a, b}, err
 })
 
@@ -68,8 +68,8 @@ var Trace = composite[kit.None](graph.Op{
 	return []tensor.Type{m}, err
 })
 
-// composite defines an op that is another one, without attributes, on views of its operands: what is inferred, and
-// what it means, are the other one's.
+// composite defines an op without attributes as another op on views of its operands, which provides inference and
+// reference.
 func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	of := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)

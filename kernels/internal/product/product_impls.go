@@ -11,17 +11,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ways are the ways to compute the products of a call, the simplest first.
+// ways lists the algorithms of products, the simplest first.
 var ways = []struct {
 	name, doc string
 	way       gemm.Way
 }{
 	{"loops", "Plain loops over the matrices in their own layouts; for tiny products.", gemm.Loops},
-	{"thin", "Reads the larger matrix once, where it is; for up to four rows or columns.", gemm.Thin},
+	{"thin", "Reads the larger matrix once, in place; for up to four rows or columns.", gemm.Thin},
 	{"tiled", "Packs the matrices into panels, constant ones once, and multiplies tiles in registers.", gemm.Tiled},
 }
 
-// productImpls lists the ways of an op whose calls read as contractions. Results are in any order.
+// productImpls returns the implementations of an op whose calls are contractions. Results may have any order of
+// dimensions.
 func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(ways))
 	for i, w := range ways {
@@ -87,21 +88,21 @@ func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contract
 		if err != nil {
 			return nil, err
 		}
-		x.k = given.k // whether there is something to sum may go by the dtype given
+		x.k = given.k // the given dtype may decide whether there are terms
 		x.take(c, w)
 		return x.compile(c)
 	})
 }
 
-// take computes the products in a way, if they can be: operands that were converted may lie otherwise.
+// take selects an algorithm if it supports the products: converted operands may have a different layout.
 func (x *contraction) take(c *graph.Call, w gemm.Way) {
 	if x.supports(c, w) {
 		x.way = w
 	}
 }
 
-// supports reports whether the products of a call can be computed in a way. Loops take those that are tiny
-// only, or have nothing to sum: for others nobody would want them.
+// supports reports whether an algorithm can compute the products of a call. Loops support only tiny products and
+// products without terms, because they are never competitive otherwise.
 func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
 	y.fold()
@@ -112,27 +113,26 @@ func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	return gemm.Supports(s, w)
 }
 
-// rowMajor is a call whose operands are row-major, as products would rather have them: what it takes more that they
-// lie otherwise, reading them tells.
+// rowMajor returns the call with row-major operands, which products prefer. The additional cost of other layouts is
+// priced when operands are read.
 func rowMajor(c *graph.Call) *graph.Call {
 	r := *c
 	r.In = slices.Clone(c.In)
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
-			m := a.Meta() // strides of dimensions of size 1 make a difference, too
+			m := a.Meta() // strides of dimensions of size 1 matter, too
 			r.In[i] = graph.Of(lying(a.Value, tensor.New(m.DType, m.Shape...)))
 		}
 	}
 	return &r
 }
 
-// lying is a value that lies otherwise.
+// lying returns a value with another layout.
 func lying(v *graph.Value, m tensor.Meta) *graph.Value {
 	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin}
 }
 
-// readProduct is what it takes more to read operand k where it has layout m; false where the way does not take it
-// so.
+// readProduct returns the additional cost of reading operand k in layout m; false if the algorithm does not support it.
 func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
 	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // panels are packed once
@@ -166,7 +166,7 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 	return work, true
 }
 
-// packings are the inner kernels that pack the matrices of a product; none for one that is read where it is.
+// packings returns the inner kernels that pack the matrices of a product; empty for a matrix that is read in place.
 func (x *contraction) packings(c *graph.Call) (a, b string) {
 	y := *x
 	y.fold()
@@ -180,14 +180,14 @@ func (x *contraction) packings(c *graph.Call) (a, b string) {
 	return a, b
 }
 
-// pack adds elements that a kernel packs.
+// pack adds the cost of packing elements with a kernel.
 func pack(w *graph.Work, kernel string, elements float64) {
 	if kernel != "" {
 		w.Do(kernel, elements)
 	}
 }
 
-// packing is the inner kernel that packs a matrix of those strides along the depth and along lanes.
+// packing returns the inner kernel that packs a matrix with these strides.
 func packing(depth, lane int) string {
 	switch {
 	case depth == 1:
@@ -198,7 +198,7 @@ func packing(depth, lane int) string {
 	return multiply.PackStep
 }
 
-// work adds the products of a call, computed in a way.
+// work adds the cost of the products of a call.
 func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	y := *x
 	y.fold()

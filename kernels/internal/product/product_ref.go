@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// broadcastAt reads a value at the index of a shape that it broadcasts to.
+// broadcastAt reads a value at an index of a shape that it broadcasts to.
 func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 	at := make([]int, t.Rank())
 	for d := range at {
@@ -71,8 +71,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// termAt reads an element of a matrix in a batch that broadcasts; the last dims of the
-// index are the matrix's own.
+// termAt reads an element of a matrix in a broadcast batch. The last dims entries of the index belong to the matrix.
 func termAt(t *tensor.Tensor, index []int, dims int) tensor.Scalar {
 	var room [8]int
 	at := append(room[:0], index[len(index)-t.Rank():]...)

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the inner kernels of matrix products, with the calls by which a machine is measured.
+// Rates lists the inner kernels of matrix products, with the calls that measure a machine.
 func Rates() []graph.Rate {
 	mm := func(impl string, d tensor.DType, m, k, n int, constant ...int) graph.RateCall {
 		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(d, m, k), tensor.New(d, k, n)}, Constant: constant,
@@ -64,13 +64,13 @@ func Rates() []graph.Rate {
 	}
 }
 
-// bytes is a product of bytes by a constant.
+// bytes returns a product of bytes by a constant.
 func bytes(m, k, n int) graph.RateCall {
 	return graph.RateCall{Op: "matmul_bytes", In: []tensor.Meta{tensor.New(tensor.Uint8, m, k),
 		tensor.New(tensor.Int8, k, n)}, Constant: []int{1}, Impl: "tiled"}
 }
 
-// manyBytes are products of bytes of as many rows as a matrix unit is for.
+// manyBytes are byte products with enough rows for a matrix unit.
 func manyBytes() []graph.RateCall {
 	return []graph.RateCall{bytes(64, 512, 2048), bytes(784, 192, 576), bytes(128, 2048, 512)}
 }

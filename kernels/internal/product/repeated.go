@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// restateMatmul restates a product of matrices: one of 16-bit floats in float32, and one by matrices of a batch that
-// are repeated as the product by those that there are. So heads of attentions that share keys and values (grouped
-// queries) read these where they are, instead of copies for each head.
+// restateMatmul rewrites a matrix product: products of 16-bit floats are computed in float32, and products by repeated
+// matrices of a batch use each distinct matrix once. Attention heads that share keys and values (grouped queries) then
+// read these in place, instead of copies for each head.
 func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
 		return r, err
@@ -46,11 +46,11 @@ func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 		out = p.Add(view.Unsqueeze, graph.Attrs{"dim": by.dim + 1}, out)
 	}
 	r.Results, err = p.Result(out)
-	r.Why = "matrices that are repeated are read where they are"
+	r.Why = "repeated matrices are read in place"
 	return r, err
 }
 
-// restateShared restates a product by a matrix that several in a batch share, of one row each, as that of these rows.
+// restateShared rewrites products of single rows by a shared matrix as one product of all these rows.
 func restateShared(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
 	x, y := c.In[0], c.In[1]
 	rank := x.Type().Rank()
@@ -76,20 +76,20 @@ func restateShared(into *graph.Parts, c *graph.Call) (r graph.Restatement, err e
 		return r, err
 	}
 	r.Results, err = p.Result(p.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
-	r.Why = "a matrix that is shared is multiplied by all rows at once"
+	r.Why = "a shared matrix is multiplied by all rows at once"
 	return r, err
 }
 
-// joinsRows reports whether the matrices of the other operand that meet the same matrix are one row each, next to one
-// another: they are the rows of one matrix then.
+// joinsRows reports whether the matrices that are multiplied by the same matrix are adjacent single rows, which form
+// one matrix.
 func (r repeated) joinsRows(x graph.Arg) bool {
 	t := x.Type()
 	rows, known := t.Shape[t.Rank()-2].Known()
 	return known && rows == 1 && r.dim == t.Rank()-3
 }
 
-// operands adds nodes that show both operands of the product by each matrix once: the first with its batch in groups
-// that meet the same matrix.
+// operands adds views of both operands for a product by each distinct matrix: in the first one, batches are grouped by
+// the matrix that they are multiplied by.
 func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(p)
 	if r.joinsRows(x) {
@@ -99,18 +99,18 @@ func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices grap
 	return p.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
 }
 
-// repeatDepth is how many nodes are gone back through to where values are repeated.
+// repeatDepth bounds the number of nodes that are searched for a repetition.
 const repeatDepth = 6
 
-// repeated is a value in which each index of a dimension is there so many times, one after the other.
+// repeated is a value in which each index of a dimension occurs several times in sequence.
 type repeated struct {
-	of         *graph.Value // has a dimension of size 1 behind the one that is repeated, unless it is single
+	of         *graph.Value // the source, with a dimension of size 1 after the repeated one unless it is single
 	single     bool
 	dim, times int
-	order      []int // the dimensions of the source, that of size 1 included, as the value has them; nil: as they are
+	order      []int // the dimensions of the source, with the one of size 1, in the order of the value; nil: unchanged
 }
 
-// matrices adds nodes that show the source in the order of the value, with the dimension of size 1.
+// matrices adds views of the source in the order of the value, with the dimension of size 1.
 func (r repeated) matrices(p *compose.Parts) graph.Arg {
 	x := graph.Of(r.of)
 	if r.single {
@@ -122,7 +122,7 @@ func (r repeated) matrices(p *compose.Parts) graph.Arg {
 	return x
 }
 
-// source is the dimension of the source that is repeated.
+// source returns the dimension of the source that is repeated.
 func (r repeated) source() int {
 	if r.order != nil {
 		return r.order[r.dim]
@@ -130,8 +130,8 @@ func (r repeated) source() int {
 	return r.dim
 }
 
-// repeatedOf tells of what a value is a repetition: a copy of a value that is broadcast, a join of such copies of parts
-// of a value, and what shows one with its dimensions in another order.
+// repeatedOf returns the repetition that a value is: a copy of a broadcast value, a concatenation of such copies of
+// parts of a value, or a permutation of a repetition.
 func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	n := v.Node
 	if n == nil || n.Op == nil || n.Op.Storage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
@@ -155,7 +155,7 @@ func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	return r, false
 }
 
-// permute has dimensions in another order.
+// permute permutes dimensions.
 func (r *repeated) permute(dims []int) {
 	var order []int
 	at := 0
@@ -178,8 +178,8 @@ func (r *repeated) permute(dims []int) {
 	r.dim, r.order = at, order
 }
 
-// copiedBroadcast recognises a value in which a dimension of another that is broadcast is joined with the one before.
-// Sizes tell nothing of what as_strided shows.
+// copiedBroadcast recognizes a value in which a broadcast dimension is merged with the one before. It rejects
+// as_strided, whose sizes do not determine its elements.
 func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 	t, n := from.Type, from.Node
 	if n == nil || n.Op.Storage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
@@ -202,7 +202,7 @@ func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 	return r, false
 }
 
-// repeatsOf is what repeat_interleave makes of a value, if it says one number and a dimension.
+// repeatsOf returns the repetition of repeat_interleave with one number and a dimension.
 func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	a, b := from.Type.Shape, v.Type.Shape
 	if len(a) != len(b) {
@@ -223,7 +223,7 @@ func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	return r, r.dim >= 0 && r.times > 1
 }
 
-// joinedRepeats recognises a join of repetitions of the parts that another value was cut into.
+// joinedRepeats recognizes a concatenation of repetitions of the parts of another value.
 func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok bool) {
 	var whole *graph.Value
 	for i, a := range n.In {
@@ -235,7 +235,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 			return r, false
 		}
 		of := part.of
-		if !part.single { // shown with one more dimension
+		if !part.single { // a view with one more dimension
 			if of.Alias == nil || of.Node.Op.Storage {
 				return r, false
 			}
@@ -262,8 +262,8 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 
-// cutsAlong reports whether the first part of a value is cut along the dimension that is repeated: all its other sizes
-// are those of the whole.
+// cutsAlong reports whether the first part of a value is cut along the repeated dimension: all its other sizes equal
+// those of the whole.
 func cutsAlong(first graph.Arg, r repeated) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.of.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}

@@ -6,14 +6,14 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/view"
 )
 
-// weightNodes bounds how many nodes are looked at, back from weights to the product that makes their scores.
+// weightNodes bounds the number of nodes that are searched from weights back to the product of the scores.
 const weightNodes = 32
 
-// weighs reports whether a value is weights of an attention: rows that are folded of what a product makes.
+// weighs reports whether a value is attention weights: folded rows of a product.
 func weighs(x graph.Arg) bool {
 	type step struct {
 		from  graph.Arg
-		folds bool // something between it and the weights folds rows
+		folds bool // a node between it and the weights folds rows
 	}
 	seen := map[step]bool{}
 	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < weightNodes; queue = queue[1:] {
@@ -34,8 +34,8 @@ func weighs(x graph.Arg) bool {
 	return false
 }
 
-// restateWeighed restates a product of values by weights, both turned, as that of weights by values: attention is
-// found so.
+// restateWeighed rewrites a product of values by weights, both transposed, as a product of weights by values, the form
+// in which attention is recognized.
 func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
 	x, y := c.In[0], c.In[1]
 	turned, ok := turnedOf(y)
@@ -57,7 +57,7 @@ func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err 
 	return r, err
 }
 
-// turnedOf returns what a value shows with its last two dimensions the other way round.
+// turnedOf returns the value that is viewed with its last two dimensions exchanged.
 func turnedOf(x graph.Arg) (of graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return of, false
