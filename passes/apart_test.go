@@ -31,7 +31,7 @@ func TestApart(t *testing.T) {
 	squares := "its reduced rows are read along other dimensions"
 	more := "the step of b reads more than the reduced rows of s"
 	cut := "its rows are processed in pieces: readers of their results run in a later step"
-	carries := "carries what it has so far from element to element, by a kernel of its own"
+	carries := "carries a running value from element to element in its own kernel"
 	var scanned, indexed []passes.Apart
 	if !loops.Compiles() {
 		scanned = []passes.Apart{{"a", "c", "c " + carries}, {"c", "b", "c " + carries}}

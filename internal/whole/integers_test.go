@@ -158,7 +158,7 @@ func farthest(a, b *tensor.Tensor) (most float64, differ int) {
 }
 
 func multiplies(why string) bool { return strings.HasSuffix(why, "multiplies bytes") }
-func fromLevels(why string) bool { return strings.HasSuffix(why, "is computed from levels") }
+func fromLevels(why string) bool { return strings.HasSuffix(why, "is computed from quantized values") }
 
 // TestQuantisedNumbersStayIntegers compares graphs of quantised numbers with what their floats are by definition: sums
 // of integers are rounded once, so that levels differ by one at most, and seldom; exact plans state none in integers.
@@ -275,7 +275,7 @@ func TestGreatestOfQuantisedNumbers(t *testing.T) {
 			most, differ := farthest(got["y"], want["y"])
 			assert.LessOrEqual(t, most, 1.0, "%v", at)
 			assert.LessOrEqual(t, differ*50, want["y"].Numel(), "%v", at)
-			assert.True(t, slices.ContainsFunc(why, func(s string) bool { return strings.Contains(s, "greatest of bytes") }),
+			assert.True(t, slices.ContainsFunc(why, func(s string) bool { return strings.Contains(s, "maximum of bytes") }),
 				"%v: %v", at, why)
 		}
 	}
@@ -331,7 +331,7 @@ func TestQuantisedNumbersThatOthersReadStay(t *testing.T) {
 	p, err := passes.Run(q.g, passes.Options{})
 	require.NoError(t, err)
 	assert.Contains(t, p.Apart, passes.Apart{Node: y.Name, Reader: levels.Name,
-		Why: "others read what it makes in floats"})
+		Why: "its float result has other readers"})
 }
 
 // TestQuantisedNumbersWithOtherZeroPoints dequantises bytes by zero points of the other dtype, which machine code does

@@ -44,7 +44,8 @@ var Outer = composite[kit.None](graph.Op{
 	if a.Rank() != 1 || b.Rank() != 1 {
 		return nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
 	}
-	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)}) // as self.reshape does, whose strides differ if there are no elements
+	// as self.reshape does, whose strides differ if there are no elements
+	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)})
 	return []tensor.Type{a, b}, err
 })
 

@@ -19,7 +19,7 @@ type quantConvAttrs struct {
 	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
 }
 
-// quantConv holds the places of the operands of a quantised convolution; -1: there is none.
+// quantConv has the operand indices of a quantized convolution; -1: there is no such operand.
 type quantConv struct {
 	name         string
 	w            int
@@ -27,9 +27,9 @@ type quantConv struct {
 	scaled       bool
 }
 
-// inBytes reports whether a quantised convolution is better stated as one of bytes: where there is machine code for it,
-// of images, by a constant weight. Where sums are scaled, they and the bias must stay far from the bounds of int32.
-// Zero points that no weight without them has room for take sums of the window, see corrected.
+// inBytes reports whether a quantized convolution should be a byte convolution: there is machine code for it, it is
+// over images, and the weight is constant. If sums are scaled, they and the bias must stay far from the bounds of
+// int32. A weight that does not fit int8 without its zero points needs sums of windows: see corrected.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms || !zeroAlike(c, 0, q.xZero) {
@@ -54,7 +54,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	return served
 }
 
-// fits reports whether the weight, which is a constant, is of int8 once zero points, which are known, are taken away.
+// fits reports whether the constant weight fits int8 after known zero points are subtracted.
 func (q *quantConv) fits(c *graph.Call) bool {
 	w, zero := c.Const(q.w), c.Const(q.wZero)
 	if c.Has(q.wZero) && zero == nil {
@@ -71,8 +71,8 @@ func (q *quantConv) fits(c *graph.Call) bool {
 	return ok
 }
 
-// bytesConv states the convolution as one of bytes: of sums, or with their scale by output channel where nothing is
-// left of zero points.
+// bytesConv returns the byte convolution: sums, or results with a scale for each output channel if no zero points
+// remain.
 func (p parts) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
 	c, n := p.C, p.C.Meta(q.w).Shape[0]
@@ -113,7 +113,7 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 	return p.requantized(sums, p.vector(1, 0, 4, f), p.vector(4, 1, 4, f))
 }
 
-// lessZero is a weight that fits less its zero points, as int8. Float32 has room for all differences.
+// lessZero returns a fitting weight minus its zero points, as int8. The differences are exact in float32.
 func (p parts) lessZero(q *quantConv) graph.Arg {
 	w := p.C.In[q.w]
 	if p.C.Has(q.wZero) && !among(p.C.Const(q.wZero), 0) {
@@ -122,9 +122,9 @@ func (p parts) lessZero(q *quantConv) graph.Arg {
 	return p.To(tensor.Int8, w)
 }
 
-// corrected are the sums of a weight whose zero points do not fit: those without them, less the zero point times the
-// sum of the window. That is another output channel, whose weight is ones; where each channel is for itself it is a
-// convolution more.
+// corrected returns the sums for a weight whose zero points do not fit: the sums without zero points, minus the zero
+// point times the sum of the window. The latter is another output channel with a weight of ones, or another convolution
+// if each channel is a group.
 func (p parts) corrected(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.C.Meta(q.w)

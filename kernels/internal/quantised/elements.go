@@ -11,22 +11,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quotient is v = x / scale of float32 by the reciprocal of the scale, which takes a fraction of a division. A quotient
-// is off by less than two units in the last place after the product, by less than one after a correction, and rounded
-// as a division is after another (Markstein 1990).
+// quotient computes v = x / scale in float32 from the reciprocal of the scale, in a fraction of the time of a division.
+// The product is off by less than two units in the last place, by less than one after a correction, and correctly
+// rounded after another (Markstein 1990).
 const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
-// Levels before they saturate: farLevels bounds those that int32 has room for, and fewLevels saturates whatever the
-// zero point is.
+// Bounds of quantized values before they saturate: farLevels bounds those that fit int32; fewLevels saturates with any
+// zero point.
 const (
 	farLevels = 1 << 29
 	fewLevels = 1 << 20
 )
 
-// elements restates what quantises numbers element by element. Rounded, they are integers, and bounds are those of
-// levels: the greater a number, the greater its level. Numbers that may be far, infinite, or none are bounded before
-// they are divided; what is none becomes 0.
+// elements rewrites an elementwise quantization. Bounds can be applied to quantized values instead of numbers, because
+// quantization is monotonic. Numbers that may be large, infinite or NaN are bounded before the division; NaN becomes 0.
 func (q *restating) elements() (r graph.Restatement, err error) {
 	v, least, most := q.unbounded()
 	of, to := graph.Of(v), first(q.to.scale)
@@ -34,7 +33,7 @@ func (q *restating) elements() (r graph.Restatement, err error) {
 	finite := reach(of, reachDepth)/to < farLevels
 	if finite {
 		if r.Results, err = q.pair(v.Node, least, most); r.Results != nil || err != nil {
-			r.Why = fmt.Sprintf("%s is computed from levels", v.Node.Name)
+			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
 			return r, err
 		}
 	}
@@ -52,8 +51,8 @@ func (q *restating) elements() (r graph.Restatement, err error) {
 	return r, err
 }
 
-// pair restates a sum or a product of two dequantised numbers, unless plans are exact. Its terms are levels, which are
-// scaled to those wanted at once.
+// pair rewrites a sum or a product of two dequantized numbers, unless plans are exact: it scales the quantized operands
+// directly to the quantized result.
 func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
@@ -66,8 +65,7 @@ func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 		}
 	}
 	a, b, to := of[0], of[1], first(q.to.scale)
-	// What is half-way between two numbers is rounded to the even one, which an even number that is added beforehand
-	// leaves what it is.
+	// Ties round to even. Adding an even number before rounding does not change that.
 	odd := math.Abs(math.Mod(first(q.to.zero), 2))
 	zero := first(q.to.zero) - odd
 	f := formula{zero: odd, least: least, most: most}
@@ -84,13 +82,14 @@ func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 		q.number(zero-by[0]*first(a.zero)-by[1]*first(b.zero)))
 }
 
-// number is a constant of float32.
+// number returns a constant of float32.
 func (q *restating) number(v float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
 }
 
-// formula is how levels are computed: text computes v of operands with names. It is rounded to even, the zero point is
-// added, and the level is bounded by those of two numbers; it is 0 unless a condition holds, where there is one.
+// formula computes quantized values: text computes v from named operands. v is rounded to even, the zero point is
+// added, and the result is bounded by the quantized bounds of two numbers. If there is a condition and it is false, v
+// is 0.
 type formula struct {
 	text        string
 	names       []string
@@ -99,7 +98,7 @@ type formula struct {
 	unless      string
 }
 
-// rounded computes levels.
+// rounded returns the quantized values of a formula.
 func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
 	d := q.C.Out[0].DType
 	level := "int32(rint(v))"
@@ -114,14 +113,14 @@ func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) 
 	return q.Result(q.To(d, y))
 }
 
-// reachDepth bounds how far back is looked for where numbers come from.
+// reachDepth bounds the number of nodes that are searched for the source of numbers.
 const reachDepth = 8
 
-// manyNumbers is how many a constant has that is not looked at.
+// manyNumbers is the size from which constants are not inspected.
 const manyNumbers = 1 << 16
 
-// reach is a bound on the size of the numbers of a value that cannot be NaN: it is dequantised, or made of such by
-// sums, products and bounds. It is infinite for others.
+// reach bounds the magnitude of a value that cannot be NaN: dequantized numbers, and sums, products and bounds of
+// these. It is infinite for all other values.
 func reach(a graph.Arg, depth int) float64 {
 	none := math.Inf(1)
 	if a.Kind != graph.TensorArg || depth == 0 {
@@ -160,7 +159,7 @@ func reach(a graph.Arg, depth int) float64 {
 	if n.Op == pointwise.Mul {
 		x, y = x*y, 0
 	}
-	if x += y; x > math.MaxFloat32/2 { // some of it might be infinite
+	if x += y; x > math.MaxFloat32/2 { // some elements might be infinite
 		return none
 	}
 	return x

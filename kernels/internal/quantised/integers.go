@@ -15,21 +15,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A network that was quantised is often written in floats: numbers are dequantised, convolved, bounded and quantised
-// again. Restated, a convolution multiplies the bytes themselves, and what only moves numbers moves bytes. Moves are
-// the same to the bit. Sums of bytes are exact, where those of floats are rounded after each product, and so what
-// quantises them may round to the next step where the true value is about half-way between two: exact plans keep
-// floats.
+// Quantized networks are often written with floats: numbers are dequantized, convolved, bounded and quantized again.
+// The rewrites here multiply the bytes themselves, and apply ops that only move numbers to bytes. Moves are bit-exact.
+// Sums of bytes are exact, while sums of floats are rounded after each product; quantization can therefore round to the
+// next value near a tie. Exact plans keep the floats.
 
-// levels are quantised numbers as dequantize_linear is given them, by scales and zero points that are known.
+// levels are quantized values with known scales and zero points: the operands of dequantize_linear.
 type levels struct {
 	bytes, scaleOf, zeroOf graph.Arg
 	scale, zero            *tensor.Tensor // zero may be nil
 	axis                   int
 }
 
-// dequantised returns what a value was dequantised from, if that are integers with scales of float32 by channel or one
-// for all, and zero points of their dtype.
+// dequantised returns the quantized values that a value was dequantized from, if they are integers with float32 scales,
+// by channel or one for all, and zero points of their dtype.
 func dequantised(a graph.Arg) (l levels, ok bool) {
 	if a.Kind != graph.TensorArg || a.Value.Node == nil {
 		return l, false
@@ -43,7 +42,7 @@ func dequantised(a graph.Arg) (l levels, ok bool) {
 		axis: at.Axis}, true
 }
 
-// quantising returns how a call of quantize_linear quantises, if it does so for all elements alike and to bytes.
+// quantising returns the scale and zero point of a call of quantize_linear to bytes with one scale for all elements.
 func quantising(c *graph.Call) (l levels, ok bool) {
 	at := kit.Attrs[quantizeAttrs](c)
 	if at.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
@@ -62,8 +61,8 @@ func operand(c *graph.Call, i int) graph.Arg {
 
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// normalScales reports whether scales are known, and such that sums of some products with whole numbers of 16 bits, and
-// quotients of those, are not infinite, and what is lost where they are subnormal is far below a level.
+// normalScales reports whether scales are known, and in a range where sums of a few products with 16-bit integers, and
+// their quotients, stay finite and errors of subnormal numbers are far below one quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
@@ -76,7 +75,7 @@ func normalScales(t *tensor.Tensor) bool {
 	return ok
 }
 
-// first is the first element of scales or zero points; 0 where there are none.
+// first returns the first element of scales or zero points; 0 if there are none.
 func first(t *tensor.Tensor) float64 {
 	if t == nil {
 		return 0
@@ -84,18 +83,18 @@ func first(t *tensor.Tensor) float64 {
 	return t.At(make([]int, t.Rank())...).Float()
 }
 
-// same reports whether two pairs of a scale and a zero point for all elements are alike.
+// same reports whether two pairs of a scale and a zero point for all elements are equal.
 func (l levels) same(m levels) bool {
 	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && first(l.scale) == first(m.scale) &&
 		first(l.zero) == first(m.zero)
 }
 
-// level is the whole number that a number becomes.
+// level returns the quantized value of a number.
 func (l levels) level(d tensor.DType, x float64) int64 {
 	return saturated(d, math.RoundToEven(float64(float32(x)/float32(first(l.scale))))+first(l.zero))
 }
 
-// restating is a call of quantize_linear that is to be restated.
+// restating is the rewrite of a call of quantize_linear.
 type restating struct {
 	parts
 	graph.Around
@@ -103,8 +102,8 @@ type restating struct {
 	to   levels
 }
 
-// restateQuantize restates quantised numbers: what was dequantised just so is the bytes that it was, numbers that are
-// moved are quantised before, and a convolution of dequantised numbers is one of bytes.
+// restateQuantize rewrites a quantization: of numbers dequantized with the same scale, it returns the bytes; it moves
+// before ops that only move numbers; and a convolution or product of dequantized numbers becomes one of bytes.
 func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	to, ok := quantising(c)
 	if !ok || c.In[0].Kind != graph.TensorArg {
@@ -116,7 +115,7 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 		return q.elements()
 	}
 	if from, ok := dequantised(c.In[0]); ok && from.same(to) && from.bytes.Type().DType == c.Out[0].DType {
-		r.Of, r.Why = n, "its levels are those wanted"
+		r.Of, r.Why = n, "it has the same scale and zero point"
 		r.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
 		return r, err
 	}
@@ -132,7 +131,7 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	return q.elements()
 }
 
-// moved reports whether a node that makes the operand only moves numbers, which may as well be quantised before.
+// moved reports whether the node that makes the operand only moves numbers, so that these can be quantized before it.
 func (q *restating) moved(n *graph.Node) bool {
 	views := n.Op.Kind == graph.View && !n.Op.Storage && n.Op.Expression == nil
 	if !views && !n.Op.Selects || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
@@ -161,7 +160,7 @@ func (q *restating) moved(n *graph.Node) bool {
 	return err == nil && t.DType == q.C.Out[0].DType
 }
 
-// numbers are the operands of a node whose elements it moves.
+// numbers returns the operands of a node whose elements it moves.
 func (q *restating) numbers(n *graph.Node) []graph.Arg {
 	if n.Op.Params[0].Variadic {
 		return n.In
@@ -169,7 +168,7 @@ func (q *restating) numbers(n *graph.Node) []graph.Arg {
 	return n.In[:1]
 }
 
-// before quantises the numbers that a node moves before it does.
+// before quantizes the numbers that a node moves before it moves them.
 func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
 	in := slices.Clone(n.In)
 	for i, a := range q.numbers(n) {
@@ -184,17 +183,17 @@ func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Of, r.Why = n, fmt.Sprintf("%s moves numbers that are quantised before", n.Name)
+	r.Of, r.Why = n, fmt.Sprintf("%s moves numbers, which are quantized before it", n.Name)
 	y := graph.Of(out[0])
-	if out[0].Alias != nil { // what a node quantises is memory of its own, unless planning finds that nobody minds
+	if out[0].Alias != nil { // the result has memory of its own, unless planning allows aliasing
 		y = q.Add(view.Clone, nil, y)
 	}
 	r.Results, err = q.Result(y)
 	return r, err
 }
 
-// unbounded is what is quantised before bounds that nobody else reads the result of, and the least and the greatest
-// number that these leave.
+// unbounded returns the value before bounds that have no other reader, and the least and the greatest number after
+// these bounds.
 func (q *restating) unbounded() (v *graph.Value, least, most float64) {
 	v, least, most = q.C.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
@@ -208,7 +207,7 @@ func (q *restating) unbounded() (v *graph.Value, least, most float64) {
 	}
 }
 
-// product restates a product of dequantised numbers, a convolution or one of matrices, and bounds behind it, in bytes.
+// product rewrites a convolution or matrix product of dequantized numbers, and bounds after it, in bytes.
 func (q *restating) product() (r graph.Restatement, err error) {
 	v, least, most := q.unbounded()
 	n := v.Node
@@ -225,13 +224,13 @@ func (q *restating) product() (r graph.Restatement, err error) {
 	b := bias{of: operand(n.Call(), 2)}
 	switch {
 	case q.Exact:
-		r.Why = "in integers it would round otherwise than in floats"
+		r.Why = "integers would round differently from floats"
 	case !q.Alone(v):
-		r.Why = "others read what it makes in floats"
+		r.Why = "its float result has other readers"
 	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != of.axis:
-		r.Why = "its weight is not quantised to bytes, by output channels or as a whole"
+		r.Why = "its weight is not quantized to bytes per output channel or per tensor"
 	case !b.known(x, w):
-		r.Why = "its bias is no constant, or too large for int32"
+		r.Why = "its bias is not constant, or too large for int32"
 	default:
 		r.Why = of.unserved(x, w)
 	}
@@ -243,14 +242,14 @@ func (q *restating) product() (r graph.Restatement, err error) {
 	return r, err
 }
 
-// weighted is how a node that multiplies operand 0 by a weight is stated in bytes.
+// weighted is the byte form of a node that multiplies operand 0 by a weight.
 type weighted struct {
-	axis     int // of the weight, along which output channels lie
+	axis     int // dimension of the output channels in the weight
 	unserved func(x, w levels) string
 	state    func(x, w levels, b bias) graph.Arg
 }
 
-// weighted returns how a node is stated in bytes; nil where it is none that multiplies by a weight.
+// weighted returns the byte form of a node, or nil if it does not multiply by a weight.
 func (q *restating) weighted(n *graph.Node) *weighted {
 	switch n.Op {
 	case conv.Conv2d:
@@ -263,7 +262,7 @@ func (q *restating) weighted(n *graph.Node) *weighted {
 	return nil
 }
 
-// convolution is how a convolution of images is stated.
+// convolution returns the byte form of a convolution of images.
 func (q *restating) convolution(n *graph.Node) *weighted {
 	var at graph.Attrs
 	return &weighted{unserved: func(x, w levels) (why string) {
@@ -271,7 +270,7 @@ func (q *restating) convolution(n *graph.Node) *weighted {
 		at, served = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
 		switch {
 		case !w.fits():
-			return "its weight less its zero points has no place in int8"
+			return "its weight minus its zero points does not fit int8"
 		case !served:
 			return "no machine code multiplies bytes of such shapes"
 		}
@@ -279,7 +278,7 @@ func (q *restating) convolution(n *graph.Node) *weighted {
 	}, state: func(x, w levels, b bias) graph.Arg { return q.convolved(n, at, x, w, b) }}
 }
 
-// linear is how a product with a matrix is stated, whose columns, or rows, are output channels.
+// linear returns the byte form of a product with a matrix whose columns, or rows, are output channels.
 func (q *restating) linear(n *graph.Node, axis int) *weighted {
 	return &weighted{axis: axis, unserved: func(x, w levels) string {
 		m := n.In[1].Meta()
@@ -308,7 +307,7 @@ func (q *restating) linear(n *graph.Node, axis int) *weighted {
 	}}
 }
 
-// point is a zero point, 0 where there is none.
+// point returns a zero point, or 0 if there is none.
 func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
 	if a.Kind == graph.Null {
 		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
@@ -316,7 +315,7 @@ func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
 	return a
 }
 
-// convolved states a convolution in bytes.
+// convolved returns a convolution in bytes.
 func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w levels, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
@@ -327,10 +326,10 @@ func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w levels, b bias
 		zero(x.zeroOf, x.bytes.Type().DType), zero(q.to.zeroOf, q.C.Out[0].DType))
 }
 
-// row shows scales or zero points as a vector.
+// row views scales or zero points as a vector.
 func (q *restating) row(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
 
-// bounded bounds levels by those of two numbers, where that is not what saturation does.
+// bounded bounds quantized values by those of two numbers, unless saturation does so already.
 func (q *restating) bounded(y graph.Arg, least, most float64) graph.Arg {
 	d := q.C.Out[0].DType
 	lo, hi := q.to.level(d, least), q.to.level(d, most)
@@ -341,7 +340,7 @@ func (q *restating) bounded(y graph.Arg, least, most float64) graph.Arg {
 	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(lo), "max": int(hi)}, y)
 }
 
-// fits reports whether a weight less its zero points is of int8.
+// fits reports whether a weight minus its zero points fits int8.
 func (l levels) fits() bool {
 	if l.zero == nil || among(l.zero, 0) {
 		return l.bytes.Type().DType == tensor.Int8 || l.rangeFits()
@@ -356,7 +355,7 @@ func (l levels) rangeFits() bool {
 	data := l.bytes.Value.Const
 	fits := func(lo, hi, zero float64) bool { return lo-zero >= math.MinInt8 && hi-zero <= math.MaxInt8 }
 	ok := true
-	if data == nil { // made of constants, perhaps
+	if data == nil { // it may be computed from constants
 		if l.zero == nil {
 			return fits(least, most, 0)
 		}
@@ -373,7 +372,7 @@ func (l levels) rangeFits() bool {
 	return ok
 }
 
-// lessZero is a weight that fits less its zero points.
+// lessZero returns a fitting weight minus its zero points.
 func (q *restating) lessZero(w levels) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || among(w.zero, 0)) {
 		return w.bytes
@@ -385,15 +384,14 @@ func (q *restating) lessZero(w levels) graph.Arg {
 	return q.To(tensor.Int8, wide)
 }
 
-// bias is what is added to sums: constants, in floats or dequantised from int32.
+// bias is a constant that is added to sums, in floats or dequantized from int32.
 type bias struct {
 	of     graph.Arg
 	levels levels
-	whole  bool // the levels are those of the sums
+	whole  bool // it is quantized like the sums
 }
 
-// known reports whether a bias is a constant that int32 has room for, in steps of the sums of x and w, or there is
-// none.
+// known reports whether a bias is a constant that fits int32 in units of the sums of x and w, or there is no bias.
 func (b *bias) known(x, w levels) bool {
 	if b.of.Kind == graph.Null {
 		return true
@@ -416,7 +414,7 @@ func (b *bias) known(x, w levels) bool {
 	return ok
 }
 
-// biasOf is a bias in steps of sums, rounded to even; of o elements.
+// biasOf returns a bias of o elements in units of sums, rounded to even.
 func (q *restating) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.of.Kind == graph.Null:

@@ -1,4 +1,5 @@
-// Package quantised has the ops on quantised values: to and from integers, and their products and convolutions.
+// Package quantised has the ops on quantized values: conversions to and from integers, their products and convolutions;
+// and the rewrites of networks that dequantize, compute in floats and quantize again.
 package quantised
 
 import "github.com/graphrun/graphrun/graph"

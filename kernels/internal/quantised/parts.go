@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Products and convolutions of quantised values are stated as those of floats: sums of products of whole
-// numbers are exact in float32 below 2^24, in float64 below 2^53. What depends on a constant weight folds, and is
-// packed like any weight.
+// Products and convolutions of quantized values decompose into those of floats: sums of products of integers are exact
+// in float32 below 2^24, in float64 below 2^53. Parts that depend only on a constant weight fold and are packed like
+// any weight.
 
-// exactDType is the dtype in which n products of quantised values add up exactly.
+// exactDType returns the dtype in which n products of quantized values are summed exactly.
 func exactDType(n int, a, b tensor.DType) tensor.DType {
 	if n<<(8*(a.Size()+b.Size())) <= 1<<24 {
 		return tensor.Float32
@@ -20,7 +20,7 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 	return tensor.Float64
 }
 
-// parts are the parts of a quantised op.
+// parts decomposes a quantized op.
 type parts struct{ *compose.Parts }
 
 // vector returns operand i in dtype d, along dimension dim of values of some rank.
@@ -28,7 +28,8 @@ func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
 	return p.To(d, p.Along(p.C.In[i], dim, max(rank, 1)))
 }
 
-// less is operand i in dtype d, less the zero points that operand zero holds along dimension dim. It may be left out.
+// less returns operand i in dtype d, minus the zero points in operand zero along dimension dim. That operand may be
+// omitted.
 func (p parts) less(i, zero, dim int, d tensor.DType) graph.Arg {
 	if !p.C.Has(zero) {
 		return p.To(d, p.C.In[i])
@@ -36,7 +37,7 @@ func (p parts) less(i, zero, dim int, d tensor.DType) graph.Arg {
 	return p.Add(pointwise.Sub, nil, p.C.In[i], p.vector(zero, dim, p.C.Meta(i).Rank(), d))
 }
 
-// whole turns exact sums of n products into int32, which wraps.
+// whole converts exact sums of n products to int32, which wraps.
 func (p parts) whole(sums graph.Arg, n int) graph.Arg {
 	if n > 1<<15 { // the sums may pass 2^31
 		sums = p.To(tensor.Int64, sums)
@@ -44,8 +45,8 @@ func (p parts) whole(sums graph.Arg, n int) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
-// requantized scales exact sums by a*b/y, where y is the scale that operand 6 holds, and quantises them with the
-// zero point in operand 7.
+// requantized scales exact sums by a*b/y, where y is the scale in operand 6, and quantizes them with the zero point in
+// operand 7.
 func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
 	d, rank := p.C.Out[0].DType, len(p.C.Out[0].Shape)
@@ -57,8 +58,8 @@ func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
 	return p.quantized(scaled, p.Along(p.C.In[7], 0, rank), d)
 }
 
-// quantized rounds what was scaled half to even, adds zero points, where there are any, and saturates; NaN becomes 0.
-// Sums in float32 are exact wherever they do not saturate in 16 bits; with 32 they are in float64.
+// quantized rounds scaled sums half to even, adds zero points, if any, and saturates; NaN becomes 0. Sums in float32
+// are exact wherever 16 bits do not saturate; for 32 bits they are float64.
 func (p parts) quantized(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	f := tensor.Float32
 	if d.Size() > 2 {

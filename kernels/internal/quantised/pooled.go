@@ -7,8 +7,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// pooled restates the greatest of dequantised numbers as the greatest of bytes: of two numbers the greater one never
-// has the lower level, and none is a NaN.
+// pooled rewrites a maximum of dequantized numbers as one of bytes: quantization is monotonic, and no number is NaN.
 func (q *restating) pooled(n *graph.Node) (r graph.Restatement, err error) {
 	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
 		return r, nil
@@ -24,7 +23,7 @@ func (q *restating) pooled(n *graph.Node) (r graph.Restatement, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Of, r.Why = n, fmt.Sprintf("%s takes the greatest of bytes", n.Name)
+	r.Of, r.Why = n, fmt.Sprintf("%s computes the maximum of bytes", n.Name)
 	r.Results, err = q.Result(q.Add(window.MaxPool2d, at, graph.Of(bytes[0])))
 	return r, err
 }

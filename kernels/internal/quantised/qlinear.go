@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quantMatmul holds the places of the operands of a quantised product; -1: there is none.
+// quantMatmul has the operand indices of a quantized product; -1: there is no such operand.
 type quantMatmul struct {
 	name           string
 	a, b           int
@@ -83,7 +83,7 @@ func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 	return t, nil
 }
 
-// columnsOf is how many columns a right operand has, which is one where it is a vector.
+// columnsOf returns the number of columns of a right operand; 1 for a vector.
 func columnsOf(b tensor.Type) sym.Int {
 	if b.Rank() > 1 {
 		return b.Shape[b.Rank()-1]
@@ -138,8 +138,7 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
-// bytesProduct states the product as one of bytes: their sums, or what those and the bias are with the scale of each
-// column.
+// bytesProduct returns the product of bytes: the sums, or the sums plus bias with a scale for each column.
 func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	const f = tensor.Float32
 	flat := func(i int) graph.Arg { // a vector, or what has one element
@@ -167,7 +166,7 @@ func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	return p.Add(product.MatmulBytes, nil, in...)
 }
 
-// ref defines the product by that of matmul, on float64 operands less their zero points.
+// ref defines the product by matmul of float64 operands minus their zero points.
 func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := q.result(c)
 	if err != nil {

@@ -44,7 +44,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	})
 }
 
-// inner is the convolution of floats with the same attributes.
+// inner returns the convolution of floats with the same attributes.
 func (q *quantConv) inner(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
 	a, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
 	if rank < 3 || rank > 5 {
@@ -54,7 +54,7 @@ func (q *quantConv) inner(c *graph.Call) (op *graph.Op, at graph.Attrs, err erro
 	return op, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation, "groups": a.Groups}, nil
 }
 
-// floatCall is the call of the inner convolution in dtype d.
+// floatCall returns the call of the inner convolution in dtype d.
 func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.Call, error) {
 	op, at, err := q.inner(c)
 	if err != nil {
@@ -141,7 +141,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	return p.Result(p.requantized(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
 }
 
-// ref defines the convolution by that of float64 operands less their zero points.
+// ref defines the convolution by that of float64 operands minus their zero points.
 func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := q.result(c)
 	if err != nil {

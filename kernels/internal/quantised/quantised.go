@@ -20,14 +20,13 @@ func byteDType(name string, c *graph.Call, operands ...int) error {
 	return nil
 }
 
-// zeroAlike reports whether an operand's zero point, if it has one, is of its dtype: bytes are multiplied as such only
-// then, though the ops allow others.
+// zeroAlike reports whether the zero point of an operand, if any, has the dtype of the operand. The ops allow others,
+// but only then are bytes multiplied directly.
 func zeroAlike(c *graph.Call, operand, zero int) bool {
 	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
 
-// perIndex checks scales or zero points, which may be left out: there is one for all, or one for
-// each of n indices.
+// perIndex checks scales or zero points, which may be omitted: one for all, or one for each of n indices.
 func perIndex(name, what string, t tensor.Type, n sym.Int) error {
 	count := t.Numel()
 	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
@@ -36,7 +35,7 @@ func perIndex(name, what string, t tensor.Type, n sym.Int) error {
 	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, what, n, tensor.Sizes(t.Shape))
 }
 
-// quantParams makes operands of names; optional ones begin with a question mark.
+// quantParams returns operands with these names; the names of optional ones begin with a question mark.
 func quantParams(names []string) (p []graph.Param) {
 	for _, n := range names {
 		optional := n[0] == '?'
@@ -48,7 +47,7 @@ func quantParams(names []string) (p []graph.Param) {
 	return p
 }
 
-// lessZero is v in float64, less its zero point: none, one, or one for each index along dim.
+// lessZero returns v in float64 minus its zero point: none, one, or one for each index along dim.
 func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	t := tensor.Zeros(tensor.Float64, v.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {
@@ -61,10 +60,10 @@ func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	return t
 }
 
-// quantFloat: as in ONNX there are no quantised doubles.
+// quantFloat reports whether a dtype can be quantized: as in ONNX, float64 cannot.
 func quantFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 
-// bounds are the least and the greatest number of an integer dtype.
+// bounds returns the least and the greatest number of an integer dtype.
 func bounds(d tensor.DType) (least, most float64) {
 	bits := 8 * d.Size()
 	if d.IsSigned() {
@@ -73,7 +72,7 @@ func bounds(d tensor.DType) (least, most float64) {
 	return 0, math.Ldexp(1, bits) - 1
 }
 
-// saturated is the integer of a dtype that is nearest to a whole number; NaN becomes 0.
+// saturated returns the number of an integer dtype nearest to an integer; 0 for NaN.
 func saturated(d tensor.DType, x float64) int64 {
 	least, most := bounds(d)
 	if x != x {
@@ -82,10 +81,10 @@ func saturated(d tensor.DType, x float64) int64 {
 	return int64(min(max(x, least), most))
 }
 
-// manyTerms is how many products of bytes are added up at most where int32 must not wrap.
+// manyTerms bounds the number of products whose sum must not wrap in int32.
 const manyTerms = 1 << 14
 
-// among reports whether all elements of a constant are known, and at most so far from 0.
+// among reports whether all elements of a constant are known and at most most in magnitude.
 func among(t *tensor.Tensor, most int64) bool {
 	if t == nil {
 		return false

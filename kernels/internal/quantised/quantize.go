@@ -115,7 +115,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 })
 
-// quantDType is the dtype of a quantised result.
+// quantDType returns the dtype of a quantized result.
 func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
 	switch {
 	case c.Has(2):
@@ -161,7 +161,7 @@ func checkScales(c *graph.Call, axis, block int) error {
 	return nil
 }
 
-// place shows operand i, scales or zero points, such that it broadcasts to operand 0: along axis, where blocks of
+// place views scales or zero points, operand i, so that they broadcast to operand 0 along axis, where blocks of
 // elements may share one.
 func (p parts) place(i, axis, block int) graph.Arg {
 	x, m := p.C.In[i], p.C.Meta(0)
@@ -245,7 +245,7 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}}},
 })
 
-// rangeScale is the scale and zero point of uint8 values from least to most.
+// rangeScale returns the scale and zero point of uint8 values for numbers from least to most.
 func rangeScale(least, most float32) (scale float32, zero int32) {
 	if scale = (most - least) / 255; scale == 0 {
 		scale = 1

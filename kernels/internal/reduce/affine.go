@@ -15,23 +15,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// channelNorm is a normalisation y = (x-center)*scale + shift with one center, scale and shift for each channel of each
-// sample (group_norm, instance_norm), of an operand [N, C, ...] of any layout. The center is the mean in the dtype of
-// loops, which is subtracted first because x*scale cancels where the mean is many deviations away from 0.
+// channelNorm is a normalization y = (x-center)*scale + shift with a center, scale and shift for each channel of each
+// sample (group_norm, instance_norm), for an operand [N, C, ...] of any layout. The center is the mean in the dtype of
+// loops. It is subtracted first, because x*scale would cancel if the mean is many deviations away from 0.
 type channelNorm struct {
 	rows           int // rows of scales: 1, or N
-	groups         int // groups of channels, in a row, that share statistics
+	groups         int // groups of channels with common statistics, per row
 	eps            float64
-	given          bool // statistics are operands, not those of the input
-	weight, bias   int  // operands; -1 if left out
+	given          bool // statistics are operands, not computed from the input
+	weight, bias   int  // operands; -1 if omitted
 	mean, variance int
 }
 
 // normLoops returns the dtype in which a normalisation of d computes.
 func normLoops(d tensor.DType) tensor.DType { return d.OpMath() }
 
-// compile prepares three phases: statistics, scales, results. Statistics are computed in
-// float64, scales rounded once to the dtype of loops.
+// compile builds three phases: statistics, scales, results. Statistics are computed in float64; scales are rounded
+// once, to the dtype of loops.
 func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	in := c.Meta(0)
 	if in.Numel() == 0 {
@@ -71,12 +71,11 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	return s.statistics(c, k, end)
 }
 
-// affineAt is where centers, scales and shifts are in scratch.
+// affineAt has the offsets of centers, scales and shifts in scratch memory.
 type affineAt struct{ center, scale, shift int }
 
-// statistics adds the phases that compute variance and mean of every channel of a row.
-// Groups of channels are put together afterwards: so the loops run along channels where
-// those are side by side.
+// statistics adds the phases that compute the variance and the mean of each channel of a row. Groups of channels are
+// merged afterwards, so that the loops can run across channels if these are contiguous.
 func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*graph.Kernel, error) {
 	in := c.Meta(0)
 	channels, pairs := in.Shape[1], s.rows*in.Shape[1]
@@ -105,12 +104,11 @@ func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*grap
 	return k, nil
 }
 
-// scales computes the centers, scales and shifts of the channels of group g, counted over all rows. A shift includes
+// scales computes the centers, scales and shifts of the channels of group g, numbered across all rows. A shift includes
 // the rounding error of the center.
 func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DType, to affineAt) {
 	channels := c.Meta(0).Shape[1]
-	// Values pass through the worker's memory: what a conversion gets the address of would
-	// be allocated.
+	// Values are passed in the memory of the worker, because a conversion takes their address, which would allocate them.
 	v := unsafe.Slice((*float64)(unsafe.Pointer(&m.Worker[0])), 1)
 	at := func(operand, i int, otherwise float64) float64 {
 		if operand < 0 {
@@ -149,8 +147,7 @@ func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DT
 	}
 }
 
-// groupMoments puts the variances and means of n channels of equal size, from pair begin
-// on, together.
+// groupMoments merges the variances and means of n channels of equal size, from pair begin on.
 func groupMoments(scratch []byte, pairs, begin, n int) (mean, variance float64) {
 	variances := unsafe.Slice((*float64)(unsafe.Pointer(&scratch[0])), pairs)[begin : begin+n]
 	means := unsafe.Slice((*float64)(unsafe.Pointer(&scratch[kit.AlignUp(8*pairs)])), pairs)[begin : begin+n]
@@ -164,8 +161,8 @@ func groupMoments(scratch []byte, pairs, begin, n int) (mean, variance float64) 
 	return mean, variance / float64(n)
 }
 
-// affineUnit computes (x-center)*scale + shift for a run along the fastest axis: of one channel, or of neighbouring
-// channels.
+// affineUnit returns the computation of (x-center)*scale + shift for a run along the fastest axis, within one channel
+// or across neighbouring channels.
 func affineUnit[T float32 | float64](p *linePlan, from affineAt) func(r lineRoom, in, out unsafe.Pointer, n int) error {
 	k := p.kept[0]
 	return func(r lineRoom, in, out unsafe.Pointer, n int) error {
@@ -205,8 +202,7 @@ func scaleBy[T float32 | float64](y, x []T, c, a, b T) {
 	}
 }
 
-// normDTypes checks the dtypes of parameters against the operand's: the same, or all
-// float32 beside a 16-bit operand.
+// normDTypes checks the dtypes of parameters: that of the operand, or all float32 for a 16-bit operand.
 func normDTypes(c *graph.Call, params ...int) error {
 	d, first := c.Type(0).DType, tensor.Invalid
 	for _, i := range params {
@@ -229,9 +225,8 @@ func normDTypes(c *graph.Call, params ...int) error {
 	return nil
 }
 
-// normReference defines y = (x-mean)/sqrt(var+eps)*weight+bias; group tells the
-// statistics that an index belongs to, param the element of weight and bias. Without
-// given statistics they are those of x.
+// normReference defines y = (x-mean)/sqrt(var+eps)*weight+bias. group maps an index to its statistics, param to its
+// element of weight and bias. Without given statistics they are those of x.
 func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
 	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
 	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
@@ -258,7 +253,7 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 	return out
 }
 
-// checkFeatures is _batch_norm_impl_index's check of the parameters.
+// checkFeatures checks the parameters as _batch_norm_impl_index does.
 func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 	for _, p := range []struct {
 		operand int
@@ -280,7 +275,7 @@ func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 	return nil
 }
 
-// batchNormDTypes is check_mixed_data_type and the kernels' own check.
+// batchNormDTypes combines check_mixed_data_type and the check of the kernels.
 func batchNormDTypes(c *graph.Call) error {
 	d := c.Type(0).DType
 	first := tensor.Invalid
@@ -303,8 +298,8 @@ func batchNormDTypes(c *graph.Call) error {
 	return nil
 }
 
-// emptyBatchNorm: of no elements PyTorch gives a clone, times and plus the first element
-// of weight and bias, whatever the other operands are.
+// emptyBatchNorm returns the result for no elements: PyTorch clones the input, times and plus the first element of
+// weight and bias, and ignores the other operands.
 func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
 	m.Offset = sym.Int{}
 	if !m.IsNonOverlappingAndDense() {

@@ -51,7 +51,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			if err == nil && !kit.Empty(t) && !trivial(t, mask, a.Dim) {
 				err = kit.NotImplemented(name, d)
 			}
-			d = tensor.Float64 // any dtype will do: there is one element to choose from
+			d = tensor.Float64 // any dtype works: there is one element
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
 			How: func() folds.How {
@@ -64,8 +64,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// trivial reports a dimension of size 1, of which PyTorch gives index 0 without a look at
-// the dtype.
+// trivial reports whether the dimension has size 1: PyTorch then returns index 0 and does not check the dtype.
 func trivial(t tensor.Type, mask []bool, dim *int) bool {
 	return dim != nil && t.Rank() > 0 && kit.Is(folds.Sizes(t.Shape, mask), 1)
 }
@@ -74,7 +73,7 @@ func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
 	if dim == nil {
 		return nonEmpty(name, t, nil, hint)
 	}
-	// Other than amax, these name the dimension as counted from the front.
+	// Unlike amax, these name the dimension counted from the front.
 	w, err := tensor.WrapDim(*dim, t.Rank())
 	if err != nil {
 		return err
@@ -122,11 +121,11 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// orOfTwo gives a reduction its overload of two tensors, which is a pointwise op.
+// orOfTwo adds the overload with two tensors, which is a pointwise op.
 func orOfTwo(one, two *graph.Op) *graph.Op {
 	infer, compile, reference, rows := one.Infer, one.Compile, one.Ref, one.Rows
 	o := *one
-	o.Impls = nil // they are made of Compile
+	o.Impls = nil // derived from Compile
 	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Has(1) {

@@ -47,9 +47,9 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
 })
 
-// decomposeBatchNorm is PyTorch's own form, input * scale + shift; of the statistics of a batch, (input - mean) * scale
-// + shift. A scale and a shift for each channel are computed in
-// float64 and rounded once; they fold where the parameters are constants.
+// decomposeBatchNorm uses the form of PyTorch, input * scale + shift, or (input - mean) * scale + shift with the
+// statistics of a batch. The scale and shift of each channel are computed in float64 and rounded once; they fold if the
+// parameters are constants.
 func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	p, a, m := compose.Of(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
 	if m.Numel() == 0 {
@@ -74,7 +74,7 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		scale = p.Add(pointwise.Reciprocal, nil, scale)
 	}
 	x := c.In[0]
-	if a.Training { // the mean is subtracted first: products with values far from zero lose digits
+	if a.Training { // subtract the mean first: products of values far from zero lose digits
 		center := p.To(loops, mean)
 		x = p.Add(pointwise.Sub, nil, x, p.Along(center, 1, m.Rank()))
 		mean = p.Add(pointwise.Sub, nil, mean, p.To(f, center))
@@ -90,7 +90,7 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
 }
 
-// batchNormOfNothing is what [emptyBatchNorm] infers.
+// batchNormOfNothing computes the result of [emptyBatchNorm].
 func batchNormOfNothing(p *compose.Parts) ([]*graph.Value, error) {
 	y := p.Add(view.Clone, nil, p.C.In[0])
 	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {

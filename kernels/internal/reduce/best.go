@@ -56,14 +56,14 @@ func bestOf[T interface {
 	})
 }
 
-// firstRow begins with the first element of a row.
+// firstRow starts with the first element of a row.
 func (b *best[T]) firstRow(x []T, at int) {
 	if b.i < 0 {
 		*b = best[T]{x[0], int64(at)}
 	}
 }
 
-// greatestRow makes one comparison of an element, which holds for most: at most the greatest so far, and no NaN.
+// greatestRow needs one comparison for most elements: not greater than the best so far, and not NaN.
 func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
 	a.firstRow(x, at)
 	b, i := *a, 0
@@ -106,7 +106,7 @@ func leastRow[T kit.Sortable](a *best[T], x []T, at int) {
 	*a = b
 }
 
-// firstColumns begins with a row of elements, and reports whether that was to be done.
+// firstColumns starts with a row of elements, and reports whether it was the first one.
 func firstColumns[T kit.Sortable](a []best[T], x []T, at int) bool {
 	if len(a) == 0 || a[0].i >= 0 {
 		return false
@@ -139,9 +139,9 @@ func leastColumns[T kit.Sortable](a []best[T], x []T, at int) {
 	}
 }
 
-// bestRow is the best element of a row and its index as an expression, or the index alone: an extreme is folded first,
-// and then the least of the places where it is. The first NaN is the best. Rows that are cut go by it, too, since
-// [expr.Code.Pieces] knows what belongs to an extreme; the fold is for what has no machine code.
+// bestRow returns the best element of a row and its index as an expression, or the index only: it folds the extreme
+// first, and then the least position of an element equal to it. The first NaN is the best. Rows that are cut use it
+// too, because [expr.Code.Pieces] recognizes an argmax; the fold is for dtypes without machine code.
 func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part {
 	best := extremumRow(b, folds.Real(x), greatest)[0].Re
 	if !values || !b.DType(x).IsFloat() {
@@ -151,7 +151,7 @@ func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part 
 		}
 		return []folds.Part{folds.Real(best), index}
 	}
-	// A fold takes the zeros of both signs for equal and gives any of them. So the place has the sign as its last bit.
+	// A fold treats zeros of both signs as equal and returns either. The sign is therefore the last bit of the position.
 	const i32 = tensor.Int32
 	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[b.DType(x).Size()]
 	negative := b.Convert(i32, b.Do(expr.Lt, b.Bits(bits, x), b.Int(bits, 0)))
@@ -163,7 +163,7 @@ func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part 
 	return []folds.Part{folds.Real(best), folds.Real(b.Convert(tensor.Int64, b.Do(expr.Shr, first, one)))}
 }
 
-// isBest tells where in a row an element is best, the extreme of the row, or NaN.
+// isBest tests whether an element equals the extreme of its row, or is NaN.
 func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
 	is := b.Do(expr.Eq, x, best)
 	if b.DType(x).IsFloat() {
@@ -172,7 +172,7 @@ func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
 	return is
 }
 
-// firstWhere folds the least of places where something holds, which it does somewhere.
+// firstWhere folds the least position where a condition holds; it holds at least once.
 func firstWhere(b *expr.Builder, holds, place expr.Value) expr.Value {
 	return b.Reduce(expr.Min, b.Do(expr.Select, holds, place, b.Int(tensor.Int32, math.MaxInt32)))
 }

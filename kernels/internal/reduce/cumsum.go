@@ -27,13 +27,13 @@ var (
 		func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
 )
 
-// scanLoops are the loops of a running fold on blocks of one dtype.
+// scanLoops has the loops of a running fold on blocks of one dtype.
 type scanLoops struct {
 	in tensor.DType
 	expr.Scanner
 }
 
-// scanOf makes those of complex numbers, which expressions have none of.
+// scanOf returns the loops for complex numbers, which expressions do not support.
 func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
 	columns func(a []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
@@ -53,7 +53,7 @@ func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x [
 	}}
 }
 
-// scanLoopsOf are those of a dtype.
+// scanLoopsOf returns the loops of a dtype.
 func scanLoopsOf(op expr.Op, d tensor.DType, z [2]scanLoops) scanLoops {
 	if s := expr.Scanning(op, kit.Wide(d)); s != nil {
 		return scanLoops{kit.Wide(d), *s}
@@ -72,7 +72,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 	return kit.Define[cumAttrs](graph.Op{
 		AnyOrder: true,
 		Rows:     func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },
-		Alone:    "carries what it has so far from element to element, by a kernel of its own",
+		Alone:    "carries a running value from element to element in its own kernel",
 		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)
@@ -107,7 +107,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 	})
 }
 
-// scanRows states a scan as an expression; nil where that is of complex numbers, or of a single number.
+// scanRows returns a scan as an expression, or nil for complex numbers and single numbers.
 func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 	m := c.Meta(0)
 	dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank())

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// nonEmpty refuses a reduction without identity over no elements (zero_numel_check_dims).
+// nonEmpty rejects a reduction without identity over no elements (zero_numel_check_dims).
 func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 	if !kit.Empty(t) {
 		return nil
@@ -122,7 +122,7 @@ func minRow[T float32 | float64](a *T, x []T, _ int) {
 	}
 }
 
-// maxTo keeps a NaN in a: nothing compares greater.
+// maxTo keeps a NaN in a, because no comparison with NaN holds.
 func maxTo[T float32 | float64](a, x []T) {
 	x = x[:len(a)]
 	for i := range a {
@@ -145,8 +145,8 @@ func maxColumns[T float32 | float64](a, x []T, _ int) { maxTo(a, x) }
 
 func minColumns[T float32 | float64](a, x []T, _ int) { minTo(a, x) }
 
-// Integers are moved under a condition, four in a turn: branches take as long where the processor guesses them, and
-// then as long as it takes to get at them, which depends on where the loop lies.
+// Integers use conditional moves and are unrolled by four. Branches take as long if they are predicted, and their speed
+// depends on code alignment.
 
 func maxIntRow(a *int64, x []int64, _ int) {
 	m0, m1, m2, m3 := *a, *a, *a, *a
@@ -170,7 +170,7 @@ func minIntRow(a *int64, x []int64, _ int) {
 	*a = min(m0, m1, m2, m3)
 }
 
-// four returns four elements from i on: a slice of them takes longer than what is done to them.
+// four returns four elements from index i. Slicing them would cost more than the operation.
 func four[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
 func maxIntTo(a, x []int64) {

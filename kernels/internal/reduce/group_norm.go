@@ -47,15 +47,16 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
 })
 
-// Of runs of less than shortRun channels, manyRuns are slower one by one than all channels in phases (measured).
+// With channels in runs of less than shortRun elements and at least manyRuns runs, processing rows is slower than the
+// kernel in phases across all channels (measured).
 const (
 	shortRun = 8
 	manyRuns = 256
 )
 
-// groupNormRows goes over [n, groups, c/groups, ...], of which all but the first two dimensions are rows. It is nil
-// where these are many short runs, because the channels of all groups are side by side: the kernel in phases goes along
-// all of them.
+// groupNormRows returns the expression over [n, groups, c/groups, ...], whose rows are all but the first two
+// dimensions. It returns nil if rows consist of many short runs, because the channels of all groups are contiguous: the
+// kernel in phases runs across all of them.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	a, m := kit.Attrs[groupNormAttrs](c), c.Meta(0)
 	run := m.Shape[1] / a.NumGroups
@@ -65,7 +66,7 @@ func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	return sampleRows(c, a.NumGroups, a.NumGroups, a.Eps)
 }
 
-// sampleRows folds all but the first two dimensions of a value seen with that rank, of so many groups.
+// sampleRows folds all but the first two dimensions of a value viewed with the given number of groups.
 func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
 	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
 	if split != 0 {
@@ -84,7 +85,7 @@ func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, err
 	return r, nil
 }
 
-// sampleNorm prepares a normalisation of groups of channels of each sample.
+// sampleNorm describes a normalization of groups of channels of each sample.
 func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
 	return &channelNorm{rows: c.Meta(0).Shape[0], groups: groups, eps: eps, weight: kit.Operand(c, 1),
 		bias: kit.Operand(c, 2)}
@@ -119,8 +120,7 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := normDTypes(c, 1, 2); err != nil {
 		return nil, err
 	}
-	// The operand is made contiguous in the format that it suggests, and what that value
-	// suggests is the result's format.
+	// PyTorch makes the operand contiguous in its suggested format; the result has the suggested format of that.
 	f := m.SuggestMemoryFormat(false)
 	if !m.Is(f) {
 		st, err := f.StridesOf(m.Shape)
@@ -175,7 +175,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 })
 
-// instanceNormRows is nil for given statistics, which fold nothing.
+// instanceNormRows returns nil if the statistics are given, because there is no fold.
 func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[instanceNormAttrs](c)
 	if !a.UseInputStats {
@@ -207,8 +207,8 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	return emptyInstanceNorm(c)
 }
 
-// emptyInstanceNorm is batch_norm of no elements, seen as one sample with the channels of
-// all, and weight and bias repeated for each.
+// emptyInstanceNorm is batch_norm of no elements, viewed as one sample with all channels, and weight and bias repeated
+// for each sample.
 func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Type(0)
 	if (c.Has(1) || c.Has(2)) && kit.Is(m.Shape[0], 0) {

@@ -20,8 +20,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
 		"result is row-major.",
 	Rows:       hardmaxRows,
-	AsInferred: "a row is written where it is looked through",
-	Alone:      "looks a row through before it writes one, by a kernel of its own",
+	AsInferred: "a row is written in the order in which it is read",
+	Alone:      "reads a whole row before it writes one, in its own kernel",
 	Params:     []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
@@ -74,7 +74,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
 })
 
-// hardmaxRows finds the place of the first greatest element as [bestRow] does, and then compares places with it.
+// hardmaxRows finds the position of the first greatest element as [bestRow] does, and compares positions with it.
 func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
 	dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, c.Meta(0).Rank())
 	if err != nil {
@@ -89,7 +89,7 @@ func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
 	return wholeRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
 }
 
-// hardmaxKernel finds the places of a unit's lines before it writes, which may be to where the operand lies.
+// hardmaxKernel finds the positions of all lines of a unit before it writes, because the result may alias the operand.
 func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
 	one := T(1)
 	return p.kernel(p.unit*int(unsafe.Sizeof(best[T]{})), func(r lineRoom, in, out unsafe.Pointer, n int) error {

@@ -84,7 +84,7 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 	return c.One(m.RowMajor()), nil
 }
 
-// layerNormRows takes mean and variance in float64.
+// layerNormRows computes mean and variance in float64.
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[layerNormAttrs](c)
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)

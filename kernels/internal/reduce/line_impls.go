@@ -10,35 +10,35 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lineWalk is how an op goes through the lines that it works along.
+// lineWalk is the order in which an op processes the lines along its dimension.
 type lineWalk uint8
 
 const (
-	lineRows    lineWalk = iota // one after another
-	lineColumns                 // many side by side, element by element
+	lineRows    lineWalk = iota // one line after another
+	lineColumns                 // many adjacent lines at once, element by element
 )
 
 // lineOp is an op that works along one dimension and keeps the shape.
 type lineOp struct {
 	dim   func(c *graph.Call) (int, error)
-	attrs any                                      // attributes of a call, for its expression
-	each  graph.Each                               // of what has no expression
-	rows  func(c *graph.Call) (*graph.Rows, error) // the expression over a row; nil where there is none
+	attrs any                                      // attributes of a call, to price its expression
+	each  graph.Each                               // cost of an element without an expression
+	rows  func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
 	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
 }
 
-// The inner kernels of lines beside those of expressions, as profiles name them.
+// The inner kernels of lines, by their names in profiles, besides those of expressions.
 const (
-	lineBegin   = "line.begin"   // a line, or a step of lines side by side
-	lineStrided = "line.strided" // an element that is brought to or from its place in a run with steps
+	lineBegin   = "line.begin"   // a line, or a step of adjacent lines
+	lineStrided = "line.strided" // an element that is copied to or from a contiguous run
 )
 
-// impls lists both walks. Results are in any order.
+// impls returns both walks. Results may have any order of dimensions.
 func (o lineOp) impls() []graph.Impl {
 	effort := sync.OnceValues(o.effort)
 	list := []graph.Impl{
-		lineRows:    {Name: "rows", Doc: "Goes along the lines one after another."},
-		lineColumns: {Name: "columns", Doc: "Goes along lines side by side, hundreds at a time."},
+		lineRows:    {Name: "rows", Doc: "Processes lines one after another."},
+		lineColumns: {Name: "columns", Doc: "Processes hundreds of adjacent lines at once."},
 	}
 	for i := range list {
 		by := lineWalk(i)
@@ -62,7 +62,7 @@ func (o lineOp) impls() []graph.Impl {
 	return list
 }
 
-// rows has the rows of a call gone through as the walk says.
+// rows sets the order in which the rows of a call are processed.
 func (by lineWalk) rows(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
@@ -73,7 +73,7 @@ func (by lineWalk) rows(rows func(c *graph.Call) (*graph.Rows, error)) func(c *g
 	}
 }
 
-// runs returns the lines of a call, and the runs of elements by which a walk goes through operand and result.
+// runs returns the axis of the lines, and the axis of the runs of elements in which a walk accesses operand and result.
 func (o lineOp) runs(c *graph.Call, by lineWalk, m, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
@@ -88,7 +88,7 @@ func (o lineOp) runs(c *graph.Call, by lineWalk, m, out tensor.Meta) (line, run 
 	return lines[0], run, nil
 }
 
-// lineMask marks the dimension of the lines; none if dim is negative.
+// lineMask marks the dimension of the lines; no dimension if dim is negative.
 func lineMask(rank, dim int) []bool {
 	mask := make([]bool, rank)
 	if rank > 0 && dim >= 0 {
@@ -97,12 +97,12 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-// effort is that of the expression over a row of float32; false where there is none, or no machine code.
+// effort returns the effort of the expression over a row of float32; false without an expression or machine code.
 func (o lineOp) effort() (e graph.Effort, ok bool) {
 	if o.rows == nil || !loops.Compiles() {
 		return e, false
 	}
-	defer func() { _ = recover() }() // of an op whose attributes have no zero values
+	defer func() { _ = recover() }() // the zero values of attributes may be invalid
 	m := tensor.New(tensor.Float32, 2, 3)
 	r, err := o.rows(&graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: m, Type: m.Type()})}, Out: []tensor.Meta{m},
 		Attrs: o.attrs})
@@ -112,7 +112,7 @@ func (o lineOp) effort() (e graph.Effort, ok bool) {
 	return graph.EffortOf(r.Code), true
 }
 
-// work is what the lines take, as if the operand lay as the result does.
+// work returns the cost of the lines if the operand has the layout of the result.
 func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e graph.Effort, compiled bool) graph.Work {
 	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
 	c.Streamed(&work)
@@ -139,17 +139,17 @@ func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e graph.Effort, c
 	return work
 }
 
-// columnLanes is how many lines side by side are one register.
+// columnLanes is the number of adjacent lines in a register.
 const columnLanes = 16
 
-// stridden adds what it takes more that a value is gone through by runs with steps.
+// stridden adds the additional cost of accessing a value in strided runs.
 func stridden(w *graph.Work, m tensor.Meta, dense bool) {
 	if !dense {
 		w.Do(lineStrided, float64(m.Numel()))
 	}
 }
 
-// dimOf reads the dimension of a call.
+// dimOf returns the wrapped dimension of a call.
 func dimOf(dim func(c *graph.Call) int) func(c *graph.Call) (int, error) {
 	return func(c *graph.Call) (int, error) { return tensor.WrapDim(dim(c), c.Meta(0).Rank()) }
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// linePlan is the walk of ops that work along one dimension and keep the shape, such as
-// cumsum and softmax. The positions of the other dimensions are cut into units; a unit
-// works line by line (rows) or side by side (columns).
+// linePlan is the walk of ops that work along one dimension and keep the shape, such as cumsum and softmax. The
+// positions of the other dimensions are divided into units. A unit processes its lines one by one (rows) or all at once
+// (columns).
 type linePlan struct {
 	kept     []axes.Axis
 	line     axes.Axis
@@ -23,16 +23,16 @@ type linePlan struct {
 	perChunk int
 	ld       axes.Loader
 	store    tensor.ConvertFunc // from the dtype of loops to the output's
-	size     int                // of the output's elements
+	size     int                // bytes of an element of the output
 	plain    bool               // the output has the dtype of loops
-	inPlace  bool               // every element is replaced at its own place
+	inPlace  bool               // the op replaces each element in place
 }
 
-// columnUnit is the number of lines that go side by side.
+// columnUnit is the number of lines that are processed at once.
 const columnUnit = 256
 
-// newLinePlan plans the walk along dim, or over single elements if dim is negative. A unit
-// then finds side at a place of its own that moves with the strides of the meta side.
+// newLinePlan plans the walk along dim, or over single elements if dim is negative. A unit then has an offset in each
+// meta of side, which follows the strides of that meta.
 func newLinePlan(m tensor.Meta, dim int, by lineWalk, out tensor.Meta, side []tensor.Meta, cast, loops tensor.DType,
 	weight int) *linePlan {
 	kept, red := axes.Split(axes.Dims(m, append([]tensor.Meta{out}, side...)...), lineMask(m.Rank(), dim), true)
@@ -54,25 +54,24 @@ func newLinePlan(m tensor.Meta, dim int, by lineWalk, out tensor.Meta, side []te
 	return p
 }
 
-// lineRoom is a worker's memory: two blocks, and what the op asked for. side is the unit's
-// place, in bytes, in the array beside the output.
+// lineRoom is the memory of a worker: two blocks, and the memory that the op requested. side has the offsets of the
+// unit in the side arrays, in bytes.
 type lineRoom struct {
 	buf, tmp, own unsafe.Pointer
 	side          int
 	mem           *graph.Mem
 }
 
-// look looks at the context of the run at about each kit.LookEvery elements, where element i of n lines is next and i
-// is a multiple of a block's length or counts one by one.
+// look checks the context of the run about every kit.LookEvery elements. Element i of n lines is next; i is a multiple
+// of the block length or counts single elements.
 func (r *lineRoom) look(i, n int) {
 	if i > 0 && i*n%kit.LookEvery < n {
 		r.mem.Look()
 	}
 }
 
-// kernel makes the kernel of f, which does one unit of n lines: in and out are the
-// addresses of the first line's first elements, the same ones if it works in place. own is the bytes of memory that
-// f needs.
+// kernel returns the kernel of f, which processes one unit of n lines. in and out are the addresses of the first
+// elements of the first line, equal if it works in place. own is the bytes of memory that f needs.
 func (p *linePlan) kernel(own int, f func(m lineRoom, in, out unsafe.Pointer, n int) error) *graph.Kernel {
 	counter := kit.AlignUp(8 * len(p.kept))
 	k := &graph.Kernel{
@@ -106,7 +105,7 @@ func (p *linePlan) kernel(own int, f func(m lineRoom, in, out unsafe.Pointer, n 
 	return k
 }
 
-// target returns where a run of n results goes: the output itself, or buf.
+// target returns the destination of a run of n results: the output itself, or buf.
 func (p *linePlan) target(buf, out unsafe.Pointer, step, n int) unsafe.Pointer {
 	if p.plain && (step == p.size || n == 1) {
 		return out
@@ -114,19 +113,19 @@ func (p *linePlan) target(buf, out unsafe.Pointer, step, n int) unsafe.Pointer {
 	return buf
 }
 
-// written brings results that target sent to buf to the output.
+// written copies results from buf to the output if target returned buf.
 func (p *linePlan) written(at, out unsafe.Pointer, step, n int) {
 	if at != out {
 		p.store(out, at, step, p.ld.Size, n)
 	}
 }
 
-// clear writes a run of n zeros to the output.
+// clear writes n zeros to the output.
 func (p *linePlan) clear(out unsafe.Pointer, step, n int) {
 	if step == p.size {
 		clear(unsafe.Slice((*byte)(out), n*p.size))
 		return
 	}
-	zero := uint64(0) // of any dtype
+	zero := uint64(0) // zero in any dtype
 	p.store(out, unsafe.Pointer(&zero), step, 0, n)
 }

@@ -54,7 +54,7 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 		}}, err
 })
 
-// logsumexpRow is logsumexpFold as an expression. An infinity as the greatest is not subtracted.
+// logsumexpRow is logsumexpFold as an expression. An infinite maximum is not subtracted.
 func logsumexpRow(b *expr.Builder, x folds.Part) []folds.Part {
 	d := b.DType(x.Re)
 	zero := b.Const(d, 0)
@@ -65,7 +65,7 @@ func logsumexpRow(b *expr.Builder, x folds.Part) []folds.Part {
 	return []folds.Part{folds.Real(b.Do(expr.Add, folds.InFloat64(b, shift), b.Do(expr.Log, sum)))}
 }
 
-// expSum stands for sum*e^most.
+// expSum represents sum*e^most.
 type expSum struct{ most, sum float64 }
 
 // add adds x*e^m.
@@ -77,7 +77,7 @@ func (a *expSum) add(m, x float64) {
 		a.sum = a.sum*math.Exp(a.most-m) + x
 		a.most = m
 	case m == a.most:
-		// Two infinities have no difference. Of -inf nothing is added.
+		// The difference of two infinities is NaN. Terms of -inf are 0.
 		if !math.IsInf(m, -1) {
 			a.sum += x
 		}
@@ -101,7 +101,7 @@ func logsumexpFold(d tensor.DType) *iter.Fold {
 	})
 }
 
-// expRow takes the block twice, while it is in the cache: the greatest, then the sum.
+// expRow passes over the block twice while it is in the cache: for the maximum, then for the sum.
 func expRow[T float32 | float64](a *expSum, x []T, _ int) {
 	most := T(math.Inf(-1))
 	maxRow(&most, x, 0)

@@ -9,8 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// moments are the number of elements, their mean, and the sum of squares of the distances
-// from it; of complex numbers part by part.
+// moments are the number of elements, their mean, and the sum of squared deviations; for complex numbers, of each part.
 type moments[M float64 | complex128] struct {
 	n    float64
 	mean M
@@ -72,7 +71,7 @@ func spread[M float64 | complex128](f *iter.Fold, root bool, variance func(m2 M)
 	})
 }
 
-// momentsRow takes the block twice, while it is in the cache: mean, then distances.
+// momentsRow passes over the block twice while it is in the cache: for the mean, then for the deviations.
 func momentsRow[T float32 | float64](a *moments[float64], x []T, _ int) {
 	var sum float64
 	folds.SumRow(&sum, x, 0)
@@ -107,7 +106,7 @@ func mergeZ(a, b *moments[complex128]) {
 		func(d complex128, f float64) complex128 { return complex(real(d)*f, imag(d)*f) })
 }
 
-// momentsColumns: all accumulators of a block have seen the same number of elements.
+// momentsColumns requires that all accumulators of a block have seen the same number of elements.
 func momentsColumns[T float32 | float64](a []moments[float64], x []T, _ int) {
 	x = x[:len(a)]
 	n := a[0].n + 1

@@ -43,13 +43,13 @@ var (
 		})
 )
 
-// nllLoss holds the sizes of a call: of n samples, inner targets each.
+// nllLoss has the sizes of a call: n samples with inner targets each.
 type nllLoss struct {
 	n, classes, inner int
 	reduction, ignore int
 	entropy           bool
-	soft              bool    // targets are probabilities
-	smoothing         float64 // share of all classes in the targets
+	soft              bool    // targets are class probabilities
+	smoothing         float64 // share of the target that is spread over all classes
 }
 
 func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
@@ -65,7 +65,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.DefineWith(attrs, graph.Op{
-		AsInferred: "losses are written one after another while they are summed",
+		AsInferred: "losses are written in order while they are summed",
 		Name:       name, Doc: doc,
 		Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -108,7 +108,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 	})
 }
 
-// targetSizes is the shape of self without its classes.
+// targetSizes returns the shape of self without its classes.
 func targetSizes(m tensor.Type) []sym.Int {
 	if m.Rank() == 1 {
 		return nil
@@ -116,7 +116,7 @@ func targetSizes(m tensor.Type) []sym.Int {
 	return append([]sym.Int{m.Shape[0]}, m.Shape[2:]...)
 }
 
-// dtype is that of the result: probabilities and weights are multiplied as anywhere.
+// dtype returns the dtype of the result: probabilities and weights promote as usual.
 func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	d := c.Type(0).DType
 	if !l.soft {
@@ -131,7 +131,7 @@ func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	return d, err
 }
 
-// check checks a call, and notes its sizes where they are known.
+// check checks a call and records its known sizes.
 func (l *nllLoss) check(c *graph.Call) error {
 	m, t, w := c.Type(0), c.Type(1), c.Type(2)
 	if l.reduction < 0 || l.reduction > 2 {
@@ -172,7 +172,7 @@ func (l *nllLoss) check(c *graph.Call) error {
 	return nil
 }
 
-// checkTargets compares the shape of targets that are classes.
+// checkTargets checks the shape of targets that are classes.
 func checkTargets(m, t tensor.Type) error {
 	want := targetSizes(m)
 	if m.Rank() > 1 && (t.Rank() == 0 || t.Shape[0].Ne(m.Shape[0]).Holds()) {
@@ -188,14 +188,14 @@ func checkTargets(m, t tensor.Type) error {
 	return nil
 }
 
-// lossData is what the loop over targets reads.
+// lossData has the operands of the loop over targets.
 type lossData[T float32 | float64] struct {
 	*nllLoss
 	v, probs, w []T
 	target      []int64
 }
 
-// one is the loss of target i and its weight in a mean.
+// one returns the loss of target i and its weight in a mean.
 func (l *lossData[T]) one(i int) (loss, weight T, err error) {
 	base := i/l.inner*l.classes*l.inner + i%l.inner
 	if l.soft {
@@ -219,8 +219,7 @@ func (l *lossData[T]) one(i int) (loss, weight T, err error) {
 	return loss, weight, nil
 }
 
-// spread sums over the classes of a target: by the share of the probability, and by what
-// every class has.
+// spread sums over the classes of a target: share times the probability, plus every for each class.
 func (l *lossData[T]) spread(base int, share, every T) T {
 	sum := 0.0
 	for k := range l.classes {

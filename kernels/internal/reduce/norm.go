@@ -31,7 +31,7 @@ type vectorNormAttrs struct {
 const normDoc = "Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the " +
 	"greatest and least magnitude, of 0 the number of elements that are not zero."
 
-// Norm is the older name of the vector norm; it gives 0 of no elements.
+// Norm is the older form of the vector norm. It is 0 for no elements.
 var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	Each: graph.Each{Simple: 2},
 	Name: "norm", Doc: normDoc,
@@ -50,7 +50,7 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	p := a.P.Float()
 	if kit.Empty(m) {
-		p = 0 // counts nothing, whatever the order
+		p = 0 // there is nothing to fold, whatever the order
 	}
 	return normSpec(d, mask, a.Keepdim, p), err
 })
@@ -100,7 +100,7 @@ func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 	return given, nil
 }
 
-// emptyNorm refuses norms that have no value of no elements.
+// emptyNorm rejects norms that are undefined for no elements.
 func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 	p := fmt.Sprint(ord.Float())
 	if math.IsInf(ord.Float(), 0) {
@@ -153,7 +153,7 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 		}}
 }
 
-// normRow is normFold as an expression: of the usual orders, and real numbers.
+// normRow is normFold as an expression, for the usual orders of real numbers.
 func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
 	const f64 = tensor.Float64
 	if x.Im != expr.None {
@@ -179,8 +179,8 @@ func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
 	return []folds.Part{folds.Real(v)}
 }
 
-// magnitudes says how a norm folds the magnitude r of an element into s, joins two
-// partial results, and ends.
+// magnitudes describes a norm: how it folds the magnitude r of an element into s, combines two partial results, and
+// ends.
 type magnitudes struct {
 	zero float64
 	step func(s, r float64) float64
@@ -214,8 +214,8 @@ func normOrder(p float64) magnitudes {
 		func(s float64) float64 { return math.Pow(s, 1/p) }}
 }
 
-// normFold computes in float64. The common norms of reals have loops of their own; the
-// others call a function per element.
+// normFold computes in float64. The common norms of reals have specialized loops; the others call a function per
+// element.
 func normFold(d tensor.DType, p float64) *iter.Fold {
 	m := normOrder(p)
 	var f *iter.Fold

@@ -1,5 +1,8 @@
-// Package reduce has the ops that fold dimensions: sums, extremes, moments, running sums, norms, normalisations,
+// Package reduce has the ops that fold dimensions: sums, extremes, moments, running sums, norms, normalizations and
 // losses.
+//
+// Most are an expression over a row (graph.Rows), which package rowprog runs. The others, and dtypes without machine
+// code, use Go folds (package folds), or walk along lines (linePlan).
 package reduce
 
 import "github.com/graphrun/graphrun/graph"

@@ -47,7 +47,7 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{
 		}}, err
 })
 
-// prodRowOf is prodFold as an expression; that of complex numbers is none.
+// prodRowOf is prodFold as an expression; nil for complex numbers.
 func prodRowOf(b *expr.Builder, d tensor.DType, x folds.Part) []folds.Part {
 	switch {
 	case d.IsComplex():

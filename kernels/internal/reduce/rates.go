@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the inner kernels of folds and lines, with the calls by which a machine is measured.
+// Rates lists the inner kernels of folds and lines, with the calls that measure a machine.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), sweepRates(), lineOpRates()) }
 
 // plane are the dimensions of an image's pixels.
 var plane = []int{2, 3}
 
-// foldRates are those of loops that fold once.
+// foldRates are the rates of loops with one level of folds.
 func foldRates() []graph.Rate {
 	mean := func(dims []int, m tensor.Meta) graph.RateCall {
 		return graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": dims, "keepdim": true}, In: []tensor.Meta{m}}
@@ -57,7 +57,7 @@ func sweepRates() []graph.Rate {
 	}
 }
 
-// lineOpRates are those of lines beside those of expressions.
+// lineOpRates are the rates of lines besides those of expressions.
 func lineOpRates() []graph.Rate {
 	cumsum := func(dim int, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "cumsum", Attrs: graph.Attrs{"dim": dim}, In: []tensor.Meta{kit.F32(shape...)},
@@ -71,7 +71,7 @@ func lineOpRates() []graph.Rate {
 	}
 }
 
-// turnedNorm is a layer norm whose rows lie across the operand.
+// turnedNorm is a layer norm whose rows are strided in the operand.
 func turnedNorm() graph.RateCall {
 	m := kit.F32(784, 192)
 	m.Strides = []int{1, 784}
@@ -79,7 +79,7 @@ func turnedNorm() graph.RateCall {
 		In: []tensor.Meta{m, kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}}
 }
 
-// columns is a call whose rows lie across its first operand.
+// columns returns a call whose rows are strided in its first operand.
 func columns(c graph.RateCall) graph.RateCall {
 	m := &c.In[0]
 	m.Strides = []int{1, m.Shape[0]}
@@ -90,7 +90,7 @@ func softmaxCall(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(rows, n)}, Impl: "rows"}
 }
 
-// normParts is a layer norm in its parts, as models have it.
+// normParts is a layer norm as separate ops, as in models.
 func normParts(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(rows, n), kit.F32(n)}, Constant: []int{1},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
@@ -102,7 +102,7 @@ func normParts(rows, n int) graph.RateCall {
 		}}
 }
 
-// activated is an activation, and the mean of it over pixels.
+// activated is an activation and its mean over pixels.
 func activated(op string, shape ...int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(shape...)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
@@ -111,7 +111,7 @@ func activated(op string, shape ...int) graph.RateCall {
 		}}
 }
 
-// biasedSoftmax is that of an attention whose scores have a bias.
+// biasedSoftmax is the softmax of an attention with a bias on the scores.
 func biasedSoftmax(entries, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", In: []tensor.Meta{kit.F32(entries, n, n), kit.F32(1, n, n)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {

@@ -98,7 +98,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
 })
 
-// eps is what is added for an input of dtype d.
+// eps returns the number that is added for an input of dtype d.
 func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 	if a.Eps != nil {
 		return *a.Eps
@@ -132,9 +132,9 @@ func multiplyRow[T float32 | float64](y, x, w []T, by T) {
 	}
 }
 
-// sumSquares adds in four strands.
+// sumSquares has four independent sums.
 func sumSquares[T float32 | float64](v []T) float64 {
-	var s0, s1, s2, s3 float64 // an array would be in memory
+	var s0, s1, s2, s3 float64 // an array would not be in registers
 	for ; len(v) >= 4; v = v[4:] {
 		a, b, c, d := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
 		s0, s1, s2, s3 = s0+a*a, s1+b*b, s2+c*c, s3+d*d
@@ -196,7 +196,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 		Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
 })
 
-// localBlock is the number of places that are normalised side by side.
+// localBlock is the number of positions that are normalized at once.
 const localBlock = 256
 
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
@@ -229,7 +229,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	return x.Kernel()
 }
 
-// localPower is x^beta, by roots for the usual exponents.
+// localPower returns x^beta, with roots for the usual exponents.
 func localPower(beta float64) func(float64) float64 {
 	switch beta {
 	case 0.75:
@@ -243,7 +243,7 @@ func localPower(beta float64) func(float64) float64 {
 	return func(x float64) float64 { return math.Pow(x, beta) }
 }
 
-// rmsNormRows takes the mean of squares in float64.
+// rmsNormRows computes the mean of squares in float64.
 func rmsNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[rmsNormAttrs](c)
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 1)

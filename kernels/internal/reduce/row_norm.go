@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowNorm normalises rows: the positions of the kept axes, each with the whole run over the
-// normalised ones, which is gathered where it is not contiguous, and so is what is written.
+// rowNorm normalizes rows: a row has all elements of the normalized axes at a position of the kept ones. Rows that are
+// not contiguous are gathered first, and results scattered.
 type rowNorm[T float32 | float64] struct {
 	kept, row []axes.Axis
 	n         int
@@ -22,19 +22,19 @@ type rowNorm[T float32 | float64] struct {
 	ld        axes.Loader
 	out       tensor.Meta
 	store     tensor.ConvertFunc
-	packed    bool // elements of a row follow one another in the result
+	packed    bool // elements of a row are contiguous in the result
 	normalize func(m *graph.Mem, y, x, w, b []T, eps float64)
-	// params are weight and bias: given as they are needed, or gathered into scratch.
+	// params are weight and bias: in place if possible, or gathered into scratch memory.
 	params [2]normParam
 }
 
 type normParam struct {
 	given, copied bool
 	meta          tensor.Meta
-	at            int // in scratch
+	at            int // offset in scratch memory
 }
 
-// newRowNorm normalises over the last dims dimensions; operands 1 and 2 are weight and bias, if given.
+// newRowNorm normalizes over the last dims dimensions. Operands 1 and 2 are weight and bias, if given.
 func newRowNorm[T float32 | float64](c *graph.Call, dims int, eps float64,
 	normalize func(m *graph.Mem, y, x, w, b []T, eps float64)) *graph.Kernel {
 	m, loops := c.Meta(0), c.Meta(0).DType.OpMath()
@@ -80,7 +80,7 @@ func newRowNorm[T float32 | float64](c *graph.Call, dims int, eps float64,
 	return k
 }
 
-// copyParam gathers weight (0) or bias (1) into scratch.
+// copyParam gathers weight (0) or bias (1) into scratch memory.
 func (l *rowNorm[T]) copyParam(m *graph.Mem, i int) {
 	p := &l.params[i]
 	if !p.copied {
@@ -129,7 +129,7 @@ func (l *rowNorm[T]) run(m *graph.Mem, begin, end int) {
 	}
 }
 
-// deliver brings a row of results to where it belongs.
+// deliver copies a row of results to its destination.
 func (l *rowNorm[T]) deliver(w *axes.Walker, dst, y unsafe.Pointer) {
 	if l.packed {
 		l.store(dst, y, l.out.DType.Size(), l.ld.Size, l.n)
@@ -142,7 +142,7 @@ func (l *rowNorm[T]) deliver(w *axes.Walker, dst, y unsafe.Pointer) {
 	}
 }
 
-// packedOut reports whether the elements that axes visit follow one another in the first output.
+// packedOut reports whether the elements that the axes visit are contiguous in the first output.
 func packedOut(v []axes.Axis, size int) bool {
 	for _, a := range v {
 		if a.N != 1 && a.Out[0] != size {
@@ -153,7 +153,7 @@ func packedOut(v []axes.Axis, size int) bool {
 	return true
 }
 
-// load returns the row at src as one block: the memory itself, or buf, filled.
+// load returns the row at src as one block: in place, or copied to buf.
 func (l *rowNorm[T]) load(w *axes.Walker, buf, tmp, src unsafe.Pointer) unsafe.Pointer {
 	k := l.row[0]
 	if l.ld.Direct && len(l.row) == 1 && (k.In == l.ld.Size || k.N == 1) {

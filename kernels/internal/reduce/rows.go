@@ -7,8 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileRows returns the kernel of what a call computes as an expression over rows; nil where it must be made
-// otherwise.
+// compileRows returns the kernel of a call as an expression over rows, or nil if the call has none.
 func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	if c.Meta(0).Numel() == 0 {
 		return nil, nil
@@ -20,8 +19,8 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 	return r.Compile(c)
 }
 
-// compileSuitedRows is compileRows of rows that suit: others would leave the cache between sweeps, or leave workers
-// without one, and the kernel in phases cuts them.
+// compileSuitedRows is compileRows for suitable rows. Others would not stay in the cache between passes, or are too few
+// for all workers; the kernel in phases divides them.
 func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
@@ -32,7 +31,7 @@ func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, err
 	})
 }
 
-// wholeRows is an expression with one result, of the operand's shape and dtype d.
+// wholeRows returns an expression with one result, of the shape of the operand and dtype d.
 func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
 	code, err := b.Build(folds.Result(b, folds.Real(y), d))
 	if err != nil {
@@ -41,12 +40,12 @@ func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DT
 	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
 }
 
-// maxFloat32Sum is the number of exponentials that are summed in float32, in [expr.Lanes] sums of at most 256: the
-// error is that of a few roundings, and the loop goes over twice as many elements at a time.
+// maxFloat32Sum is the number of exponentials that are summed in float32, in [expr.Lanes] sums of at most 256 terms.
+// The error is that of a few roundings, and the loop has twice the vector width.
 const maxFloat32Sum = 256 * expr.Lanes
 
-// softmaxRows is softmax of a line, converted to d first. Exponentials are of the dtype that computes; the sum of many
-// is float64.
+// softmaxRows is softmax of a line converted to d. Exponentials have the dtype of the computation; sums of many are
+// float64.
 func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows, error) {
 	b := expr.NewBuilder(c.Meta(0).DType)
 	x := folds.Operand(b, 0, d).Re
@@ -54,7 +53,7 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows
 	e := b.Do(expr.Exp, b.Do(expr.Sub, x, most))
 	mask := lineMask(c.Meta(0).Rank(), dim)
 	few := folds.Count(c.Meta(0).Shape, mask) <= maxFloat32Sum
-	if few && !logs { // a quotient of float32 that is rounded from float64's has the same bits
+	if few && !logs { // a float32 quotient rounded from float64 has the same bits
 		f := b.Do(expr.Div, b.Const(b.DType(e), 1), b.Reduce(expr.Add, e))
 		return wholeRows(b, mask, []int{0}, b.Do(expr.Mul, e, f), d)
 	}
@@ -72,7 +71,7 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows
 	return wholeRows(b, mask, []int{0}, b.Do(expr.Mul, e, f), d)
 }
 
-// normOperands loads the operand and the parameters that are given, and marks the last dims dimensions.
+// normOperands loads the operand and the given parameters, and marks the last dims dimensions.
 func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
@@ -99,7 +98,7 @@ func rootOf(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) expr.Val
 	return b.Convert(d, b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, eps)))))
 }
 
-// varRow returns the variance of a row of n and its mean, in float64.
+// varRow returns the variance and the mean of a row of n, in float64.
 func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Value) {
 	x = folds.InFloat64(b, x)
 	mean = b.Do(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
@@ -107,23 +106,24 @@ func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Val
 	return b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
 }
 
-// Rows of float32 from fewSquares to mostSquares take mean and variance in one sweep, by the mean of squares: a second
-// sweep makes rows of 4,096 in the cache take a fifth longer, those of up to fewSquares 3% to 7% (Zen 5). The mean of
-// squares loses 2^-53 of the squared mean, which matters where that is 2^30 times the variance.
+// Rows of float32 with fewSquares to mostSquares elements compute mean and variance in one pass, from the mean of
+// squares. A second pass makes rows of 4,096 elements in the cache 20% slower, those of up to fewSquares 3% to 7% (Zen
+// 5). The mean of squares loses 2^-53 of the squared mean, which matters if that is 2^30 times the variance.
 const (
 	fewSquares  = 1024
 	mostSquares = 4096
 )
 
-// rowVariance returns the variance of a row of n, given x, its mean, and x less near, the mean rounded to float32. Few
-// squares are added up in float32, as PyTorch does.
+// rowVariance returns the variance of a row of n, given x, its mean, the mean rounded to float32 (near), and x minus
+// near (centred). Up to fewSquares squares are summed in float32, as PyTorch does.
 func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	mean2 := func(x expr.Value) expr.Value {
 		sum := folds.InFloat64(b, folds.Total(b, b.Do(expr.Mul, x, x)))
 		return b.Do(expr.Div, sum, b.Const(f64, n))
 	}
-	var square, far expr.Value // the mean square of distances from a number, and the number's distance from the mean
+	// the mean square of deviations from a number, and the difference of that number and the mean
+	var square, far expr.Value
 	switch {
 	case n <= fewSquares:
 		square, far = mean2(centred), b.Do(expr.Sub, mean, folds.InFloat64(b, near))
@@ -135,8 +135,8 @@ func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps floa
 	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, far, far)), b.Const(f64, 0))
 }
 
-// standardRow is x, a row of n, less its mean and divided by its deviation. In float32 the mean is rounded, and its
-// rounding error is added to the quotient: else results of rows far from 0 would be off by a part of the deviation.
+// standardRow returns x, a row of n, minus its mean and divided by its deviation. In float32 the rounding error of the
+// mean is added to the quotient; otherwise results of rows far from 0 would be off by a fraction of the deviation.
 func standardRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	d := b.DType(x)
@@ -152,7 +152,7 @@ func standardRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	return b.Do(expr.FMA, centred, b.Convert(d, f), b.Convert(d, rest))
 }
 
-// normedRow is standardRow of v[0], times v[1] and plus v[2], if given.
+// normedRow returns standardRow of v[0], times v[1] and plus v[2], if given.
 func normedRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
 	y := standardRow(b, v[0], n, eps)
 	switch {

@@ -106,7 +106,7 @@ func softmaxKernel[T float32 | float64](p *linePlan, logs bool, exp expShift[T])
 	})
 }
 
-// wholeLine returns the line at src as one block: the memory itself, or r.own, filled.
+// wholeLine returns the line at src as one block: in place, or copied to r.own.
 func wholeLine(p *linePlan, r lineRoom, src unsafe.Pointer) unsafe.Pointer {
 	n, step := p.line.N, p.line.In
 	if p.ld.Direct && (step == p.ld.Size || n == 1) {
@@ -124,7 +124,7 @@ type softmaxRow[T float32 | float64] struct {
 	exp  expShift[T]
 }
 
-// do needs a block of room in buf.
+// do needs a block of memory in buf.
 func (s *softmaxRow[T]) do(mem *graph.Mem, y, x, buf []T) {
 	m, sum := T(math.Inf(-1)), 0.0
 	kit.Blocks(mem.Context, len(x), func(begin, end int) { maxFour(&m, x[begin:end]) })
@@ -154,7 +154,7 @@ func (s *softmaxRow[T]) do(mem *graph.Mem, y, x, buf []T) {
 	})
 }
 
-// maxFour is maxRow for values that are seldom NaN: four greatest at a time.
+// maxFour is maxRow for values that are rarely NaN, with four independent maxima.
 func maxFour[T float32 | float64](a *T, x []T) {
 	m0, m1, m2, m3 := *a, *a, *a, *a
 	for len(x) >= 4 {
@@ -167,7 +167,7 @@ func maxFour[T float32 | float64](a *T, x []T) {
 	*a = max(max(m0, m1), max(m2, m3))
 }
 
-// softmaxColumns does lines side by side in three passes: greatest, sums, results.
+// softmaxColumns processes adjacent lines in three passes: maxima, sums, results.
 type softmaxColumns[T float32 | float64] struct {
 	p    *linePlan
 	logs bool
@@ -189,7 +189,7 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 		r.look(i, n)
 		maxTo(most, column(i))
 	}
-	// Where the output can hold them, the exponentials stay there.
+	// If the output can hold the exponentials, they are kept there.
 	keeps := !s.logs && p.plain && (k.Out[0] == p.size || n == 1)
 	for i := range p.line.N {
 		r.look(i, n)
@@ -228,7 +228,7 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 	return nil
 }
 
-// shifted writes e^(x-most), each with a shift of its own.
+// shifted writes e^(x-most), with a shift for each element.
 func (s *softmaxColumns[T]) shifted(y, x, most []T) {
 	for i, v := range x {
 		y[i] = v - most[i]

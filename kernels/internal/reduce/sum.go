@@ -16,12 +16,11 @@ type sumAttrs struct {
 	DType   tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-// Sum adds up the elements over some dimensions.
+// Sum adds the elements over some dimensions.
 //
-// Floats are added in float64. A sum of n elements is off by at most (n/32 + 512)*2^-53 of
-// the sum of magnitudes before it is rounded to its dtype, with n/1024 for n/32 where the
-// elements are in runs of 1024 or more: 16-bit floats and float32 come out within one
-// rounding of the exact sum, unless it nearly cancels.
+// Floats are added in float64. Before it is rounded to its dtype, a sum of n elements is off by at most (n/32 +
+// 512)*2^-53 of the sum of magnitudes, or n/1024 instead of n/32 if the elements are in runs of 1024 or more. Results
+// for 16-bit floats and float32 are within one rounding of the exact sum, unless it nearly cancels.
 var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
@@ -34,7 +33,7 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 		How: func() folds.How { return folds.Summing(d, 1) }}, err
 })
 
-// Mean averages the elements over some dimensions; the bounds are those of Sum.
+// Mean averages the elements over some dimensions, with the error bounds of Sum.
 var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 	Name:     "mean",
 	Doc:      "Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.",

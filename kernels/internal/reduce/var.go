@@ -31,7 +31,7 @@ func (a *varAttrs) correction() float64 {
 	return 1
 }
 
-// Var and the others compute in float64 by Welford's and Chan's updates.
+// Var and the others compute in float64, by the updates of Welford and Chan.
 var (
 	Var = varOp("var", "Computes the variance over the given dimensions. Of complex numbers it is the sum of the "+
 		"parts' variances.", false, false)
@@ -68,7 +68,7 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 	})
 }
 
-// variance is the variance of a call, or its root, and the mean too.
+// variance describes the variance of a call, or its root, with or without the mean.
 type variance struct {
 	dtype      tensor.DType
 	n          sym.Int // elements that make one result

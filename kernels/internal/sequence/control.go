@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Control flow runs graphs that are attributes. What such a graph needs from around it is
-// among its inputs and the node's operands, after those that have a meaning of their own.
+// Control-flow ops run graphs that are attributes. Values from outside that such a graph uses are among its inputs and
+// the operands of the node, after those with a meaning of their own.
 
 type ifAttrs struct {
 	Then *graph.Graph `attr:"then_branch" doc:"graph to run where condition holds; its inputs are the first operands after it"`
@@ -67,7 +67,7 @@ type raiseAttrs struct {
 	Results int    `attr:"results" default:"1" doc:"number of values that it stands for"`
 }
 
-// Raise is prim::RaiseException: it is in a branch that is a mistake if it is taken.
+// Raise is prim::RaiseException: it occurs in branches that must not be taken.
 var Raise = kit.Define[raiseAttrs](graph.Op{
 	Name: "raise", Doc: "Fails with message when it runs. Its results are never made: they stand for those of what " +
 		"cannot be run.",
@@ -80,7 +80,7 @@ var Raise = kit.Define[raiseAttrs](graph.Op{
 	},
 })
 
-// maxResults bounds what a raise may claim to stand for.
+// maxResults bounds the results of a raise.
 const maxResults = 1 << 16
 
 func inferRaise(c *graph.Call) ([]graph.Result, error) {
@@ -91,7 +91,7 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
 }
 
-// byReference makes the reference of an op that runs graphs: the same, over references.
+// byReference returns the reference of an op that runs graphs: the op itself, running references.
 func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -99,8 +99,7 @@ func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*te
 	}
 }
 
-// unknownResults are results like the given outputs of a graph, of which only the dtype is
-// known.
+// unknownResults returns results like the given outputs of a graph, of which only the dtype is known.
 func unknownResults(outs []graph.Output) []graph.Result {
 	res := make([]graph.Result, len(outs))
 	for i, o := range outs {
@@ -154,11 +153,11 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(a.Body.Outputs[1:]), nil
 }
 
-// maxWritten bounds the nodes that take the place of a loop.
+// maxWritten bounds the number of nodes that replace a loop.
 const maxWritten = 1 << 12
 
-// repeats tells how often a loop runs where sizes do. One that never runs stays: what it collects has a shape that its
-// own inference knows.
+// repeats returns the number of iterations of a loop if sizes determine it. A loop without iterations is kept, because
+// its inference knows the shapes of collected values.
 func repeats(c *graph.Call) (graph.Repetition, bool) {
 	a := kit.Attrs[loopAttrs](c)
 	if a.Trips == nil || a.Body == nil || len(c.In) < 2 {
@@ -222,7 +221,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	return out, nil
 }
 
-// storages is the set of storages of tensors. Tensors may be nil.
+// storages returns the set of storages of tensors, which may be nil.
 func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	set := map[*tensor.Storage]bool{}
 	for _, t := range list {
@@ -233,8 +232,8 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	return set
 }
 
-// releaseOthers gives back the memory of results of a body that are not needed any more, but of those that share memory
-// with the results kept or are in one of the sets.
+// releaseOthers releases the memory of results of a body that are no longer needed, except memory shared with the kept
+// results or with one of the sets.
 func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
@@ -255,7 +254,7 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	return metas
 }
 
-// collect stacks tensors along a new dimension. Where there are none, they are as result i of like.
+// collect stacks tensors along a new dimension. If there are none, dtype and shape are those of result i of like.
 func collect(list []*tensor.Tensor, axis int, backwards bool, i int,
 	like func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta
@@ -267,7 +266,7 @@ func collect(list []*tensor.Tensor, axis int, backwards bool, i int,
 		case err != nil:
 			return nil, err
 		case res[i].Dynamic || !res[i].Type.DType.Valid():
-			return nil, errors.New("nothing was collected, so that dtype and shape of it are not known")
+			return nil, errors.New("nothing was collected, so its dtype and shape are unknown")
 		}
 		m = res[i].Meta()
 	}
@@ -301,7 +300,7 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[scanAttrs](c)
 	ins, outs := len(a.Body.Inputs), len(a.Body.Outputs)
 	if a.States < 0 || a.Scanned < 1 || ins < a.States+a.Scanned || outs < a.States || len(c.In) != ins {
-		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not suit %d operands, %d states and %d "+
+		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not match %d operands, %d states and %d "+
 			"scanned ones", ins, outs, len(c.In), a.States, a.Scanned)
 	}
 	if n := len(a.InputAxes); n != 0 && n != a.Scanned {
@@ -372,7 +371,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	return results, nil
 }
 
-// results stacks what was collected.
+// results stacks the collected values.
 func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:a.States])

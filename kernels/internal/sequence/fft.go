@@ -17,7 +17,7 @@ type dftAttrs struct {
 	Onesided bool     `attr:"onesided" default:"false" doc:"give the first half only: the rest is its mirror for a real operand"`
 }
 
-// Fourier transforms along one dimension: aten's on complex dtypes, and ONNX's DFT.
+// Fourier transforms along one dimension: those of aten on complex dtypes, and DFT of ONNX.
 var (
 	FftFft  = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
 	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,

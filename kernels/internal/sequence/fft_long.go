@@ -19,7 +19,7 @@ const (
 	rootBits = 13
 )
 
-// rootTable is the powers of exp(-2 pi i / n), each a product of two entries.
+// rootTable has the powers of exp(-2 pi i / n), each as a product of two entries.
 type rootTable struct{ low, high []complex128 }
 
 func newRootTable(n int) rootTable {
@@ -69,7 +69,7 @@ func matrixRows(n int) int {
 	return rows
 }
 
-// room is the number of elements of memory that a worker needs.
+// room returns the number of elements of memory that a worker needs.
 func (f *matrixFourier) room() int {
 	return max(f.rows+f.ofCols.room(), f.cols+f.ofLines.room())
 }
@@ -109,8 +109,8 @@ type longFourier struct {
 	lines *kit.LineSet
 	get   func(line unsafe.Pointer, i int) complex128
 	put   func(line unsafe.Pointer, x []complex128, first, step int)
-	first int // the first of the lines that are transformed together
-	at    int // their number
+	first int // index of the first line that is transformed together with others
+	at    int // the number of these lines
 }
 
 func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
@@ -146,7 +146,7 @@ func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	return k
 }
 
-// matrix is matrix i of scratch memory.
+// matrix returns matrix i in scratch memory.
 func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	n := f.matrixFourier.n
 	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
@@ -164,7 +164,7 @@ func (f *longFourier) phase(lines, units, work int,
 	})
 }
 
-// phases returns the phases of a group of lines. most is the number of lines that scratch memory is for.
+// phases returns the phases of a group of lines. Scratch memory has room for most lines.
 func (f *longFourier) phases(most int) []graph.Phase {
 	line := func(i int) [4]int { return f.lines.At(f.first + i) }
 	columns := f.phase(f.at, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
@@ -212,7 +212,7 @@ func (f *longFourier) phases(most int) []graph.Phase {
 }
 
 // kernelPhases computes the transform of the conjugate chirp, into the matrix after those of the lines. It uses the
-// first of those, which is free then.
+// first of those as temporary memory.
 func (f *longFourier) kernelPhases() []graph.Phase {
 	n, m, at := f.fourierSpec.n, f.matrixFourier.n, 2*f.at
 	return []graph.Phase{

@@ -8,13 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fourier computes discrete Fourier transforms of one length: by mixed radices where its
-// prime factors are small, else by Bluestein's convolution of a power of two. Roots of
-// unity are computed once, in float64.
+// fourier computes discrete Fourier transforms of one length: by mixed radices if its prime factors are small, else by
+// Bluestein's convolution with a power-of-two length. Roots of unity are computed once, in float64.
 type fourier struct {
 	n       int
 	factors []int
-	roots   []complex128 // exp(-2 pi i k / n); none where long is set
+	roots   []complex128 // exp(-2 pi i k / n); nil if long is set
 
 	long  *fourier // Bluestein: the length of the convolution
 	chirp []complex128
@@ -29,7 +28,7 @@ func unitRoot(k, n int) complex128 {
 	return complex(c, s)
 }
 
-// tables returns zeros for tables of a transform; it panics with a [*tensor.MemoryError] where memory is short.
+// tables returns zeros for the tables of a transform. It panics with a [*tensor.MemoryError] if memory is short.
 func tables(n int) []complex128 {
 	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(16*n).Bytes()))), n)
 }
@@ -63,7 +62,7 @@ func (f *fourier) bluestein() {
 	f.long = newFourier(m)
 	f.chirp, f.kern = tables(f.n), tables(m)
 	for k := range f.n {
-		// k*k is reduced first: its sine must not lose digits.
+		// k*k is reduced first, to keep the digits of its sine.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
 	}
 	for k, c := range f.chirp {
@@ -76,7 +75,7 @@ func (f *fourier) bluestein() {
 	f.long.forward(f.kern, tables(f.long.room()))
 }
 
-// room is the number of elements of memory that forward needs.
+// room returns the number of elements of memory that forward needs.
 func (f *fourier) room() int {
 	if f.long != nil {
 		return 2 * f.long.n
@@ -91,7 +90,7 @@ func (f *fourier) forward(x, room []complex128) {
 		return
 	}
 	src, dst := x, room[:f.n]
-	l := 1 // length of the transforms made so far
+	l := 1 // length of the transforms so far
 	for _, r := range f.factors {
 		f.stage(dst, src, r, l)
 		src, dst = dst, src
@@ -107,7 +106,7 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 	m := f.n / (r * l) // transforms after the stage
 	for j := range l {
 		for k := range m {
-			// The parts stand m*l apart; part q is turned by the root of q*j of r*l.
+			// The parts are m*l apart; part q is multiplied by the root of order r*l to the power of q*j.
 			at, to := j*m+k, j*m+k
 			switch r {
 			case 2:

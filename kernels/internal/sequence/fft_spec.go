@@ -19,8 +19,8 @@ type fftAttrs struct {
 	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"which direction is scaled by 1/n; ortho: both by its root"`
 }
 
-// fourierSpec is a transform of the lines along dim. pairs says that complex numbers are
-// pairs along the last dimension of operand and result.
+// fourierSpec is a transform of the lines along dim. pairs: complex numbers are pairs along the last dimension of
+// operand and result.
 type fourierSpec struct {
 	inverse, half, fromReal, mirrored, pairs bool
 
@@ -62,9 +62,8 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.
 	return kit.FreshType(d.ToComplex(), shape)
 }
 
-// lengths sets the numbers of points that are read, transformed and written, which mean something
-// where they are known; n is the length asked for, nil for that of the operand. It returns
-// the operand's sizes with that of the dimension as it is written.
+// lengths sets the numbers of elements that are read, transformed and written, if they are known. n is the requested
+// length, nil for that of the operand. It returns the sizes of the result.
 func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 	in := m.Shape[s.dim]
 	points := in
@@ -90,7 +89,7 @@ func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 // maxFourier bounds the length of a transform.
 const maxFourier = 1 << 26
 
-// load fills x with a line; get gives its elements.
+// load fills x with a line whose elements get returns.
 func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0

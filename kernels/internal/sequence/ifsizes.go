@@ -15,7 +15,7 @@ type ifSizesAttrs struct {
 	Else      *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the operands that follow"`
 }
 
-// IfSizes is If for a condition that sizes decide.
+// IfSizes is If with a condition on sizes.
 var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 	Name: "if_sizes", Doc: "Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from " +
 		"sizes: once these are known, the nodes of that branch take the place of the node.",
@@ -30,7 +30,7 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 	},
 })
 
-// choose returns the branch that sizes choose, and its operands.
+// choose returns the branch that the sizes select, and its operands.
 func choose(c *graph.Call) (*graph.Graph, []graph.Arg) {
 	a := kit.Attrs[ifSizesAttrs](c)
 	n := min(len(a.Then.Inputs), len(c.In))
@@ -53,7 +53,7 @@ func inferIfSizes(c *graph.Call) ([]graph.Result, error) {
 	metas := make([]tensor.Meta, len(args))
 	for i, x := range args {
 		if metas[i] = x.Meta(); x.Kind != graph.TensorArg {
-			return nil, fmt.Errorf("operand %q of a branch is left out", body.Inputs[i].Name)
+			return nil, fmt.Errorf("operand %q of a branch is missing", body.Inputs[i].Name)
 		}
 	}
 	return body.ResultsFor(metas)

@@ -1,4 +1,8 @@
-// Package sequence has the ops that go step by step: recurrent layers, Fourier transforms, loops and branches.
+// Package sequence has the ops that compute step by step: recurrent layers, Fourier transforms, loops and branches.
+//
+// A recurrent layer of PyTorch or ONNX is a [recurrent]: one product computes the inputs of all steps and gates, and
+// then each worker runs a block of sequences through the steps, with a product with the state and expressions for the
+// gates in each step ([stepper]).
 package sequence
 
 import "github.com/graphrun/graphrun/graph"

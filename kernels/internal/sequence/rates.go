@@ -5,10 +5,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// recurrentFlop is the inner kernel of recurrent layers, as profiles name it.
+// recurrentFlop is the inner kernel of recurrent layers, by its name in profiles.
 const recurrentFlop = "recurrent.flop"
 
-// Rates lists the inner kernels of recurrent layers, with the calls by which a machine is measured.
+// Rates lists the inner kernels of recurrent layers, with the calls that measure a machine.
 func Rates() []graph.Rate {
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return []graph.Rate{{Name: recurrentFlop, Unit: "an operation of a recurrent layer",

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellKind is what a recurrent layer computes at each step.
+// cellKind is the kind of cell of a recurrent layer.
 type cellKind uint8
 
 const (
@@ -22,22 +22,21 @@ const (
 
 func (k cellKind) gates() int { return [...]int{1, 3, 4}[k] }
 
-// recurrent is a recurrent layer over one or both directions. Sequences are in memory in
-// any order of steps and batch: row t*xStep + b*xBatch of x is the input of step t of
-// sequence b. Strides of y and of the states count elements.
+// recurrent is a recurrent layer in one or both directions. Steps and batch may have any order in memory: row t*xStep +
+// b*xBatch of x is the input of step t of sequence b. Strides of y and of the states count elements.
 type recurrent struct {
 	kind                           cellKind
 	steps, batch, inputs, hidden   int
 	dirs                           int
-	backward                       [2]bool // directions that run from the last step
+	backward                       [2]bool // directions that start at the last step
 	xStep, xBatch                  int
 	yStep, yBatch, yDir            int
 	stateBatch, stateDir           int
-	order                          [4]int // block of the weights' rows of gate i, o, f, c; or z, r, h
+	order                          [4]int // block of the rows of weights for gate i, o, f, c; or z, r, h
 	resetAfter                     bool   // GRU: the reset gate applies after the product
 	couple                         bool   // LSTM: the forget gate is 1 minus the input gate
 	clip                           float64
-	integer                        tensor.DType  // in which integers wrap
+	integer                        tensor.DType  // the dtype in which integers wrap
 	acts                           [2][3]cellAct // functions of each direction: f, g, h
 	x, h0, c0, lens, y, hn, cn     kit.Buffer
 	w, r, inBias, stateBias, peeps [2]kit.Buffer
@@ -49,28 +48,28 @@ type cellAct struct {
 	alpha, beta float64
 }
 
-// cellBlock is the number of sequences that go through the steps together.
+// cellBlock is the number of sequences that are processed together.
 const cellBlock = 16
 
-// stepper is a recurrent layer prepared in a dtype.
+// stepper is a recurrent layer prepared for a dtype.
 type stepper struct {
 	*recurrent
 	d       tensor.DType
 	size    int // bytes of an element
 	rows    int // of all gates
 	block   int
-	at      [2][2]int // offsets of weights that a run packs in scratch memory, in bytes
+	at      [2][2]int // offsets in scratch memory of weights that a run packs, in bytes
 	prepack bool
 	second  int              // bytes of the packed weights of the first product
-	plans   [2][2]*gemm.Plan // for whole blocks and for the last one; the second product of a GRU
-	loops   [2][]cellLoop    // after the products of a step, by direction
-	// Bytes of a worker's memory: state and gates, scratch of a product, and its shared panels.
+	plans   [2][2]*gemm.Plan // for whole blocks and for the last one, by product: a GRU has two
+	loops   [2][]cellLoop    // loops after the products of a step, by direction
+	// Bytes of worker memory: states and gates, scratch memory of a product, and its shared panels.
 	buffers, gemmWork, shared int
 
 	runs graph.PerWorker[cellRun]
 }
 
-// addRecurrent adds the parts of a layer: biases, the product of all inputs, and the steps.
+// addRecurrent adds the parts of a layer: biases, the product with all inputs, and the steps.
 func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 	rows := l.kind.gates() * l.hidden
 	join := joinBiases[float64]
@@ -96,9 +95,8 @@ func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 	return addSteps(x, l, d, projected)
 }
 
-// addPlain adds the parts of a layer in numbers that have no fast products: a chunk takes one
-// sequence through all steps, in one direction, as the definition says. A layer of PyTorch's
-// has no lengths, peepholes or bounds.
+// addPlain adds the parts of a layer in a dtype without fast products: a chunk runs one sequence through all steps of
+// one direction, by the definition. Layers of PyTorch have no lengths, peepholes or bounds.
 func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 	buffers := []kit.Buffer{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
 	for dir := range 2 {
@@ -133,8 +131,8 @@ func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 	return nil
 }
 
-// joinBiases stores the sum of both biases of n rows, either of which may be nil, without the bias of a GRU's state
-// that the reset gate scales.
+// joinBiases stores the sum of the two biases of n rows, either of which may be nil, without the part of a GRU's state
+// bias that the reset gate scales.
 func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
 	clear(out)
@@ -169,8 +167,7 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 	return nil
 }
 
-// addSteps adds the steps: a chunk takes a block of sequences through all of them, in one
-// direction.
+// addSteps adds the steps: a chunk runs a block of sequences through all steps of one direction.
 func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Buffer) error {
 	s := &stepper{recurrent: l, d: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
 	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.Thin || s.steps > fewSteps)
@@ -204,7 +201,7 @@ func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Bu
 	return nil
 }
 
-// The places of a step's operands in Mem.Ptrs.
+// Indices in Mem.Ptrs of the operands of a step.
 const (
 	stepPacks = iota
 	stepInputs
@@ -241,7 +238,7 @@ func (s *stepper) plan() error {
 			s.shared = max(s.shared, kit.AlignUp(p.SharedBytes()))
 		}
 	}
-	// The state, the cell, the gates, and the state that a GRU resets.
+	// The state, the cell, the gates, and the state after the reset gate of a GRU.
 	s.buffers = kit.AlignUp(s.block * (3*h + s.rows) * s.size)
 	return nil
 }
@@ -282,7 +279,7 @@ func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
 	}
 }
 
-// weights is the address of B of product q.
+// weights returns the address of B of product q.
 func (s *stepper) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
 	switch {
 	case !s.prepack:

@@ -9,9 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellActs are the functions that gates may have, by ONNX's names in lower case, as formulas of X with the parameters
-// A and B, and the parameters that they have where none are given. takes tells how many they take. From 40 on softplus
-// is its argument in any dtype.
+// cellActs are the functions of gates, by ONNX's names in lower case, as formulas of X with the parameters A and B and
+// the defaults of these. takes is the number of parameters. From 40 on softplus equals its argument in any dtype.
 var cellActs = map[string]struct {
 	takes       int
 	alpha, beta float64
@@ -40,21 +39,21 @@ var cellActs = map[string]struct {
 	}},
 }
 
-// of is the formula of the function of a named value.
+// of returns the formula of the function for a named value.
 func (a cellAct) of(x string) string {
 	f := cellActs[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(f.text)
 }
 
-// scalar is the function itself.
+// scalar returns the function in Go.
 func (a cellAct) scalar() func(float64) float64 {
 	f := cellActs[strings.ToLower(a.name)].f
 	return func(x float64) float64 { return f(x, a.alpha, a.beta) }
 }
 
-// cellScalar is the function in the numbers of a layer's reference. Of complex numbers there
-// are sigmoid and tanh. Integers wrap as the layer's dtype does before they are bounded; a
-// tanh of theirs is left to the end of the layer, whose state it makes a float.
+// cellScalar returns the function for the numbers of a layer's reference. Complex numbers have sigmoid and tanh.
+// Integers wrap as the dtype of the layer does before they are bounded; a tanh of integers is deferred to the end of
+// the layer, because it makes the state a float.
 func cellScalar[T kit.Widest](l *recurrent, a cellAct) func(T) T {
 	var f any
 	switch any(T(0)).(type) {

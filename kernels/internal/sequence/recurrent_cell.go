@@ -28,7 +28,7 @@ type onnxCell struct {
 	kind cellKind
 }
 
-// shape is a layer without its data.
+// shape returns a layer without its data.
 func (o onnxCell) shape(c *graph.Call) *recurrent {
 	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(0), c.Meta(2)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
@@ -152,7 +152,7 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		if !s.Given() {
 			return s
 		}
-		if s.Packed { // directions follow one another
+		if s.Packed { // directions are contiguous
 			return s.Shifted(dir*c.In[i].Value.Meta.Bytes()/l.dirs, s.Meta)
 		}
 		return s.Show(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellPlace is memory that a step goes over, row by row: one for each sequence, of hidden elements.
+// cellPlace is memory that the loops of a step access by rows: one row per sequence, of hidden elements.
 type cellPlace uint8
 
 const (
@@ -20,26 +20,26 @@ const (
 	atGates                   // the products with the state
 	atState
 	atCell
-	atReset // the state times a GRU's reset gate
+	atReset // the state times the reset gate of a GRU
 	atY
 	atBias // of the state
 	atPeeps
 	cellPlaces
 )
 
-// cellOperand is a part of a place, so many elements behind its beginning.
+// cellOperand is a part of a place, starting at an offset in elements.
 type cellOperand struct {
 	at    cellPlace
 	first int
 }
 
-// cellLoop is what a step does behind a product, as a loop over the elements of rows.
+// cellLoop is the loop over the elements of rows after a product of a step.
 type cellLoop struct {
 	loop     *loops.Loop
 	operands []cellOperand // results first
 }
 
-// cellText collects the formula of a loop: names for values, and operands in the order of their names.
+// cellText builds the formula of a loop: definitions, and operands in the order of their names.
 type cellText struct {
 	*recurrent
 	dir      int
@@ -54,25 +54,25 @@ func (t *cellText) operand(name string, at cellPlace, first int) string {
 	return name
 }
 
-// let names a value.
+// let adds a definition.
 func (t *cellText) let(name, value string) string {
 	fmt.Fprintf(&t.lets, "%s = %s; ", name, value)
 	return name
 }
 
-// sum is what goes into a gate, of the input and of the state.
+// sum returns the operand of a gate: the sum of the parts of input and state.
 func (t *cellText) sum(gate int) string {
 	x, g := t.part(gate)
 	return x + " + " + g
 }
 
-// part is what the input and the state have for a gate.
+// part returns the parts of the input and of the state for a gate.
 func (t *cellText) part(gate int) (x, g string) {
 	first := t.order[gate] * t.hidden
 	return t.operand(fmt.Sprint("x", gate), atInputs, first), t.operand(fmt.Sprint("g", gate), atGates, first)
 }
 
-// peep is a value times the weights of a peephole: of the gates i, o, f.
+// peep returns a value times the peephole weights of gate i, o or f.
 func (t *cellText) peep(gate int, v string) string {
 	if !t.peeps[t.dir].Given() {
 		return ""
@@ -80,7 +80,7 @@ func (t *cellText) peep(gate int, v string) string {
 	return " + " + t.operand(fmt.Sprint("p", gate), atPeeps, gate*t.hidden) + " * " + v
 }
 
-// gate names function f of a sum within the bounds of a layer.
+// gate defines function f of a sum, which is first bounded by the clip of the layer.
 func (t *cellText) gate(name string, f int, sum string) string {
 	if t.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))
@@ -88,7 +88,7 @@ func (t *cellText) gate(name string, f int, sum string) string {
 	return t.let(name, t.acts[t.dir][f].of(t.let("in_"+name, sum)))
 }
 
-// lstm is the text of a step of an LSTM layer and where its results go.
+// lstm returns the text of a step of an LSTM layer, and the destinations of its results.
 func (t *cellText) lstm() (string, []cellOperand) {
 	c := t.operand("c", atCell, 0)
 	i := t.gate("i", 0, t.sum(0)+t.peep(0, c))
@@ -103,7 +103,7 @@ func (t *cellText) lstm() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{at: atCell}, {at: atState}, {at: atY}}
 }
 
-// gru is the text of the last loop of a step of a GRU layer, which is the only one where the reset gate applies after
+// gru returns the text of the last loop of a step of a GRU layer. It is the only loop if the reset gate applies after
 // the product.
 func (t *cellText) gru() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
@@ -124,20 +124,20 @@ func (t *cellText) gru() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{at: atState}, {at: atY}}
 }
 
-// resets is the text of the first loop of a step of a GRU layer whose reset gate applies before a second product.
+// resets returns the text of the first loop of a step of a GRU layer whose reset gate applies before a second product.
 func (t *cellText) resets() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
 	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
 	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {at: atReset}}
 }
 
-// rnn is the text of a step of a simple layer.
+// rnn returns the text of a step of a simple layer.
 func (t *cellText) rnn() (string, []cellOperand) {
 	h := t.gate("h", 0, t.sum(0))
 	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{at: atState}, {at: atY}}
 }
 
-// stepLoops makes the loops behind the products of a step in a direction, in dtype d.
+// stepLoops prepares the loops after the products of a step in a direction, in dtype d.
 func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err error) {
 	var texts []func(*cellText) (string, []cellOperand)
 	switch {
@@ -178,7 +178,7 @@ func (t *cellText) compile(d tensor.DType, results string) (*loops.Loop, error) 
 	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, len(in))}, loops.Options{})
 }
 
-// numeral is a number in a formula.
+// numeral returns the text of a number.
 func numeral(v float64) string {
 	switch {
 	case v != v:
@@ -191,7 +191,7 @@ func numeral(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// bind finds the addresses of a loop's operands in the rows of sequence i of a block.
+// bind returns the addresses of the operands of a loop in the rows of sequence i of a block.
 func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	in, y := s.placesOf(r, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
@@ -205,10 +205,10 @@ func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Poin
 	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
 }
 
-// pass runs loop k of a step over the sequences of a block that are not at their ends.
+// pass runs loop k of a step over the sequences of a block that have not ended.
 func (s *stepper) pass(r *cellRun, k, step int) {
 	c := &s.loops[r.dir][k]
-	if r.lens == nil { // all are at the same step
+	if r.lens == nil { // all sequences are at the same step
 		ptrs, strides := s.bind(r, c, step, 0)
 		c.loop.Run(&r.state, ptrs, strides, s.hidden, r.n)
 		return
@@ -221,7 +221,7 @@ func (s *stepper) pass(r *cellRun, k, step int) {
 	}
 }
 
-// listings are those of the code of steps.
+// listings returns the code of steps.
 func (s *stepper) listings() (list []expr.Listing) {
 	for q, p := range s.plans[0] {
 		if p != nil {

@@ -35,7 +35,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	g := kind.gates()
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{
-		AsInferred: "each step writes the states of a whole batch, one after another",
+		AsInferred: "each step writes the states of a whole batch in order",
 		Name:       name, Doc: doc, Params: params, Outputs: outputs,
 		Infer: o.infer,
 		Impls: recurrentImpls(o.compile, o.pack), FlopKernel: recurrentFlop,
@@ -52,10 +52,10 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	})
 }
 
-// lengthsOf bounds the lengths of sequences that operand 0 holds along its first dimension.
+// lengthsOf bounds the lengths of the sequences in operand 0, along its first dimension.
 func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 
-// outputs is the number of results: a sequence and the states.
+// outputs returns the number of results: a sequence and the states.
 func (k cellKind) outputs() int {
 	if k == cellLSTM {
 		return 3

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockSize is the number of sequences that go through the steps together.
+// blockSize returns the number of sequences that are processed together.
 func (l *recurrent) blockSize() int {
 	if l.batch > cellBlock/2 {
 		return min(cellBlock, kit.DivUp(l.batch, 2))
@@ -19,8 +19,8 @@ func (l *recurrent) blockSize() int {
 	return l.batch
 }
 
-// products returns the numbers of rows of the weights that the two products of a step
-// take. Only a GRU whose reset gate applies before the product has a second one.
+// products returns the numbers of rows of weights in the two products of a step. Only a GRU whose reset gate applies
+// before the product has a second product.
 func (l *recurrent) products() [2]int {
 	if l.kind == cellGRU && !l.resetAfter {
 		return [2]int{2 * l.hidden, l.hidden}
@@ -28,11 +28,11 @@ func (l *recurrent) products() [2]int {
 	return [2]int{l.kind.gates() * l.hidden, 0}
 }
 
-// firstRow is the first row of the weights that product q takes. The gates z and r of a
-// GRU are side by side in both orders, and h last.
+// firstRow returns the first row of weights in product q. The gates z and r of a GRU are adjacent in both orders, h is
+// last.
 func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 
-// fewSteps are those for which weights that are no constants are not packed before.
+// fewSteps is the number of steps up to which weights that are not constant are not packed.
 const fewSteps = 2
 
 // packsSteps reports whether packed weights are faster for the products of steps.
@@ -40,8 +40,8 @@ func (l *recurrent) packsSteps(d tensor.DType) bool {
 	return l.blockSize() > multiply.Thin || !gemm.PadsRows(d)
 }
 
-// packing is the form of the weights of the input or of the state, whose rows and columns are so far apart,
-// for dirs directions one after another; false where products read them in their own layouts.
+// packing returns the form of the weights of the input or of the state, with the given strides, for dirs contiguous
+// directions; false if products read them in their own layouts.
 func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	switch {
 	case d != tensor.Float32 && d != tensor.Float64, // plain loops
@@ -66,7 +66,7 @@ func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col in
 	return multiply.PackingOf(list...), true
 }
 
-// pack is the Pack of ONNX's ops: an operand holds the weights of all directions.
+// pack is Pack of ONNX's ops: an operand has the weights of all directions.
 func (o onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != 1 && i != 2 {
 		return graph.Packing{}, false
@@ -76,12 +76,12 @@ func (o onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	return l.packing(d, i == 2, l.dirs, m.Strides[0], m.Strides[1], m.Strides[2])
 }
 
-// packedAsAsked reports an operand that is packed otherwise than pack asks for.
+// packedAsAsked returns an error for an operand whose packed form differs from the one that pack requests.
 func packedAsAsked(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
 	for i := range c.In {
 		if p := c.Packed(i); p != nil {
 			if want, ok := pack(c, i); !ok || want.Form != p.Form {
-				return fmt.Errorf("operand %d is packed as %s, and is wanted otherwise", i, p.Form)
+				return fmt.Errorf("operand %d is packed as %s, which is not the requested form", i, p.Form)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func packedAsAsked(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bo
 func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
 	pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
 	return []graph.Impl{{Name: "steps",
-		Doc:  "Multiplies all inputs at once, and then takes blocks of sequences through the steps.",
+		Doc:  "Multiplies all inputs at once, and then runs blocks of sequences through the steps.",
 		Pack: pack,
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
 			if err := packedAsAsked(c, pack); err != nil {

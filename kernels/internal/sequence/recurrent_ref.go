@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellReference defines a recurrent layer step by step. Its functions read the operands and
-// write the results by their indices; those of operands that are left out are nil.
+// cellReference defines a recurrent layer step by step. Its functions read operands and write results by index; those
+// of omitted operands are nil.
 type cellReference[T kit.Widest] struct {
 	l                   *recurrent
 	x                   func(t, b, i int) T
@@ -23,8 +23,8 @@ type cellReference[T kit.Widest] struct {
 	hn, cn              func(dir, b, k int, v T)
 	acts                [3]func(T) T
 	direction, sequence int
-	ctx                 context.Context // nil: it never ends
-	done                int             // terms since it was last checked
+	ctx                 context.Context // nil: it is not checked
+	done                int             // number of terms since the last check
 }
 
 func (c *cellReference[T]) run() {
@@ -35,7 +35,7 @@ func (c *cellReference[T]) run() {
 	}
 }
 
-// runSequence takes sequence b through all steps of a direction.
+// runSequence runs sequence b through all steps of a direction.
 func (c *cellReference[T]) runSequence(dir, b int) {
 	l := c.l
 	for i, a := range l.acts[dir] {
@@ -75,7 +75,7 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 	}
 }
 
-// of gives a gate's input part, and its state part for the state h.
+// of returns the input part of a gate, and its state part for the state h.
 func (c *cellReference[T]) of(gate, k, t int, h []T) (in, state T) {
 	row := c.l.order[gate]*c.l.hidden + k
 	kit.Blocks(c.ctx, c.l.inputs, func(begin, end int) {
@@ -212,7 +212,7 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	return out, nil
 }
 
-// sideOperands reads ONNX's B, sequence_lens and P, where they are given.
+// sideOperands reads B, sequence_lens and P of ONNX if they are given.
 func (c *cellReference[T]) sideOperands(in []*tensor.Tensor, rows int) {
 	if in[4] != nil {
 		c.length = func(b int) int { return int(in[4].At(b).Int()) }

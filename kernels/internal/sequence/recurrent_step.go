@@ -10,16 +10,15 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// cellRun is a block of sequences that goes through the steps. A worker keeps its
-// own: the products take the address of args.
+// cellRun is the state of a block of sequences. Each worker keeps one, because products take the address of args.
 type cellRun struct {
 	m              *graph.Mem
 	dir, b0, n     int
-	h, c, gates, t []byte // of the block; t holds the state that a GRU has reset
+	h, c, gates, t []byte // of the block; t is the state after the reset gate of a GRU
 	lens           []int32
 	args           gemm.Args
-	again          *[2]gemm.Repeated // products that are one call
-	look           func()            // looks at the context of m
+	again          *[2]gemm.Repeated // products that are recorded as one call
+	look           func()            // checks the context of m
 	ready          [2]bool
 	work           []byte
 	state          loops.State
@@ -27,7 +26,7 @@ type cellRun struct {
 	strides        [expr.MaxOperands]int
 }
 
-// run takes the sequences from b0 on through all steps.
+// run runs the sequences from b0 on through all steps.
 func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	n, h := min(s.block, s.batch-b0), s.hidden*s.size
 	buffers := m.Worker[:s.buffers]
@@ -65,7 +64,7 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	*r = cellRun{state: r.state, again: r.again, look: r.look}
 }
 
-// length is the number of steps of the block's sequence i.
+// length returns the number of steps of sequence i of the block.
 func (s *stepper) length(r *cellRun, i int) int {
 	if r.lens == nil {
 		return s.steps
@@ -87,22 +86,22 @@ func (s *stepper) begin(r *cellRun) {
 	}
 }
 
-// row is the state of sequence i of a block.
+// row returns the state of sequence i of a block.
 func (s *stepper) row(states []byte, i int) []byte {
 	return states[i*s.hidden*s.size:][:s.hidden*s.size]
 }
 
-// rowAt is a row of an operand or a result, from an element on.
+// rowAt returns a row of an operand or a result, starting at an element.
 func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.size)), s.hidden*s.size)
 }
 
-// state is the row of an initial or last state.
+// state returns the row of an initial or last state.
 func (s *stepper) state(p unsafe.Pointer, r *cellRun, i int) []byte {
 	return s.rowAt(p, r.dir*s.stateDir+(r.b0+i)*s.stateBatch)
 }
 
-// repeat prepares product q, of from by the weights, for all steps.
+// repeat prepares product q, of from and the weights, for all steps.
 func (s *stepper) repeat(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
 		s.operands(r, q, from)
@@ -110,7 +109,7 @@ func (s *stepper) repeat(r *cellRun, q int, from []byte) {
 	}
 }
 
-// planOf is that of product q of a block.
+// planOf returns the plan of product q for a block.
 func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
 	if r.n != s.block {
 		return s.plans[1][q]
@@ -124,7 +123,7 @@ func (s *stepper) operands(r *cellRun, q int, from []byte) {
 	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
 }
 
-// multiply is gates = state @ rᵀ for the weights of product q: of the state, or of what a GRU has reset of it.
+// multiply computes gates = state @ rᵀ with the weights of product q, or the state after the reset gate of a GRU.
 func (s *stepper) multiply(r *cellRun, q int) {
 	if r.ready[q] {
 		r.again[q].Run()
@@ -134,7 +133,7 @@ func (s *stepper) multiply(r *cellRun, q int) {
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
-// placesOf is where the projected input of a step of sequence i begins, and its result.
+// placesOf returns the addresses of the projected input and of the result of a step of sequence i.
 func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {
@@ -145,7 +144,7 @@ func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 		unsafe.Add(r.m.Ptrs[stepY], (t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)*s.size)
 }
 
-// finish writes the last states, and zeros behind sequences that are shorter.
+// finish writes the last states, and zeros after the end of shorter sequences.
 func (s *stepper) finish(r *cellRun) {
 	for i := range r.n {
 		for q, from := range [2][]byte{r.h, r.c} {

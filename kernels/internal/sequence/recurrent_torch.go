@@ -22,8 +22,7 @@ type recurrentAttrs struct {
 	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
 }
 
-// Recurrent layers with the operands and gates of PyTorch's ops. ONNX's are onnx_lstm,
-// onnx_gru and onnx_rnn.
+// Recurrent layers with the operands and gates of PyTorch's ops. Those of ONNX are onnx_lstm, onnx_gru and onnx_rnn.
 var (
 	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input "+
 		"[t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), "+
@@ -71,7 +70,7 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 		return in
 	}
 	return kit.Define[recurrentAttrs](graph.Op{
-		AsInferred: "each step writes the states of a whole batch, one after another",
+		AsInferred: "each step writes the states of a whole batch in order",
 		Name:       name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
 		Params: []graph.Param{{Name: "operands", Variadic: true}},
 		Infer:  o.infer,
@@ -91,10 +90,10 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 	})
 }
 
-// states is the place of the first parameter: input and states come before.
+// states returns the index of the first parameter, after input and states.
 func (o torchCell) states() int { return o.kind.outputs() }
 
-// perLayer is the number of parameters of a layer in one direction.
+// perLayer returns the number of parameters of a layer in one direction.
 func (a *recurrentAttrs) perLayer() int {
 	if a.HasBiases {
 		return 4
@@ -109,7 +108,7 @@ func (a *recurrentAttrs) dirs() int {
 	return 1
 }
 
-// layer is layer i without its data.
+// layer returns layer i without its data.
 func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
@@ -173,7 +172,7 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// PyTorch turns the result of sequences whose batch comes first.
+	// PyTorch transposes the result if the batch comes first.
 	out := tensor.NewType(d, steps, batch, hidden.Mul(sym.Of(a.dirs())))
 	if a.BatchFirst {
 		if out, err = out.Transpose(0, 1); err != nil {
@@ -187,9 +186,9 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	return res, nil
 }
 
-// dtype is the dtype of the results. Of integers a sigmoid cannot be stored, so that LSTM and
-// GRU cells refuse them; a tanh gives float32, which the next step or layer cannot multiply
-// with integers; a relu stays what it is, but there is none of complex numbers.
+// dtype returns the dtype of the results. LSTM and GRU cells reject integers, because a sigmoid of integers cannot be
+// stored. A tanh gives float32, which the next step or layer cannot multiply with integers. A relu keeps the dtype and
+// does not exist for complex numbers.
 func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tensor.DType, error) {
 	switch {
 	case d == tensor.Bool:
@@ -206,7 +205,7 @@ func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tens
 	return tensor.Float32, nil
 }
 
-// cellLoops is the dtype in which a layer of d computes.
+// cellLoops returns the dtype in which a layer of d computes.
 func cellLoops(d tensor.DType) tensor.DType {
 	if d.IsComplex() {
 		return tensor.Complex128
@@ -295,7 +294,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// pack is the Pack of PyTorch's ops: the weights of each layer and direction are operands of their own.
+// pack is Pack of PyTorch's ops: the weights of each layer and direction are separate operands.
 func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	a, k := kit.Attrs[recurrentAttrs](c), i-o.states()
 	if k < 0 || k%a.perLayer() > 1 {
@@ -331,7 +330,7 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	at := func(t *tensor.Tensor) func(i, j, k int) T {
 		return func(i, j, k int) T { return kit.WidestOf[T](t.At(i, j, k)) }
 	}
-	// Only a tanh of integers has results of another kind.
+	// Only a tanh of integers has results of another dtype.
 	number := func(v T, to *tensor.Tensor) tensor.Scalar {
 		s, _ := tensor.ScalarOf(v)
 		if d == tensor.Int64 && to.DType == tensor.Float32 {
