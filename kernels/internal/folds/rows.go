@@ -72,7 +72,7 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 // InFloat64 converts a number to float64, in which sums and products of floats are computed.
 func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tensor.Float64, v) }
 
-// Total folds the sum of a value, which of nothing, and of negative zeros, is 0.
+// Total folds the sum of a value. The sum of no elements, and of negative zeros, is 0.
 func Total(b *expr.Builder, v expr.Value) expr.Value {
 	if d := b.DType(v); d.IsFloat() {
 		return b.Do(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// constraints are those of package op: a parameter of one is generic.
+// constraints are the type constraints of package op. A parameter of such a type is generic.
 var constraints = []string{"Operand", "Optional", "Int", "Ints", "IntOrInts"}
 
 func operandType(p graph.Param) string {
@@ -26,7 +26,7 @@ func operandType(p graph.Param) string {
 	return "*graph.Value"
 }
 
-// requiredType is the type of an attribute that must be given. Integers may be values of the graph.
+// requiredType returns the type of a required attribute. Integers may be values of the graph.
 func requiredType(o *graph.Op, a graph.Field) string {
 	switch a.Type {
 	case "int":
@@ -42,8 +42,8 @@ func requiredType(o *graph.Op, a graph.Field) string {
 	return typ
 }
 
-// fieldType is the type of an attribute as a field, whose zero value stands for the default. shown tells that the
-// default is not Go's zero value, and must be said.
+// fieldType returns the type of an attribute as a field, whose zero value stands for the default. shown: the
+// documentation must state the default, because it differs from Go's zero value.
 func fieldType(o *graph.Op, a graph.Field) (typ string, shown bool) {
 	name, optional := strings.CutSuffix(a.Type, "?")
 	name, _, _ = strings.Cut(name, "|")
@@ -70,13 +70,13 @@ func fieldType(o *graph.Op, a graph.Field) (typ string, shown bool) {
 var goTypes = map[string]string{"int": "int", "float": "float64", "bool": "bool", "string": "string",
 	"number": "tensor.Scalar", "dtype": "tensor.DType", "memory_format": "tensor.MemoryFormat"}
 
-// wordType is a type of strings whose values are constants.
+// wordType is a string type whose values are constants.
 type wordType struct {
 	name, doc string
 	constants [][2]string // names and values
 }
 
-// words returns the types for attributes that take certain words only.
+// words returns the types of attributes that accept only certain words.
 func (f *function) words() []wordType {
 	var list []wordType
 	for _, a := range f.op.Schema.Fields {
@@ -142,13 +142,12 @@ func (f *function) writeStruct(b *bytes.Buffer) {
 	b.WriteString("}\n")
 }
 
-// computable reports whether an attribute is what a graph may compute: a number or a list of numbers.
+// computable reports whether a graph may compute an attribute: a number or a list of numbers.
 func computable(a graph.Field) bool {
 	return strings.HasPrefix(a.Type, "int") || strings.HasPrefix(a.Type, "float") || strings.HasPrefix(a.Type, "number")
 }
 
-// writeDoc writes the op's documentation, its attributes that must be given, and its operands that may be left
-// out.
+// writeDoc writes the documentation of the op, its required attributes and its optional operands.
 func (f *function) writeDoc(b *bytes.Buffer) {
 	if f.overload != "" {
 		plain := camel(f.op.Name)
@@ -185,8 +184,7 @@ func (f *function) writeDoc(b *bytes.Buffer) {
 	}
 }
 
-// writeWrapped writes a line of a comment, broken where it gets too long to read. Later
-// lines are under the text of the first.
+// writeWrapped writes a line of a comment, wrapped. Continuation lines are aligned with the text of the first.
 func writeWrapped(b *bytes.Buffer, indent, mark, text string) {
 	const width = 110
 	line := mark
@@ -200,7 +198,7 @@ func writeWrapped(b *bytes.Buffer, indent, mark, text string) {
 	fmt.Fprintln(b, indent+strings.TrimRight("// "+line, " "))
 }
 
-// camel makes a Go name of an op's: batch_norm is BatchNorm, conv2d is Conv2d, dtype is DType.
+// camel converts the name of an op to a Go name: batch_norm to BatchNorm, conv2d to Conv2d, dtype to DType.
 func camel(name string) string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '.' || r == ':' }) {
@@ -212,10 +210,10 @@ func camel(name string) string {
 	return b.String()
 }
 
-// reserved are the names that functions use themselves.
+// reserved are the names that generated functions use.
 var reserved = []string{"any", "made", "nil", "given", "with", "node", "nodeIn", "overloaded", "graph", "tensor"}
 
-// parameterName makes a Go parameter of an operand's name: running_mean is runningMean.
+// parameterName converts the name of an operand to that of a Go parameter: running_mean to runningMean.
 func parameterName(name string) string {
 	s := camel(name)
 	if s = string(unicode.ToLower(rune(s[0]))) + s[1:]; s == "dType" {

@@ -69,22 +69,22 @@ func declare(d ast.Decl, taken map[string]bool) {
 	}
 }
 
-// function is what is written of an op: one Go function, or one for an overload of it.
+// function is a generated Go function: that of an op, or of an overload of it.
 type function struct {
 	op       *graph.Op
 	name     string
-	overload string // the operand that makes it; empty for the plain form
+	overload string // the operand that distinguishes it; empty for the plain form
 	params   []param
-	optional []graph.Field // what the struct holds; of an overload the plain form's
+	optional []graph.Field // fields of the struct; an overload uses that of the plain form
 	results  []string
-	graph    bool     // takes the graph first
-	numbers  []string // of the last operands, those that are attributes where they are numbers
+	graph    bool     // the first parameter is the graph
+	numbers  []string // names of trailing operands that are attributes if they are numbers
 }
 
 // param is a parameter of a function.
 type param struct {
 	name, typ string
-	attr      string // of an attribute its name; empty for an operand
+	attr      string // the name of an attribute; empty for an operand
 	nilable   bool
 }
 
@@ -131,7 +131,7 @@ func all(ops []*graph.Op, taken map[string]bool) ([]*function, error) {
 	return list, nil
 }
 
-// describe returns the function of an op, or of the overload that an operand makes.
+// describe returns the function of an op, or of the overload with an additional operand.
 func describe(o *graph.Op, overload string) *function {
 	f := &function{op: o, name: camel(o.Name), overload: overload}
 	takes := map[string]bool{"g": true, "attrs": true}
@@ -181,7 +181,7 @@ func describe(o *graph.Op, overload string) *function {
 	return f
 }
 
-// hasStruct reports whether some attributes may be left out.
+// hasStruct reports whether some attributes are optional.
 func (f *function) hasStruct() bool { return len(f.optional) > 0 || f.op.Schema.Others != nil }
 
 func (f *function) structName() string { return camel(f.op.Name) + "Attrs" }
@@ -260,7 +260,7 @@ func (f *function) signature() (typeParams, params string) {
 	return typeParams, sharing(names, types)
 }
 
-// sharing lists names with their types; neighbours of one type share it.
+// sharing lists names with their types; consecutive names of one type share it.
 func sharing(names, types []string) string {
 	var list []string
 	for i, n := range names {
@@ -273,7 +273,7 @@ func sharing(names, types []string) string {
 	return strings.Join(list, ", ")
 }
 
-// call returns what adds the node.
+// call returns the expression that adds the node.
 func (f *function) call() string {
 	attrs := "nil"
 	if f.hasStruct() {

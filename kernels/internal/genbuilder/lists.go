@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// list returns the text of the list of functions by op, for tests. Generic ones are there once for values and
-// once for plain numbers.
+// list returns the text of the list of functions by op, for tests. Generic functions occur once for values and once for
+// plain numbers.
 func list(ops []*graph.Op, taken map[string]bool) ([]byte, error) {
 	fs, err := all(ops, taken)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Genbuilder writes package op: a function for each op of the catalogue, with its operands and attributes as
-// parameters. Beside it come a list of the functions for the package's tests, and for package graph the names of
-// the ops, which misspelt ones are compared with. Run it by "go generate ./op", after an op was added or changed.
+// Genbuilder generates package op: a function for each op of the catalogue, with its operands and attributes as
+// parameters. It also generates a list of the functions for the package's tests and, for package graph, the names of
+// the ops, from which spelling suggestions are taken. Run it by "go generate ./op" after an op was added or changed.
 //
-// The functions call nothing but what op/op.go has, and no package under kernels calls them: so the files can
-// always be made anew, also after they were deleted.
+// The functions use only op/op.go, and no package under kernels uses them, so that the files can be generated even
+// after they were deleted.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package kerneltest has what tests of several families share: calls of ops by name on random operands, and
-// comparisons of their kernels with their references in every layout.
+// Package kerneltest has functions that tests of several families share: calls of ops by name on random operands, and
+// comparisons of kernels with references in every layout.
 package kerneltest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CallOf makes a call from metas; the zero Meta stands for an operand left out.
+// CallOf returns a call for metas; the zero Meta stands for an omitted operand.
 func CallOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (*graph.Call, error) {
 	a, err := op.Schema.Decode(given, nil)
 	if err != nil {
@@ -46,9 +46,8 @@ func Infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
 	return res, err
 }
 
-// RunCall infers and runs one call in this goroutine, its chunks last to first. A number
-// among the operands has a nil tensor. Outputs of other layouts than inferred can be asked
-// for by layouts.
+// RunCall infers and runs one call in this goroutine, its chunks from last to first. A plain number among the operands
+// has a nil tensor. layouts overrides the inferred layouts of the outputs.
 func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
 	res, err := Infer(op, c)
 	if err != nil {
@@ -74,7 +73,7 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 			c.Out[i] = layouts[i]
 		}
 		outs[i] = tensor.Empty(c.Out[i])
-		for k := range outs[i].Storage().Bytes() { // memory of a run is not cleared
+		for k := range outs[i].Storage().Bytes() { // the memory of a run is not cleared
 			outs[i].Storage().Bytes()[k] = 0x55
 		}
 	}
@@ -88,7 +87,7 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	return outs, RunKernel(k, c, in, outs)
 }
 
-// written is what attributes are decoded from.
+// written encodes attributes, so that they are decoded again.
 func written(attrs any) graph.Attrs {
 	a, v := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range v.NumField() {
@@ -104,7 +103,7 @@ func written(attrs any) graph.Attrs {
 	return a
 }
 
-// RunParts runs what a composite call is stated as; operands that are left out are nil.
+// RunParts runs the decomposition of a composite call; omitted operands are nil.
 func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	g := graph.New("parts", kernels.Lookup)
 	vals := map[*graph.Value]*tensor.Tensor{}
@@ -129,7 +128,7 @@ func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tenso
 			part = append(part, vals[a.Value])
 		}
 		made, err := RunCall(n.Op, &graph.Call{In: n.In, Attrs: n.Attrs}, part)
-		if errors.Is(err, graph.ErrNoImpl) { // as planning does, with operands that are copied
+		if errors.Is(err, graph.ErrNoImpl) { // as planning does, with copied operands
 			if made, err = RunCall(n.Op, &graph.Call{In: rowMajor(part), Attrs: n.Attrs}, part); err == nil {
 				made[0] = made[0].CopyTo(n.Out[0].Meta)
 			}
@@ -160,8 +159,8 @@ func rowMajor(list []*tensor.Tensor) []graph.Arg {
 	return args
 }
 
-// CompileAny compiles a call whatever its layouts: kernels take more of them than is worth asking
-// them for. What needs copies is the last resort's. Constants are packed, in the call too.
+// CompileAny compiles a call for any layouts, many of which no planner requests. Layouts that need copies use the last
+// implementation. Constants are packed, in the call too.
 func CompileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) && len(op.Impls) < 2 {
 		return op.Compile(c)
@@ -190,7 +189,7 @@ func CompileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
 	return impl.Lower(c)
 }
 
-// DataOf is where a run finds operand i of a call.
+// DataOf returns the address of operand i of a call.
 func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 	switch {
 	case c.Packed(i) != nil:
@@ -201,7 +200,7 @@ func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 	return nil
 }
 
-// MemOf makes the memory of a run.
+// MemOf returns the memory of a run.
 func MemOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
 	m := &graph.Mem{Cursor: new(iter.Cursor), Scratch: tensor.NewStorage(k.Scratch).Bytes(),
 		Worker: tensor.NewStorage(k.Worker).Bytes()}
@@ -231,7 +230,7 @@ func RunKernel(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) error 
 	return nil
 }
 
-// Filled makes a tensor of a layout with values from draw.
+// Filled returns a tensor of a layout with values from draw.
 func Filled(m tensor.Meta, draw func(d tensor.DType) tensor.Scalar) *tensor.Tensor {
 	t := tensor.Empty(m)
 	kit.EachIndex(m.Shape, func(i []int) { t.Set(draw(m.DType), i...) })
@@ -256,7 +255,7 @@ func MixedValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	}
 }
 
-// IndexValues draws what may be an index too: integers are 0 or 1.
+// IndexValues draws values that are valid indices: integers are 0 or 1.
 func IndexValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	mixed := MixedValues(r)
 	return func(d tensor.DType) tensor.Scalar {
@@ -270,7 +269,7 @@ func IndexValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 var tolerance = map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
 	tensor.Float64: 1e-11, tensor.Complex64: 5e-5, tensor.Complex128: 1e-10}
 
-// CompareTensors reports the first element by which got differs from want.
+// CompareTensors returns an error for the first element in which got differs from want.
 func CompareTensors(got, want *tensor.Tensor) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)

@@ -56,7 +56,7 @@ func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 	return op, c, err
 }
 
-// CompoundRun runs the call with memory full of a byte, its chunks forward or backward.
+// CompoundRun runs the call with memory filled with a byte, its chunks forward or backward.
 func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, written(c.Attrs), in)
@@ -88,8 +88,7 @@ func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, ba
 	return outs, nil
 }
 
-// CheckCompound compares a call's kernel with its reference, and its bits in two orders of
-// chunks.
+// CheckCompound compares a call's kernel with its reference, and the bits of two orders of chunks.
 func CheckCompound(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {
@@ -122,7 +121,7 @@ func CheckCompound(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor
 	}
 }
 
-// CheckParts compares what a composite call is stated as with its reference.
+// CheckParts compares the decomposition of a composite call with its reference.
 func CheckParts(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor) {
 	t.Helper()
 	op, c, err := CompoundCall(name, a, in)

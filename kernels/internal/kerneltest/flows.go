@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkFlow runs phases that tell how far their chunks come ([graph.Flow]) once more, on an operand of which there is
-// no more than chunks say that they need, and holds what they say that they made against the result.
+// checkFlow runs phases that report the progress of their chunks ([graph.Flow]) again, with only the part of an operand
+// that the chunks declare as needed, and checks that the part of the result that they declare as done is complete.
 func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
 	t.Helper()
 	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()
@@ -21,7 +21,7 @@ func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
 		}
 		there := tensor.NewStorage(len(all)).Bytes()
 		for i := range there {
-			there[i] = 0xff // no number, of floats
+			there[i] = 0xff // NaN for floats
 		}
 		given := r.mem.Ptrs[1]
 		r.mem.Ptrs[1] = unsafe.Pointer(unsafe.SliceData(there))

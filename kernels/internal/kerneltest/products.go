@@ -18,7 +18,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SomeConstants picks operands whose data is known at compile time.
+// SomeConstants selects operands whose data is known at compile time.
 func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 	for i, t := range in {
 		if t != nil && r.IntN(3) == 0 {
@@ -70,11 +70,11 @@ func BenchProduct(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, 
 	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-// farBytes is more than what caches near a core hold.
+// farBytes exceeds the caches near a core.
 const farBytes = 96 << 20
 
-// BenchImpl measures an implementation of the call, by the way through it that it would rather take. Far says that
-// operand 1, a constant, is not in the near caches, as in a network.
+// BenchImpl measures an implementation of the call, with the walk that it prefers. far: operand 1, a constant, is not
+// in the near caches, as in a network.
 func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
 	if i < 0 {
@@ -102,11 +102,11 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 		r.Run(b, false)
 		times = append(times, time.Since(from))
 	}
-	slices.Sort(times) // what else runs on the machine makes some of them longer
+	slices.Sort(times) // other programs make some runs slower
 	b.ReportMetric(p.Op.Flops(p.Call)/float64(times[len(times)/10]), "GFLOP/s")
 }
 
-// Result runs the call forward and backward, with constants packed or as they are, and holds one against the other.
+// Result runs the call forward and backward and compares both. packed: constants are packed.
 func (p *ProductCall) Result(t testing.TB, packed bool) *tensor.Tensor {
 	t.Helper()
 	q := *p
@@ -185,7 +185,7 @@ type productRun struct {
 	Out *tensor.Tensor
 }
 
-// Compile returns what runs the call, with dirty memory.
+// Compile compiles the call and allocates its memory, with arbitrary contents.
 func (p *ProductCall) Compile(t testing.TB) *productRun {
 	k, err := CompileAny(p.Op, p.Call)
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *ProductCall) Compile(t testing.TB) *productRun {
 	return p.memory(k)
 }
 
-// memory returns what runs a kernel of the call.
+// memory allocates the memory of a kernel of the call.
 func (p *ProductCall) memory(k *graph.Kernel) *productRun {
 	r := &productRun{k: k, Out: tensor.Empty(p.Call.Out[0])}
 	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()}, Cursor: &iter.Cursor{},
@@ -205,7 +205,7 @@ func (p *ProductCall) memory(k *graph.Kernel) *productRun {
 	return r
 }
 
-// Run executes the kernel, in reverse order of chunks if asked for.
+// Run executes the kernel, optionally with its chunks in reverse order.
 func (r *productRun) Run(t testing.TB, reverse bool) {
 	for _, ph := range r.k.Phases {
 		for i := range ph.Chunks {
@@ -276,8 +276,7 @@ func productTolerance(d tensor.DType, terms int) float64 {
 	return eps * math.Sqrt(float64(terms)+1) * 4
 }
 
-// RandomOperand makes a tensor with dimensions in random order, sometimes spaced out,
-// shifted, or broadcast.
+// RandomOperand returns a tensor with dimensions in random order, sometimes with gaps, an offset, or broadcast.
 func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	perm := r.Perm(len(shape))
 	if r.IntN(2) == 0 {

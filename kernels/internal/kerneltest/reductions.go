@@ -37,8 +37,7 @@ func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 	return op, c, err
 }
 
-// RunReduce compiles and runs a call. Chunks run in the given order of preference, memory
-// starts dirty.
+// RunReduce compiles and runs a call, with its chunks in either order and arbitrary initial memory.
 func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, written(c.Attrs), in)
@@ -121,7 +120,7 @@ func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor)
 	}
 }
 
-// checkReduceInPlace runs a kernel that allows it with an operand's memory as output.
+// checkReduceInPlace runs a kernel whose output may alias an operand in that memory.
 func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, in, want []*tensor.Tensor) {
 	k, err := CompileAny(op, c)
 	if err != nil {
@@ -152,7 +151,7 @@ func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, 
 	}
 }
 
-// MetasOf describes tensors for messages; those that are left out are null.
+// MetasOf describes tensors for messages; omitted ones are null.
 func MetasOf(in []*tensor.Tensor) (s []string) {
 	for _, t := range in {
 		if t != nil {
@@ -164,7 +163,7 @@ func MetasOf(in []*tensor.Tensor) (s []string) {
 	return s
 }
 
-// ReduceTolerance is the relative error that a result may have, by its dtype.
+// ReduceTolerance returns the permitted relative error of a result, by dtype.
 func ReduceTolerance(d tensor.DType) float64 {
 	switch d {
 	case tensor.Float16:
@@ -179,12 +178,12 @@ func ReduceTolerance(d tensor.DType) float64 {
 	return 0
 }
 
-// differs compares values; relative to the greatest of them, or 1.
+// differs compares values, relative to the greatest of them, or to 1.
 func differs(got, want *tensor.Tensor) (why string) {
 	return DiffersBy(got, want, ReduceTolerance(got.DType))
 }
 
-// DiffersBy says where two tensors differ by more than a relative tolerance; empty: nowhere.
+// DiffersBy describes the first difference of two tensors above a relative tolerance; empty if there is none.
 func DiffersBy(got, want *tensor.Tensor, tol float64) (why string) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)

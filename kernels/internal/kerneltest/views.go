@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Relaid returns a tensor of the meta's layout, offset included, with t's values. The
-// rest of its storage is filled with ones.
+// Relaid returns a tensor with the values of t and the given layout, offset included. The rest of its storage is filled
+// with ones.
 func Relaid(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	out := tensor.Empty(m)
 	b := out.Storage().Bytes()
@@ -27,8 +27,7 @@ func Relaid(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	return out
 }
 
-// MadeUp returns a tensor of the layout with made-up values; where strides are 0 or elements
-// overlap, the last one written counts.
+// MadeUp returns a tensor of the layout with random values. If elements overlap, the last one written counts.
 func MadeUp(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	t := tensor.Zeros(m.DType, m.Shape...)
 	for i := range t.Numel() {
@@ -48,8 +47,7 @@ func MadeUp(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	return Relaid(t, m)
 }
 
-// RunViewNode computes a node: a view by its meta, anything else by its kernel, whose chunks
-// are run last to first.
+// RunViewNode computes a node: a view by its meta, anything else by its kernel, with chunks from last to first.
 func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(n.Out))
@@ -72,7 +70,7 @@ func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Ten
 	return out
 }
 
-// RunViewKernel runs a kernel on outputs and scratch memory full of patterns.
+// RunViewKernel runs a kernel on outputs and scratch memory filled with patterns.
 func RunViewKernel(t *testing.T, k *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
 	m := &graph.Mem{Scratch: DirtyBytes(k.Scratch), Worker: DirtyBytes(k.Worker), Cursor: new(iter.Cursor)}
@@ -102,7 +100,7 @@ func RunViewKernel(t *testing.T, k *graph.Kernel, out, in []*tensor.Tensor) {
 	}
 }
 
-// DirtyBytes is memory filled with a pattern.
+// DirtyBytes returns memory filled with a pattern.
 func DirtyBytes(n int) []byte {
 	b := tensor.NewStorage(n).Bytes()
 	for i := range b {
@@ -128,8 +126,7 @@ func ValuesDiffer(got, want *tensor.Tensor, tolerance float64) string {
 	return diff
 }
 
-// Strewn returns a random layout for a shape: dense in any order, with gaps, or, if wanted,
-// with strides of 0.
+// Strewn returns a random layout for a shape: dense in any order, with gaps, or, if zeros is set, with strides of 0.
 func Strewn(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tensor.Meta {
 	m := tensor.Meta{DType: d, Shape: slices.Clone(shape), Strides: make([]int, len(shape))}
 	step, gaps := 1, rng.IntN(3) == 0
@@ -161,9 +158,8 @@ func SomeViewShape(rng *rand.Rand, rank int) []int {
 	return shape
 }
 
-// AgainstRef applies an op to operands of the metas and compares its kernel with its
-// reference, in the inferred layout and, where dense, in another one. It reports whether
-// the call was accepted.
+// AgainstRef applies an op to operands with these metas and compares its kernel with its reference, in the inferred
+// layout and, for dense results, in another one. It reports whether the call was accepted.
 func AgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ...tensor.Meta) bool {
 	t.Helper()
 	g := graph.New("", kernels.Lookup)
@@ -188,7 +184,7 @@ func AgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ..
 			t.Fatalf("%s %v %v -> %v: %s", op, metas, a, vals[i].Meta, diff)
 		}
 	}
-	// What a pin or a planner may ask for: fresh memory of some other layout.
+	// A pin or a planner may request memory in another layout.
 	c := n.Call()
 	out := make([]*tensor.Tensor, len(c.Out))
 	for i := range c.Out {

@@ -64,7 +64,7 @@ const (
 )
 
 // Paneled reclassifies the bytes of a constant operand, which [graph.Call.Streamed] has counted: the share that is
-// loaded while the product of a panel with so many rows of the other operand is computed.
+// loaded while the product of a panel with the given rows of the other operand is computed.
 func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
@@ -87,11 +87,11 @@ func ThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	w.Flops += entries * 2 * macs
 }
 
-// passTerms is the depth of a block of a product: the result is gone through once for each.
+// passTerms is the depth of a block of a product: each block passes over the result once.
 const passTerms = 256
 
-// Scatter adds what a product takes besides where its rows are not what lies together in the
-// result, of so many elements, and k terms each: every pass brings tiles to their places element by element.
+// Scatter adds the additional cost of a result whose rows are not contiguous: each pass stores tiles element by
+// element.
 func Scatter(w *graph.Work, elements, k int) {
 	w.Do(Scattered, float64(elements)*float64(kit.DivUp(k, passTerms)))
 }
