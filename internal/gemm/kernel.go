@@ -117,9 +117,9 @@ func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
 // PanelCols is the width NR of packed B panels of a dtype.
 func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 
-// PanelColsOf returns the width of packed B panels for a product with the given number of rows of A, for Operand.Panel. With few
-// rows a panel is read from memory: a narrow one stays in L1 between tiles, which leaves the bandwidth of L2 to the
-// next one.
+// PanelColsOf returns the width of packed B panels for a product with the given number of rows of A, for Operand.Panel.
+// With few rows a panel is read from memory: a narrow one stays in L1 between tiles, which leaves the bandwidth of L2
+// to the next one.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
 	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= someRows {

@@ -28,7 +28,7 @@ func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 		return r, err
 	}
 	in := slices.Clone(c.In)
-	if weighs(in[1]) && !weighs(in[0]) { // as in attention, where the weights come first
+	if isWeights(in[1]) && !isWeights(in[0]) { // as in attention, where the weights come first
 		slices.Reverse(in)
 		slices.Reverse(e.raw)
 	}

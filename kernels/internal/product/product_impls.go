@@ -121,14 +121,14 @@ func rowMajor(c *graph.Call) *graph.Call {
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
 			m := a.Meta() // strides of dimensions of size 1 matter, too
-			r.In[i] = graph.Of(lying(a.Value, tensor.New(m.DType, m.Shape...)))
+			r.In[i] = graph.Of(withLayout(a.Value, tensor.New(m.DType, m.Shape...)))
 		}
 	}
 	return &r
 }
 
-// lying returns a value with another layout.
-func lying(v *graph.Value, m tensor.Meta) *graph.Value {
+// withLayout returns a value with another layout.
+func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin}
 }
 
@@ -143,7 +143,7 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 	if err != nil {
 		return work, true
 	}
-	rows.In[k] = graph.Of(lying(c.In[k].Value, m))
+	rows.In[k] = graph.Of(withLayout(c.In[k].Value, m))
 	is, err := read(rows)
 	switch {
 	case err != nil:

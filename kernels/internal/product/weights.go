@@ -9,8 +9,8 @@ import (
 // weightNodes bounds the number of nodes that are searched from weights back to the product of the scores.
 const weightNodes = 32
 
-// weighs reports whether a value is attention weights: folded rows of a product.
-func weighs(x graph.Arg) bool {
+// isWeights reports whether a value is attention weights: folded rows of a product.
+func isWeights(x graph.Arg) bool {
 	type step struct {
 		from  graph.Arg
 		folds bool // a node between it and the weights folds rows
@@ -38,8 +38,8 @@ func weighs(x graph.Arg) bool {
 // in which attention is recognized.
 func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
 	x, y := c.In[0], c.In[1]
-	turned, ok := turnedOf(y)
-	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !weighs(turned) || weighs(x) {
+	weights, ok := untransposed(y)
+	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !isWeights(weights) || isWeights(x) {
 		return r, nil
 	}
 	p := compose.Of(into, c)
@@ -48,7 +48,7 @@ func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err 
 	if _, err = p.Result(); err != nil {
 		return r, err
 	}
-	product, err := into.Again(into.Whole(), turned, values)
+	product, err := into.Again(into.Whole(), weights, values)
 	if err != nil {
 		return r, err
 	}
@@ -57,8 +57,8 @@ func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err 
 	return r, err
 }
 
-// turnedOf returns the value that is viewed with its last two dimensions exchanged.
-func turnedOf(x graph.Arg) (of graph.Arg, ok bool) {
+// untransposed returns the value that is viewed with its last two dimensions exchanged.
+func untransposed(x graph.Arg) (of graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return of, false
 	}

@@ -57,7 +57,7 @@ func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
 	}
-	var of [2]levels
+	var of [2]quantizedValues
 	for i := range of {
 		var ok bool
 		if of[i], ok = dequantised(n.In[i]); !ok || of[i].scale.Numel() != 1 || !isByte(of[i].bytes.Type().DType) {

@@ -20,8 +20,8 @@ import (
 // Sums of bytes are exact, while sums of floats are rounded after each product; quantization can therefore round to the
 // next value near a tie. Exact plans keep the floats.
 
-// levels are quantized values with known scales and zero points: the operands of dequantize_linear.
-type levels struct {
+// quantizedValues are quantized values with known scales and zero points: the operands of dequantize_linear.
+type quantizedValues struct {
 	bytes, scaleOf, zeroOf graph.Arg
 	scale, zero            *tensor.Tensor // zero may be nil
 	axis                   int
@@ -29,7 +29,7 @@ type levels struct {
 
 // dequantised returns the quantized values that a value was dequantized from, if they are integers with float32 scales,
 // by channel or one for all, and zero points of their dtype.
-func dequantised(a graph.Arg) (l levels, ok bool) {
+func dequantised(a graph.Arg) (l quantizedValues, ok bool) {
 	if a.Kind != graph.TensorArg || a.Value.Node == nil {
 		return l, false
 	}
@@ -38,18 +38,18 @@ func dequantised(a graph.Arg) (l levels, ok bool) {
 	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil || !zeroAlike(c, 0, 2) {
 		return l, false
 	}
-	return levels{bytes: c.In[0], scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
+	return quantizedValues{bytes: c.In[0], scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
 		axis: at.Axis}, true
 }
 
 // quantising returns the scale and zero point of a call of quantize_linear to bytes with one scale for all elements.
-func quantising(c *graph.Call) (l levels, ok bool) {
+func quantising(c *graph.Call) (l quantizedValues, ok bool) {
 	at := kit.Attrs[quantizeAttrs](c)
 	if at.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
 		c.Has(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
 		return l, false
 	}
-	return levels{scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
+	return quantizedValues{scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
 }
 
 func operand(c *graph.Call, i int) graph.Arg {
@@ -84,13 +84,13 @@ func first(t *tensor.Tensor) float64 {
 }
 
 // same reports whether two pairs of a scale and a zero point for all elements are equal.
-func (l levels) same(m levels) bool {
+func (l quantizedValues) same(m quantizedValues) bool {
 	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && first(l.scale) == first(m.scale) &&
 		first(l.zero) == first(m.zero)
 }
 
 // level returns the quantized value of a number.
-func (l levels) level(d tensor.DType, x float64) int64 {
+func (l quantizedValues) level(d tensor.DType, x float64) int64 {
 	return saturated(d, math.RoundToEven(float64(float32(x)/float32(first(l.scale))))+first(l.zero))
 }
 
@@ -99,7 +99,7 @@ type restating struct {
 	parts
 	graph.Around
 	into *graph.Parts
-	to   levels
+	to   quantizedValues
 }
 
 // restateQuantize rewrites a quantization: of numbers dequantized with the same scale, it returns the bytes; it moves
@@ -245,8 +245,8 @@ func (q *restating) product() (r graph.Restatement, err error) {
 // weighted is the byte form of a node that multiplies operand 0 by a weight.
 type weighted struct {
 	axis     int // dimension of the output channels in the weight
-	unserved func(x, w levels) string
-	state    func(x, w levels, b bias) graph.Arg
+	unserved func(x, w quantizedValues) string
+	state    func(x, w quantizedValues, b bias) graph.Arg
 }
 
 // weighted returns the byte form of a node, or nil if it does not multiply by a weight.
@@ -265,7 +265,7 @@ func (q *restating) weighted(n *graph.Node) *weighted {
 // convolution returns the byte form of a convolution of images.
 func (q *restating) convolution(n *graph.Node) *weighted {
 	var at graph.Attrs
-	return &weighted{unserved: func(x, w levels) (why string) {
+	return &weighted{unserved: func(x, w quantizedValues) (why string) {
 		served := false
 		at, served = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
 		switch {
@@ -275,24 +275,24 @@ func (q *restating) convolution(n *graph.Node) *weighted {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, state: func(x, w levels, b bias) graph.Arg { return q.convolved(n, at, x, w, b) }}
+	}, state: func(x, w quantizedValues, b bias) graph.Arg { return q.convolved(n, at, x, w, b) }}
 }
 
 // linear returns the byte form of a product with a matrix whose columns, or rows, are output channels.
 func (q *restating) linear(n *graph.Node, axis int) *weighted {
-	return &weighted{axis: axis, unserved: func(x, w levels) string {
+	return &weighted{axis: axis, unserved: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
 		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > manyTerms {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, state: func(x, w levels, b bias) graph.Arg {
+	}, state: func(x, w quantizedValues, b bias) graph.Arg {
 		bytes := w.bytes
 		if axis == 0 {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
 		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
-		less := func(l levels) graph.Arg {
+		less := func(l quantizedValues) graph.Arg {
 			if l.zero == nil || among(l.zero, 0) {
 				return graph.Arg{}
 			}
@@ -316,7 +316,7 @@ func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
 }
 
 // convolved returns a convolution in bytes.
-func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w levels, b bias) graph.Arg {
+func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
 	scale := q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf))
@@ -341,7 +341,7 @@ func (q *restating) bounded(y graph.Arg, least, most float64) graph.Arg {
 }
 
 // fits reports whether a weight minus its zero points fits int8.
-func (l levels) fits() bool {
+func (l quantizedValues) fits() bool {
 	if l.zero == nil || among(l.zero, 0) {
 		return l.bytes.Type().DType == tensor.Int8 || l.rangeFits()
 	}
@@ -349,7 +349,7 @@ func (l levels) fits() bool {
 }
 
 // rangeFits is fits by the least and the greatest element of each channel.
-func (l levels) rangeFits() bool {
+func (l quantizedValues) rangeFits() bool {
 	d := l.bytes.Type().DType
 	least, most := bounds(d)
 	data := l.bytes.Value.Const
@@ -373,7 +373,7 @@ func (l levels) rangeFits() bool {
 }
 
 // lessZero returns a fitting weight minus its zero points.
-func (q *restating) lessZero(w levels) graph.Arg {
+func (q *restating) lessZero(w quantizedValues) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || among(w.zero, 0)) {
 		return w.bytes
 	}
@@ -387,19 +387,19 @@ func (q *restating) lessZero(w levels) graph.Arg {
 // bias is a constant that is added to sums, in floats or dequantized from int32.
 type bias struct {
 	of     graph.Arg
-	levels levels
+	values quantizedValues
 	whole  bool // it is quantized like the sums
 }
 
 // known reports whether a bias is a constant that fits int32 in units of the sums of x and w, or there is no bias.
-func (b *bias) known(x, w levels) bool {
+func (b *bias) known(x, w quantizedValues) bool {
 	if b.of.Kind == graph.Null {
 		return true
 	}
 	step := func(o int) float64 { return first(x.scale) * kit.OneOf(w.scale, []int{o}, 0) }
 	data, by := b.of.Value.Const, func(int) float64 { return 1 }
 	if l, ok := dequantised(b.of); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil || among(l.zero, 0)) {
-		b.levels, b.whole, data = l, true, l.bytes.Value.Const
+		b.values, b.whole, data = l, true, l.bytes.Value.Const
 		by = func(o int) float64 { return kit.OneOf(l.scale, []int{o}, 0) }
 	}
 	if data == nil || data.Rank() != 1 {
@@ -420,12 +420,12 @@ func (q *restating) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	case b.of.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{o}, "fill_value": 0, "dtype": tensor.Int32})
 	case b.whole:
-		return b.levels.bytes
+		return b.values.bytes
 	}
 	const d = tensor.Float64
 	v := q.To(d, b.of)
-	if b.levels.scale != nil {
-		v = q.Add(pointwise.Mul, nil, q.To(d, b.levels.bytes), q.To(d, q.row(b.levels.scaleOf)))
+	if b.values.scale != nil {
+		v = q.Add(pointwise.Mul, nil, q.To(d, b.values.bytes), q.To(d, q.row(b.values.scaleOf)))
 	}
 	return q.To(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, v, q.To(d, step))))
 }
