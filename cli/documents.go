@@ -46,9 +46,7 @@ var writtenFiles = map[string]reflect.Type{
 // wordsOf lists the strings that a field of a document with the tag of:"NAME" may have, by NAME.
 var wordsOf = map[string]func() []string{
 	"dtype": func() []string { return format.Strings(tensor.DTypes()) },
-	"flag": func() []string {
-		return []string{"contiguous", "channels_last", "channels_last_3d", "non_overlapping_and_dense"}
-	},
+	"flag":  infer.Flags,
 	"fast_setup": func() []string {
 		return format.Strings([]iter.FastSetup{iter.FastNone, iter.FastContiguous, iter.FastChannelsLast,
 			iter.FastNonOverlappingDense})

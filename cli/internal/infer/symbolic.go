@@ -179,6 +179,15 @@ var flagsOf = []struct {
 	{"non_overlapping_and_dense", tensor.IsNonOverlappingAndDense},
 }
 
+// Flags lists the names of the layout flags.
+func Flags() []string {
+	names := make([]string, len(flagsOf))
+	for i, f := range flagsOf {
+		names[i] = f.name
+	}
+	return names
+}
+
 // conditionOf returns the condition of a predicate. The formula holds for any number of size classes. If it does not
 // simplify to a constant, because its comparisons depend on each other, a few classes are enumerated.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
