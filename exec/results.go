@@ -64,6 +64,9 @@ func checkGiven(name string, d tensor.DType, shape []int, t *tensor.Tensor) erro
 	switch err := t.Check(); {
 	case err != nil:
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
+	case t.Storage().Place() != tensor.Host:
+		return fmt.Errorf("the tensor given for output %q is in the memory of %v, the program runs on the %v", name,
+			t.Storage().Place(), tensor.Host)
 	case t.DType != d:
 		return fmt.Errorf("output %q is %v, the tensor given for it %v", name, d, t.DType)
 	case !slices.Equal(t.Shape, shape):

@@ -215,6 +215,9 @@ func checkInput(v *graph.Value, t *tensor.Tensor) error {
 		return fmt.Errorf("input %q is missing", v.Name)
 	case t.Check() != nil:
 		return fmt.Errorf("input %q: %w", v.Name, t.Check())
+	case t.Storage().Place() != tensor.Host:
+		return fmt.Errorf("input %q is in the memory of %v, the program runs on the %v", v.Name, t.Storage().Place(),
+			tensor.Host)
 	case t.DType != v.Meta.DType:
 		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, t.DType, v.Meta.DType)
 	case !slices.Equal(t.Shape, v.Meta.Shape):

@@ -57,7 +57,9 @@ func (p *Pool) Take(n int, zeroed bool) *Storage {
 
 // Adopt returns storage over the bytes of s that [Storage.Release] marks as released. The pool does not
 // recycle the memory, because other storage may share it.
-func (p *Pool) Adopt(s *Storage) *Storage { return &Storage{data: s.Bytes(), pool: p} }
+func (p *Pool) Adopt(s *Storage) *Storage {
+	return &Storage{data: s.Bytes(), place: s.Place(), pool: p}
+}
 
 // find takes an array of n bytes, or up to a quarter more, from the pool; nil if it has none. The array
 // released last is preferred, because it may still be in a cache.

@@ -12,7 +12,8 @@ const Align = 64
 
 // Storage is a block of bytes that tensors share. Tensors that point to the same Storage are aliases.
 type Storage struct {
-	data []byte
+	data  []byte
+	place Place
 
 	pool     *Pool // of a result: Release returns the memory to it
 	room     int   // the bytes from data on that the pool may recycle; 0 if other storage may share them
@@ -52,7 +53,7 @@ func aligned(b []byte) []byte {
 
 // StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must stay valid while
 // tensors use it.
-func StorageOf(b []byte) *Storage { return &Storage{data: b} }
+func StorageOf(b []byte) *Storage { return StorageAt(Host, b) }
 
 // Bytes returns the storage itself, not a copy; nil for nil storage. It panics after [Storage.Release].
 func (s *Storage) Bytes() []byte {

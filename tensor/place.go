@@ -1,0 +1,29 @@
+package tensor
+
+import "fmt"
+
+// Place names the memory that holds a storage, and with it the processor whose kernels can access it. Only [Host], the
+// memory of the process, is supported: programs reject tensors and kernels of other places.
+type Place uint8
+
+// Host is the memory of the process.
+const Host Place = 0
+
+// String returns "host", or "device 1" and so on for other places.
+func (p Place) String() string {
+	if p == Host {
+		return "host"
+	}
+	return fmt.Sprintf("device %d", uint8(p))
+}
+
+// StorageAt wraps bytes of a place without a copy: [StorageOf] is StorageAt of [Host].
+func StorageAt(p Place, b []byte) *Storage { return &Storage{data: b, place: p} }
+
+// Place returns the place of the storage; [Host] for nil storage.
+func (s *Storage) Place() Place {
+	if s == nil {
+		return Host
+	}
+	return s.place
+}
