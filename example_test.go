@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -136,7 +137,7 @@ func swish() *graph.Op {
 	type attrs struct {
 		Beta float64 `attr:"beta" default:"1" doc:"steepness of the sigmoid"`
 	}
-	o, err := graph.Define(graph.Op{
+	o, err := fusion.Define(graph.Op{
 		Name:   "swish",
 		Doc:    "Gives x * sigmoid(beta * x).",
 		Params: []graph.Param{{Name: "x"}},

@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/onnx"
@@ -457,13 +458,13 @@ func TestOwnOps(t *testing.T) {
 
 func TestLookupRefuses(t *testing.T) {
 	o := swish()
-	relu, err := graph.Define(graph.Op{Name: "relu", Params: o.Params, Pointwise: o.Pointwise, NoRef: "a test"})
+	relu, err := fusion.Define(graph.Op{Name: "relu", Params: o.Params, Pointwise: o.Pointwise, NoRef: "a test"})
 	require.NoError(t, err)
 	for want, own := range map[string][]*graph.Op{
 		`op 1 is nil`:               {swish(), nil},
 		`two ops are named "swish"`: {swish(), swish()},
 		`op "relu": package kernels has one of this name`: {relu},
-		`an op has no name: graph.Define makes ops`:       {{}},
+		`an op has no name: fusion.Define makes ops`:      {{}},
 	} {
 		_, err := graphrun.Lookup(own...)
 		assert.EqualError(t, err, want)

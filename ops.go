@@ -12,7 +12,7 @@ import (
 // see [Lookup].
 func New(name string) *graph.Graph { return graph.New(name, kernels.Lookup) }
 
-// Lookup returns what finds the ops of package kernels and own, which [graph.Define] made. It is for
+// Lookup returns what finds the ops of package kernels and own, which [fusion.Define] made. It is for
 // [graph.New] and [Loader.Lookup]:
 //
 //	lookup, err := graphrun.Lookup(swish)
@@ -27,7 +27,7 @@ func Lookup(own ...*graph.Op) (graph.Lookup, error) {
 		case o == nil:
 			return nil, fmt.Errorf("op %d is nil", i)
 		case o.Name == "":
-			return nil, errors.New("an op has no name: graph.Define makes ops")
+			return nil, errors.New("an op has no name: fusion.Define makes ops")
 		case kernels.Lookup(o.Name) != nil:
 			return nil, fmt.Errorf("op %q: package kernels has one of this name", o.Name)
 		case byName[o.Name] != nil:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -76,7 +77,7 @@ func TestPanicsOfOthers(t *testing.T) {
 
 // TestPanicOfAnOp holds it for the inference of an op.
 func TestPanicOfAnOp(t *testing.T) {
-	sick, err := graph.Define(graph.Op{Name: "sick", Doc: "Panics.", Params: []graph.Param{{Name: "self"}},
+	sick, err := fusion.Define(graph.Op{Name: "sick", Doc: "Panics.", Params: []graph.Param{{Name: "self"}},
 		Infer:   func(*graph.Call) ([]graph.Result, error) { panic("of the op") },
 		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }, NoRef: "it is sick"})
 	require.NoError(t, err)

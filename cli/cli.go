@@ -10,7 +10,7 @@
 // Package inspect explains programs from Go, and package experiment compares them.
 //
 // Authors of extensions implement [graphrun.Strategy] (package passes/layout has the contract), define ops with
-// [graph.Define], convert operators with package onnx, and write passes with package passes.
+// [fusion.Define], convert operators with package onnx, and write passes with package passes.
 package cli
 
 import (
@@ -44,7 +44,7 @@ func WithStrategy(s graphrun.Strategy) Option {
 	return Option{func(e *command.Extensions) { e.AddedStrategies = append(e.AddedStrategies, s) }}
 }
 
-// WithOps adds ops, which [graph.Define] made, to those of package kernels: see [graphrun.Lookup].
+// WithOps adds ops, which [fusion.Define] made, to those of package kernels: see [graphrun.Lookup].
 func WithOps(ops ...*graph.Op) Option {
 	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -22,7 +23,7 @@ func (renamed) Name() string { return "mine" }
 // doubled is an op that multiplies by 2.
 func doubled(t *testing.T) *graph.Op {
 	t.Helper()
-	o, err := graph.Define(graph.Op{Name: "doubled", Doc: "Multiplies by 2.", Params: []graph.Param{{Name: "x"}},
+	o, err := fusion.Define(graph.Op{Name: "doubled", Doc: "Multiplies by 2.", Params: []graph.Param{{Name: "x"}},
 		Schema: graph.SchemaOf[struct{}](), NoRef: "a test",
 		Pointwise: &graph.Pointwise{
 			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // lowered is the kernel of a node, or the error. A view has neither.
@@ -88,6 +89,9 @@ func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
 	}
 	if err != nil {
 		return k, err
+	}
+	if k.Place != tensor.Host {
+		return nil, fmt.Errorf("its kernel runs on %v, the program runs on the %v", k.Place, tensor.Host)
 	}
 	return countable(k), nil
 }

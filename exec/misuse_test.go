@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -28,7 +29,7 @@ func TestNothingToRun(t *testing.T) {
 }
 
 func TestOpWithoutKernel(t *testing.T) {
-	o, err := graph.Define(graph.Op{Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
+	o, err := fusion.Define(graph.Op{Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
 		Kind:    graph.Own,
 		Infer:   func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
 		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }, NoRef: "nothing defines it"})
@@ -38,6 +39,20 @@ func TestOpWithoutKernel(t *testing.T) {
 	require.NoError(t, g.Err())
 	_, err = exec.Compile(g, exec.Options{})
 	assert.ErrorContains(t, err, `node "hollow" (hollow): its op gives no kernel`)
+}
+
+// A program runs on the host: it rejects the kernel of another place.
+func TestKernelOfAnotherPlace(t *testing.T) {
+	o, err := fusion.Define(graph.Op{Name: "far", Doc: "Runs on a device.", Params: []graph.Param{{Name: "self"}},
+		Kind:    graph.Own,
+		Infer:   func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
+		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{Place: 1}, nil }, NoRef: "a test"})
+	require.NoError(t, err)
+	g := graph.New("g", func(string) *graph.Op { return o })
+	g.Output("y", g.Apply("far", nil, g.Input("x", tensor.Float32, 4))[0])
+	require.NoError(t, g.Err())
+	_, err = exec.Compile(g, exec.Options{})
+	assert.ErrorContains(t, err, "its kernel runs on device 1, the program runs on the host")
 }
 
 // misused is a program of y = x + c, over data that its caller holds too.
@@ -58,15 +73,17 @@ func TestInputsAreLookedAt(t *testing.T) {
 	tracerPanic.Offset = 1 << 20
 	strides := tensor.Zeros(tensor.Float32, 4)
 	strides.Strides = nil
+	far := tensor.Must(tensor.Over(tensor.New(tensor.Float32, 4), tensor.StorageAt(1, make([]byte, 16))))
 	x := tensor.Zeros(tensor.Float32, 4)
 	for want, in := range map[string]map[string]*tensor.Tensor{
-		`input "x" is missing`:                  nil,
-		`input "x" is float64, the graph wants`: {"x": tensor.Zeros(tensor.Float64, 4)},
-		`input "x" has shape [2, 2]`:            {"x": tensor.Zeros(tensor.Float32, 2, 2)},
-		`input "x": setStorage: sizes [4]`:      {"x": tracerPanic},
-		`input "x": mismatch in length`:         {"x": strides},
-		`input "x": it has no dtype`:            {"x": new(tensor.Tensor)},
-		`the graph has no input "z"; it has x`:  {"x": x, "z": x},
+		`input "x" is missing`:                                                 nil,
+		`input "x" is float64, the graph wants`:                                {"x": tensor.Zeros(tensor.Float64, 4)},
+		`input "x" has shape [2, 2]`:                                           {"x": tensor.Zeros(tensor.Float32, 2, 2)},
+		`input "x": setStorage: sizes [4]`:                                     {"x": tracerPanic},
+		`input "x": mismatch in length`:                                        {"x": strides},
+		`input "x" is in the memory of device 1, the program runs on the host`: {"x": far},
+		`input "x": it has no dtype`:                                           {"x": new(tensor.Tensor)},
+		`the graph has no input "z"; it has x`:                                 {"x": x, "z": x},
 	} {
 		_, err := p.Run(context.Background(), in)
 		assert.ErrorContains(t, err, want)
@@ -90,6 +107,8 @@ func TestOutputsInForeignMemory(t *testing.T) {
 		"shares memory with input":   tensor.Must(tensor.FromSlice(data[1:], 4)),
 		"shares memory with a const": tensor.Must(tensor.FromSlice(c, 4)),
 		"out of bounds for storage":  {Meta: tensor.New(tensor.Float32, 4)},
+		"in the memory of device 1": tensor.Must(tensor.Over(tensor.New(tensor.Float32, 4),
+			tensor.StorageAt(1, make([]byte, 16)))),
 	} {
 		err := p.RunInto(context.Background(), []*tensor.Tensor{x}, []*tensor.Tensor{out})
 		assert.ErrorContains(t, err, want)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -22,7 +23,8 @@ func pointwise(name string, grain int, params []graph.Param, config func(*graph.
 	p := &graph.Pointwise{Config: config, Grain: grain,
 		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return body, nil }}
 	return &graph.Op{Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows,
-		Pointwise: p, Infer: p.Infer, Compile: p.Compile}
+		Pointwise: p, Infer: p.Infer,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) }}
 }
 
 func binary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -127,7 +129,7 @@ var catalogue = func() map[string]*graph.Op {
 // defined is the op as a graph takes it. Nothing here is evaluated by reference.
 func defined(o graph.Op) *graph.Op {
 	o.NoRef = "the test has none"
-	d, err := graph.Define(o)
+	d, err := fusion.Define(o)
 	if err != nil {
 		panic(err)
 	}

@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -319,7 +319,7 @@ type Step struct {
 	Name string
 	Ops  []string // the nodes that it computes
 	Node *graph.Node
-	Loop *iter.Iterator // nil unless the kernel is a pointwise loop
+	Loop graph.Loop // nil unless the kernel is a pointwise loop
 	// Code lists the compiled loops of the kernel; nil if there are none.
 	Code    func() []expr.Listing
 	Strides []int // of the first output, in elements
@@ -338,7 +338,7 @@ func (p *Program) Steps() []Step {
 			bytes += v.Meta.Bytes()
 		}
 		ops := names[i : i+1 : i+1]
-		if f, fused := n.Attrs.(*graph.Fusion); fused {
+		if f, fused := n.Attrs.(*fusion.Fusion); fused {
 			ops = f.Names()
 		}
 		out[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: s.kernel.Loop, Code: s.kernel.Code,

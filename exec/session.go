@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -46,11 +45,10 @@ type patch struct {
 
 // workerState is the memory of one worker.
 type workerState struct {
-	mem    graph.Mem
-	cursor iter.Cursor
-	state  graph.WorkerState
-	index  int
-	at     int // 1 + the worker's current step according to the tracer; 0 for none
+	mem   graph.Mem
+	state graph.WorkerState
+	index int
+	at    int // 1 + the worker's current step according to the tracer; 0 for none
 }
 
 // NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough
@@ -67,7 +65,7 @@ func (p *Program) NewSession() *Session {
 	for i := range s.workers {
 		w := &s.workers[i]
 		w.mem.Worker = p.pool.Take(p.worker, false).Bytes()
-		w.mem.Cursor, w.mem.State = &w.cursor, &w.state
+		w.mem.State = &w.state
 		w.index = i
 	}
 	for i := range p.steps {

@@ -21,6 +21,10 @@ type Pieces struct {
 	Waits int
 }
 
+// MaxCutPlaces is the longest row whose expression asks for positions and that can be cut into pieces: positions are
+// numbers of 31 bits, and int32 holds twice as many.
+const MaxCutPlaces = 1 << 30
+
 // Pieces splits the folds of the code for rows that are cut into pieces. It returns an error if the results of the
 // pieces do not determine the result of the row. Each fold must depend on no other fold, so that the same operation
 // combines the pieces, or be the least value among the elements equal to an extreme (an argmax or argmin):

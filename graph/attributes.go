@@ -1,12 +1,17 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -194,3 +199,217 @@ func attrOf(t *tensor.Tensor) (any, error) {
 	}
 	return list, nil
 }
+
+// AttrError is a mistake in an attribute: an [Error] of its node has the attribute's place in a file.
+type AttrError struct {
+	Attr string
+	Err  error
+}
+
+// Error is the cause's message, which names the attribute.
+func (e *AttrError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("attribute %q: no cause was given", e.Attr)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *AttrError) Unwrap() error { return e.Err }
+
+// misfit is a value that is not of an attribute's type. What is wanted is said by who knows
+// the whole type.
+type misfit struct {
+	got  any
+	hint string
+}
+
+// Error tells the value; [Field.words] puts what is wanted before it.
+func (e *misfit) Error() string { return "got " + valueText(e.got) + e.hint }
+
+// words completes the error of a value of the wrong type.
+func (f Field) words(err error) error {
+	var m *misfit
+	if !errors.As(err, &m) {
+		return err
+	}
+	return fmt.Errorf("want %s, %w", f.wanted(), m)
+}
+
+// wanted says what values the attribute takes.
+func (f Field) wanted() string {
+	name, _, _ := strings.Cut(f.Type, "|")
+	name, optional := strings.CutSuffix(name, "?")
+	var list []string
+	if item, isList := strings.CutSuffix(name, "[]"); isList {
+		list = []string{typeWords[item],
+			"a list of " + strings.TrimPrefix(strings.TrimPrefix(typeWords[item], "an "), "a ") + "s"}
+		if item == "bool" {
+			list[1] = "a list of these"
+		}
+	} else {
+		list = []string{typeWords[name]}
+	}
+	list = append(list, f.Words...)
+	if optional || f.Default == "none" {
+		list = append(list, "null")
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
+}
+
+// typeWords are the types of attributes in words.
+var typeWords = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
+	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
+	"memory_format": "the name of a memory format", "graph": "a graph"}
+
+// valueText is a value of a file as it is there, in short.
+func valueText(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(x)
+	case bool, int, int64, float64:
+		return fmt.Sprint(x)
+	case []any:
+		return "a list"
+	case elements:
+		return fmt.Sprintf("a value of %d elements", len(x))
+	case map[string]any:
+		return "an object"
+	}
+	if s, ok := tensor.ScalarOf(v); ok {
+		return s.String()
+	}
+	return "something else"
+}
+
+// noNumber is the error of a value where a number must stand.
+func noNumber(v any) error {
+	m := &misfit{got: v}
+	if text, ok := v.(string); ok {
+		if meant := numerals.Meant(text); meant != "" {
+			m.hint = suggest.DidYouMean(strconv.Quote(meant))
+		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
+			m.hint = suggest.DidYouMean(text)
+		}
+	}
+	return m
+}
+
+// In aten's schemas a plain number is written among the attributes, whatever place it takes
+// among the arguments: masked_fill(self, mask, value=0), pow(self=2, exponent). Here it is
+// an operand, so that one op takes numbers and tensors; what is among the attributes
+// under the operand's name is moved to its place when the node is made.
+
+// attrName is the name under which aten's schema has the operand as a number.
+func (p Param) attrName() string {
+	if p.Attr != "" {
+		return p.Attr
+	}
+	return p.Name
+}
+
+// numberAt returns the operand that an attribute of the name stands for; -1 if there is
+// none, or the op has such an attribute.
+func (o *Op) numberAt(name string) int {
+	if o.Schema == nil { // an op that Define did not make
+		return -1
+	}
+	if o.Schema.has(name) {
+		return -1
+	}
+	return slices.IndexFunc(o.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
+}
+
+// NumberAttr returns the name of the attribute that may stand for an operand which is a
+// number; empty if there is none.
+func (o *Op) NumberAttr(p Param) string {
+	if i := o.numberAt(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
+		return ""
+	}
+	return p.attrName()
+}
+
+// hasNumbers reports whether some attributes stand for operands.
+func (o *Op) hasNumbers(given Attrs) bool {
+	for name, v := range given {
+		if v != nil && o.numberAt(name) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// splitNumbers parts the attributes that stand for operands, by operand, from the rest; numbers is nil
+// where there are none.
+func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
+	if !o.hasNumbers(given) {
+		return given, nil
+	}
+	rest, numbers = Attrs{}, make([]any, len(o.Params))
+	for name, v := range given {
+		if i := o.numberAt(name); i >= 0 {
+			numbers[i] = v
+		} else {
+			rest[name] = v
+		}
+	}
+	return rest, numbers
+}
+
+// takeNumbers puts what splitNumbers found among the operands.
+func (n *Node) takeNumbers(numbers []any) error {
+	if numbers == nil {
+		return nil
+	}
+	// An operand is inserted, unless null keeps its place: the tensors are among the
+	// inputs in their order, without gaps.
+	whole := len(n.In) == len(n.Op.Params)
+	in := slices.Clone(n.In)
+	for i, v := range numbers {
+		if v == nil {
+			continue
+		}
+		a, err := numberArg(v)
+		if err != nil {
+			return fmt.Errorf("attribute %q: %w", n.Op.Params[i].attrName(), err)
+		}
+		switch {
+		case whole && in[i].Kind == Null:
+			in[i] = a
+		case whole:
+			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
+				n.Op.Params[i].attrName())
+		default:
+			in = append(in, make([]Arg, max(0, i-len(in)))...)
+			in = slices.Insert(in, i, a)
+		}
+	}
+	n.In = in
+	return nil
+}
+
+// numberArg makes an operand of an attribute.
+func numberArg(v any) (Arg, error) {
+	if r, ok := v.(Ref); ok && r.Value != nil {
+		return Arg{Kind: TensorArg, Value: r.Value}, nil
+	}
+	s, ok := numerals.Scalar(v)
+	if !ok {
+		return Arg{}, fmt.Errorf("want a number, got %v", v)
+	}
+	return Arg{Kind: NumberArg, Number: s}, nil
+}
+
+// Ref stands in [Attrs] for an attribute that is a value of the graph rather than known
+// when the graph is written: a shape that is computed, the k of a topk. In a graph file it
+// is {"value": "name"}.
+//
+// Where the value is a constant the attribute is decoded from it; otherwise the node, and
+// all that depends on it, is prepared when the value has been computed, and the graph
+// runs in segments.
+type Ref struct{ Value *Value }

@@ -28,10 +28,21 @@ func Define(o Op) (*Op, error) {
 	o.completeImpls()
 	o.Infer = exact(o.Infer)
 	o.defined = &o
-	o.effort = sync.OnceValues(o.exampleEffort)
-	o.behind = sync.OnceValue(o.makeTailed)
-	o.attends = sync.OnceValue(o.makeAttending)
+	o.derived = new(sync.Map)
 	return &o, nil
+}
+
+// Derived returns a value that compute makes of an op once, such as the op of fused nodes that begin with it. key is
+// comparable, and of a type of the caller's. Nil for an op that Define did not make.
+func (o *Op) Derived(key any, compute func() any) any {
+	if o == nil || o.defined == nil {
+		return nil
+	}
+	v, ok := o.defined.derived.Load(key)
+	if !ok {
+		v, _ = o.defined.derived.LoadOrStore(key, sync.OnceValue(compute))
+	}
+	return v.(func() any)()
 }
 
 // exact returns an inference that refuses sizes whose sum or product no int holds.
@@ -58,7 +69,6 @@ func (d *definer) fail(field, format string, args ...any) {
 // complete fills in what follows from other fields.
 func (d *definer) complete() {
 	o := d.op
-	o.loops = false
 	if o.Schema == nil {
 		o.Schema = SchemaOf[struct{}]()
 	}
@@ -68,9 +78,6 @@ func (d *definer) complete() {
 		}
 		if o.Infer == nil {
 			o.Infer = p.Infer
-		}
-		if o.Compile == nil && len(o.Impls) == 0 {
-			o.Compile, o.loops = p.Compile, true
 		}
 	}
 }

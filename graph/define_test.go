@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest"
@@ -21,7 +22,7 @@ func TestDefineFillsIn(t *testing.T) {
 	negate := func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 		return iter.Map1(func(a float32) float32 { return -a }), nil
 	}
-	op, err := graph.Define(graph.Op{Name: "mine", Params: []graph.Param{graphtest.Self}, NoRef: "a test",
+	op, err := fusion.Define(graph.Op{Name: "mine", Params: []graph.Param{graphtest.Self}, NoRef: "a test",
 		Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: negate}})
 	require.NoError(t, err)
 	assert.Equal(t, graph.Follows, op.Kind)
@@ -109,7 +110,7 @@ func TestDefineRefuses(t *testing.T) {
 		o := graph.Op{Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferCat, Compile: compile,
 			NoRef: "a test"}
 		change(&o)
-		_, err := graph.Define(o)
+		_, err := fusion.Define(o)
 		if assert.Error(t, err, want) {
 			assert.True(t, strings.HasPrefix(err.Error(), want), "got %v, want %s", err, want)
 		}

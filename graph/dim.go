@@ -313,3 +313,18 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 	g.addValue(v)
 	return v
 }
+
+// toCondition reads a truth, or a condition on symbols.
+func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
+	switch x := v.(type) {
+	case bool:
+		return sym.Truth(x), nil
+	case string:
+		c, err := sym.ParseBool(x, func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok })
+		if err != nil {
+			return sym.Bool{}, fmt.Errorf("%w: want a condition such as Lt(100, N)", err)
+		}
+		return c, nil
+	}
+	return sym.Bool{}, &misfit{got: v}
+}

@@ -64,7 +64,7 @@ func (g *Graph) allValues() int {
 // evaluate computes a node's outputs and notes them in vals.
 func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) (err error) {
 	defer tensor.CatchMemory(&err)
-	if err := g.ended(); err != nil {
+	if err := g.Ended(); err != nil {
 		return err
 	}
 	out, at, err := n.reference(g, vals, dynamic)

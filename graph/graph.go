@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -284,4 +285,24 @@ func (g *Graph) Bound() map[string]int {
 		bound[name] = s.Hint()
 	}
 	return bound
+}
+
+// SetContext sets a context for inference of the graph and of later copies of it: once it has ended, nodes are refused
+// with its cause. Nil stands for none.
+func (g *Graph) SetContext(ctx context.Context) { g.ctx = ctx }
+
+// Context returns the context of work on the graph: see [Graph.SetContext]. The default is [context.Background].
+func (g *Graph) Context() context.Context {
+	if g == nil || g.ctx == nil {
+		return context.Background()
+	}
+	return g.ctx
+}
+
+// Ended returns the cause of the graph's context if that has ended.
+func (g *Graph) Ended() error {
+	if g.ctx == nil {
+		return nil
+	}
+	return ends.Err(g.ctx)
 }

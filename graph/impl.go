@@ -12,68 +12,64 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ErrNoImpl says that an op has no implementation for the layouts of a call.
+// ErrNoImpl is the error for a call whose layouts no implementation supports.
 var ErrNoImpl = errors.New("no implementation supports these layouts")
 
-// Impl is one way to compute an op: an algorithm that can be listed, priced and forced. [Define]
-// fills in what is nil, and makes one Impl of Compile for an op that lists none.
+// Impl is an implementation of an op: an algorithm that can be listed, priced and forced. [Define] completes fields
+// that are nil, and makes one Impl of Compile for an op without any.
 type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
 
-	// Inexact says that it computes by another formula than the op's definition: equal to that for real numbers, and
-	// rounded otherwise, by more than another order of additions would. Who asks for exact plans gets none such.
+	// Inexact says that it computes another formula than the op's definition, equal for real numbers, with other rounding
+	// than a different order of additions would give. Exact plans exclude it.
 	Inexact bool
 
-	// Walks returns the ways through the call that the implementation has, the one that it would
-	// rather take first; none where it does not support the call. It is asked with the results as
-	// inference gives them in c.Out. candidates are orders that somebody may want of the first
-	// result. Nil: as inference gives it, and any candidate for an op that writes any order.
+	// Walks returns the walks of the implementation through a call, the preferred one first; none if it does not support
+	// the call. c.Out has the inferred results. candidates are orders that the planner considers for the first result.
+	// Nil: the inferred order, and every candidate for an op that writes any order.
 	Walks func(c *Call, candidates []tensor.Order) []Walk
-	// Read tells what it takes more that operand i has layout m, beside an operand as the walk would have it;
-	// false: it cannot be read so and must be copied. It is asked for the layout rather than an order because
-	// operands need not be dense: slices and broadcasts are read as they are. Nil: it is read in any layout.
+	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk; false: it
+	// cannot be read in this layout and must be copied. m need not be dense: it may be a slice or a broadcast. Nil:
+	// operands are read in any layout.
 	//
-	// The price of a node is that of its Work and of a Read for each operand, added up. So neither, nor Walks, may
-	// depend on how the operands of the call lie: on their shapes, dtypes and whether they are constant alone, and
-	// on their own arguments.
+	// The price of a node is the sum of the prices of its Work and of Read for each operand. Work, Read and Walks must
+	// therefore not depend on the layouts of the call's operands, only on their shapes, dtypes and constness, and on
+	// their own arguments.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
-	// Writes tells whether the kernel of Lower writes result i as m, in which elements lie further apart than in a dense
-	// value: as a slice of a larger value has them, whose order is that of the walk. Nil: it writes dense values only.
+	// Writes reports whether the kernel can write result i as m, a slice of a larger value in the order of the walk. Nil:
+	// it writes dense values only.
 	Writes func(c *Call, w Walk, i int, m tensor.Meta) bool
-	// Work is what it takes to compute the results, to store them and to read every operand once as the walk would
-	// have it. Nil: as the op's Each and Flops say, and every byte once.
+	// Work is the work of computing and storing the results, and of reading every operand once in the layout that suits
+	// the walk. Nil: by the op's Pricing, else by its Each and Flops, with every byte once.
 	Work func(c *Call, w Walk) Work
-	// Pack tells in which form the implementation wants operand i, a constant, for the call with its
-	// walk and its results as they will be laid out; false: it reads the operand as it is. It must not read the
-	// data of the operand, and gives the same for one that is packed so already. Nil: no operand is packed.
+	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results; false: it is
+	// read unpacked. Pack must not read the data of the operand, and gives the same answer for an operand that is packed
+	// already. Nil: no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
-	// Lower prepares the kernel; c.Out holds the results as they will be laid out. Operands for which Pack has
-	// a form come in it, or, where memory is short, as they are: see [Call.Packed].
+	// Lower makes the kernel; c.Out has the final results. Operands with a packed form are packed, or unpacked if memory
+	// is short: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
-	// Tails says that Lower takes calls with a [Call.Tail] where the result is of float32, float64 or int32: the kernel
-	// has every element of its one result gone on with, once, when it is final. Passes then make one step of a node and
-	// the pointwise ones behind it.
-	Tails bool
+	// Epilogues says that Lower accepts calls with a [Call.Epilogue] if the result is float32, float64 or int32: the
+	// kernel applies it once to every element of its only result, when that is final. Passes then make one step of a
+	// node and the pointwise nodes that follow it.
+	Epilogues bool
 
-	selective bool // Read was given: not every layout will do
+	selective bool // Read was given: some layouts are not read
 
-	// read is Read as it was given, which may leave the footprint out; nil before the op is defined.
+	// read is Read as given, which may omit the footprint; nil before the op is defined.
 	read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 }
 
-// Walk is a way through a call: the order that the loops follow, and how the results are laid out. The zero
-// Walk follows and gives what inference does.
+// Walk is the order of the loops of a call, and the layouts of its results. The zero Walk has the inferred ones.
 type Walk struct {
-	// Order is that of the dimensions of the first result, as the loops go through them; empty: by
-	// the layouts of the operands.
+	// Order is the order in which loops nest the dimensions of the first result; empty: by the layouts of the operands.
 	Order tensor.Order
-	// Out holds the order of each result; an empty one, or a list too short, stands for the layout
-	// that inference gives.
+	// Out has the order of each result; an empty order, or none, stands for the inferred layout.
 	Out []tensor.Order
 }
 
-// InOrder returns the walk in an order that gives it to all results of the same rank.
+// InOrder returns the walk in an order, with results of the same rank in that order.
 func (c *Call) InOrder(o tensor.Order) Walk {
 	w := Walk{Order: o, Out: make([]tensor.Order, len(c.Out))}
 	for i, m := range c.Out {
@@ -84,13 +80,13 @@ func (c *Call) InOrder(o tensor.Order) Walk {
 	return w
 }
 
-// Inferred reports whether all results are laid out as inference gives them.
+// Inferred reports whether all results have their inferred layouts.
 func (w Walk) Inferred() bool {
 	return !slices.ContainsFunc(w.Out, func(o tensor.Order) bool { return o != "" })
 }
 
-// Lay returns how result i is laid out, which inference gives as m. Where m is dense in the walk's order
-// already it stays: dimensions of size 1 keep their strides.
+// Lay returns the layout of result i, whose inferred layout is m. If m is already dense in the walk's order it is
+// unchanged: dimensions of size 1 keep their strides.
 func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
 		return m
@@ -98,18 +94,16 @@ func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	return m.WithStrides(w.Out[i].Strides(m.Shape))
 }
 
-// Work is what there is to do, in terms that a profile of a machine prices: bytes by access, what inner kernels do,
-// and steps that have to be begun.
+// Work is stated in units that a cost profile prices: bytes by kind of access, units of inner kernels, and steps.
 type (
 	Work   = machine.Work
 	Access = machine.Access
 	Part   = machine.Part
 )
 
-// The ways to touch bytes of memory. Dense: one after another, read or written while something is done to them.
-// Kept: one after another, of constants. Panels: constants, by products in
-// register tiles. Copied: one after another, by what only copies. Tiled: turned, tile by
-// tile. Strided: with steps, a part of every line of the cache. Gathered: anywhere.
+// The kinds of memory access. Dense: contiguous, while computing. Kept: contiguous constants. Panels: packed constants,
+// read by products in register tiles. Copied: contiguous, by a copy. Tiled: transposed tile by tile. Strided: a part of
+// every cache line. Gathered: at random.
 const (
 	Dense    = machine.Dense
 	Kept     = machine.Kept
@@ -120,9 +114,9 @@ const (
 	Gathered = machine.Gathered
 )
 
-// Work is what there is to do for a node as it stands: what its implementation, or the first one where none is
-// chosen, computes, stores and reads, each operand once. It is zero for a view, for what has no implementation or
-// no shape yet, and where the op fails to tell. Its price is that of [Node.Works], less what overlaps.
+// Work is the work of a node with its implementation, or the first one if none is chosen: computing, storing, and
+// reading each operand once. It is zero for a view, for a node without implementations or known shapes, and if the op
+// fails to state it. Its price is that of [Node.Works], less overlap.
 func (n *Node) Work() (w Work) {
 	for _, v := range n.Works() {
 		w = w.Plus(v)
@@ -130,9 +124,8 @@ func (n *Node) Work() (w Work) {
 	return w
 }
 
-// Works is what there is to do for a node in the parts that are priced one by one: first what its implementation,
-// or the first one where none is chosen, does however operands lie, then what more it takes that each lies as it
-// does. It is nil for a view, for what has no implementation or no shape yet, and where the op fails to tell.
+// Works is [Node.Work] in the parts that are priced separately: first the part that does not depend on the layouts of
+// operands, then the additional work for each operand's layout. It is nil where Work is zero.
 func (n *Node) Works() (list []Work) {
 	if n == nil {
 		return nil
@@ -149,9 +142,9 @@ func (n *Node) Works() (list []Work) {
 	return list
 }
 
-// EachWork hands the parts of [Node.Works] to take, with the operand that each is for, -1 for what does not depend on
-// how operands lie; of operands only those that asked says true for, where it is not nil. It reports whether the op
-// told; false, too, where Works gives nil.
+// EachWork passes the parts of [Node.Works] to take, each with its operand, -1 for the part that does not depend on
+// layouts. If asked is not nil, only operands are passed for which it returns true. EachWork reports whether the op
+// stated its work; false also where Works is nil.
 func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (told bool) {
 	if n == nil || take == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
 		return false
@@ -182,8 +175,8 @@ func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (told 
 	return true
 }
 
-// Reader is [Impl.Read] for many operands and layouts of a call, and a walk: what the step touches is added up once.
-// The function is for one goroutine.
+// Reader is [Impl.Read] for many operands and layouts of a call: the footprint of the step is added up once. The
+// function is for one goroutine.
 func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, touched := m.read, 0.0
 	if read == nil {
@@ -201,7 +194,7 @@ func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool
 	}
 }
 
-// Footprint is the bytes of all operands and results of a call: what its step touches.
+// Footprint is the number of bytes of all operands and results of a call.
 func (c *Call) Footprint() (bytes float64) {
 	if c == nil {
 		return 0
@@ -221,20 +214,19 @@ func (c *Call) Footprint() (bytes float64) {
 	return bytes
 }
 
-// ReadWork is what reading an operand that has layout m takes more, in loops that write a result of layout to, than
-// reading each byte once in the order of the loops: it is turned where the two disagree about the fastest dimension,
-// which is to write it, too, into blocks that are near when they are read again, and read with steps where its
-// elements do not lie side by side; where those that do are fewer than in the result, as in a slice of each row,
-// there are as many runs more, each of which begins where nothing was asked for ahead. A loop over no elements reads
-// nothing.
+// ReadWork is the additional work of reading an operand of layout m in loops that write a result of layout to,
+// compared with reading each byte once in the order of the loops. If the fastest dimensions differ, the operand is
+// transposed through blocks. If its elements are not contiguous, it is read with strides. If its contiguous runs are
+// shorter than those of the result, as in a slice of each row, each run begins without prefetched lines. A loop over
+// no elements reads nothing.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
 	if to.Extent() == 0 { // panics where strides are missing
 		return w
 	}
-	bytes, d := float64(min(m.Bytes(), extent*m.DType.Size())), fastest(m)
+	bytes, d := float64(min(m.Bytes(), extent*m.DType.Size())), Fastest(m)
 	switch {
-	case m.Rank() == to.Rank() && d != fastest(to):
+	case m.Rank() == to.Rank() && d != Fastest(to):
 		w.Bytes[Tiled], w.Bytes[Dense] = 2*bytes, -bytes
 		w.Do(Turned, float64(m.Numel()))
 	case d >= 0 && m.Strides[d] > 1:
@@ -249,14 +241,14 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 }
 
 const (
-	// apartBytes is how many copied bytes one takes that runs apart from one another span: what asks for lines ahead
-	// stops where a run ends and at the end of a page.
+	// apartBytes is the price of a byte that separate runs span, in copied bytes: prefetching stops at the end of a run
+	// and of a page.
 	apartBytes = .75
 	pageBytes  = 4096
 )
 
-// runsOf is the number of runs of an operand in which its elements lie as those of a result do, if the operand has as
-// many and repeats none; else 0.
+// runsOf is the number of runs of an operand with the same strides as a result, if the operand has as many elements and
+// repeats none; else 0.
 func runsOf(m, to tensor.Meta) float64 {
 	length, all := 1, m.Numel()
 	if all != to.Numel() {
@@ -280,9 +272,12 @@ func runsOf(m, to tensor.Meta) float64 {
 	return 1
 }
 
-// fastest returns the dimension over 1 with the least stride other than 0; -1 if none.
-func fastest(m tensor.Meta) int {
+// Fastest returns the dimension of size over 1 with the smallest nonzero stride; -1 if there is none.
+func Fastest(m tensor.Meta) int {
 	best := -1
+	if len(m.Strides) != len(m.Shape) {
+		return best
+	}
 	for d, s := range m.Shape {
 		if s > 1 && m.Strides[d] > 0 && (best < 0 || m.Strides[d] < m.Strides[best]) {
 			best = d
@@ -291,7 +286,7 @@ func fastest(m tensor.Meta) int {
 	return best
 }
 
-// Impl returns an implementation by name. The error lists those that there are.
+// Impl returns an implementation by name. The error lists the names.
 func (o *Op) Impl(name string) (*Impl, error) {
 	for i := range o.Impls {
 		if o.Impls[i].Name == name {
@@ -317,10 +312,10 @@ func (o *Op) implNames() []string {
 	return names
 }
 
-// copyNames are the names by which a catalogue is asked for the op that copies values.
+// copyNames are the names under which a catalogue may have the op that copies values.
 var copyNames = []string{"clone", "contiguous"}
 
-// CopyOp returns the op that passes copy values with, the one that [Op.Copies] marks.
+// CopyOp returns the op by which passes copy values: see [Op.Copies].
 func (g *Graph) CopyOp() (*Op, error) {
 	for _, name := range copyNames {
 		if o := g.Op(name); o != nil && o.Copies {
@@ -330,11 +325,11 @@ func (g *Graph) CopyOp() (*Op, error) {
 	return nil, errors.New("the catalogue has no op that copies values")
 }
 
-// Selective reports whether the implementation refuses operands of some layouts.
+// Selective reports whether the implementation rejects operands of some layouts.
 func (m *Impl) Selective() bool { return m.selective }
 
-// fits reports whether the implementation supports the call in its layouts: some walk of it gives the
-// results in c.Out and reads all operands.
+// fits reports whether the implementation supports the call in its layouts: one of its walks gives the results in c.Out
+// and reads all operands.
 func (m *Impl) fits(c *Call) bool {
 	var orders []tensor.Order
 	for _, out := range c.Out {
@@ -350,7 +345,7 @@ func (m *Impl) fits(c *Call) bool {
 	return false
 }
 
-// gives reports whether the results in c.Out are laid out as the walk has them.
+// gives reports whether the results in c.Out have the layouts of the walk.
 func (w Walk) gives(c *Call) bool {
 	for i, o := range w.Out {
 		if i < len(c.Out) && o != "" && !o.Holds(c.Out[i]) {
@@ -360,7 +355,8 @@ func (w Walk) gives(c *Call) bool {
 	return true
 }
 
-// Reads reports whether the implementation reads all operands in their own layouts. What has no elements lies in any.
+// Reads reports whether the implementation reads all operands in their own layouts. An operand without elements has
+// any.
 func (m *Impl) Reads(c *Call, w Walk) bool {
 	if c == nil || m.Read == nil || !m.selective {
 		return c != nil
@@ -375,7 +371,7 @@ func (m *Impl) Reads(c *Call, w Walk) bool {
 	return true
 }
 
-// completeImpls fills the implementations in, and Compile where they are what computes.
+// completeImpls completes the implementations, and Compile if there are some.
 func (o *Op) completeImpls() {
 	if len(o.Impls) == 0 {
 		if o.Compile == nil {
@@ -408,7 +404,7 @@ func (o *Op) completeImpls() {
 	}
 }
 
-// placedWork tells with the work what the step touches, where it does not tell itself.
+// placedWork adds the footprint of the step to work that has none.
 func placedWork(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	return func(c *Call, w Walk) Work {
 		r := work(c, w)
@@ -431,8 +427,8 @@ func placedRead(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Cal
 	}
 }
 
-// compile is Compile of an op that lists implementations: the one chosen, else the first that
-// supports the call in its layouts.
+// compile is Compile of an op with implementations: of the chosen one, else of the first that supports the call in its
+// layouts.
 func (o *Op) compile(c *Call) (*Kernel, error) {
 	m := o.Fitting(c)
 	if m == nil {
@@ -441,8 +437,8 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 	return m.Lower(c)
 }
 
-// Fitting returns the implementation that was chosen for a call, else the first that supports it in its
-// layouts; nil if none does, or if the call was not inferred for this op.
+// Fitting returns the chosen implementation of a call, else the first that supports the call in its layouts; nil if
+// none does, or if the call was not inferred for this op.
 func (o *Op) Fitting(c *Call) *Impl {
 	if c == nil || len(c.Out) == 0 || !o.owns(c.Attrs) {
 		return nil
@@ -458,12 +454,12 @@ func (o *Op) Fitting(c *Call) *Impl {
 	return nil
 }
 
-// owns reports whether attributes are those of the op, where it has any.
+// owns reports whether attributes are of the op's type, if it has any.
 func (o *Op) owns(attrs any) bool {
 	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(o.Schema.typ)
 }
 
-// walks is what an implementation that says nothing of its walks can do.
+// walks are those of an implementation without Walks.
 func (o *Op) walks(c *Call, candidates []tensor.Order) []Walk {
 	list := []Walk{{}}
 	if o.Kind != Follows && !o.AnyOrder || len(c.Out) == 0 {
@@ -475,16 +471,4 @@ func (o *Op) walks(c *Call, candidates []tensor.Order) []Walk {
 		}
 	}
 	return list
-}
-
-func readAny(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
-	if len(c.Out) == 0 {
-		return Work{}, true
-	}
-	if f, ok := c.Attrs.(*Fusion); ok && f.Mask != nil && f.effort != nil {
-		if x, ok := f.folds(c); ok {
-			return x.read(f.effort(), c, w, i, m), true
-		}
-	}
-	return ReadWork(m, w.Lay(0, c.Out[0])), true
 }

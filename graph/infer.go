@@ -69,7 +69,7 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 	if len(g.refused) > 0 && g.refused[n.number] != nil {
 		return g.refused[n.number]
 	}
-	if err := g.ended(); err != nil {
+	if err := g.Ended(); err != nil {
 		return err
 	}
 	if n.Attrs == nil {
@@ -86,7 +86,7 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 		}
 		return nil
 	}
-	if n.asks(s.last) {
+	if n.InfersLike(s.last) {
 		return n.settle(s.res)
 	}
 	return n.ask(g, s)
@@ -119,10 +119,10 @@ func (n *Node) ask(g *Graph, s *inference) error {
 	return n.settle(res)
 }
 
-// asks reports whether a pointwise node asks its op what another one, inferred before, has asked: its
+// InfersLike reports whether a pointwise node asks its op what another one, inferred before, has asked: its
 // inference goes by the types of operands, by numbers and by attributes.
-func (n *Node) asks(last *Node) bool {
-	if last == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
+func (n *Node) InfersLike(last *Node) bool {
+	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
 		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
 		return false
 	}
@@ -306,3 +306,35 @@ type dependent struct{ on string }
 
 // Error names the operand that there is not.
 func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was refused", e.on) }
+
+// InferFor infers the node's op for operands of other types, in the order of In, and for given values of symbols, and
+// changes nothing: it tells what becomes of unknown sizes. Where the op needs a number in place of one, the
+// [sym.Env] gets a guard. Attributes that are values must be constant.
+func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Result, error) {
+	if n.Op == nil || n.Op.Infer == nil || n.Op.Schema == nil {
+		return nil, errors.New("the node was not made by a graph")
+	}
+	attrs, err := n.decode(symbols)
+	if err != nil {
+		return nil, err
+	}
+	c := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, binds: true}
+	for i, a := range n.In {
+		if c.In[i] = a; a.Kind == TensorArg && a.Value != nil && i < len(types) {
+			c.In[i].Value = &Value{Name: a.Value.Name, Type: types[i], Meta: types[i].AtHints(), Const: a.Value.Const}
+		}
+	}
+	return n.Op.Infer(c)
+}
+
+// Results asks the node's op for its results with operands as they now are, and changes nothing. In a graph of
+// [Graph.Symbolic] what is not known becomes a guard where it makes a difference.
+func (n *Node) Results() ([]Result, error) {
+	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
+		return nil, errors.New("the node was not made by a graph")
+	}
+	if open := n.Out[0].graph.open; open != nil && !open.forking {
+		return open.joined(n)
+	}
+	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
+}

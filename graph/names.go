@@ -1,6 +1,13 @@
 package graph
 
-import "sync"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/graphrun/graphrun/internal/suggest"
+)
 
 // names finds a graph's values and nodes by name. A copy of a graph, whose names few passes ask for,
 // is indexed when that is first done: to do so takes longer than to copy the rest.
@@ -113,3 +120,136 @@ func (s *names) renameNode(n *Node, name string) {
 
 // taken reports whether a value or a node has the name.
 func (s *names) taken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
+
+// NoOp returns the error of a node whose op there is not, with the name that was probably
+// meant: see [SuggestOp].
+func NoOp(name string, lookup Lookup) error {
+	return fmt.Errorf("there is no op %q%s", name, suggest.DidYouMean(SuggestOp(name, lookup)))
+}
+
+// SuggestOp returns the op of a catalogue that was probably meant by a name that it lacks:
+// one that is spelt otherwise ("ReLU", "aten::relu_", "torch.nn.functional.softmax",
+// "BatchNorm"), that other libraries have for it ("Conv" of ONNX, "multiply" of numpy,
+// "astype", "reduce_sum" of TensorFlow), or whose letters are nearly the same ("rlu"). It
+// is empty if none seems to be.
+func SuggestOp(name string, lookup Lookup) string {
+	if lookup == nil {
+		return ""
+	}
+	bare := bareOp(name)
+	for _, guess := range []string{bare, snake(bare), strings.TrimSuffix(bare, "_"), aliases[squash(bare)]} {
+		if guess != "" && guess != name && lookup(guess) != nil {
+			return guess
+		}
+	}
+	known := func(yield func(string) bool) {
+		for _, n := range opNames {
+			if lookup(n) != nil && !yield(n) {
+				return
+			}
+		}
+	}
+	for n := range known {
+		if squash(n) == squash(bare) {
+			return n
+		}
+	}
+	return suggest.Nearest(bare, known)
+}
+
+// opNames are the ops of package kernels, which the generated file enters: they are compared
+// with misspelt names, where the graph's catalogue has them too.
+var opNames []string
+
+// bareOp drops the library and the overload from the name of an op: "relu" of
+// "aten::relu.out" and of "torch.nn.functional.relu".
+func bareOp(name string) string {
+	if i := strings.LastIndex(name, "::"); i >= 0 {
+		name, _, _ = strings.Cut(name[i+2:], ".")
+		return name
+	}
+	parts := strings.Split(name, ".")
+	libraries := []string{"torch", "nn", "functional", "F", "np", "numpy", "tf", "jnp", "jax", "aten", "ops",
+		"math", "tensor",
+		"Tensor", "special", "keras", "layers", "onnx", "ai", "com", "microsoft"}
+	for len(parts) > 1 && slices.Contains(libraries, parts[0]) {
+		parts = parts[1:]
+	}
+	return parts[0]
+}
+
+// snake writes "BatchNorm" as "batch_norm", as aten's names are. Digits belong to the word
+// before them.
+func snake(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		upper := c >= 'A' && c <= 'Z'
+		after := i > 0 && !(name[i-1] >= 'A' && name[i-1] <= 'Z') && name[i-1] != '_'
+		if upper && after {
+			b.WriteByte('_')
+		}
+		if upper {
+			c += 'a' - 'A'
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// squash drops what spellings of one name differ in: case and underscores.
+func squash(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
+
+// aliases are what ONNX, numpy, TensorFlow, JAX and the modules and methods of PyTorch call
+// an op whose name in aten is another one, squashed.
+var aliases = map[string]string{
+	"conv": "conv2d", "convolution": "conv2d", "thnnconv2d": "conv2d", "depthwiseconv2d": "conv2d",
+	"convtranspose": "conv_transpose2d", "maxpool": "max_pool2d", "maxpooling2d": "max_pool2d",
+	"averagepool": "avg_pool2d", "avgpool": "avg_pool2d", "averagepooling2d": "avg_pool2d",
+	"globalaveragepool": "adaptive_avg_pool2d", "globalmaxpool": "adaptive_max_pool2d", "lppool": "lp_pool",
+	"batchnormalization": "batch_norm", "batchnorm1d": "batch_norm", "batchnorm2d": "batch_norm",
+	"batchnorm3d": "batch_norm", "nativebatchnorm": "batch_norm", "nativelayernorm": "layer_norm",
+	"layernormalization": "layer_norm", "groupnormalization": "group_norm", "instancenormalization": "instance_norm",
+	"rmsnormalization": "rms_norm", "simplifiedlayernormalization": "rms_norm", "lrn": "local_response_norm",
+	"gemm": "addmm", "dense": "linear", "fullyconnected": "linear", "batchmatmul": "bmm", "nativedropout": "dropout",
+	"mvn": "layer_norm",
+
+	"multiply": "mul", "times": "mul", "subtract": "sub", "minus": "sub", "plus": "add", "divide": "div",
+	"truedivide": "div", "floordiv": "floor_divide", "mod": "remainder", "power": "pow", "negative": "neg",
+	"negate": "neg", "absolute": "abs", "fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+	"arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "rint": "round", "fix": "trunc",
+	"truncate": "trunc", "conj": "conj_physical", "conjugate": "conj_physical", "ln": "log", "exponential": "exp",
+	"inverse": "reciprocal", "clip": "clamp", "clipbyvalue": "clamp", "equal": "eq", "notequal": "ne", "greater": "gt",
+	"greaterequal": "ge", "greaterorequal": "ge", "less": "lt", "lessequal": "le", "lessorequal": "le",
+	"and": "logical_and", "or": "logical_or", "xor": "logical_xor", "not": "logical_not", "invert": "bitwise_not",
+	"bitshift": "bitwise_left_shift",
+
+	"reducesum": "sum", "reducemean": "mean", "reducemax": "amax", "reducemin": "amin", "reduceprod": "prod",
+	"reducelogsumexp": "logsumexp", "reducel2": "linalg_vector_norm", "reducel1": "linalg_vector_norm",
+	"average": "mean", "product": "prod", "variance": "var", "nanmax": "amax", "nanmin": "amin", "reduceany": "any",
+	"reduceall": "all", "vectornorm": "linalg_vector_norm",
+
+	"astype": "to", "cast": "to", "castlike": "type_as", "tocopy": "to", "todtype": "to", "type": "to", "float": "to",
+	"double": "to", "half": "to", "bfloat16": "to", "long": "to", "int": "to", "short": "to", "char": "to", "byte": "to",
+	"bool": "to", "cfloat": "to", "convertelementtype": "to", "concat": "cat", "expanddims": "unsqueeze",
+	"broadcast": "expand", "broadcastinaxis": "expand", "unsafeview": "view", "viewcopy": "view", "rollaxis": "movedim",
+	"dynamicslice": "slice", "stridedslice": "slice", "getitem": "select", "splitv": "split_with_sizes",
+	"arraysplit": "split", "copy": "clone", "identity": "alias", "unstack": "unbind", "fliplr": "flip", "flipud": "flip",
+	"reverse": "flip", "zeropad2d": "constant_pad_nd", "reflectionpad2d": "pad", "replicationpad2d": "pad",
+	"upsample": "upsample_nearest2d", "interpolate": "upsample_bilinear2d", "unfoldcopy": "unfold",
+	"shape": "_shape_as_tensor", "size": "numel", "nelement": "numel", "gathernd": "gather_nd",
+	"gatherelements": "gather", "scatterelements": "scatter", "scatterupdate": "scatter",
+	"takealongaxis": "take_along_dim", "constantofshape": "full", "range": "arange", "eyelike": "eye",
+	"depth2space": "depth_to_space", "space2depth": "space_to_depth", "trilu": "triu", "uniquewithcounts": "_unique2",
+
+	"swish": "silu", "leakyrelu": "leaky_relu", "logsoftmax": "log_softmax", "thresholdedrelu": "threshold",
+	"logistic": "sigmoid", "expit": "sigmoid", "fastgelu": "gelu", "randomnormal": "randn", "randomuniform": "rand",
+	"normal": "randn", "uniform": "rand", "randomnormallike": "randn_like", "randomuniformlike": "rand_like",
+	"crossentropy": "cross_entropy_loss", "softmaxcrossentropyloss": "cross_entropy_loss",
+	"negativeloglikelihoodloss": "nll_loss", "embeddingbag": "embedding", "lookup": "embedding",
+	"attention": "scaled_dot_product_attention", "multiheadattention": "scaled_dot_product_attention",
+	"nonmaxsuppression": "non_max_suppression", "gridsample": "grid_sampler", "affinegrid": "affine_grid_generator",
+	"ifft": "fft_ifft", "fft": "fft_fft", "rfft": "fft_rfft", "irfft": "fft_irfft", "determinant": "linalg_det",
+	"cond": "if", "while": "loop", "whileloop": "loop", "iif": "where", "cumulativesum": "cumsum",
+	"cumulativeproduct": "cumprod",
+}

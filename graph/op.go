@@ -3,17 +3,17 @@ package graph
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Op is the contract of an operator: all that the loader, the passes and the executor ask
-// about a node. They never ask for its name. Ops are immutable and shared by all graphs;
-// [Define] makes one.
+// Op is the contract of an operator: everything that the loader, the passes and the executor need to know of a node.
+// They never test the name. Ops are immutable and shared by all graphs. fusion.Define makes an op that runs; [Define]
+// makes one for inference and evaluation only.
 type Op struct {
 	Name   string  // aten's name
 	Doc    string  // first line: what it does; then shapes and rules
@@ -21,114 +21,100 @@ type Op struct {
 	Schema *Schema // attributes
 	Kind   Kind
 
-	// Outputs names the values that a node makes; nil: one. Where the number depends on
-	// attributes and shapes (split), it is nil and Many is set.
+	// Outputs names the results; nil: there is one. If the number depends on attributes and shapes (split), it is nil and
+	// Many is set.
 	Outputs []string
 	Many    bool
 
-	// Infer gives the metas that eager PyTorch gives, and says which operand a view
-	// shares storage with. It is pure, must not keep c, and its errors have PyTorch's
-	// words.
+	// Infer returns the types that eager PyTorch gives, and the operand that shares its storage with a view. It is pure
+	// and must not retain c. Its errors are PyTorch's.
 	Infer func(c *Call) ([]Result, error)
 
-	// Impls are the ways to compute the op where there are several, or where one does not take
-	// operands of any layout; the first that is as good as any other is chosen. [Define] makes one of
-	// Compile where none are listed.
+	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Of equally
+	// cheap ones the first is chosen. If none is listed, [Define] makes one of Compile.
 	Impls []Impl
-	// AnyOrder says that kernels made by Compile write any dense layout that is asked for, as those of
-	// kind Follows do, and not only the one that Infer gives.
+	// AnyOrder says that kernels made by Compile write any dense layout, as those of kind Follows do, not only the
+	// inferred one.
 	AnyOrder bool
-	// AsInferred says why results are written only as Infer lays them out, where that is so of an op
-	// whose results have an order: what users read who wonder at a copy.
+	// AsInferred is the reason why results are written in the inferred layout only. Reports show it to explain a copy.
 	AsInferred string
 
-	// Compile prepares the kernel for the call's final metas. It is not asked for a
-	// result that shares storage. Of an op with Impls it is the chosen one's Lower.
+	// Compile makes the kernel for the final layouts of a call. It is not called for results that share storage. For an op
+	// with Impls it is Lower of the chosen one.
 	Compile func(c *Call) (*Kernel, error)
 
-	// Decompose states a composite op as nodes of other ops, which run in its place; it has no kernel
-	// of its own then. It returns what stands for each output: of the same dtype and shape as Infer
-	// gives, and lying so. It is asked when the graph is planned, with the results as inferred in c.Out, and must
-	// take every call that Infer does.
+	// Decompose expresses a composite op by nodes of other ops, which run in its place; the op then has no kernel. It
+	// returns a value for each output, with the inferred dtype, shape and layout. It is called when the graph is planned,
+	// with the inferred results in c.Out, and must accept every call that Infer accepts.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
-	// Restate states a node together with nodes that make its operands as other nodes, which run in their place and
-	// may round otherwise: products of numbers that were quantised as products of bytes, those of 16-bit floats as
-	// products of float32 and conversions. It is asked before composite nodes are decomposed; see [Restatement]. Nil: no
-	// node of the op is.
+	// Restate rewrites a node, together with nodes that make its operands, to other nodes, which may round differently:
+	// quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It is called
+	// before composite nodes are decomposed; see [Restatement]. Nil: nodes of the op are not rewritten.
 	Restate func(p *Parts, c *Call, a Around) (Restatement, error)
 
-	// Selects says that each element of the result is one of the elements of operand 0, or of any operand where there
-	// are several of the same dtype, chosen by place or as the greatest: a function that never falls may be applied
-	// before or after. Views that are no [Op.Storage] do so without saying it.
+	// Selects says that each element of the result is an element of an operand, chosen by position or as the largest: a
+	// monotonic function may be applied before or after. Views other than [Op.Storage] imply it.
 	Selects bool
 
-	// Chooses returns, for an op that stands for one of several graphs, the one that sizes choose, and its
-	// operands: the nodes of that graph run in the place of the op's, see [Graph.Settle]. Nil: it has a kernel.
+	// Chooses returns, for an op that stands for one of several graphs, the graph that sizes choose, and its operands. Its
+	// nodes run in the place of the op: see [Graph.Settle]. Nil: the op has a kernel.
 	Chooses func(c *Call) (*Graph, []Arg)
 
-	// Repeats returns, for an op that runs a graph again and again, how often sizes say; false where they do not, or
-	// where it had better run as it is. The nodes of the iterations run in the place of the op's, as of those of
-	// Chooses.
+	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it; false if
+	// not, or if the op should run as it is. The nodes of the iterations then run in the place of the op.
 	Repeats func(c *Call) (Repetition, bool)
 
-	// Identity says that the result holds operand 0's elements unchanged where the dtypes
-	// are the same: a copy, or nothing at all. Passes drop such nodes where they can.
+	// Identity says that the result has operand 0's elements unchanged if the dtypes are equal. Passes remove such nodes
+	// where possible.
 	Identity bool
-	// Permutes returns, for a view that only reorders dimensions, the operand's dimension
-	// that is at each place of the result; nil: the view does more.
+	// Permutes returns, for a view that only reorders dimensions, the operand's dimension for each dimension of the
+	// result; nil: the view does more.
 	Permutes func(c *Call) []int
-	// Copies says that the op is the one of its catalogue that passes copy values with: it is an
-	// Identity, needs no attributes, and its kernel writes any dense layout.
+	// Copies marks the op of the catalogue by which passes copy values: it is an Identity, needs no attributes, and writes
+	// any dense layout.
 	Copies bool
-	// Joins tells along which dimension of its only result the op puts its operands, all of them tensors, one after
-	// another; false for a call that does more than that, as to convert ranks. Passes then have operands written where
-	// the result has them: see [Value.Within]. Nil: no call does no more.
+	// Joins returns the dimension of its only result along which the op concatenates its operands, all of them tensors;
+	// false for a call that does more, such as converting ranks. Passes then write operands directly into the result: see
+	// [Value.Within]. Nil: the op does not concatenate.
 	Joins func(c *Call) (dim int, ok bool)
-	// Images tells what the op has to do with images: strategies that prefer channels last ask it.
+	// Images says whether operands and results are images: strategies that prefer channels last use it.
 	Images Images
-	// Storage says that the result depends on how the operand is laid out in memory, not on its
-	// elements alone (as_strided): its layout must not be chosen otherwise.
+	// Storage says that the result depends on the operand's layout in memory (as_strided), which must not be changed.
 	Storage bool
 
-	// Flops returns the multiplications, additions and the like that a call makes, for the
-	// cost model; nil: one for each element of the outputs.
+	// Flops returns the arithmetic operations of a call, for the cost model; nil: one for each element of the outputs.
 	Flops func(c *Call) float64
-	// FlopKernel names the inner kernel of which each of Flops is a unit; empty: [Flop].
+	// FlopKernel names the inner kernel whose unit is one of Flops; empty: [Flop].
 	FlopKernel string
-	// Each is what each element of operand 0, or of the first result where it has more, takes besides,
-	// for the cost model; zero: one simple operation where there are no Flops, or a function in a
-	// pointwise op of a small Grain.
+	// Each is the additional work for each element of operand 0, or of the first result if that has more, for the cost
+	// model; zero: one simple operation if there are no Flops, or a function in a pointwise op with a small Grain.
 	Each Each
 
-	// Pointwise holds the iteration and the block body of a pointwise op, from which Infer
-	// and Compile follow; nil for other ops. A chain of bodies over the same blocks is the
-	// fusion of the ops.
+	// Pointwise has the iteration and the computation of a pointwise op, from which Infer and Compile follow; nil for
+	// other ops.
 	Pointwise *Pointwise
 
-	// Expression states what an op that is no Pointwise computes for one element of a value that it makes, over
-	// operands and results as memory holds them: as [Pointwise] does, it makes the node one that can share a loop
-	// with others. The results must have the shape to which the operands broadcast. It is asked for calls without
-	// results, too, and returns nil for those that are no loop. Nil: no call is.
+	// Expression returns what a call computes for one element of its results, in the dtypes that operands and results have
+	// in memory: nodes with an expression can share a loop. The results must have the shape to which the operands
+	// broadcast. It is also called without results, and returns nil for a call that is no such loop. Nil: no call is;
+	// fusion.Define sets it for an op with a Pointwise part and no other implementation.
 	Expression func(c *Call) (*expr.Code, error)
 
-	// Rows states, for an op that folds dimensions, what a call computes as an expression over rows: nil, without
-	// an error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
+	// Rows returns, for an op that folds dimensions, what a call computes as an expression over rows: nil, without an
+	// error, for a call that has none. It is called with sizes that are numbers. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)
 
-	// Alone says why nodes of the op share no loop with others, where that is so of an op that goes over the elements
-	// of its operand as those do that share loops (scans): what users read who wonder at a step of its own.
+	// Alone is the reason why nodes of an element-wise op (a scan) do not share loops. Reports show it.
 	Alone string
 
-	// Attend says how the op, a product of two matrices, computes attention; nil: it does not.
+	// Attend describes how the op, a product of two matrices, computes attention; nil: it does not.
 	Attend *Attend
 
-	// Ref is the definition: it computes the results index by index, from tensors of any
-	// layout (nil for an operand left out, 0-dim for a number). Results are row-major or
-	// of any other layout; only values and dtypes count.
+	// Ref is the definition: it computes the results index by index, from tensors of any layout (nil for an absent
+	// operand, 0-dim for a number). Results have any layout; only values and dtypes count.
 	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
-	// NoRef says why there is no Ref, where there is none: what users read when a graph
-	// could not be checked.
+	// NoRef is the reason why there is no Ref. Users read it when a graph could not be checked.
 	NoRef string
 
 	// Eager computes the results of an op whose shapes depend on data; Infer then gives
@@ -138,23 +124,37 @@ type Op struct {
 	// Examples are calls that tests and the documentation run.
 	Examples []Example
 
-	loops   bool // the kernel is the loop of Pointwise, and nothing else
-	effort  func() (Effort, bool)
-	behind  func() *Op // see tailed
-	attends func() *Op // see attending
-	defined *Op        // the op itself once Define has made it: a copy is told by it
+	// Pricing prices implementations that state no work; nil: by Flops and Each.
+	Pricing Pricing
+
+	defined *Op       // the op itself once Define has made it, which distinguishes it from copies
+	derived *sync.Map // see Derived
+}
+
+// Epilogue is an expression of each element of a result and of further operands: operand 0 of the expression is the
+// result of the anchor, the product or convolution whose kernel applies it. Package fusion implements it.
+type Epilogue interface {
+	Code() *expr.Code
+}
+
+// Loop describes the walk of a pointwise kernel, for reports and prices.
+type Loop interface {
+	Len() int   // operands, outputs first
+	Numel() int // elements
+	WalkShape() []int
+	WalkStrides(operand int) []int // bytes
+	FastSetup() rule.FastSetup
 }
 
 // Each counts operations an element: simple ones, and functions such as exp.
 type Each struct{ Simple, Function float64 }
 
-// Kind tells what an op asks of the layout of its operands.
+// Kind says which layouts an op reads and writes.
 type Kind uint8
 
-// Follows: pointwise, the permutation rule lays the result out, and any other dense layout
-// can be asked for. View: maps strides without touching data (some, such as reshape, copy
-// where no view is possible). Requires: the implementations read some layouts only. Own: takes
-// any layout, and the result has a layout of its own.
+// Follows: pointwise; the permutation rule lays the result out, and any other dense layout is possible. View: maps
+// strides without touching data (some, such as reshape, copy where no view is possible). Requires: the implementations
+// read some layouts only. Own: reads any layout, and the result has a layout of its own.
 const (
 	Own Kind = iota
 	Follows
@@ -186,18 +186,16 @@ const (
 type Param struct {
 	Name     string
 	Optional bool // null, or missing at the end
-	Number   bool // a plain number will do, among the inputs or as an attribute
-	Variadic bool // one or more; the whole of the inputs
-	// Below says that the operand, where it holds integers, holds indices or lengths: they
-	// are at least 0 and below what it returns for a call (negative ones may be allowed, but
-	// nobody needs them). A negative result tells that there is no bound. Nil: the elements
-	// are plain numbers.
+	Number   bool // may be a plain number, among the inputs or as an attribute
+	Variadic bool // one or more tensors: all inputs
+	// Below says that integers in the operand are indices or lengths, at least 0 and below the result of Below for a call.
+	// (Negative ones may be allowed, too.) A negative result means no bound. Nil: the elements are plain numbers.
 	Below func(c *Call) int
-	// Attr is the name of the attribute that the number may be, where it is not Name:
-	// scatter's src is called value where it is a number.
+	// Attr is the name of the attribute that the number may be, if it is not Name: scatter's src is called value if it is
+	// a number.
 	Attr string
-	// Overload is aten's name of the overload that the operand, which is optional, belongs
-	// to. Package op has a function for it, where the operand is required.
+	// Overload is aten's name of the overload to which an optional operand belongs. Package op has a function for that
+	// overload, in which the operand is required.
 	Overload string
 }
 
@@ -206,16 +204,15 @@ type Call struct {
 	In    []Arg
 	Attrs any // the decoded attributes, of the op's own type
 	Out   []tensor.Meta
-	// Impl is the implementation that was chosen, one of the op's, and Walk the way through the call
-	// that it takes; nil before.
+	// Impl is the chosen implementation, one of the op's, and Walk its walk through the call; nil before the choice.
 	Impl *Impl
 	Walk Walk
-	// InPlace marks operands that lie where the result of an op that joins has them, and are not copied; nil: none.
+	// InPlace marks operands that are already in their slice of the result of a concatenation; nil: none.
 	InPlace []bool
-	// Tail is what the kernel does to its result besides; nil for nothing. It is given to Lower of implementations
-	// that say Tails: the tail's operands come behind those of the call among the addresses. Where the kernel cannot
-	// apply it after all, it is left to a phase of its own ([Tail.Leave]).
-	Tail *Tail
+	// Epilogue is what the kernel computes of each element of its result; nil for nothing. Implementations with
+	// Epilogues get it in Lower: the addresses of its operands follow those of the call. A kernel that cannot apply it
+	// leaves it to another phase.
+	Epilogue Epilogue
 
 	binds bool // sizes that are not known are bound where numbers are asked for: inference of [Symbolic]
 
@@ -395,6 +392,8 @@ func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
 // Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by
 // several runs at once.
 type Kernel struct {
+	// Place is the processor that runs the kernel, and the memory that it accesses.
+	Place tensor.Place
 	// Phases run one after another.
 	Phases []Phase
 	// Scratch is the bytes of memory that all chunks of a run share, Worker the bytes that
@@ -406,8 +405,8 @@ type Kernel struct {
 	// Bound holds, by operand, tensors that the kernel brings itself, such as plain
 	// numbers; nil where the run supplies the operand.
 	Bound []*tensor.Tensor
-	// Loop is the iteration of a pointwise kernel, for display; nil for others.
-	Loop *iter.Iterator
+	// Loop describes the walk of a pointwise kernel; nil for others.
+	Loop Loop
 	// Code lists the loops of expressions that the kernel runs, and what was made of them; nil for a kernel that
 	// has none.
 	Code func() []expr.Listing

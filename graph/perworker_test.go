@@ -31,18 +31,19 @@ func TestPerWorker(t *testing.T) {
 func TestWithin(t *testing.T) {
 	k := &graph.Kernel{Scratch: 32, Worker: 16}
 	m, in := k.NewMem(), new(graph.Mem)
+	m.Walk = new(int)
 	var p graph.PerWorker[int]
 	own := p.Of(m)
 	m.Within(in, 8)
 	in.Ptrs = append(in.Ptrs, unsafe.Pointer(own))
-	if len(in.Scratch) != 24 || &in.Scratch[0] != &m.Scratch[8] || &in.Worker[0] != &m.Worker[0] || in.Cursor != m.Cursor {
+	if len(in.Scratch) != 24 || &in.Scratch[0] != &m.Scratch[8] || &in.Worker[0] != &m.Worker[0] || in.Walk != m.Walk {
 		t.Error("it is not the worker's memory that was lent")
 	}
 	if p.Of(in) != own {
 		t.Error("the kernel within has a state of its own")
 	}
 	in.Release()
-	if len(in.Ptrs) != 0 || in.Ptrs[:1][0] != nil || in.Scratch != nil || in.Worker != nil || in.Cursor != nil ||
+	if len(in.Ptrs) != 0 || in.Ptrs[:1][0] != nil || in.Scratch != nil || in.Worker != nil || in.Walk != nil ||
 		in.State != nil {
 		t.Errorf("released memory holds on to %+v", *in)
 	}

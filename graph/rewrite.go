@@ -147,3 +147,40 @@ func (g *Graph) Rename(v *Value, name string) {
 	v.Name = name
 	names.values[name] = v
 }
+
+// Owns reports whether the value was made in the graph.
+func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
+
+// Merge replaces each group of nodes by a new node, made[i], in the place of the group's last node. The outputs of a
+// new node are values of its group; the other values of the group are gone. A node in two groups is an error, after
+// which the graph is unchanged.
+func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
+	gone, instead := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
+	for i, group := range groups {
+		for _, m := range group {
+			if gone.At(m.Out[0]) {
+				return g.Fail(m, errors.New("it is in two groups"))
+			}
+			gone.Set(m.Out[0], true)
+		}
+		instead[group[len(group)-1]] = made[i]
+	}
+	nodes := make([]*Node, 0, len(g.Nodes))
+	for _, n := range g.Nodes {
+		switch w := instead[n]; {
+		case w != nil:
+			nodes = append(nodes, w)
+		case len(n.Out) == 0 || !gone.At(n.Out[0]):
+			nodes = append(nodes, n)
+		}
+	}
+	for _, n := range made {
+		for i, v := range n.Out {
+			v.Node, v.Index = n, i
+		}
+		g.numberNode(n)
+	}
+	g.Nodes = slices.Clip(nodes)
+	g.names = &names{of: g}
+	return nil
+}

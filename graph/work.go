@@ -5,11 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/expr/expand"
-	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -51,143 +47,11 @@ const (
 	GoLoop      = "go.loop"
 )
 
-// ScanSimple is about the operations of Go code that a scan takes for an element.
-const ScanSimple = 3.8
-
-// Effort is what an expression does: instructions for an element, those that divide, folds, and instructions for a
-// row. Folds of 64 bits count twice; Sweeps is how many there are. Scans are running folds, which run in Go.
-type Effort struct{ Simple, Divide, Folds, Row, Sweeps, Scans float64 }
-
-// EffortOf counts what an expression does to an element. What depends on constants and folds alone is done once a
-// row. Values of 64 bits count twice, since a register holds half as many.
-func EffortOf(c *expr.Code) (e Effort) {
-	if c == nil {
-		return e
-	}
-	if slices.ContainsFunc(c.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
-		if x, err := expand.Functions(c, expand.Target{}); err == nil {
-			c = x
-		}
-	}
-	row := make([]bool, len(c.Insts))
-	for i, in := range c.Insts {
-		each := 1.0
-		if in.DType.Size() == 8 {
-			each = 2
-		}
-		switch in.Op {
-		case expr.Const:
-			row[i] = true
-			continue
-		case expr.Load, expr.Position:
-			continue
-		case expr.Reduce:
-			row[i] = true
-			e.Folds += each
-			e.Sweeps++
-			continue
-		case expr.Scan:
-			e.Scans++
-			continue
-		}
-		row[i] = true
-		for k, v := range [...]expr.Value{in.A, in.B, in.C} {
-			row[i] = row[i] && (k >= in.Op.Args() || v < 0 || row[v])
-		}
-		switch {
-		case row[i]:
-			e.Row += each
-		case in.Op == expr.Div || in.Op == expr.Sqrt || in.Op == expr.Mod:
-			e.Divide += each
-		default:
-			e.Simple += each
-		}
-	}
-	return e
-}
-
-// Do adds what n elements take. Of folds they are in so many rows, along which loops go; 0: what begins rows or runs of
-// columns is added by who knows them.
-func (e Effort) Do(w *Work, n, rows float64) {
-	if w == nil {
+// AddRuns adds what it takes that a loop over a result that lies so has more than one run.
+func (c *Call) AddRuns(w *Work, lies tensor.Meta) {
+	if w == nil || len(lies.Strides) != len(lies.Shape) {
 		return
 	}
-	w.Flops += n * (e.Simple + e.Divide + e.Folds + e.Scans)
-	if e.Scans > 0 {
-		w.Do(GoSimple, n*ScanSimple*e.Scans)
-	}
-	switch {
-	case !loops.Compiles():
-		w.Do(GoLoop, n*(e.Simple+e.Divide+e.Folds))
-		return
-	case e.Folds > 0:
-		w.Wait(e.either(FoldBegin, SweepBegin), e.Sweeps)
-		w.Wait(e.either(Folded, Swept), n*e.Folds)
-		w.Wait(e.either(FoldSimple, SweepSimple), n*(e.Simple+2*e.Divide))
-		e.along(w, n, rows)
-		return
-	}
-	w.Do(Simple, n*e.Simple)
-	if e.Divide > 0 {
-		w.Do(Divide, n*e.Divide)
-	}
-}
-
-// effort is that of the op's expression for its first example; false: it has none, or runs in Go. Attributes and
-// dtypes change little of it.
-func (o *Op) effortOf() (Effort, bool) {
-	if o.defined == nil {
-		return Effort{}, false
-	}
-	return o.defined.effort()
-}
-
-// exampleEffort is that of the op's first example; false where it has none, or it is wrong.
-func (o *Op) exampleEffort() (e Effort, ok bool) {
-	defer func() { _ = recover() }()
-	if c := o.exampleCode(); c != nil && c.Compilable() {
-		return EffortOf(c), true
-	}
-	return e, false
-}
-
-// exampleCode is the expression of the op's first example; nil where there is none.
-func (o *Op) exampleCode() *expr.Code {
-	if !o.elementwise() && o.Rows == nil || len(o.Examples) == 0 {
-		return nil
-	}
-	ex := o.Examples[0]
-	attrs, err := o.Schema.Decode(ex.Attrs, nil)
-	if err != nil {
-		return nil
-	}
-	c := &Call{Attrs: attrs}
-	for _, m := range ex.In {
-		if !m.DType.Valid() {
-			c.In = append(c.In, Arg{})
-			continue
-		}
-		c.In = append(c.In, Of(&Value{Meta: m, Type: m.Type()}))
-	}
-	res, err := o.Infer(c)
-	if err != nil {
-		return nil
-	}
-	for _, r := range res {
-		c.Out = append(c.Out, r.Meta())
-	}
-	if o.elementwise() {
-		code, _ := o.expression(c)
-		return code
-	}
-	if r, err := o.Rows(c); err == nil && r != nil {
-		return r.Code
-	}
-	return nil
-}
-
-// doRuns adds what it takes that a loop over a result that lies so has more than one run.
-func (c *Call) doRuns(w *Work, lies tensor.Meta) {
 	if runs := c.runs(lies); runs > 1 {
 		waitRuns(w, runs, float64(lies.Bytes())/runs)
 		w.Wait(Broadcast, 1)
@@ -268,41 +132,42 @@ func (c *Call) Streamed(w *Work) {
 	}
 }
 
-func (o *Op) work(c *Call, walk Walk) (w Work) {
+// CountedWork is the work of a call by the numbers that the op states: its bytes, and Flops or Each. It is that of an
+// implementation without a Work.
+func (o *Op) CountedWork(c *Call) (w Work) {
 	w.Steps = 1
 	c.Streamed(&w)
 	if len(c.Out) == 0 {
 		return w
-	}
-	n := c.Out[0].Numel()
-	if len(c.In) > 0 {
-		n = max(n, c.Meta(0).Numel())
 	}
 	if o.Flops != nil {
 		w.Flops = o.Flops(c)
 		w.Do(cmp.Or(o.FlopKernel, Flop), w.Flops)
 		return w
 	}
-	if e, ok := o.effortOf(); ok {
-		if e.Folds > 0 {
-			x := o.foldsOf(c)
-			x.work(&w, e, c, walk)
-			return w
-		}
-		e.Do(&w, float64(n), 0)
-		c.doRuns(&w, walk.Lay(0, c.Out[0]))
-		return w
-	}
+	n := c.Elements()
 	each := o.each()
-	w.Do(GoSimple, float64(n)*each.Simple)
-	w.Do(GoFunction, float64(n)*each.Function)
-	w.Flops = float64(n) * (each.Simple + each.Function)
+	w.Do(GoSimple, n*each.Simple)
+	w.Do(GoFunction, n*each.Function)
+	w.Flops = n * (each.Simple + each.Function)
 	return w
+}
+
+// Elements is the number of elements of the first result, or of the first operand if that has more.
+func (c *Call) Elements() float64 {
+	if len(c.Out) == 0 {
+		return 0
+	}
+	n := c.Out[0].Numel()
+	if len(c.In) > 0 {
+		n = max(n, c.Meta(0).Numel())
+	}
+	return float64(n)
 }
 
 // functionGrain is the grain from which on a pointwise op is held to be a function, which takes some
 // nanoseconds an element.
-const functionGrain = iter.GrainSize / 4
+const functionGrain = machine.MoveGrain / 4
 
 func (o *Op) each() Each {
 	switch p := o.Pointwise; {
@@ -312,4 +177,57 @@ func (o *Op) each() Each {
 		return Each{Function: 1}
 	}
 	return Each{Simple: 1}
+}
+
+// Pricing states the work of implementations that have no Work or Read of their own. It reports false for a call that
+// it does not price: then [Op.CountedWork] and [ReadWork] do.
+type Pricing interface {
+	Work(c *Call, w Walk) (work Work, ok bool)
+	// Read is the additional work for operand i in layout m.
+	Read(c *Call, w Walk, i int, m tensor.Meta) (work Work, ok bool)
+}
+
+// work is the work of an implementation without a Work.
+func (o *Op) work(c *Call, w Walk) Work {
+	if o.Pricing != nil {
+		if r, ok := o.Pricing.Work(c, w); ok {
+			return r
+		}
+	}
+	return o.CountedWork(c)
+}
+
+// read is the additional work of an implementation that reads operands in any layout.
+func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
+	if len(c.Out) == 0 {
+		return Work{}, true
+	}
+	if o.Pricing != nil {
+		if r, ok := o.Pricing.Read(c, w, i, m); ok {
+			return r, true
+		}
+	}
+	return ReadWork(m, w.Lay(0, c.Out[0])), true
+}
+
+// Rate is an inner kernel whose work profiles of machines price, and by which calls a machine is measured: its
+// calibration point. Families list theirs; what a machine takes for a unit follows from the times of the calls,
+// less what else is in them.
+type Rate struct {
+	Name  string // as works and profiles have it: "gemm.f32"
+	Unit  string // what it is the price of: "a multiplication and an addition"
+	Calls []RateCall
+}
+
+// RateCall is a call that exercises an inner kernel.
+type RateCall struct {
+	Op    string
+	Attrs Attrs
+	In    []tensor.Meta // laid out so; of dtype Invalid for one that is left out
+	// Constant lists the operands that are known before the run, and packed.
+	Constant []int
+	Impl     string // the implementation; empty: the one that costs least
+	// Make, where it is set, adds several nodes in the place of one of Op, which are run as steps are within a network:
+	// in one loop, where they can be.
+	Make func(g *Graph, in []any) []*Value
 }

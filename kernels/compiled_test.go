@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
@@ -84,7 +85,7 @@ func kernelsOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (list []compil
 	}
 	if op.Rows != nil {
 		if r, err := op.Rows(c); err == nil && r != nil {
-			add(c, r.Compile)
+			add(c, func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileRows(r, c) })
 		}
 	}
 	return list

@@ -16,7 +16,7 @@
 //   - Decompose, which expresses the op by other ops,
 //   - Compile or Impls, which make kernels; several implementations have layouts and prices, and the planner chooses.
 //
-// [graph.Define] checks the definition and completes it. The lookup function that graphrun.Lookup returns finds such
+// [fusion.Define] checks the definition and completes it. The lookup function that graphrun.Lookup returns finds such
 // ops beside those of this catalogue; the command line gets them by cli.WithOps. CONTRIBUTING.md describes how an op is
 // added to the catalogue.
 //

@@ -10,14 +10,16 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Inference with symbolic sizes must agree with inference with numbers: at the hints, and at all other sizes for which
@@ -232,7 +234,7 @@ func TestUnknownSizes(t *testing.T) {
 
 // TestUnknownSizesFindsNumbers checks that an op that uses a hint as the size is detected.
 func TestUnknownSizesFindsNumbers(t *testing.T) {
-	op, err := graph.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
+	op, err := fusion.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
 		Schema: graph.SchemaOf[kit.None](), NoRef: "it is never run",
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil

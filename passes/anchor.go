@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
 )
@@ -38,7 +39,7 @@ func (g *grouper) joinAnchors() {
 
 // offersEpilogue reports whether a node is in no group and its op accepts an epilogue.
 func (g *grouper) offersEpilogue(n *graph.Node) bool {
-	return len(n.Out) == 1 && g.group(n) == nil && n.Op.HasTail()
+	return len(n.Out) == 1 && g.group(n) == nil && fusion.TakesEpilogue(n.Op)
 }
 
 // epilogueOf returns the group of the first reader of a node, which could be its epilogue, or the reason why there is
@@ -71,7 +72,7 @@ func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
 // whyNoAnchor returns why a node cannot be the anchor of a group, or "".
 func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
 	v := n.Out[0]
-	switch err := g.fuser.Heads(n); {
+	switch err := g.fuser.Anchors(n); {
 	case err != nil:
 		return n.Name + " " + err.Error()
 	case n.Pin != (graph.Pin{Impl: n.Pin.Impl}): // a pinned implementation also accepts an epilogue
@@ -96,11 +97,11 @@ func (g *grouper) storedBy(v *graph.Value, c *cluster, n *graph.Node) bool {
 	})
 }
 
-// hasRoomFor reports whether a stored result of the group can hold v in its buffer: see [graph.HasRoom].
+// hasRoomFor reports whether a stored result of the group can hold v in its buffer: see [fusion.HasRoom].
 func (g *grouper) hasRoomFor(c *cluster, v *graph.Value) bool {
 	return slices.ContainsFunc(c.nodes, func(n *graph.Node) bool {
 		return slices.ContainsFunc(n.Out, func(w *graph.Value) bool {
-			return graph.HasRoom(w.Meta.DType, v.Meta.DType) && g.stored(w, c)
+			return fusion.HasRoom(w.Meta.DType, v.Meta.DType) && g.stored(w, c)
 		})
 	})
 }
@@ -111,7 +112,7 @@ func (g *grouper) checkAnchor(c *cluster) error {
 	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, c.space.shape) {
 		return misfit("the result of %s does not have the shape of its epilogue", n.Name)
 	}
-	if err := g.fuser.Heads(n); err != nil {
+	if err := g.fuser.Anchors(n); err != nil {
 		return misfit("%s %v", n.Name, err)
 	}
 	return nil

@@ -34,7 +34,7 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 			return nil, fmt.Sprintf("%s also reads it, and comes earlier", r.Name)
 		}
 	}
-	if err := g.fuser.Heads(n); err != nil {
+	if err := g.fuser.Anchors(n); err != nil {
 		return nil, n.Name + " " + err.Error()
 	}
 	c.nodes = slices.DeleteFunc(c.nodes, func(m *graph.Node) bool { return slices.Contains(t, m) })

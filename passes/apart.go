@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -23,7 +24,7 @@ func shares(n *graph.Node) bool {
 func (g *grouper) reportApart() {
 	reported := map[*graph.Node]*graph.Node{} // by reader: the last node, which it may read several times
 	for _, n := range g.p.Graph.Nodes {
-		if !shares(n) && !n.Op.HasTail() {
+		if !shares(n) && !fusion.TakesEpilogue(n.Op) {
 			continue
 		}
 		for _, v := range n.Out {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/kernels"
@@ -119,7 +120,7 @@ func TestLongChainsAreCut(t *testing.T) {
 	assert.Len(t, p.Apart, 2)
 	muls := 0
 	for _, n := range p.Graph.Nodes {
-		for _, i := range n.Attrs.(*graph.Fusion).Code().Insts {
+		for _, i := range n.Attrs.(*fusion.Fusion).Code().Insts {
 			if i.Op.String() == "mul" {
 				muls++
 			}
@@ -139,9 +140,9 @@ func TestFuserRefuses(t *testing.T) {
 	b := op.Add(a, x)
 	g.Output("y", b).Output("s", s)
 	require.NoError(t, g.Infer())
-	f, nodes := graph.NewFuser(g), len(g.Nodes)
+	f, nodes := fusion.NewFuser(g), len(g.Nodes)
 	all := func(*graph.Value) bool { return true }
-	for what, groups := range map[string][]graph.Together{
+	for what, groups := range map[string][]fusion.Together{
 		"one node":     {{Nodes: []*graph.Node{a.Node}}},
 		"no loop":      {{Nodes: []*graph.Node{a.Node, s.Node}}},
 		"in two":       {{Nodes: []*graph.Node{a.Node, b.Node}}, {Nodes: []*graph.Node{a.Node, b.Node}}},
@@ -155,8 +156,8 @@ func TestFuserRefuses(t *testing.T) {
 	}
 	_, err := f.Expression(s.Node)
 	assert.ErrorContains(t, err, "no expression")
-	made, err := f.Fuse([]graph.Together{{Nodes: []*graph.Node{a.Node, b.Node}}}, all)
+	made, err := f.Fuse([]fusion.Together{{Nodes: []*graph.Node{a.Node, b.Node}}}, all)
 	require.NoError(t, err)
-	assert.Equal(t, []tensor.DType{f32}, made[0].Attrs.(*graph.Fusion).Code().In)
+	assert.Equal(t, []tensor.DType{f32}, made[0].Attrs.(*fusion.Fusion).Code().In)
 	assert.Len(t, g.Nodes, nodes-1)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/sym"
@@ -16,7 +17,7 @@ func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.p.Graph.Nodes {
 		ends.Look(g.p.ctx)
-		if n.Op == nil || !n.Op.Attends() || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
+		if n.Op == nil || !fusion.Attends(n.Op) || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
 			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // a layer's weight
 			continue
 		}
@@ -63,7 +64,7 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 		switch {
 		case m == nil || m.Op == nil || seen[m] || len(m.Out) != 1 || g.group(m) != nil:
 			continue
-		case m.Op.Attends():
+		case fusion.Attends(m.Op):
 			if first == nil || g.place.At(m.Out[0]) > g.place.At(first.Out[0]) {
 				first = m
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -29,7 +30,7 @@ func withOwnOps(name string) *graph.Op {
 	default:
 		return kernels.Lookup(name)
 	}
-	d, err := graph.Define(o)
+	d, err := fusion.Define(o)
 	if err != nil {
 		panic(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -43,7 +44,7 @@ func TestDecompose(t *testing.T) {
 
 // double is y = x + x as a composite op whose Decompose is the test's.
 func double(t *testing.T, parts func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error)) *graph.Graph {
-	o, err := graph.Define(graph.Op{Name: "double", Params: []graph.Param{{Name: "self"}}, Decompose: parts,
+	o, err := fusion.Define(graph.Op{Name: "double", Params: []graph.Param{{Name: "self"}}, Decompose: parts,
 		Schema: graph.SchemaOf[nothing](),
 		Infer:  func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -94,12 +95,12 @@ func (p *Plan) noteFolded(n *graph.Node) {
 }
 
 // noteGroups records the groups.
-func (p *Plan) noteGroups(groups []graph.Together) {
+func (p *Plan) noteGroups(groups []fusion.Together) {
 	if p.Decisions == nil {
 		return
 	}
 	for _, t := range groups {
-		d := groupDecision{nodes: make([]int, len(t.Nodes)), anchor: t.Head, attends: t.Attention, mask: t.Mask,
+		d := groupDecision{nodes: make([]int, len(t.Nodes)), anchor: t.Anchor, attends: t.Attention, mask: t.Mask,
 			split: t.Split}
 		for i, n := range t.Nodes {
 			d.nodes[i] = n.Number()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
 )
@@ -24,7 +25,7 @@ const (
 // grouper visits nodes in reverse, so that the readers of a node are in their groups before the node.
 type grouper struct {
 	p        *Plan
-	fuser    *graph.Fuser
+	fuser    *fusion.Fuser
 	place    graph.ByValue[int]      // position of a node, by its first output
 	of       graph.ByValue[*cluster] // group of a node, by its first output
 	uses     *uses
@@ -39,7 +40,7 @@ type grouper struct {
 // the value for them.
 func groupNodes(p *Plan) error {
 	p.dropNodes() // dead readers would force values to be stored
-	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
+	g := &grouper{p: p, fuser: fusion.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
 		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
 		apart: map[*graph.Node]string{}}
 	if p.follow != nil {
@@ -317,14 +318,14 @@ func (g *grouper) joinRows() {
 // build creates the fused nodes. Groups that no output depends on stay unfused.
 func (g *grouper) build() error {
 	keep := func(v *graph.Value) bool { return g.stored(v, g.group(v.Node)) }
-	var groups []graph.Together
+	var groups []fusion.Together
 	parts := 0
 	for _, c := range slices.Backward(g.clusters) {
 		if len(c.nodes) < 2 || c.results == 0 {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, graph.Together{Nodes: c.nodes, Head: c.anchor != nil, Attention: c.attends,
+		groups = append(groups, fusion.Together{Nodes: c.nodes, Anchor: c.anchor != nil, Attention: c.attends,
 			Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}
@@ -334,7 +335,7 @@ func (g *grouper) build() error {
 		return err
 	}
 	for _, n := range made {
-		g.p.Groups = append(g.p.Groups, Group{n.Name, n.Attrs.(*graph.Fusion).Names()})
+		g.p.Groups = append(g.p.Groups, Group{n.Name, n.Attrs.(*fusion.Fusion).Names()})
 	}
 	if len(made) > 0 {
 		g.p.Note("%s as %d", counted(parts, "node", "nodes"), len(made))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
@@ -23,8 +24,9 @@ func init() {
 		"novariant": func(*graph.Call, []tensor.Order) []graph.Walk { return nil },
 		"panics":    func(*graph.Call, []tensor.Order) []graph.Walk { panic("a mistake in the rule") },
 	} {
-		op, err := graph.Define(graph.Op{Name: name, Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[nothing](),
-			Kind: graph.Requires, Infer: same, Impls: []graph.Impl{{Name: "only", Walks: walks,
+		op, err := fusion.Define(graph.Op{Name: name, Params: []graph.Param{{Name: "self"}},
+			Schema: graph.SchemaOf[nothing](),
+			Kind:   graph.Requires, Infer: same, Impls: []graph.Impl{{Name: "only", Walks: walks,
 				Lower: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}},
 			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }})
 		if err != nil {

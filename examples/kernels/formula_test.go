@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/op"
@@ -23,7 +24,7 @@ func swish() (*graph.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graph.Define(graph.Op{
+	return fusion.Define(graph.Op{
 		Name: "swish", Doc: "Multiplies each element by the sigmoid of beta times it.",
 		Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[swishAttrs](), NoRef: "an example",
 		Pointwise: &graph.Pointwise{

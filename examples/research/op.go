@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -21,7 +22,7 @@ func channelNorm() (*graph.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graph.Define(graph.Op{
+	return fusion.Define(graph.Op{
 		Name:   "channel_norm",
 		Doc:    "Normalises each pixel of float32 images over its channels.",
 		Params: []graph.Param{{Name: "self"}},

@@ -6,6 +6,7 @@ package graphtest
 import (
 	"errors"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
@@ -126,7 +127,7 @@ func init() {
 }
 
 func defined(o graph.Op) *graph.Op {
-	d, err := graph.Define(o)
+	d, err := fusion.Define(o)
 	if err != nil {
 		panic(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -174,7 +173,7 @@ func worksOf(n *graph.Node) []report.Work {
 	return list
 }
 
-func loopOf(it *iter.Iterator) *report.Loop {
+func loopOf(it graph.Loop) *report.Loop {
 	d := &report.Loop{Shape: notNil(it.WalkShape())}
 	for i := range it.Len() {
 		d.Strides = append(d.Strides, notNil(it.WalkStrides(i)))
@@ -183,7 +182,7 @@ func loopOf(it *iter.Iterator) *report.Loop {
 }
 
 // isLoop reports whether a description is that of an iterator. A nil one is of none.
-func isLoop(d *report.Loop, it *iter.Iterator) bool {
+func isLoop(d *report.Loop, it graph.Loop) bool {
 	if d == nil || it.Len() != len(d.Strides) || !slices.Equal(d.Shape, it.WalkShape()) {
 		return false
 	}

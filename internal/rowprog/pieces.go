@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// MaxCutPlaces is the longest row whose expression asks for places and that is cut into pieces ([NewPieces]): its
-	// places are numbers of 31 bits, twice of which int32 holds.
-	MaxCutPlaces = 1 << 30
 	// pieceElements are those of a piece, at most, unless the steps of its dimensions leave more: a part of the nearest
 	// cache holds them from sweep to sweep.
 	pieceElements = 1 << 12
@@ -47,7 +44,7 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pi
 	}
 	kept, red := axesOf(full, metas, mask)
 	kept, red = joined(kept, len(metas)), joined(red, len(metas))
-	if n := elementsOf(red); n == 0 || n > MaxCutPlaces || elementsOf(kept) == 0 {
+	if n := elementsOf(red); n == 0 || n > expr.MaxCutPlaces || elementsOf(kept) == 0 {
 		return nil, nil
 	}
 	uniform := make([]bool, len(ins))

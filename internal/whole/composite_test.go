@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/kernels"
@@ -30,7 +31,7 @@ func TestNormOfAConvolutionIsOneLoop(t *testing.T) {
 		require.NoError(t, err)
 		var loops []*graph.Node
 		for _, n := range p.Graph.Nodes {
-			if _, fused := n.Attrs.(*graph.Fusion); fused {
+			if _, fused := n.Attrs.(*fusion.Fusion); fused {
 				loops = append(loops, n)
 				continue
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/report"
@@ -280,7 +281,7 @@ func valueFacts(name string, v *graph.Value) []fact {
 
 // opsOf returns the ops of a node, of all fused ones for a fused node.
 func opsOf(n *graph.Node) string {
-	f, fused := n.Attrs.(*graph.Fusion)
+	f, fused := n.Attrs.(*fusion.Fusion)
 	if !fused {
 		return n.Op.Name
 	}
@@ -300,7 +301,7 @@ func opsOf(n *graph.Node) string {
 
 // writtenIn lists the nodes that were fused into a node.
 func writtenIn(n *graph.Node) []string {
-	if f, fused := n.Attrs.(*graph.Fusion); fused {
+	if f, fused := n.Attrs.(*fusion.Fusion); fused {
 		return f.Names()
 	}
 	return []string{n.Name}

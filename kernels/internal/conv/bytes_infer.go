@@ -85,7 +85,7 @@ func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
 // bytesShape returns the convShape of a call of conv2d_bytes.
 func (v convolution) bytesShape(c *graph.Call) *convShape {
 	two := *c
-	two.In, two.Tail = c.In[:2], nil
+	two.In, two.Epilogue = c.In[:2], nil
 	s := v.shape(&two)
 	s.call = c
 	return s

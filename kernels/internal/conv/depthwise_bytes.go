@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/depthwise"
@@ -26,15 +27,15 @@ type byteWindow struct {
 	h, w   int  // size of the input of a chunk
 	copied bool // the input is copied to worker memory
 	room   struct{ weight, begin, scale, point int }
-	size   int         // bytes of an element of the result
-	tail   *graph.Tail // epilogue of int32 results
+	size   int              // bytes of an element of the result
+	tail   *fusion.Epilogue // epilogue of int32 results
 	run    graph.PerWorker[byteWindowRun]
 }
 
 // byteWindowRun is a worker's state.
 type byteWindowRun struct {
 	args jit.Args
-	tail graph.TailRun
+	tail fusion.EpilogueRun
 }
 
 // windowCallUops bounds the instructions of a call, which must not take longer than 50 us.
@@ -195,7 +196,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newByteWindow(c)
 	s := t.s
-	t.tail = c.Tail
+	t.tail = fusion.EpilogueOf(c)
 	var err error
 	if t.code, err = depthwise.CompileBytes(t.spec, t.isa); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)

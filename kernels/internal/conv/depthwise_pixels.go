@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/depthwise"
@@ -36,7 +37,7 @@ type depthwiseWindow struct {
 // windowRun is a worker's state.
 type windowRun struct {
 	args  jit.Args
-	tail  graph.TailRun
+	tail  fusion.EpilogueRun
 	calls []windowCall // of a strip
 }
 

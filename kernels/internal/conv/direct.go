@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -56,7 +57,7 @@ type directCall struct {
 // directRun is a worker's state.
 type directRun struct {
 	args  jit.Args
-	tail  graph.TailRun
+	tail  fusion.EpilogueRun
 	calls []directCall // of a strip
 }
 

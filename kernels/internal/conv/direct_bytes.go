@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -219,7 +220,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newDirectBytes(c)
 	if t.levels == tile.Sums {
-		t.tail = newCodeTail(c.Tail, t.s.o, tile.Tails)
+		t.tail = newCodeTail(fusion.EpilogueOf(c), t.s.o, tile.Tails)
 	}
 	t.cut()
 	t.arrange()

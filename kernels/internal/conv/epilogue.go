@@ -2,6 +2,7 @@ package conv
 
 import (
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -10,17 +11,17 @@ import (
 // codeTail applies the epilogue of a convolution: in registers if it is a chain of simple operations, else to each
 // strip of the result after it is computed.
 type codeTail struct {
-	tail  *graph.Tail // applied to strips; nil if registers apply it all
+	tail  *fusion.Epilogue // applied to strips; nil if registers apply it all
 	steps []tile.Tail
-	reads []graph.TailStep // operands of steps
-	slot  int              // of the first operand among the code's arguments
+	reads []fusion.EpilogueStep // operands of steps
+	slot  int                   // of the first operand among the code's arguments
 }
 
 // maxTailOperands bounds the epilogue operands that tiles read.
 const maxTailOperands = 3
 
 // newCodeTail chooses by sizes and layouts. An operand by lanes must have one element per output channel.
-func newCodeTail(t *graph.Tail, channels, slot int) codeTail {
+func newCodeTail(t *fusion.Epilogue, channels, slot int) codeTail {
 	byStrips := codeTail{tail: t}
 	chain := t.Chain()
 	if len(chain) == 0 {
@@ -61,7 +62,7 @@ func newCodeTail(t *graph.Tail, channels, slot int) codeTail {
 }
 
 // enter sets the operand addresses for a chunk.
-func (d *codeTail) enter(a *jit.Args, r *graph.TailRun, m *graph.Mem) {
+func (d *codeTail) enter(a *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
 	for i, s := range d.reads {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
 	}

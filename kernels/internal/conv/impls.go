@@ -76,7 +76,7 @@ func (v convolution) impls() []graph.Impl {
 	out := make([]graph.Impl, len(list))
 	for i, l := range list {
 		a := convAlgorithm(i)
-		out[i] = graph.Impl{Name: l.name, Doc: l.doc, Tails: a != depthwiseByPlanes,
+		out[i] = graph.Impl{Name: l.name, Doc: l.doc, Epilogues: a != depthwiseByPlanes,
 			Walks:  func(c *graph.Call, orders []tensor.Order) []graph.Walk { return v.walks(c, a, orders) },
 			Work:   func(c *graph.Call, w graph.Walk) graph.Work { return v.work(c, a, w) },
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return v.writesSlice(c, a, m) },

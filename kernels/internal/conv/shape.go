@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -27,8 +28,8 @@ type convShape struct {
 	xs, ws, os [4]int // strides of input, weight and output
 	bias       int    // stride of the bias
 	hasBias    bool
-	call       *graph.Call // operand 1 is the weight
-	tail       *graph.Tail // fused epilogue; nil for none
+	call       *graph.Call      // operand 1 is the weight
+	tail       *fusion.Epilogue // fused epilogue; nil for none
 }
 
 // depthParams describes the depth dimension of a convolution of volumes; the other fields of convShape describe one
@@ -283,7 +284,7 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
 	}
-	s.call, s.tail = c, c.Tail
+	s.call, s.tail = c, fusion.EpilogueOf(c)
 	return s
 }
 

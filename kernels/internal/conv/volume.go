@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/strided"
@@ -42,7 +43,7 @@ func (v convolution) volume(c *graph.Call) *convVolume {
 	if c.Has(2) {
 		s.groups.hasBias, s.groups.bias = true, c.Meta(2).Strides[0]
 	}
-	s.groups.call, s.groups.tail = c, c.Tail
+	s.groups.call, s.groups.tail = c, fusion.EpilogueOf(c)
 	return s
 }
 
@@ -66,7 +67,7 @@ func pointStride(m tensor.Meta) (step int, even bool) {
 // volumeImpls returns the implementations of convolutions of volumes. The one by products writes results whose channels
 // have a constant element stride.
 func (v convolution) volumeImpls() []graph.Impl {
-	return append([]graph.Impl{v.tapsImpl(), {Name: "planes", Tails: true,
+	return append([]graph.Impl{v.tapsImpl(), {Name: "planes", Epilogues: true,
 		Doc: "Multiplies the packed weight by windows of volumes, volume by volume.",
 		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			list := []graph.Walk{{}}

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -15,7 +16,7 @@ func (v convolution) directVolumeShape(c *graph.Call, planes bool) *convShape {
 	s := &convShape{groups: p.groups, n: x[0], c: x[1], h: x[3], w: x[4], oh: out[3], ow: out[4],
 		o: w.Shape[0], cg: w.Shape[1], kh: w.Shape[3], kw: w.Shape[4],
 		ph: kit.NumberOf(p.padding[1]), pw: kit.NumberOf(p.padding[2]),
-		ws: [4]int{w.Strides[0], w.Strides[1], w.Strides[3], w.Strides[4]}, call: c, tail: c.Tail,
+		ws: [4]int{w.Strides[0], w.Strides[1], w.Strides[3], w.Strides[4]}, call: c, tail: fusion.EpilogueOf(c),
 		depthDim: depthParams{in: x[2], out: out[2], k: w.Shape[2], pad: kit.NumberOf(p.padding[0]), ws: w.Strides[2]}}
 	s.sh, s.dh = clampUnused(p.stride[1], p.dilation[1], s.h, s.oh, s.kh)
 	s.sw, s.dw = clampUnused(p.stride[2], p.dilation[2], s.w, s.ow, s.kw)
@@ -51,7 +52,7 @@ func (v convolution) directVolumeImpls() []graph.Impl {
 	out := make([]graph.Impl, len(list))
 	for i, l := range list {
 		planes := l.a == directFromPlanes
-		out[i] = graph.Impl{Name: l.name, Doc: l.doc, Tails: true,
+		out[i] = graph.Impl{Name: l.name, Doc: l.doc, Epilogues: true,
 			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return v.directVolumeWalks(c, planes) },
 			Work: func(c *graph.Call, _ graph.Walk) graph.Work {
 				w := graph.Work{Steps: 1}

@@ -195,7 +195,7 @@ func (v convolution) winogradImpls() []graph.Impl {
 					"a 3x3 window, channels last.",
 				4: "Transforms tiles of 6x6 pixels to 36 points, multiplies there, and transforms back to 4x4 pixels; " +
 					"a 3x3 window, channels last."}[m],
-			Inexact: true, Tails: true,
+			Inexact: true, Epilogues: true,
 			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
 				o, err := tensor.ChannelsLast.Order(c.Meta(0).Rank())
 				if err != nil || v.newWinograd(c, m) == nil {

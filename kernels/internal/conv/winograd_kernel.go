@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -45,7 +46,7 @@ type resultCode struct{ rows, cols, over int }
 // winogradArgs are a worker's arguments of the generated code.
 type winogradArgs struct {
 	transform, product jit.Args
-	tail               graph.TailRun
+	tail               fusion.EpilogueRun
 }
 
 func (a *winogradArgs) release() {

@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -77,7 +76,7 @@ func TestCopyAllocatesNothing(t *testing.T) {
 	dst := tensor.New(tensor.Float32, 300, 300)
 	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	m := &graph.Mem{Ptrs: []unsafe.Pointer{tensor.Empty(dst).Pointer(), tensor.Empty(src).Pointer()},
-		Worker: kerneltest.DirtyBytes(k.Worker), Cursor: new(iter.Cursor)}
+		Worker: kerneltest.DirtyBytes(k.Worker)}
 	if n := testing.AllocsPerRun(5, func() {
 		for i := range k.Phases[0].Chunks {
 			if err := k.Phases[0].Run(m, i); err != nil {

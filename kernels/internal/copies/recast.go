@@ -58,7 +58,7 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 		}
 		return DenseAs(m, d)
 	}
-	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk, Tail: c.Tail}
+	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk, Epilogue: c.Epilogue}
 	for _, m := range c.Out {
 		in.Out = append(in.Out, as(m))
 	}

@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -15,8 +14,7 @@ import (
 func benchCopy(b *testing.B, dst, src tensor.Meta) {
 	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	d, s := tensor.Empty(dst), tensor.Empty(src)
-	m := &graph.Mem{Ptrs: []unsafe.Pointer{d.Pointer(), s.Pointer()}, Worker: tensor.NewStorage(k.Worker).Bytes(),
-		Cursor: new(iter.Cursor)}
+	m := &graph.Mem{Ptrs: []unsafe.Pointer{d.Pointer(), s.Pointer()}, Worker: tensor.NewStorage(k.Worker).Bytes()}
 	b.SetBytes(int64(dst.Bytes()))
 	b.ReportAllocs()
 	for b.Loop() {

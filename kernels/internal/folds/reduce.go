@@ -3,6 +3,7 @@ package folds
 
 import (
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/iter"
@@ -98,7 +99,7 @@ func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 	if s.How().Suited && rows.Unsuited(c.Meta(0).Shape) != "" {
 		return nil, nil
 	}
-	return rows.Compile(c)
+	return fusion.CompileRows(rows, c)
 }
 
 // NewReducer prepares the reduction of an operand, converted to cast first, into outputs with the unreduced shape.

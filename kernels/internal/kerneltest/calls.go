@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -202,7 +201,7 @@ func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 
 // MemOf returns the memory of a run.
 func MemOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
-	m := &graph.Mem{Cursor: new(iter.Cursor), Scratch: tensor.NewStorage(k.Scratch).Bytes(),
+	m := &graph.Mem{Scratch: tensor.NewStorage(k.Scratch).Bytes(),
 		Worker: tensor.NewStorage(k.Worker).Bytes()}
 	for _, t := range outs {
 		m.Ptrs = append(m.Ptrs, t.Pointer())

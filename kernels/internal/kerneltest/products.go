@@ -12,7 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -197,7 +196,7 @@ func (p *ProductCall) Compile(t testing.TB) *productRun {
 // memory allocates the memory of a kernel of the call.
 func (p *ProductCall) memory(k *graph.Kernel) *productRun {
 	r := &productRun{k: k, Out: tensor.Empty(p.Call.Out[0])}
-	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()}, Cursor: &iter.Cursor{},
+	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()},
 		Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
 	for i := range p.in {
 		r.mem.Ptrs = append(r.mem.Ptrs, DataOf(p.Call, i, p.in))

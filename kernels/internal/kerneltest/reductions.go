@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -67,8 +66,7 @@ func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool)
 }
 
 func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
-	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(),
-		Cursor: &iter.Cursor{}}
+	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
 	for _, b := range [][]byte{m.Scratch, m.Worker} {
 		for i := range b {
 			b[i] = 0xff

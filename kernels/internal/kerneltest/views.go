@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -73,7 +72,7 @@ func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Ten
 // RunViewKernel runs a kernel on outputs and scratch memory filled with patterns.
 func RunViewKernel(t *testing.T, k *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
-	m := &graph.Mem{Scratch: DirtyBytes(k.Scratch), Worker: DirtyBytes(k.Worker), Cursor: new(iter.Cursor)}
+	m := &graph.Mem{Scratch: DirtyBytes(k.Scratch), Worker: DirtyBytes(k.Worker)}
 	for _, o := range out {
 		b := o.Storage().Bytes()
 		for i := range b {

@@ -3,18 +3,19 @@
 package kit
 
 import (
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define defines an op whose attributes are the fields of A, described by tags ([graph.SchemaOf]). [graph.Define] adds
+// Define defines an op whose attributes are the fields of A, described by tags ([graph.SchemaOf]). [fusion.Define] adds
 // defaults. It panics if the definition contradicts itself.
 func Define[A any](o graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), o) }
 
 // DefineWith is Define with the attributes of a schema.
 func DefineWith(s *graph.Schema, o graph.Op) *graph.Op {
 	o.Schema = s
-	d, err := graph.Define(o)
+	d, err := fusion.Define(o)
 	if err != nil {
 		panic("kernels: " + err.Error())
 	}

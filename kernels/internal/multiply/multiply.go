@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -28,7 +29,7 @@ type Multiplier struct {
 	Prepare func(j *Job)
 
 	size       int // bytes of an element
-	tail       *graph.Tail
+	tail       *fusion.Epilogue
 	cRow, cCol int // strides of C, for the epilogue
 
 	jobs graph.PerWorker[Job]
@@ -42,7 +43,7 @@ type Job struct {
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
-	tail      graph.TailRun
+	tail      fusion.EpilogueRun
 	again     gemm.Repeated // a small product with recorded calls
 	mem       *graph.Mem
 
@@ -158,7 +159,7 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 }
 
 // Then applies an epilogue to every completed tile of C; nil removes it. The spec is that of the plan.
-func (x *Multiplier) Then(t *graph.Tail, s gemm.Spec) {
+func (x *Multiplier) Then(t *fusion.Epilogue, s gemm.Spec) {
 	x.tail, x.cRow, x.cCol = t, s.CRowStride, s.CColStride
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/cmplx"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -66,7 +67,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 		}
 		return conjugation.Infer(c)
 	},
-	Compile: conjugation.Compile,
+	Compile: func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(conjugation, c) },
 	Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
 		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d.IsComplex() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -103,17 +104,17 @@ func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	if len(at) == len(c.In) {
-		return p.Compile(c)
+		return fusion.CompileLoop(p, c)
 	}
 	inner := graph.Pointwise{
 		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return p.Config(c, outs) },
 		Body:   func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return p.Body(c, it) },
 	}
-	k, err := inner.Compile(&given)
+	k, err := fusion.CompileLoop(&inner, &given)
 	if err != nil {
 		return nil, err
 	}
-	it := k.Loop
+	it := k.Loop.(*iter.Iterator)
 	body, err := p.Body(c, &it.Rule)
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 			ptrs[n] = m.Ptrs[it.NumOutputs()+i]
 			n++
 		}
-		return loop.Chunk(m.Cursor, ptrs[:n], chunk, iter.GrainSize)
+		return fusion.RunChunk(loop, m, ptrs[:n], chunk, iter.GrainSize)
 	}}}
 	out.InPlace = nil
 	for _, p := range k.InPlace {

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -132,7 +133,7 @@ func attendRead(a *graph.Attention, i int) (w graph.Work) {
 type attendBlock struct {
 	rows           int
 	scores, values *gemm.Plan
-	loops          *graph.ScoreRows
+	loops          *fusion.ScoreRows
 }
 
 // attending is the state of a compiled attention.
@@ -168,7 +169,7 @@ func compileAttend(a *graph.Attention) (*graph.Kernel, error) {
 		if b.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
-		if b.loops, err = a.Rows(n, x.row, x.col); err != nil {
+		if b.loops, err = fusion.NewScoreRows(a, n, x.row, x.col); err != nil {
 			return nil, err
 		}
 		x.blocks = append(x.blocks, b)

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -12,7 +13,7 @@ import (
 // byteTail is an epilogue of byte products: float32 operations that tiles apply to the sums in registers.
 type byteTail struct {
 	steps []tile.Tail
-	reads []graph.TailStep // by operand of steps
+	reads []fusion.EpilogueStep // by operand of steps
 }
 
 // byteTailRun has the operands with one element, broadcast to every lane, for a worker.
@@ -28,7 +29,7 @@ const (
 // newTail returns the part of an epilogue that tiles can apply, which depends on sizes and layouts. It rejects
 // epilogues that are not a chain, and sums that are not complete in registers, because zero points correct them later
 // or several calls add to them: a phase over whole rows costs less there than a loop over each strip.
-func (t *byteTiles) newTail(tail *graph.Tail) (d byteTail) {
+func (t *byteTiles) newTail(tail *fusion.Epilogue) (d byteTail) {
 	if t.finishing.Rows || t.finishing.Columns || t.groups > callGroups {
 		tail.Leave()
 		return d
@@ -55,7 +56,7 @@ func (t *byteTiles) newTail(tail *graph.Tail) (d byteTail) {
 
 // byteTailStep returns an operation in the form of tiles; false if they cannot apply it. columns is the number of
 // columns of the result.
-func byteTailStep(s graph.TailStep, columns int) (x tile.Tail, ok bool) {
+func byteTailStep(s fusion.EpilogueStep, columns int) (x tile.Tail, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
 	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
 	switch {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -97,7 +98,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 			t.inTile = tile.Signed
 		}
 	}
-	t.tail = t.newTail(c.Tail)
+	t.tail = t.newTail(fusion.EpilogueOf(c))
 	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -183,7 +184,7 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	if w.Plan, err = gemm.NewPlan(spec); err != nil {
 		return nil, err
 	}
-	w.Then(c.Tail, spec)
+	w.Then(fusion.EpilogueOf(c), spec)
 	k := &graph.Kernel{Code: w.Listings}
 	k.Phases, k.Scratch, k.Worker = w.Phases(0)
 	return k, nil

@@ -29,7 +29,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 		{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
 			"panels of other, constant ones packed once; and quantises strips of the result in cache, or continues " +
 			"with sums in registers.",
-			Tails: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
+			Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
 		{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
 	},
 	Flops: productFlops,

@@ -26,7 +26,7 @@ var ways = []struct {
 func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(ways))
 	for i, w := range ways {
-		list[i] = graph.Impl{Name: w.name, Doc: w.doc, Tails: true,
+		list[i] = graph.Impl{Name: w.name, Doc: w.doc, Epilogues: true,
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				rows := rowMajor(c)
 				x, err := read(rows)

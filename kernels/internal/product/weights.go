@@ -1,6 +1,7 @@
 package product
 
 import (
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/view"
@@ -23,7 +24,7 @@ func isWeights(x graph.Arg) bool {
 		}
 		seen[s] = true
 		switch n := s.from.Value.Node; {
-		case n.Op.Attends() && s.folds:
+		case fusion.Attends(n.Op) && s.folds:
 			return true
 		case n.Op.Rows != nil, n.Op.Expression != nil, n.Op.Pointwise != nil, s.from.Value.Alias != nil:
 			for _, a := range n.In {

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -86,7 +87,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 		},
 		Impls: lineOp{
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
-			each: graph.Each{Simple: graph.ScanSimple},
+			each: graph.Each{Simple: fusion.ScanSimple},
 			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
 				d := dtype(c)
 				l := scanLoopsOf(op, d, loops)

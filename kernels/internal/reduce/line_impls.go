@@ -3,10 +3,10 @@ package reduce
 import (
 	"sync"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/internal/loops"
-	"github.com/graphrun/graphrun/internal/rowprog"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -67,7 +67,7 @@ func (by lineWalk) rows(rows func(c *graph.Call) (*graph.Rows, error)) func(c *g
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
 		if r != nil {
-			r.Way = [...]rowprog.Way{lineRows: rowprog.ByRows, lineColumns: rowprog.ByColumns}[by]
+			r.Way = [...]graph.RowWay{lineRows: graph.ByRows, lineColumns: graph.ByColumns}[by]
 		}
 		return r, err
 	}
@@ -98,7 +98,7 @@ func lineMask(rank, dim int) []bool {
 }
 
 // effort returns the effort of the expression over a row of float32; false without an expression or machine code.
-func (o lineOp) effort() (e graph.Effort, ok bool) {
+func (o lineOp) effort() (e fusion.Effort, ok bool) {
 	if o.rows == nil || !loops.Compiles() {
 		return e, false
 	}
@@ -109,11 +109,11 @@ func (o lineOp) effort() (e graph.Effort, ok bool) {
 	if err != nil || r == nil {
 		return e, false
 	}
-	return graph.EffortOf(r.Code), true
+	return fusion.EffortOf(r.Code), true
 }
 
 // work returns the cost of the lines if the operand has the layout of the result.
-func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e graph.Effort, compiled bool) graph.Work {
+func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
 	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
 	c.Streamed(&work)
 	line, run, err := o.runs(c, by, out, out)

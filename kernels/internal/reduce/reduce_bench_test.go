@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -77,8 +76,7 @@ func benchReduce(b *testing.B, name string, a graph.Attrs, metas []tensor.Meta) 
 	scratch := tensor.NewStorage(k.Scratch).Bytes()
 	var mems [workers]*graph.Mem
 	for w := range mems {
-		mems[w] = &graph.Mem{Ptrs: ptrs, Scratch: scratch, Worker: tensor.NewStorage(k.Worker).Bytes(),
-			Cursor: &iter.Cursor{}}
+		mems[w] = &graph.Mem{Ptrs: ptrs, Scratch: scratch, Worker: tensor.NewStorage(k.Worker).Bytes()}
 	}
 	b.SetBytes(int64(bytes))
 	for b.Loop() {

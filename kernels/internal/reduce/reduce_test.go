@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -257,7 +256,7 @@ func TestReduceSteadyState(t *testing.T) {
 			ptrs = append(ptrs, x.Pointer())
 		}
 		m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(),
-			Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+			Worker: tensor.NewStorage(k.Worker).Bytes()}
 		if n := testing.AllocsPerRun(10, func() {
 			for _, p := range k.Phases {
 				for i := range p.Chunks {

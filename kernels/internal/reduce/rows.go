@@ -2,6 +2,7 @@ package reduce
 
 import (
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/tensor"
@@ -16,7 +17,7 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 	if r == nil || err != nil {
 		return nil, err
 	}
-	return r.Compile(c)
+	return fusion.CompileRows(r, c)
 }
 
 // compileSuitedRows is compileRows for suitable rows. Others would not stay in the cache between passes, or are too few

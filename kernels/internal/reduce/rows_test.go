@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
@@ -65,7 +66,7 @@ func TestRowsBesideFolds(t *testing.T) {
 				if err != nil || rows == nil {
 					t.Fatalf("%s %v of %v: no expression: %v", tc.op, tc.a, d, err)
 				}
-				if k, err := rows.Compile(c); err != nil || k == nil {
+				if k, err := fusion.CompileRows(rows, c); err != nil || k == nil {
 					t.Errorf("%s %v of %v: no machine code: %v", tc.op, tc.a, d, err)
 				}
 				got, err := kerneltest.RunReduce(op, c, in, false)

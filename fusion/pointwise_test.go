@@ -1,4 +1,4 @@
-package graph_test
+package fusion_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/iter"
@@ -36,7 +37,7 @@ func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 		res, err := p.Infer(c)
 		require.NoError(t, err)
 		c.Out = []tensor.Meta{res[0].Meta()}
-		_, err = p.Compile(c)
+		_, err = fusion.CompileLoop(p, c)
 		assert.EqualError(t, err, want)
 	}
 }

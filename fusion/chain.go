@@ -1,4 +1,4 @@
-package graph
+package fusion
 
 import (
 	"math"
@@ -8,24 +8,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TailStep is an operation of a tail that kernels can apply in registers: Add, Mul, Min or Max of what there is so far
-// and a number, or an operand.
-type TailStep struct {
+// EpilogueStep is an operation of an epilogue that kernels can apply in registers: Add, Mul, Min or Max of the value
+// so far and a number or an operand.
+type EpilogueStep struct {
 	Op expr.Op
-	// Place is the operand's among the addresses of the head's kernel; 0: it is the Number.
+	// Place is the index of the operand among the addresses of the anchor's kernel; 0: it is the Number.
 	Place  int
 	Number float64
-	// Lanes says that the operand has one element for each of the nearest dimension of the head's result, Width of them,
-	// and none moves along others. One says that it has one element. Else it lies as the result does, from its first
-	// element on.
+	// Lanes says that the operand has Width elements, one for each position in the fastest dimension of the anchor's
+	// result, and is constant along the others. One says that it has one element. Otherwise it has the strides of the
+	// result.
 	Lanes, One bool
 	Width      int
 }
 
-// Chain returns the operations one after another of a tail that is no more than that, of the head's result alone, into
-// its own memory; nil for other tails. Where the result is int32, they are of what it is in float32, to which it is
-// converted first.
-func (t *Tail) Chain() []TailStep {
+// Chain returns the operations of an epilogue that is a sequence of them: of the anchor's result only, into its own
+// memory. It is nil for other epilogues. An int32 result is first converted to float32.
+func (t *Epilogue) Chain() []EpilogueStep {
 	if t == nil || t.code == nil || len(t.code.Out) != 1 {
 		return nil
 	}
@@ -35,13 +34,13 @@ func (t *Tail) Chain() []TailStep {
 	begins := func(v expr.Value) bool { return is(v, expr.Load) && insts[v].A == 0 }
 	if d == tensor.Int32 {
 		d = tensor.Float32
-		head := begins
-		begins = func(v expr.Value) bool { return is(v, expr.Convert) && insts[v].DType == d && head(insts[v].A) }
+		anchor := begins
+		begins = func(v expr.Value) bool { return is(v, expr.Convert) && insts[v].DType == d && anchor(insts[v].A) }
 	}
 	if !d.IsFloat() {
 		return nil
 	}
-	var back []TailStep
+	var back []EpilogueStep
 	for !begins(v) {
 		if v < 0 || insts[v].DType != d {
 			return nil
@@ -66,8 +65,8 @@ func (t *Tail) Chain() []TailStep {
 	return back
 }
 
-// step is an operation with a number, or with an operand of a dtype that lies as kernels read it.
-func (t *Tail) step(op expr.Op, by expr.Value, d tensor.DType) (s TailStep, ok bool) {
+// step returns an operation with a number, or with an operand in a layout that kernels read.
+func (t *Epilogue) step(op expr.Op, by expr.Value, d tensor.DType) (s EpilogueStep, ok bool) {
 	s.Op = op
 	switch i := t.code.Insts[by]; {
 	case i.Op == expr.Const && i.DType == tensor.Float32:

@@ -1,4 +1,4 @@
-package graph_test
+package fusion_test
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/rowprog"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -49,7 +49,7 @@ func TestRowsRefuse(t *testing.T) {
 			m := tensor.New(tensor.Float32, shape...)
 			call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}})
 		}
-		_, err := c.rows.Compile(call)
+		_, err := fusion.CompileRows(&c.rows, call)
 		if c.want == "" {
 			assert.NoError(t, err)
 		} else {
@@ -89,9 +89,9 @@ func TestCutRows(t *testing.T) {
 	first, err := b.Build(b.Real(b.Reduce(expr.Min, where)))
 	require.NoError(t, err)
 	rows := func(c *expr.Code) *graph.Rows { return &graph.Rows{Mask: []bool{false, true}, In: []int{0}, Code: c} }
-	assert.True(t, rows(first).Cut([]int{1, rowprog.MaxCutPlaces}))
-	assert.False(t, rows(first).Cut([]int{1, rowprog.MaxCutPlaces + 1}))
-	assert.True(t, rows(once).Cut([]int{1, rowprog.MaxCutPlaces + 1}))
+	assert.True(t, rows(first).Cut([]int{1, expr.MaxCutPlaces}))
+	assert.False(t, rows(first).Cut([]int{1, expr.MaxCutPlaces + 1}))
+	assert.True(t, rows(once).Cut([]int{1, expr.MaxCutPlaces + 1}))
 	for _, long := range [][]int{{8, 80000}, {2, 5000}} {
 		assert.True(t, rows(first).Cut(long))
 		assert.Empty(t, rows(first).Unsuited(long))

@@ -1,4 +1,4 @@
-package graph
+package fusion
 
 import (
 	"errors"
@@ -6,80 +6,91 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tail is what a step does to the result of its head, a product or a convolution, element by element: an expression
-// of that result and of further operands, which makes the results of the step. The head's result is in the memory of
-// one of them; kernels of implementations that take a tail ([Impl.Tails], [Call.Tail]) have it applied to each part as
-// soon as that is final, while the caches have it. It is immutable and may be used by several goroutines.
-type Tail struct {
-	code    *expr.Code   // its operand 0 is the head's result
-	loop    *loops.Loop  // nil where the kernel applies the chain itself
-	streams []tailStream // results, then operands, as the code has them
-	sizes   []int        // of the dimensions of the head's result, as it lies: the nearest first
-	strides []int        // theirs, in elements of the head's result
-	staged  []int        // the streams that do not lie one behind another
+// Epilogue is the expression that a step computes of each element of the result of its anchor, a product or a
+// convolution, and of further operands. Its outputs are the results of the step; the anchor's result is in the memory
+// of one of them. Kernels of implementations with [graph.Impl.Epilogues] apply it to each part of the result as soon
+// as that part is final and still in a cache. It is immutable and may be used by several goroutines.
+type Epilogue struct {
+	code    *expr.Code  // its operand 0 is the anchor's result
+	loop    *loops.Loop // nil where the kernel applies the chain itself
+	streams []stream    // results, then operands, as the code has them
+	sizes   []int       // of the dimensions of the anchor's result in memory, the fastest first
+	strides []int       // of these dimensions, in elements
+	staged  []int       // the streams that are not contiguous
 	numel   int
-	dense   bool // the head's result is
+	dense   bool // whether the anchor's result is dense
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
 	left     bool // the kernel does not apply it: see Leave
 }
 
-// tailStream is an operand or a result of a tail: where its address is among those of the head's kernel, its bytes from
-// an element to the next along each dimension, and the bytes of an element.
-type tailStream struct {
+// stream is an operand or a result of an epilogue: the index of its address among those of the anchor's kernel, its
+// stride along each dimension in bytes, and the bytes of an element.
+type stream struct {
 	place int
 	steps []int
 	size  int
 }
 
-// Code returns the expression of the tail: operand 0 is the head's result, and output Into of [Tail.Into] replaces it.
-func (t *Tail) Code() *expr.Code {
+// EpilogueOf returns the epilogue that a kernel is asked to apply; nil for none.
+func EpilogueOf(c *graph.Call) *Epilogue {
+	if c == nil {
+		return nil
+	}
+	e, _ := c.Epilogue.(*Epilogue)
+	return e
+}
+
+// Code returns the expression of the epilogue. Operand 0 is the anchor's result.
+func (t *Epilogue) Code() *expr.Code {
 	if t == nil {
 		return nil
 	}
 	return t.code
 }
 
-// Absorb notes, while the kernel is made, that it applies the [Tail.Chain] itself, so that no loop is listed as its
-// code.
-func (t *Tail) Absorb() {
+// Absorb records, while the kernel is made, that the kernel applies [Epilogue.Chain] in registers. No loop is then
+// listed as its code.
+func (t *Epilogue) Absorb() {
 	if t != nil {
 		t.absorbed = true
 	}
 }
 
-// Leave notes, while the kernel is made, that it does not apply the tail after all: another phase does so behind it.
-func (t *Tail) Leave() {
+// Leave records, while the kernel is made, that the kernel does not apply the epilogue: another phase follows that
+// does.
+func (t *Epilogue) Leave() {
 	if t != nil {
 		t.left = true
 	}
 }
 
-// newTail prepares the tail of a fusion. The call is that of its node, with results as they are laid out.
-func newTail(f *Fusion, c *Call) (*Tail, error) {
-	t := &Tail{code: f.code}
+// newEpilogue prepares the epilogue of a fusion for a call of its node, with results as they are laid out.
+func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
+	t := &Epilogue{code: f.code}
 	into, others := f.into(), 1+len(c.In)
-	if into < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Head {
+	if into < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Anchor {
 		return nil, errors.New("a tail is made by passes")
 	}
 	lies := c.Out[into]
 	metas := make([]tensor.Meta, 0, len(c.Out)+len(f.code.In))
 	for o, m := range c.Out {
-		s := tailStream{size: m.DType.Size()}
+		s := stream{size: m.DType.Size()}
 		if o != into {
 			s.place, others = others, others+1
 		}
 		t.streams, metas = append(t.streams, s), append(metas, m)
 	}
-	t.streams, metas = append(t.streams, tailStream{size: lies.DType.Size()}), append(metas, lies)
-	for i := f.Head; i < len(c.In); i++ {
+	t.streams, metas = append(t.streams, stream{size: lies.DType.Size()}), append(metas, lies)
+	for i := f.Anchor; i < len(c.In); i++ {
 		m := c.Meta(i)
-		t.streams, metas = append(t.streams, tailStream{place: 1 + i, size: m.DType.Size()}), append(metas, m)
+		t.streams, metas = append(t.streams, stream{place: 1 + i, size: m.DType.Size()}), append(metas, m)
 	}
 	if err := t.span(lies, metas); err != nil {
 		return nil, err
@@ -87,8 +98,8 @@ func newTail(f *Fusion, c *Call) (*Tail, error) {
 	return t, nil
 }
 
-// compile makes the loop of a tail that no kernel has absorbed.
-func (t *Tail) compile() (err error) {
+// compile makes the loop of an epilogue that no kernel has absorbed.
+func (t *Epilogue) compile() (err error) {
 	results := len(t.code.Out)
 	l := &expr.Loop{Code: t.code, Scalar: make([]bool, len(t.code.In))}
 	for i, s := range t.streams {
@@ -104,8 +115,8 @@ func (t *Tail) compile() (err error) {
 	return err
 }
 
-// span finds the dimensions of the head's result in memory, as few as all streams can be gone over by.
-func (t *Tail) span(lies tensor.Meta, metas []tensor.Meta) error {
+// span finds the fewest dimensions of the anchor's result in memory by which all streams can be walked.
+func (t *Epilogue) span(lies tensor.Meta, metas []tensor.Meta) error {
 	t.numel, t.dense = lies.Numel(), lies.IsNonOverlappingAndDense()
 	var dims []int
 	for d, n := range lies.Shape {
@@ -150,8 +161,8 @@ func (t *Tail) span(lies tensor.Meta, metas []tensor.Meta) error {
 	return nil
 }
 
-// TailRun is what a worker needs while it applies a tail. Whoever is done with a chunk releases it.
-type TailRun struct {
+// EpilogueRun is the memory of a worker that applies an epilogue. It is released at the end of a chunk.
+type EpilogueRun struct {
 	state loops.State
 	base  []unsafe.Pointer // by stream
 	at    []int            // the place of an element, by dimension
@@ -160,11 +171,11 @@ type TailRun struct {
 	stage []byte
 }
 
-// stageElems are the elements that are brought to lie one behind another at a time.
+// stageElems is the number of elements that are copied to contiguous memory at a time.
 const stageElems = 2048
 
-// Enter notes the addresses of a chunk: those of the head's kernel, which the tail's follow.
-func (t *Tail) Enter(r *TailRun, m *Mem) {
+// Enter takes the addresses of a chunk, which are those of the anchor's kernel and then those of the epilogue.
+func (t *Epilogue) Enter(r *EpilogueRun, m *graph.Mem) {
 	if r.base == nil {
 		n := len(t.streams)
 		r.base, r.ptrs, r.steps = make([]unsafe.Pointer, n), make([]unsafe.Pointer, n), make([]int, n)
@@ -180,8 +191,8 @@ func (t *Tail) Enter(r *TailRun, m *Mem) {
 	}
 }
 
-// Release forgets the addresses.
-func (r *TailRun) Release() {
+// Release drops the addresses.
+func (r *EpilogueRun) Release() {
 	if r == nil {
 		return
 	}
@@ -190,16 +201,16 @@ func (r *TailRun) Release() {
 	r.state.Release()
 }
 
-// Do applies the tail to a rectangle of the head's result, which is final: rows of cols elements each, from element at
-// on, counted from the first, with step from a row to the next and col from an element to the next.
-func (t *Tail) Do(r *TailRun, at, rows, step, cols, col int) {
-	if cols == 1 || col != 1 && step == 1 { // rows are what lies together
+// Do applies the epilogue to a rectangle of the anchor's result, which is final: rows of cols elements. at is the
+// index of the first element in memory, step the distance of rows, and col the distance of elements in a row.
+func (t *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
+	if cols == 1 || col != 1 && step == 1 { // contiguous elements become rows
 		rows, step, cols, col = cols, col, rows, step
 	}
 	switch {
 	case rows <= 0 || cols <= 0:
 		return
-	case col != 1 && cols > 1: // neither does
+	case col != 1 && cols > 1: // neither is contiguous
 		for c := range cols {
 			t.lines(r, at+c*col, rows, step, 1)
 		}
@@ -210,8 +221,8 @@ func (t *Tail) Do(r *TailRun, at, rows, step, cols, col int) {
 	t.lines(r, at, rows, step, cols)
 }
 
-// lines applies the tail to rows of elements that lie one behind another.
-func (t *Tail) lines(r *TailRun, at, rows, step, cols int) {
+// lines applies the epilogue to rows of contiguous elements.
+func (t *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
 	along := 0 // the dimension along which rows follow one another
 	for d := range t.sizes {
 		if step%t.strides[d] == 0 {
@@ -245,8 +256,8 @@ func (t *Tail) lines(r *TailRun, at, rows, step, cols int) {
 	}
 }
 
-// place is where an element is in memory, counted from the first, of which so many are before it.
-func (t *Tail) place(index int) (at int) {
+// place returns the offset in memory of the element with an index in the order of memory.
+func (t *Epilogue) place(index int) (at int) {
 	if t.dense {
 		return index
 	}
@@ -257,16 +268,16 @@ func (t *Tail) place(index int) (at int) {
 	return at
 }
 
-// locate finds the place of an element.
-func (t *Tail) locate(r *TailRun, at int) {
+// locate sets the coordinates of the element at an offset.
+func (t *Epilogue) locate(r *EpilogueRun, at int) {
 	for d := len(t.sizes) - 1; d >= 0; d-- {
 		r.at[d], at = at/t.strides[d], at%t.strides[d]
 	}
 }
 
-// block computes rows of cols elements from the place that was located on, each by elements of a dimension behind the
-// one before.
-func (t *Tail) block(r *TailRun, rows, along, by, cols int) {
+// block computes rows of cols elements from the coordinates that were located. Rows are by elements apart along a
+// dimension.
+func (t *Epilogue) block(r *EpilogueRun, rows, along, by, cols int) {
 	if len(t.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
 		t.pieces(r, rows, along, by, cols)
 		return
@@ -280,8 +291,8 @@ func (t *Tail) block(r *TailRun, rows, along, by, cols int) {
 	}
 }
 
-// aim finds the addresses of all streams at the place that was located, and their steps from row to row.
-func (t *Tail) aim(r *TailRun, along, by int) {
+// aim sets the addresses of all streams at the coordinates that were located, and their strides from row to row.
+func (t *Epilogue) aim(r *EpilogueRun, along, by int) {
 	for i, s := range t.streams {
 		off := 0
 		for d, x := range r.at {
@@ -291,9 +302,9 @@ func (t *Tail) aim(r *TailRun, along, by int) {
 	}
 }
 
-// exchange has the loop find streams that do not lie one behind another in memory of the worker, where operands are
-// brought before it, and from where results are taken afterwards.
-func (t *Tail) exchange(r *TailRun, rows, cols int, results bool) {
+// exchange points streams that are not contiguous to memory of the worker. Operands are copied there before the loop,
+// results are copied from there after it.
+func (t *Epilogue) exchange(r *EpilogueRun, rows, cols int, results bool) {
 	room := unsafe.Pointer(unsafe.SliceData(r.stage))
 	for _, i := range t.staged {
 		s, here := t.streams[i], room
@@ -312,8 +323,8 @@ func (t *Tail) exchange(r *TailRun, rows, cols int, results bool) {
 	}
 }
 
-// pieces is block by as many elements as there is room for.
-func (t *Tail) pieces(r *TailRun, rows, along, by, cols int) {
+// pieces is block for at most as many elements as the worker's memory holds.
+func (t *Epilogue) pieces(r *EpilogueRun, rows, along, by, cols int) {
 	first, column := r.at[along], r.at[0]
 	for row := 0; row < rows; {
 		n := max(1, min(rows-row, stageElems/cols))

@@ -1,17 +1,18 @@
-package graph
+package fusion
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attention puts the parts of an attention together: see [Fuser.Attends]. Batches that parts see in several shapes
-// are seen in the finest one, which is a view of any.
-func (w *whole) attention(f *Fuser, parts []*Node, keep func(*Value) bool) error {
+// attention gathers the parts of an attention: see [Fuser.Attends]. Parts may see batches in several shapes; they are
+// seen in the finest one, of which each is a view.
+func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
 		return err
@@ -20,14 +21,14 @@ func (w *whole) attention(f *Fuser, parts []*Node, keep func(*Value) bool) error
 	if err != nil {
 		return err
 	}
-	w.node.Op = last.Op.attending()
-	w.fusion.Head = 3
-	w.node.In = []Arg{first.In[0], first.In[1], last.In[1]}
-	if err := attendable(append(slices.Clone(w.node.In), Of(first.Out[0]), last.In[0])); err != nil {
+	w.node.Op = attending(last.Op)
+	w.fusion.Anchor = 3
+	w.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
+	if err := attendable(append(slices.Clone(w.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
 		return err
 	}
 	scores, folds := first.Out[0].Meta.Shape, false
-	for i, v := range []*Value{first.Out[0], first.Out[0], last.Out[0]} {
+	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
 		seen, ok := seenAs(w.node.In[i].Meta().Shape, v.Meta.Shape, fine)
 		if err := w.sees(i, seen, ok); err != nil {
 			return err
@@ -71,27 +72,28 @@ func (w *whole) attention(f *Fuser, parts []*Node, keep func(*Value) bool) error
 	return nil
 }
 
-// betweenProducts tells why the first and the last part are not the two products of an attention.
-func betweenProducts(parts []*Node) error {
+// betweenProducts returns an error if the first and the last part are not the two products of an attention.
+func betweenProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
 	case !loops.Compiles():
 		return errors.New("no machine code is made of loops")
-	case !first.Op.Attends() || !last.Op.Attends() || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
+	case !Attends(first.Op) || !Attends(last.Op) || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
 		return errors.New("it does not begin and end with products of matrices")
-	case slices.ContainsFunc(parts, func(m *Node) bool { return slices.Contains(m.Out, last.In[1].Value) }):
+	case slices.ContainsFunc(parts, func(m *graph.Node) bool { return slices.Contains(m.Out, last.In[1].Value) }):
 		return fmt.Errorf("needs %q as a whole, by which weights are multiplied", last.In[1].Value.Name)
 	}
 	return nil
 }
 
-// attendable tells why values are not for the products of an attention: query, key, value, scores, weights.
-func attendable(values []Arg) error {
+// attendable returns an error if values are unsuitable for the products of an attention: query, key, value, scores,
+// weights.
+func attendable(values []graph.Arg) error {
 	d := values[0].Meta().DType
 	for i, a := range values {
 		m := a.Meta()
 		switch {
-		case a.Kind != TensorArg || m.Rank() < 2:
+		case a.Kind != graph.TensorArg || m.Rank() < 2:
 			return errors.New("a product in it is not of two matrices")
 		case m.Numel() == 0:
 			return errors.New("a matrix in it has no elements")
@@ -105,7 +107,7 @@ func attendable(values []Arg) error {
 }
 
 // product adds the first or the last part.
-func (w *whole) product(i int, m *Node, keep func(*Value) bool) {
+func (w *whole) product(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	in := []FusedArg{{Part: -1, Place: 0}, {Part: -1, Place: 1}}
 	if i > 0 {
 		in[1].Place = 2
@@ -118,7 +120,7 @@ func (w *whole) product(i int, m *Node, keep func(*Value) bool) {
 	w.fusion.Parts = append(w.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in, Outs: 1})
 }
 
-// sees notes in which shape operand k is seen, if it can be.
+// sees records the shape in which operand k is seen; an error if there is none, or another one.
 func (w *whole) sees(k int, seen []int, ok bool) error {
 	switch known := k < len(w.fusion.Seen); {
 	case !ok || known && !slices.Equal(w.fusion.Seen[k], seen):
@@ -129,9 +131,9 @@ func (w *whole) sees(k int, seen []int, ok bool) error {
 	return nil
 }
 
-// between tells why a node cannot be between the products of an attention whose first one makes a value of that shape.
-// It reports whether the node folds rows.
-func (f *Fuser) between(m *Node, scores []int) (folds bool, err error) {
+// between returns an error if a node cannot be between the products of an attention whose first one makes a value of
+// shape scores. folds reports whether the node folds rows.
+func (f *Fuser) between(m *graph.Node, scores []int) (folds bool, err error) {
 	if len(m.Out) != 1 || !alikeScores(m.Out[0].Meta.Shape, scores) {
 		return false, errors.New("makes something else than rows of scores")
 	}
@@ -158,8 +160,8 @@ func (f *Fuser) between(m *Node, scores []int) (folds bool, err error) {
 	return false, nil
 }
 
-// alikeScores reports whether a shape is one of scores, or of one number for each row of them, whatever the shape of
-// their batch and however rows are cut.
+// alikeScores reports whether a shape is that of scores, or of one number for each row of scores, in any shape of the
+// batch and the rows.
 func alikeScores(shape, scores []int) bool {
 	a, b := len(shape), len(scores)
 	if a < 2 || b < 2 || shape[a-1] != scores[b-1] && shape[a-1] != 1 {
@@ -168,9 +170,9 @@ func alikeScores(shape, scores []int) bool {
 	return tensor.Numel(shape[:a-1]) == tensor.Numel(scores[:b-1])
 }
 
-// showsAlike reports whether a node shows its operand's rows in the same order, in another shape.
-func showsAlike(m *Node) bool {
-	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != TensorArg {
+// showsAlike reports whether a node is a view with another shape of the same rows in the same order.
+func showsAlike(m *graph.Node) bool {
+	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != graph.TensorArg {
 		return false
 	}
 	from, to := m.In[0].Meta(), m.Out[0].Meta
@@ -179,9 +181,10 @@ func showsAlike(m *Node) bool {
 		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch is the coarsest shape that the batches of all parts are views of: it has no sizes of 1. Parts between the
-// products may see rows of scores in any shape: what is less than the rows of a matrix is no part of a batch.
-func fineBatch(parts []*Node) ([]int, error) {
+// fineBatch returns the coarsest shape, without sizes of 1, of which the batches of all parts are views. Parts
+// between the products may see rows of scores in any shape; dimensions within the rows of a matrix are no part of a
+// batch.
+func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
 		return nil, errors.New("its first product is not of two matrices")
@@ -222,23 +225,23 @@ func fineBatch(parts []*Node) ([]int, error) {
 	return fine, nil
 }
 
-// seenAs is the shape in which an operand of a product, which is broadcast to a shape, is seen where the batch of that
-// is seen as fine; false where its sizes do not fit.
+// seenAs returns the shape in which an operand of a product is seen if the batch of the shape to which it is
+// broadcast is seen as fine; false if the sizes do not match.
 func seenAs(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 2
 	lead, ok := seenLead(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank), sizeIn(shape, local, rank+1)), ok
 }
 
-// seenRows is that of an operand of loops over scores, which may see their rows in another shape: one that differs
-// within the rows of a matrix differs from each to the next.
+// seenRows is [seenAs] for an operand of loops over scores, which may see their rows in another shape. An operand
+// that differs within the rows of a matrix then has a row for each of them.
 func seenRows(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 1
 	lead, ok := seenLead(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank)), ok
 }
 
-// sizeIn is the size of a value in a dimension of a shape to which it is broadcast.
+// sizeIn returns the size of a value in a dimension of the shape to which it is broadcast.
 func sizeIn(shape, local []int, d int) int {
 	if d -= len(local) - len(shape); d < 0 {
 		return 1
@@ -246,7 +249,7 @@ func sizeIn(shape, local []int, d int) int {
 	return shape[d]
 }
 
-// seenLead has the first dimensions of a value, so many of those of the shape to which it is broadcast, seen as fine.
+// seenLead returns the first rank dimensions of a value, which is broadcast to shape local, seen as fine.
 func seenLead(shape, local []int, rank int, fine []int) ([]int, bool) {
 	if len(shape) > len(local) {
 		return nil, false

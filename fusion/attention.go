@@ -1,0 +1,260 @@
+package fusion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// transposed returns a dense value whose last two dimensions are exchanged in memory.
+func transposed(m tensor.Meta) tensor.Meta {
+	rank := m.Rank()
+	t := tensor.New(m.DType, m.Shape...)
+	t.Strides[rank-2], t.Strides[rank-1] = 1, m.Shape[rank-2]
+	return t
+}
+
+// pack transposes constants that differ by row and by column, such as a mask, so that they have the layout of the
+// scores.
+func (x attended) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
+	if i < 3 || !c.Constant(i) || len(c.Out) != 1 {
+		return p, false
+	}
+	d := denseCall(c)
+	a, err := x.attentionOf(d)
+	if err != nil || !a.ByColumns() || !differs(a.Others[i-3]) {
+		return p, false
+	}
+	seen := c.Attrs.(*Fusion).Seen[i]
+	if _, err = c.Meta(i).View(seen); err != nil {
+		return p, false
+	}
+	m := transposed(tensor.New(c.Meta(i).DType, seen...))
+	from := func(t *tensor.Tensor) *tensor.Tensor {
+		v, err := t.Meta.View(seen)
+		if err != nil {
+			panic("graph: " + err.Error()) // it was seen so before
+		}
+		return tensor.Must(t.View(v))
+	}
+	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(m, row.Storage())) }
+	return graph.Packing{Form: fmt.Sprintf("%v of %s by columns", m.DType, tensor.ListString(seen)),
+		DType: m.DType, Len: m.Numel(),
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
+			if err := iter.CopyInto(ctx, as(dst), from(src), 1); err != nil {
+				ends.Look(ctx)
+				panic(err)
+			}
+		},
+		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(from(dst), as(packed)) }}, true
+}
+
+// differs reports whether an operand of loops over scores differs both from row to row and from column to column.
+func differs(m tensor.Meta) bool {
+	rank := m.Rank()
+	return m.Shape[rank-2] > 1 && m.Shape[rank-1] > 1 && m.Strides[rank-2] != 0 && m.Strides[rank-1] != 0
+}
+
+// attending returns the op of fused attentions whose products are calls of o: see [graph.Attend]. It is in no
+// catalogue; nil for an op without Attend.
+func attending(o *graph.Op) *graph.Op {
+	op, _ := o.Derived(attentionKey{}, func() any { return makeAttending(o) }).(*graph.Op)
+	return op
+}
+
+type attentionKey struct{}
+
+// Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
+func Attends(o *graph.Op) bool { return attending(o) != nil }
+
+// leastExponent is the exponent below which the implementation "flushed" replaces weights by 0: a sum of up to 2^16
+// of them is below 1e-21 of a weight of 1, and their products with values are far from subnormal.
+const leastExponent = -60
+
+// makeAttending makes the op of [attending].
+func makeAttending(o *graph.Op) *graph.Op {
+	if o.Attend == nil {
+		return nil
+	}
+	t := graph.Op{
+		Name: "fused_attention", Kind: graph.Own, Many: true, AnyOrder: true,
+		Doc:    "Computes a product of matrices, loops over the rows of what that makes, and a product of these rows.",
+		Params: []graph.Param{{Name: "operands", Variadic: true}},
+		Infer:  inferFused, Ref: fusedRef,
+		Impls: []graph.Impl{
+			attended{o.Attend, true}.impl("flushed", o.Attend.Doc+" Weights below e^-60 of the largest are 0."),
+			attended{o.Attend, false}.impl("blocks", o.Attend.Doc),
+		},
+	}
+	op, err := graph.Define(t)
+	if err != nil {
+		panic("graph: " + err.Error())
+	}
+	return op
+}
+
+// attended is an implementation of fused attentions, with small exponentials flushed or exactly.
+type attended struct {
+	*graph.Attend
+	flush bool
+}
+
+func (x attended) impl(name, doc string) graph.Impl {
+	return graph.Impl{Name: name, Doc: doc, Inexact: x.flush, Walks: x.walks, Work: x.work, Read: x.read, Pack: x.pack,
+		Lower: x.lower}
+}
+
+// attentionOf returns the attention of a call, with operands in the layouts of the call.
+func (x attended) attentionOf(c *graph.Call) (*graph.Attention, error) {
+	f, ok := c.Attrs.(*Fusion)
+	if !ok || f.Seen == nil || len(f.Seen) != len(c.In)+1 || len(c.Out) != 1 || f.code == nil {
+		return nil, errors.New("a fused node is made by passes")
+	}
+	metas := make([]tensor.Meta, 0, len(c.In)+1)
+	for i, seen := range f.Seen {
+		m := c.Out[0]
+		if i < len(c.In) {
+			m = c.Meta(i)
+		}
+		m, err := m.View(seen)
+		if err != nil {
+			return nil, err
+		}
+		if c.Packed(i) != nil {
+			m = transposed(m)
+		}
+		metas = append(metas, m)
+	}
+	last := len(metas) - 1
+	a := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last], Others: metas[3:last],
+		Code: f.code}
+	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
+	l, s, _, _ := a.Sizes()
+	for i, m := range a.Others {
+		var err error
+		if a.Others[i], err = m.Expand(append(slices.Clone(a.Batch), l, s)); err != nil {
+			return nil, err
+		}
+	}
+	if x.flush {
+		if a.Code, ok = f.code.FlushExp(leastExponent); !ok {
+			return nil, errors.New("there is nothing to flush")
+		}
+	}
+	return a, nil
+}
+
+// denseCall returns the call with row-major operands.
+func denseCall(c *graph.Call) *graph.Call {
+	r := *c
+	r.In = slices.Clone(c.In)
+	for i, a := range c.In {
+		m := a.Meta()
+		m = tensor.New(m.DType, m.Shape...)
+		r.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
+	}
+	return &r
+}
+
+func (x attended) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+	d := denseCall(c)
+	if len(c.Out) != 1 {
+		return nil
+	}
+	d.Out = []tensor.Meta{tensor.New(c.Out[0].DType, c.Out[0].Shape...)}
+	if _, err := x.attentionOf(d); err != nil {
+		return nil
+	}
+	walks := []graph.Walk{{}}
+	for _, o := range candidates {
+		if o != "" && o.Rank() == c.Out[0].Rank() {
+			walks = append(walks, c.InOrder(o))
+		}
+	}
+	return walks
+}
+
+// work is the work of the products and the loops, and the bytes of all operands and results once.
+func (x attended) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
+	d := denseCall(c)
+	d.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	f, ok := c.Attrs.(*Fusion)
+	a, err := x.attentionOf(d)
+	if err != nil || !ok {
+		return w
+	}
+	w = x.Work(a)
+	w.Steps = 1
+	var moved graph.Work
+	c.Streamed(&moved)
+	l, s, _, _ := a.Sizes()
+	rows := float64(tensor.Numel(a.Batch) * l)
+	n := rows * float64(s)
+	if a.ByColumns() {
+		rows = 0
+	}
+	f.effort().Do(&moved, n, rows)
+	w = w.Plus(moved)
+	w.Footprint = c.Footprint()
+	return w
+}
+
+func (x attended) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+	if i < 3 && m.IsContiguous() {
+		return w, true
+	}
+	d := denseCall(c)
+	d.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	d.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
+	a, err := x.attentionOf(d)
+	switch {
+	case err != nil: // the joined rows of the scores are no view of this layout
+		return w, false
+	case i < 3:
+		w = x.Read(a, i)
+	case c.Constant(i) && a.ByColumns() && differs(a.Others[i-3]): // it is packed
+	default:
+		l, s, _, _ := a.Sizes()
+		scores := tensor.New(m.DType, append(slices.Clone(a.Batch), l, s)...)
+		if a.ByColumns() {
+			scores = transposed(scores)
+		}
+		w = graph.ReadWork(a.Others[i-3], scores)
+	}
+	if w != (graph.Work{}) {
+		w.Footprint = c.Footprint()
+	}
+	return w, true
+}
+
+func (x attended) lower(c *graph.Call) (*graph.Kernel, error) {
+	a, err := x.attentionOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return x.Lower(a)
+}
+
+// Attends returns nil if nodes, in a valid order, can be one attention: the first and the last multiply matrices, and
+// the others compute or reshape the rows of the first one's result. Else the error has the reason. It depends on ops,
+// shapes and dtypes only.
+func (f *Fuser) Attends(nodes []*graph.Node) error {
+	if f == nil || f.graph == nil || len(nodes) < 3 {
+		return errors.New("an attention is two products and what lies between")
+	}
+	last := nodes[len(nodes)-1]
+	if last == nil || len(last.Out) != 1 {
+		return errors.New("an attention ends with a product")
+	}
+	_, err := f.whole(Together{Nodes: nodes, Attention: true}, func(v *graph.Value) bool { return v == last.Out[0] })
+	if err != nil {
+		return fmt.Errorf("cannot be one step: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package fusion
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
+)
+
+// ScanSimple is the number of operations of Go code that a scan takes for an element.
+const ScanSimple = 3.8
+
+// Effort counts the operations of an expression: instructions for each element, divisions and roots, folds, and
+// instructions for each row. Folds of 64 bits count twice; Sweeps is the number of folds. Scans are running folds,
+// which run in Go.
+type Effort struct{ Simple, Divide, Folds, Row, Sweeps, Scans float64 }
+
+// EffortOf counts the operations of an expression. Values that depend on constants and folds only are computed once a
+// row. Values of 64 bits count twice, because a register holds half as many.
+func EffortOf(c *expr.Code) (e Effort) {
+	if c == nil {
+		return e
+	}
+	if slices.ContainsFunc(c.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
+		if x, err := expand.Functions(c, expand.Target{}); err == nil {
+			c = x
+		}
+	}
+	row := make([]bool, len(c.Insts))
+	for i, in := range c.Insts {
+		each := 1.0
+		if in.DType.Size() == 8 {
+			each = 2
+		}
+		switch in.Op {
+		case expr.Const:
+			row[i] = true
+			continue
+		case expr.Load, expr.Position:
+			continue
+		case expr.Reduce:
+			row[i] = true
+			e.Folds += each
+			e.Sweeps++
+			continue
+		case expr.Scan:
+			e.Scans++
+			continue
+		}
+		row[i] = true
+		for k, v := range [...]expr.Value{in.A, in.B, in.C} {
+			row[i] = row[i] && (k >= in.Op.Args() || v < 0 || row[v])
+		}
+		switch {
+		case row[i]:
+			e.Row += each
+		case in.Op == expr.Div || in.Op == expr.Sqrt || in.Op == expr.Mod:
+			e.Divide += each
+		default:
+			e.Simple += each
+		}
+	}
+	return e
+}
+
+// Do adds the work of n elements. Folds go along the given number of rows; 0 if the caller adds the work of beginning
+// rows or runs of columns.
+func (e Effort) Do(w *graph.Work, n, rows float64) {
+	if w == nil {
+		return
+	}
+	w.Flops += n * (e.Simple + e.Divide + e.Folds + e.Scans)
+	if e.Scans > 0 {
+		w.Do(graph.GoSimple, n*ScanSimple*e.Scans)
+	}
+	switch {
+	case !loops.Compiles():
+		w.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
+		return
+	case e.Folds > 0:
+		w.Wait(e.either(graph.FoldBegin, graph.SweepBegin), e.Sweeps)
+		w.Wait(e.either(graph.Folded, graph.Swept), n*e.Folds)
+		w.Wait(e.either(graph.FoldSimple, graph.SweepSimple), n*(e.Simple+2*e.Divide))
+		e.along(w, n, rows)
+		return
+	}
+	w.Do(graph.Simple, n*e.Simple)
+	if e.Divide > 0 {
+		w.Do(graph.Divide, n*e.Divide)
+	}
+}
+
+// exampleEffort is that of the op's first example; false if there is none, or if it does not compile.
+func exampleEffort(o *graph.Op) (e Effort, ok bool) {
+	defer func() { _ = recover() }()
+	if c := exampleCode(o); c != nil && c.Compilable() {
+		return EffortOf(c), true
+	}
+	return e, false
+}
+
+// exampleCode is the expression of the op's first example; nil if there is none.
+func exampleCode(o *graph.Op) *expr.Code {
+	if o.Expression == nil && o.Rows == nil || len(o.Examples) == 0 {
+		return nil
+	}
+	ex := o.Examples[0]
+	attrs, err := o.Schema.Decode(ex.Attrs, nil)
+	if err != nil {
+		return nil
+	}
+	c := &graph.Call{Attrs: attrs}
+	for _, m := range ex.In {
+		if !m.DType.Valid() {
+			c.In = append(c.In, graph.Arg{})
+			continue
+		}
+		c.In = append(c.In, graph.Of(&graph.Value{Meta: m, Type: m.Type()}))
+	}
+	res, err := o.Infer(c)
+	if err != nil {
+		return nil
+	}
+	for _, r := range res {
+		c.Out = append(c.Out, r.Meta())
+	}
+	if o.Expression != nil {
+		code, _ := o.Expression(c)
+		return code
+	}
+	if r, err := o.Rows(c); err == nil && r != nil {
+		return r.Code
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package fusion
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// folding has the dimensions of a shape that are folded. If split is not 0, dimension 1 is seen as that many parts.
+type folding struct {
+	full  []int
+	mask  []bool
+	split int
+}
+
+// lanes is the number of elements of a register. The rest of a row is processed with a partly filled register.
+const lanes = 16
+
+// either chooses the inner kernel of one pass over rows, or of several.
+func (e Effort) either(one, several string) string {
+	if e.Sweeps > 1 {
+		return several
+	}
+	return one
+}
+
+// along adds the work of loops along rows, with n elements in all.
+func (e Effort) along(w *graph.Work, n, rows float64) {
+	if rows <= 0 || n <= 0 || !loops.Compiles() {
+		return
+	}
+	w.Wait(e.either(graph.FoldedRow, graph.SweepRow), rows*e.Sweeps)
+	if math.Mod(n/rows, lanes) != 0 {
+		w.Wait(e.either(graph.FoldTail, graph.SweepTail), rows*e.Sweeps)
+	}
+}
+
+// foldsOf returns the dimensions that a call folds: those that its first result lacks, or else the last one.
+func foldsOf(c *graph.Call) folding {
+	x := folding{}
+	if len(c.In) == 0 || c.In[0].Kind != graph.TensorArg || len(c.Out) == 0 {
+		return x
+	}
+	x.full = c.Meta(0).Shape
+	x.mask = make([]bool, len(x.full))
+	out, rank := c.Out[0].Shape, len(x.full)
+	for d := range x.mask {
+		if len(out) == rank {
+			x.mask[d] = out[d] != x.full[d]
+		} else {
+			x.mask[d] = d >= len(out)
+		}
+	}
+	if rank > 0 && slices.Equal(out, x.full) {
+		x.mask[rank-1] = true
+	}
+	return x
+}
+
+// rows is their number.
+func (x *folding) rows() float64 {
+	rows := 1.0
+	for d, n := range x.seen() {
+		if d >= len(x.mask) || !x.mask[d] {
+			rows *= float64(n)
+		}
+	}
+	return rows
+}
+
+// seen is the shape with dimension 1 split.
+func (x *folding) seen() []int {
+	if x.split > 0 && len(x.full) > 1 {
+		return slices.Concat(x.full[:1], []int{x.split, x.full[1] / x.split}, x.full[2:])
+	}
+	return x.full
+}
+
+// reduces reports whether the fastest dimension of a value of the whole shape is folded.
+func (x *folding) reduces(m tensor.Meta) bool {
+	d := graph.Fastest(m)
+	return d < 0 || x.folded(d) // one element
+}
+
+// folded reports whether a dimension is folded: of a split dimension, its second part.
+func (x *folding) folded(d int) bool {
+	if x.split > 0 && d >= 1 {
+		d++
+	}
+	return d < len(x.mask) && x.mask[d]
+}
+
+// columnTile is the approximate number of columns that several passes process together.
+const columnTile = 256
+
+// runs is the number of contiguous runs of a value of the whole shape in loops along columns.
+func (x *folding) runs(m tensor.Meta) float64 {
+	n, side := m.Numel(), 1
+	for {
+		next := -1
+		for d, s := range m.Strides {
+			if s == side && m.Shape[d] > 1 && !x.folded(d) {
+				next = d
+			}
+		}
+		if next < 0 {
+			break
+		}
+		side *= m.Shape[next]
+	}
+	return float64(n/max(1, side)) * math.Ceil(float64(side)/columnTile)
+}
+
+// begins adds the work of beginning rows or runs of columns for a value of the whole shape.
+func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
+	switch {
+	case x.reduces(m):
+		e.along(w, float64(m.Numel()), x.rows())
+	case loops.Compiles():
+		w.Wait(e.either(graph.FoldedRun, graph.SweepRun), x.runs(m)*e.Sweeps)
+	}
+}
+
+// whole is the index of the first result of the whole shape, whose layout decides the loops; -1 if all results are
+// smaller, and the operands decide.
+func (x *folding) whole(c *graph.Call) int {
+	return slices.IndexFunc(c.Out, func(m tensor.Meta) bool { return slices.Equal(m.Shape, x.full) })
+}
+
+// work adds the work of the elements and, if a result decides the loops, of beginning its rows or runs.
+func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) {
+	e.Do(w, float64(tensor.Numel(x.full)), 0)
+	if i := x.whole(c); i >= 0 && e.Folds > 0 {
+		x.begins(w, e, walk.Lay(i, c.Out[i]))
+	}
+}
+
+// read is the additional work for operand i in layout m: to transpose it if a result decides the loops, else to begin
+// rows or runs.
+func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work) {
+	if !slices.Equal(m.Shape, x.full) {
+		return w
+	}
+	lead := x.whole(c)
+	if lead >= 0 {
+		if graph.Fastest(m) != graph.Fastest(walk.Lay(lead, c.Out[lead])) {
+			w.Do(graph.FoldTurned, float64(m.Numel()))
+		}
+		return w
+	}
+	first := slices.IndexFunc(c.In, func(a graph.Arg) bool {
+		return a.Kind == graph.TensorArg && slices.Equal(a.Meta().Shape, x.full)
+	})
+	if i == first {
+		x.begins(&w, e, m)
+	}
+	return w
+}

@@ -1,0 +1,143 @@
+package fusion
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// iterate builds the iteration of a call; given outputs keep their layouts.
+func iterate(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel, error) {
+	cfg, err := p.Config(c, outs)
+	if err != nil {
+		return nil, rule.Kernel{}, err
+	}
+	it, err := iter.Build(cfg)
+	if err != nil {
+		return nil, rule.Kernel{}, err
+	}
+	body, err := p.Body(c, &it.Rule)
+	return it, body, err
+}
+
+// CompileLoop compiles the loop of a pointwise op for a call. Outputs whose layout is not the inferred one lead the
+// permutation, as given outputs do.
+func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
+	if c == nil || p == nil || p.Config == nil || p.Body == nil {
+		return nil, errors.New("a pointwise op needs a call, Config and Body")
+	}
+	outs, err := p.Undefined(c)
+	if err != nil {
+		return nil, err
+	}
+	it, body, err := iterate(p, c, outs)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Out) != len(outs) {
+		return nil, fmt.Errorf("makes %d values, the call has %d", len(outs), len(c.Out))
+	}
+	same := true
+	for i, m := range c.Out {
+		same = same && it.Meta(i).SameLayout(m)
+	}
+	if !same {
+		outs := make([]rule.Operand, len(c.Out))
+		for i, m := range c.Out {
+			outs[i] = rule.Of(m)
+		}
+		if it, body, err = iterate(p, c, outs); err != nil {
+			return nil, err
+		}
+	}
+	return loopKernel(c, it, body, p.Grain)
+}
+
+// chunkNS is the least arithmetic of a chunk of machine code, in nanoseconds.
+const chunkNS = 4e3
+
+// compiledGrain is the number of elements of a chunk of machine code that takes `each` nanoseconds per element: a
+// power of two, smaller for expensive loops. The cut does not affect results. A finer cut costs more than it
+// balances: each chunk begins anew, and waits at its end for its non-temporal stores.
+func compiledGrain(each float64) int {
+	grain := machine.MoveGrain
+	for grain > machine.CallGrain && float64(grain)*each > 1.5*chunkNS {
+		grain /= 2
+	}
+	return grain
+}
+
+// evenGrain is the number of elements of chunks of equal size near a grain: a multiple of a cache line for every
+// element size.
+func evenGrain(elements, grain int) int {
+	chunks := machine.CutUnits(elements, 1, grain).Chunks
+	line := max(1, chunks) * machine.LineBytes // there are none of no elements
+	return max(1, (elements+line-1)/line) * machine.LineBytes
+}
+
+// loopKernel makes the kernel of a loop. A grain of 0 depends on the expression.
+func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
+	loop, err := it.Prepare(body)
+	if err != nil {
+		return nil, err
+	}
+	each := loop.PerElement()
+	switch {
+	case each > 0:
+		grain = compiledGrain(each)
+	case grain == 0:
+		code, _ := it.InMemory(body) // Prepare has reported errors
+		grain = grainOf(code)
+	}
+	grain = evenGrain(it.Numel(), grain)
+	phase := graph.Phase{Chunks: loop.Chunks(grain)}
+	if phase.Chunks == 1 {
+		phase.Run = func(m *graph.Mem, _ int) error { return loop.All(cursorOf(m), m.Ptrs) }
+	} else {
+		phase.Run = func(m *graph.Mem, chunk int) error { return loop.Chunk(cursorOf(m), m.Ptrs, chunk, grain) }
+	}
+	k := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: each * float64(it.Numel())}
+	if loop.Expression() {
+		k.Code = loop.Listings
+	}
+	nout := it.NumOutputs()
+	for i, a := range c.In {
+		m := it.Meta(nout + i)
+		if a.Kind == graph.NumberArg {
+			if k.Bound == nil {
+				k.Bound = make([]*tensor.Tensor, len(c.In))
+			}
+			k.Bound[i] = a.Number.Tensor(m.DType)
+			continue
+		}
+		for o := range nout {
+			// Block by block reading stays ahead of writing only if every element is
+			// replaced at its own place.
+			if out := it.Meta(o); m.DType.Size() == out.DType.Size() && m.SameAddresses(out) {
+				k.InPlace = append(k.InPlace, graph.InPlace{Out: o, In: i})
+			}
+		}
+	}
+	return k, nil
+}
+
+// cursorOf returns the state of walks that the worker keeps.
+func cursorOf(m *graph.Mem) *iter.Cursor {
+	c, ok := m.Walk.(*iter.Cursor)
+	if !ok {
+		c = new(iter.Cursor)
+		m.Walk = c
+	}
+	return c
+}
+
+// RunChunk runs a chunk of a prepared loop with the worker's state of walks.
+func RunChunk(loop iter.Prepared, m *graph.Mem, ptrs []unsafe.Pointer, chunk, grain int) error {
+	return loop.Chunk(cursorOf(m), ptrs, chunk, grain)
+}

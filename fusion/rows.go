@@ -1,0 +1,168 @@
+package fusion
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/rowprog"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// rowWorkerBytes bounds the memory of a worker for stored rows: longer rows are left to kernels that need none.
+const rowWorkerBytes = 4 << 20
+
+// CompileRows returns the kernel of an expression over rows; nil, without an error, if there is no machine code for all
+// its loops, or if rows take much memory.
+func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
+	p, err := planRows(r, c)
+	if err != nil || !p.Compiled() || p.Worker() > rowWorkerBytes {
+		return nil, err
+	}
+	return rowKernel(r, c, p), nil
+}
+
+// ways are the loops of package rowprog.
+var ways = [...]rowprog.Way{graph.AnyWay: rowprog.Choose, graph.ByRows: rowprog.ByRows,
+	graph.ByColumns: rowprog.ByColumns}
+
+// rowPlan is a compiled row program: [rowprog.Plan], or [rowprog.Pieces] of rows that are cut.
+type rowPlan interface {
+	Phases() int
+	Chunks(phase int) int
+	Scratch() int
+	Worker() int
+	Compiled() bool
+	PerElement() float64
+	InPlace() [][2]int
+	Listings() []expr.Listing
+	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
+}
+
+// rowKernel is the kernel of a plan.
+func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
+	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
+	k := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
+	k.Arithmetic = p.PerElement() * float64(tensor.Numel(spaceOf(r, c)))
+	for phase := range p.Phases() {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: p.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
+			return w.run(m, phase, chunk)
+		}})
+	}
+	for _, pair := range p.InPlace() {
+		if in := r.In[pair[1]]; slices.Equal(c.Meta(in).Shape, c.Out[pair[0]].Shape) {
+			k.InPlace = append(k.InPlace, graph.InPlace{Out: pair[0], In: in})
+		}
+	}
+	return k
+}
+
+// spaceOf is the shape that operands are broadcast to.
+func spaceOf(r *graph.Rows, c *graph.Call) []int {
+	if r.Shape != nil {
+		return r.Shape
+	}
+	return c.Meta(0).Shape
+}
+
+// planRows compiles the row program for the layouts of the call.
+func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
+	full := spaceOf(r, c)
+	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
+		return nil, fmt.Errorf("dimension 1 of shape %s in %d parts", tensor.ListString(full), r.Split)
+	}
+	if len(r.Mask) != r.Rank(len(full)) {
+		return nil, fmt.Errorf("rows of %d dimensions in an operand of shape %s", len(r.Mask), tensor.ListString(full))
+	}
+	var outs, ins []tensor.Meta
+	for i, m := range c.Out {
+		kept := m.Rank() == len(full)
+		switch {
+		case slices.Equal(m.Shape, full):
+			m = splitRows(r, m)
+		case r.Split != 0:
+			return nil, fmt.Errorf("result %d has shape %s and not that of the operand", i, tensor.ListString(m.Shape))
+		case !slices.Equal(m.Shape, rule.ReduceShape(full, r.Mask, kept)):
+			return nil, fmt.Errorf("result %d has shape %s, neither that of the operand nor of its rows", i,
+				tensor.ListString(m.Shape))
+		default:
+			m = rule.ReduceOutput(m, r.Mask, kept)
+		}
+		outs = append(outs, m)
+	}
+	for k, i := range r.In {
+		if i < 0 || i >= len(c.In) || c.In[i].Kind != graph.TensorArg {
+			return nil, errors.New("rows of an operand that is no tensor")
+		}
+		m := c.Meta(i)
+		if r.Along(k) {
+			if m.Rank() != 1 || len(full) < 2 {
+				return nil, fmt.Errorf("operand %d of shape %s along dimension 1", i, tensor.ListString(m.Shape))
+			}
+			m = alongChannels(m, len(full))
+		}
+		m, err := m.Expand(full)
+		if err != nil {
+			return nil, err
+		}
+		ins = append(ins, splitRows(r, m))
+	}
+	way := ways[r.Way]
+	if r.Cut(full) || r.Unsuited(full) != "" {
+		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, way); p != nil || err != nil {
+			return p, err
+		}
+	}
+	return rowprog.New(r.Code, outs, ins, r.Mask, way)
+}
+
+// alongChannels returns a vector as dimension 1 of a value of a rank.
+func alongChannels(m tensor.Meta, rank int) tensor.Meta {
+	shape, strides := slices.Repeat([]int{1}, rank), make([]int, rank)
+	shape[1], strides[1] = m.Shape[0], m.Strides[0]
+	m.Shape, m.Strides = shape, strides
+	return m
+}
+
+// splitRows returns a value of the whole shape with dimension 1 split.
+func splitRows(r *graph.Rows, m tensor.Meta) tensor.Meta {
+	if r.Split == 0 {
+		return m
+	}
+	size := m.Shape[1] / r.Split
+	m.Shape = slices.Concat(m.Shape[:1], []int{r.Split, size}, m.Shape[2:])
+	m.Strides = slices.Concat(m.Strides[:1], []int{m.Strides[1] * size, m.Strides[1]}, m.Strides[2:])
+	return m
+}
+
+// rowWork runs the chunks of a kernel.
+type rowWork struct {
+	plan         rowPlan
+	in           []int
+	outs, places int
+	state        graph.PerWorker[rowState]
+}
+
+type rowState struct {
+	rowprog.State
+	ptrs []unsafe.Pointer
+}
+
+func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
+	if len(m.Ptrs) < w.places {
+		return fmt.Errorf("%d addresses of %d", len(m.Ptrs), w.places)
+	}
+	s := w.state.Of(m)
+	s.ptrs = append(s.ptrs[:0], m.Ptrs[:w.outs]...)
+	for _, i := range w.in {
+		s.ptrs = append(s.ptrs, m.Ptrs[w.outs+i])
+	}
+	s.Context = m.Context
+	err := w.plan.Run(&s.State, phase, chunk, s.ptrs, m.Scratch, m.Worker)
+	clear(s.ptrs)
+	return err
+}
