@@ -66,7 +66,8 @@ func TestPlanCodeInGo(t *testing.T) {
 	}
 }
 
-// Without fusion every node is a step, in all commands that plan; with it, what stayed apart is told.
+// Without fusion every node is a step in all commands that plan; with fusion, the reasons for separate steps are
+// listed.
 func TestNoFusion(t *testing.T) {
 	path := write(t, "g.json", coded)
 	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))

@@ -101,8 +101,8 @@ func decode[T any](t *testing.T, text string) T {
 	return v
 }
 
-// turned is a graph whose result lies as its first operand does, but as the second does where N is 1.
-const turned = `{
+// transposing is a graph whose result has the layout of its first operand, or of the second if N is 1.
+const transposing = `{
   "version": 1,
   "symbols": {"N": {"min": 1, "max": 64}},
   "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}, {"name": "y", "dtype": "float32", "shape": [3, "N"]}],
@@ -133,7 +133,7 @@ const small = `{
 }
 `
 
-// broken has one node that PyTorch refuses and one that depends on it.
+// broken has a node that PyTorch rejects and a node that depends on it.
 const broken = `{
   "version": 1,
   "inputs": [

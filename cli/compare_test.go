@@ -105,7 +105,7 @@ func checkBenchmarks(t *testing.T, text string, doc compareDoc) {
 	}
 }
 
-// The table leaves out what is the same everywhere, and tells in its heads what units numbers have.
+// The table omits constant columns, and its heads have the units.
 func TestCompareTable(t *testing.T) {
 	path := write(t, "g.json", sized)
 	out := succeed(t, "compare", path, "--dim", "N=1,3", "--runs", "2", "--threads", "1")
@@ -191,7 +191,7 @@ func TestCompareKeepsWhatItMeasured(t *testing.T) {
 	}
 }
 
-// What is known beside results is told once, for each file.
+// Notes are printed once for each file.
 func TestSweepTells(t *testing.T) {
 	a := write(t, "a.json", sized)
 	r := call(t, "compare", a, a, "--threads", "1,2", "--runs", "1", "--json")

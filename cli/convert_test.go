@@ -24,11 +24,11 @@ const weighted = `{"version": 1, "symbols": {"N": {"max": 8}},
                {"name": "fc.bias", "dtype": "float32", "shape": [5], "data": [0.1, 0.2, 0.3, 1e-45, -0.0]},
                {"name": "wide", "dtype": "complex128", "shape": [70], "file": "w.npz", "key": "z"},
                {"name": "half", "dtype": "bfloat16", "shape": [65], "file": "w.npz", "key": "b"},
-               {"name": "turned", "dtype": "int16", "shape": [9, 10], "strides": [1, 9], "file": "w.npz", "key": "t"}],
+               {"name": "transposed", "dtype": "int16", "shape": [9, 10], "strides": [1, 9], "file": "w.npz", "key": "t"}],
  "nodes": [{"name": "y", "op": "linear", "inputs": ["x", "fc.weight", "fc.bias"]},
            {"name": "z", "op": "mul", "inputs": ["wide", 2]},
            {"name": "h", "op": "exp", "inputs": ["half"]},
-           {"name": "t", "op": "add", "inputs": ["turned", 1]}],
+           {"name": "t", "op": "add", "inputs": ["transposed", 1]}],
  "outputs": ["y", "z", "h", "t"]}
 `
 
@@ -49,7 +49,7 @@ func TestConvert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"fc.weight", "half", "turned"} {
+	for _, name := range []string{"fc.weight", "half", "transposed"} {
 		if _, err := f.Tensor(name); err != nil {
 			t.Error(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// TestCosts prices a plan by a file, by what is kept of this machine, and by the default.
+// TestCosts uses the profile of a file, the stored one of this machine, and the default.
 func TestCosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	graph := write(t, "g.json", small)
@@ -52,7 +52,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestHostileCosts refuses a file that is no profile, and leaves a kept one aside.
+// TestHostileCosts rejects a file that is no profile, and ignores an invalid stored one.
 func TestHostileCosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	graph, bad := write(t, "g.json", small), write(t, "costs.json", `{"version": 2, "step_ps": -4}`)

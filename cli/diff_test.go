@@ -41,7 +41,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffWays holds what is compared with what: two strategies, two files, pins, or what there is without any.
+// TestDiffWays checks the two plans that are compared: two strategies, two files, pins, or the defaults.
 func TestDiffWays(t *testing.T) {
 	a, b := write(t, "a.json", small), write(t, "b.json", strings.ReplaceAll(small, `"relu"`, `"sigmoid"`))
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// batched is a model one of whose sizes is called by what is no identifier.
+// batched is a model with a size whose name is no identifier.
 func batched(t *testing.T) string {
 	t.Helper()
 	info := func(name string) *onnxpb.ValueInfoProto {

@@ -39,10 +39,10 @@ const mixed = `{"version": 1, "inputs": [
   {"name": "plane", "dtype": "float32", "shape": [2, 3, 4, 5]}, {"name": "row", "dtype": "float32", "shape": [5]}],
  "nodes": [{"name": "first", "op": "add", "inputs": ["image", "plane"]},
   {"name": "second", "op": "mul", "inputs": ["first", "row"]},
-  {"name": "turned", "op": "permute", "inputs": ["second"], "attrs": {"dims": [0, 2, 3, 1]}},
+  {"name": "transposed", "op": "permute", "inputs": ["second"], "attrs": {"dims": [0, 2, 3, 1]}},
   {"name": "pooled", "op": "max_pool2d", "inputs": ["second"], "attrs": {"kernel_size": 2}},
   {"name": "small", "op": "mul", "inputs": ["row", 2]}, {"name": "spread", "op": "add", "inputs": ["small", "second"]}],
- "outputs": ["turned", "pooled", "spread"]}`
+ "outputs": ["transposed", "pooled", "spread"]}`
 
 // explanation is the document of a call.
 func explanation(t *testing.T, args ...string) (r explainJSON) {
@@ -80,8 +80,8 @@ func TestExplain(t *testing.T) {
 		!strings.Contains(first.Run.What, "never stored") || !slices.Contains(first.Run.Readers, "second") {
 		t.Errorf("first runs as %+v", first.Run)
 	}
-	if r := of("turned"); r.Layout.Rule != "view" || !strings.Contains(r.Run.What, "view of second") {
-		t.Errorf("turned: %+v", r)
+	if r := of("transposed"); r.Layout.Rule != "view" || !strings.Contains(r.Run.What, "view of second") {
+		t.Errorf("transposed: %+v", r)
 	}
 	if r := of("pooled"); r.Layout.Rule != "op" || r.Run.Impl == "" {
 		t.Errorf("pooled: %+v", r)
@@ -110,7 +110,7 @@ func TestExplain(t *testing.T) {
 func TestExplainFirstBreak(t *testing.T) {
 	path := write(t, "g.json", mixed)
 	r := explanation(t, path, "--first-break", "channels_last")
-	if r.Breaks != "channels_last" || r.Value == nil || r.Value.Name != "turned" {
+	if r.Breaks != "channels_last" || r.Value == nil || r.Value.Name != "transposed" {
 		t.Errorf("%+v", r)
 	}
 	if r := explanation(t, path, "--first-break", "channels_last_3d"); r.Value != nil {
@@ -124,7 +124,7 @@ func TestExplainFirstBreak(t *testing.T) {
 	}
 }
 
-// Where a constant folds, a node is not needed, or data decide a shape, that is what is told.
+// Folded constants, unneeded nodes and data-dependent shapes are the explanation.
 func TestExplainWhatDoesNotRun(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [3]}],
  "constants": [{"name": "c", "dtype": "float32", "shape": [3], "data": [1, 2, 3]}],

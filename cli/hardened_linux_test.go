@@ -60,8 +60,7 @@ func refuseExecutable() error {
 	return nil
 }
 
-// TestHardened: where the system refuses executable memory, graphs run in Go, with the same results, and what is asked
-// says so.
+// TestHardened: without executable memory, graphs run with the interpreter, with the same results.
 func TestHardened(t *testing.T) {
 	env := []string{hardened + "=1"}
 	r := piped(t, env, "version")

@@ -65,7 +65,7 @@ func TestInferJSON(t *testing.T) {
 
 // TestInferGuards shows what the strides of a result hang on.
 func TestInferGuards(t *testing.T) {
-	path := write(t, "g.json", turned)
+	path := write(t, "g.json", transposing)
 	got := succeed(t, "infer", path)
 	for _, want := range []string{"[N,3]  [1,N]", "\nholds while Ne(N, 1), required by z (add)\n"} {
 		if !strings.Contains(got, want) {
@@ -224,7 +224,7 @@ func TestInferFewerGuards(t *testing.T) {
 	if len(after.Guards) != f.Of-f.Disappear || after.Fewer != nil {
 		t.Errorf("%+v leaves %+v", f, after)
 	}
-	r := call(t, "infer", write(t, "g.json", turned))
+	r := call(t, "infer", write(t, "g.json", transposing))
 	if want := "graphrun: note: with \"N\": {\"min\": 2} 1 of 1 guard disappears\n"; r.errors != want {
 		t.Errorf("got %s, want %s", r.errors, want)
 	}

@@ -110,7 +110,7 @@ func TestKeepGoingPastInputs(t *testing.T) {
 	}
 }
 
-// What nobody but a file that cannot be read would have told is not guessed.
+// Sizes that only an unreadable file determines are not guessed.
 func TestKeepGoingPastSymbols(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "symbols": {"N": {"max": 8}},
  "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 2]}, {"name": "y", "dtype": "float32", "shape": ["N"]},
@@ -159,7 +159,7 @@ func TestKeepGoingPastSymbols(t *testing.T) {
 	}
 }
 
-// Inputs that do not fit into memory are left out, first those that nobody reads.
+// Inputs that exceed the memory are dropped, unused ones first.
 func TestKeepGoingPastLargeInputs(t *testing.T) {
 	underLimit(t)
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "uint8", "shape": [1000000]},
@@ -173,7 +173,7 @@ func TestKeepGoingPastLargeInputs(t *testing.T) {
 	}
 }
 
-// Damaged weights, outputs that are such, and pins of what is left out cost the rest nothing.
+// Damaged weights, also as outputs, and pins of removed nodes do not affect the other outputs.
 func TestKeepGoingPastWeights(t *testing.T) {
 	const text = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
  "constants": [{"name": "k", "dtype": "float32", "shape": [2], "file": "FILE", "key": "k"}],

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// troubledONNX is a model with an operator that there is not, a damaged weight, a weight in a file
-// that there is not, an input y, and outputs behind each.
+// troubledONNX is a model with an unknown operator, a damaged weight, a weight in a missing file, an input y, and an
+// output behind each.
 func troubledONNX(t *testing.T) string {
 	t.Helper()
 	info := func(name string, dims ...any) *onnxpb.ValueInfoProto {

@@ -128,7 +128,7 @@ func TestOpsFilter(t *testing.T) {
 	}
 }
 
-// TestOpsFormulas shows what pointwise ops compute, and the functions of the op that is told so.
+// TestOpsFormulas checks the formulas of pointwise ops, and the functions of the op that takes a formula.
 func TestOpsFormulas(t *testing.T) {
 	doc := decode[opsDoc](t, succeed(t, "ops", "add", "gelu", "conv2d", "pointwise", "--json"))
 	add, gelu, conv, text := doc.Ops[0], doc.Ops[1], doc.Ops[2], doc.Ops[3]

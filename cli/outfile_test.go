@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestUnwritable gives every command a file that cannot be written and a graph that will not
-// do: the file is what is told, since nothing is worth doing without it.
+// TestUnwritable gives every command a file that cannot be written and an invalid graph: the error is that of the file,
+// which is checked first.
 func TestUnwritable(t *testing.T) {
 	bad, dir := write(t, "bad.json", broken), t.TempDir()
 	file := write(t, "file", "")
@@ -108,7 +108,7 @@ func TestLinkToNothing(t *testing.T) {
 	}
 }
 
-// TestEmptyFlags refuses what a shell makes of a variable that is not set.
+// TestEmptyFlags rejects the empty values that unset shell variables give.
 func TestEmptyFlags(t *testing.T) {
 	graph := write(t, "g.json", unbound)
 	for _, args := range [][]string{{"run", "--inputs"}, {"run", "--outputs"}, {"bench", "--inputs"},

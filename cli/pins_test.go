@@ -106,8 +106,8 @@ func TestPinRefusals(t *testing.T) {
  "nodes": [{"name": "r", "op": "relu", "inputs": ["x"]},
            {"name": "flat", "op": "view", "inputs": ["r"], "attrs": {"size": [2, -1]}},
            {"name": "rows", "op": "view", "inputs": ["x"], "attrs": {"size": [2, -1]}},
-           {"name": "turned", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0, 2, 3, 1]}}],
- "outputs": ["flat", "rows", "turned"]}`)
+           {"name": "transposing", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0, 2, 3, 1]}}],
+ "outputs": ["flat", "rows", "transposing"]}`)
 	block := models + "/residual.json"
 	for args, want := range map[string]string{
 		block + " --pin imag=contiguous":      `--pin imag=contiguous: there is no value or node "imag"; did you mean "image"?`,

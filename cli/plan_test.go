@@ -121,7 +121,7 @@ func TestPlanLoop(t *testing.T) {
 	}
 }
 
-// The plan shows what composite nodes are stated as, and what is packed for whom.
+// The plan shows the replacements of composite nodes, and packed constants with their readers.
 func TestPlanShowsPartsAndPackings(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [30, 40]}],
  "constants": [{"name": "w", "dtype": "float32", "shape": [40, 50], "data": [`+strings.Repeat("0.5, ", 1999)+`0.5]}],
@@ -143,7 +143,7 @@ func TestPlanShowsPartsAndPackings(t *testing.T) {
 	}
 }
 
-// The plan shows every pass and what it did; the cost is that of what is left to run.
+// The plan shows every pass and its effect; the cost is that of the remaining steps.
 func TestPlanShowsThePasses(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
  "constants": [{"name": "c", "dtype": "float32", "shape": [4], "data": [1, 2, 3, 4]}],

@@ -12,7 +12,7 @@ import (
 
 // TestPlanHints plans a graph for several sizes, and proves what holds at all of them.
 func TestPlanHints(t *testing.T) {
-	path := write(t, "g.json", turned)
+	path := write(t, "g.json", transposing)
 	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--dim", "N=1,8", "--for-all", "no-copies"))
 	if assert.Len(t, doc.Classes, 2) {
 		assert.Equal(t, map[string]int{"N": 1}, doc.Classes[0].Hint)
@@ -45,7 +45,7 @@ func TestPlanHints(t *testing.T) {
 	}
 }
 
-// TestPlanBeyond tells the regret of sizes without an upper bound at a size that it states, and what hint is refused.
+// TestPlanBeyond checks the regret of sizes without an upper bound, and the report of a rejected hint.
 func TestPlanBeyond(t *testing.T) {
 	unbounded := strings.Replace(small, `"max": 64`, `"max": 0`, 1)
 	require.NotEqual(t, small, unbounded)
@@ -66,7 +66,7 @@ func TestPlanBeyond(t *testing.T) {
 	}
 }
 
-// TestForAll finds sizes that break a property, and refuses what is none.
+// TestForAll finds sizes that break a property, and rejects invalid properties.
 func TestForAll(t *testing.T) {
 	path := write(t, "g.json", small)
 	r := call(t, "plan", path, "--for-all", "p=channels_last")

@@ -86,7 +86,7 @@ func TestMaxMemory(t *testing.T) {
 	}
 }
 
-// TestMaxMemoryIsCheapest holds what is taken against all of the cheapest plans and all strategies.
+// TestMaxMemoryIsCheapest compares the chosen plan with all of the cheapest plans and all strategies.
 func TestMaxMemoryIsCheapest(t *testing.T) {
 	optimal := 0
 	for _, model := range []string{"ambiguous", "residual", "pointwise", "attention", "stride_rules", "mlp"} {

@@ -11,8 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
-// TestPlanProblem has the problem solved by somebody else, who is the strategy optimal here: what is written is applied
-// again, by numbers and by names.
+// TestPlanProblem solves the written problem outside of plan (by strategy optimal here) and applies the solution.
 func TestPlanProblem(t *testing.T) {
 	file := write(t, "tall.json", tallWith("1", "0"))
 	problem := filepath.Join(t.TempDir(), "problem.json")
@@ -144,10 +143,10 @@ func TestPlanStudiesRefuse(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
-	succeed(t, "plan", graph, "--strategy", "optimal") // what nobody asked for is left out
+	succeed(t, "plan", graph, "--strategy", "optimal") // results that were not requested are absent
 }
 
-// TestSolverTimeLimit plans without a search: what is settled without one is proved all the same.
+// TestSolverTimeLimit plans without a search; plans that need none are still proved.
 func TestSolverTimeLimit(t *testing.T) {
 	file := write(t, "g.json", small)
 	path := filepath.Join(t.TempDir(), "plan.cert.json")

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
-// TestProve holds the printed proof to what is committed in testdata, as graphrun prove prints it into a file.
+// TestProve compares the printed proofs with the committed ones in testdata.
 func TestProve(t *testing.T) {
 	for file, args := range map[string]string{
 		"contiguous-1.txt": "contiguous --rank 1", "contiguous-3.txt": "contiguous --rank 3",
@@ -136,7 +136,7 @@ func TestProveSMT(t *testing.T) {
 	}
 }
 
-// TestProveClaims proves, refutes and refuses claims.
+// TestProveClaims proves, refutes and rejects claims.
 func TestProveClaims(t *testing.T) {
 	smt := filepath.Join(t.TempDir(), "claim.smt2")
 	got := succeed(t, "prove", "contiguous => non_overlapping_and_dense", "--rank", "4", "--smt", smt)

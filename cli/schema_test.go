@@ -32,7 +32,7 @@ func validate(t *testing.T, s *jsonschema.Schema, text string) error {
 	return s.Validate(doc)
 }
 
-// TestSchemaExamples validates every graph file that there is.
+// TestSchemaExamples validates all example graph files.
 func TestSchemaExamples(t *testing.T) {
 	s := graphSchema(t)
 	files, err := filepath.Glob(models + "/*.json")

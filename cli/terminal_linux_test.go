@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// terminal opens a terminal of so many columns: the end that a user sees, and the one that
-// programs print to.
+// terminal opens a terminal with the given number of columns. It returns the end of the user and the end of the
+// program.
 func terminal(t *testing.T, columns uint16) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -61,7 +61,7 @@ func shownBy(t *testing.T, p *exec.Cmd, user io.Reader, program *os.File) string
 	}
 	program.Close()
 	var all bytes.Buffer
-	_, _ = io.Copy(&all, user) // it ends with EIO when nobody has the other end
+	_, _ = io.Copy(&all, user) // it ends with EIO when the other end is closed
 	_ = p.Wait()
 	return all.String()
 }
@@ -141,7 +141,7 @@ func TestColors(t *testing.T) {
 	}
 }
 
-// awaited closes seen once what is written to it has the wanted text.
+// awaited closes seen once the wanted text was written to it.
 type awaited struct {
 	want string
 	text []byte

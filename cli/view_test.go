@@ -100,7 +100,7 @@ func TestViewSVG(t *testing.T) {
 	}
 }
 
-// TestViewOptions checks that what is drawn is what the options ask for.
+// TestViewOptions checks the effect of the options on the drawing.
 func TestViewOptions(t *testing.T) {
 	drawn := func(args ...string) string {
 		return strings.Join(textsOf(t, viewed(t, ".svg", residual, args...))["text"], "\n")

@@ -27,7 +27,7 @@ func TestAssumedSizesAreTold(t *testing.T) {
 		want := "graphrun: note: \"M.0\" is not given: 2 is assumed; say --dim M.0=SIZE\ngraphrun: note: \"N\" is not " +
 			"given: 3 is assumed; say --dim N=SIZE\n"
 		if command == "infer" {
-			want = "" // the sizes stay unknown, and those that are assumed decide guards at most
+			want = "" // the sizes stay symbols; assumed sizes affect guards only
 		}
 		if r.code != exit.CodeDone || !strings.HasPrefix(r.errors, want) || want == "" && r.errors != "" {
 			t.Errorf("%s: exit %d, stderr\n%s", command, r.code, r.errors)

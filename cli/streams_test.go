@@ -97,7 +97,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// TestHelpIsNarrow: what is told of a command is not broken by terminals of 120 columns.
+// TestHelpIsNarrow: terminals with 120 columns do not break lines of help texts.
 func TestHelpIsNarrow(t *testing.T) {
 	root := newRoot(extend(t))
 	for _, cmd := range append(root.Commands(), root) {
