@@ -31,8 +31,8 @@ func testEnds[T exprtest.Float](t *testing.T) {
 	}
 }
 
-// TestExpandPairs goes over all pairs of special operands of pow and atan2, as package math has them; its other powers
-// are up to 20 ulp off in float64.
+// TestExpandPairs compares pow and atan2 of all pairs of special operands with package math, whose other powers are up
+// to 20 ulp off in float64.
 func TestExpandPairs(t *testing.T) {
 	t.Run("float32", testPairs[float32])
 	t.Run("float64", testPairs[float64])

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// expanded returns the expansion of a function, and what runs it over elements.
+// expanded returns the expansion of a function, and a function that runs it over elements.
 func expanded[T exprtest.Float](t testing.TB, o expr.Op, target expand.Target) (*expr.Code, func(dst, x, y []T)) {
 	t.Helper()
 	d := tensor.DTypeOf[T]()
@@ -41,10 +41,10 @@ func expanded[T exprtest.Float](t testing.TB, o expr.Op, target expand.Target) (
 	}
 }
 
-// everything is a target that has all there is.
+// everything is a target with all optional instructions.
 var everything = expand.Target{Scale: true}
 
-// runsOf returns what runs the expansions of a function, one for each target that has its own: the plain one first.
+// runsOf returns functions that run the expansions of a function, one for each distinct target, the plain one first.
 func runsOf[T exprtest.Float](t testing.TB, o expr.Op) []func(dst, x, y []T) {
 	t.Helper()
 	plain, first := expanded[T](t, o, expand.Target{})
@@ -55,7 +55,7 @@ func runsOf[T exprtest.Float](t testing.TB, o expr.Op) []func(dst, x, y []T) {
 	return []func(dst, x, y []T){first, second}
 }
 
-// TestTargets holds that what there is an instruction for is made use of.
+// TestTargets checks that expansions use the optional instructions.
 func TestTargets(t *testing.T) {
 	plain, _ := expanded[float32](t, expr.Exp, expand.Target{})
 	scaled, _ := expanded[float32](t, expr.Exp, everything)
@@ -64,7 +64,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestTargetsAgree holds that elementary functions give the same bits for all targets: those of a NaN apart.
+// TestTargetsAgree checks that elementary functions give the same bits for all targets, except those of NaN.
 func TestTargetsAgree(t *testing.T) {
 	t.Run("float32", func(t *testing.T) {
 		testTargetsAgree(t, func(u uint64) float32 { return math.Float32frombits(uint32(u >> 32)) }, math.Float32bits)
@@ -102,8 +102,8 @@ func testTargetsAgree[T exprtest.Float, U uint32 | uint64](t *testing.T, number 
 	}
 }
 
-// elementaries are the functions of one operand, and how many instructions their expansions may have in each dtype,
-// without those that only name bits otherwise.
+// elementaries are the functions of one operand, and the greatest number of instructions of their expansions in each
+// dtype, without reinterpretations of bits.
 var elementaries = []struct {
 	op       expr.Op
 	f        func(float64) float64
@@ -152,8 +152,7 @@ func TestExpandCounts(t *testing.T) {
 	}
 }
 
-// TestExpandFloat32 runs float32's expansions over all numbers, a stride apart, against package math in float64.
-// GRAPHRUN_STRIDE is another stride: 1 takes a function two or three minutes.
+// TestExpandFloat32 compares the expansions for float32 with package math in float64, for all numbers at a stride.
 func TestExpandFloat32(t *testing.T) {
 	stride := strideOf(t)
 	for _, tc := range elementaries {
@@ -202,8 +201,7 @@ func testStride(t *testing.T, run func(dst, x, y []float32), f func(float64) flo
 	}
 }
 
-// TestExpOfTables holds exp of float32 to the error that other functions leave it room for: what sigmoid, softplus and
-// softmax make of exp adds to that.
+// TestExpOfTables bounds the error of exp of float32 such that sigmoid, softplus and softmax stay within their bounds.
 func TestExpOfTables(t *testing.T) {
 	_, run := expanded[float32](t, expr.Exp, everything)
 	x := make([]float32, 1<<18)

@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// made are functions that are made of elementary ones, what they should be, where, and how far off they may be in
-// float32: 2 ulp, or what PyTorch's are, where that is more.
-var made = []struct {
+// composed has functions that are defined in terms of elementary ones, their reference and interval, and the permitted
+// error in float32: 2 ulp, or that of PyTorch if it is greater.
+var composed = []struct {
 	text       string
 	f          func(x float64) float64
 	from, to   float64
@@ -41,11 +41,11 @@ func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// TestMadeOfFunctions holds such functions to these errors, as machine code of either kind computes them and in Go.
-func TestMadeOfFunctions(t *testing.T) {
+// TestComposedFunctions checks these errors, for both kinds of machine code and in Go.
+func TestComposedFunctions(t *testing.T) {
 	const n = 1 << 16
 	x, y := make([]float32, n), make([]float32, n)
-	for _, tc := range made {
+	for _, tc := range composed {
 		f, err := expr.Parse(tc.text, "x")
 		if err != nil {
 			t.Fatal(err)

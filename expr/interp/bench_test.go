@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The loops by which the interpreter's are measured: what one would write by hand.
+// Handwritten loops to compare the interpreter with.
 func handAdd(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -41,8 +41,8 @@ func handRelu(dst, a []float32) {
 	}
 }
 
-// BenchmarkInterp runs 65,536 elements, by the interpreter and by loops written by hand, one for each operation, and
-// reports the best time of each.
+// BenchmarkInterp runs 65,536 elements by the interpreter and by handwritten loops, one for each operation, and reports
+// the best time of each.
 func BenchmarkInterp(b *testing.B) {
 	const n = 1 << 16
 	vec := make([][]float32, 5)
@@ -91,7 +91,7 @@ func BenchmarkInterp(b *testing.B) {
 		strides, s := make([]int, len(ptrs)), p.NewScratch()
 		b.Run(tc.name, func(b *testing.B) {
 			best := [2]time.Duration{time.Hour, time.Hour}
-			for b.Loop() { // by turns, so that what else the machine does is shared
+			for b.Loop() { // alternately, so that disturbances affect both
 				for k, f := range []func(){func() { p.Run(s, ptrs, strides, nil, n, 1) }, tc.hand} {
 					start := time.Now()
 					f()

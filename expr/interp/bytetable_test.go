@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestTables has what is computed from bytes looked up, with the bits that it is computed to elsewhere, amid other
-// instructions, where parts of complex numbers come from it, and with selections whose arms it is.
+// TestTables compares lookups of values that depend on bytes with computed values, amid other instructions, as parts of
+// complex numbers, and as sides of selections.
 func TestTables(t *testing.T) {
 	for text, tables := range map[string]int{"sin(x)": 1, "sin(x) + y": 1, "sin(x) * exp(y)": 1, "x + 1": 0,
 		"complex(sin(x), cos(x))": 2, "exp(complex(float32(x), float32(x)))": 2, "where(x > 3, exp(y), tanh(x))": 1,
@@ -41,7 +41,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestTablesOfPairs has what is computed from two bools looked up, in whatever order they come, and of three not.
+// TestTablesOfPairs looks up values that depend on two bools, in either order, but not on three.
 func TestTablesOfPairs(t *testing.T) {
 	b := tensor.Bool
 	for text, want := range map[string]source{"atan2(float32(x), float32(y))": {0, 1},

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/exprtest"
 )
 
-// TestEqualFloats holds equality by differences against ==, of all pairs of special numbers, one behind another, apart,
-// and against one number.
+// TestEqualFloats compares equality by differences with ==, for all pairs of special numbers: contiguous, strided, and
+// with one number.
 func TestEqualFloats(t *testing.T) {
 	testEqualFloats[float32, uint32](t)
 	testEqualFloats[float64, uint64](t)

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestFloorRatios16 holds quotients of floats of 16 bits that are rounded down against the definition, of which each
-// step is rounded: near whole numbers, near the bounds of plain ratios, and of any bits.
+// TestFloorRatios16 compares floor divisions of 16-bit floats with the definition, which rounds each step: near
+// integers, near the bounds of plain ratios, and for random bits.
 func TestFloorRatios16(t *testing.T) {
 	f, err := expr.Parse("x // y", "x", "y")
 	if err != nil {

@@ -133,7 +133,7 @@ func againstEval(t *testing.T, rng *rand.Rand, c *expr.Code, n0, n1 int) bool {
 	return true
 }
 
-// TestFolds adds up by definition: element k of a row goes into accumulator k modulo Lanes.
+// TestFolds checks the definition: element k of a row goes into accumulator k mod Lanes.
 func TestFolds(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -147,7 +147,7 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// foldOnce folds x or x op y, stores it nowhere or where x lies, and compares all lanes.
+// foldOnce folds x or x op y, not stored or stored in x, and compares all lanes.
 func foldOnce(t *testing.T, rng *rand.Rand, o expr.Op, d tensor.DType) {
 	b := expr.NewBuilder(d, d)
 	v := b.Load(0)
@@ -201,7 +201,7 @@ func foldOnce(t *testing.T, rng *rand.Rand, o expr.Op, d tensor.DType) {
 	}
 }
 
-// TestFMA32 holds the float32 form against exact arithmetic, at sums that two roundings get wrong.
+// TestFMA32 compares float32 multiply-adds with exact arithmetic, for sums that two roundings get wrong.
 func TestFMA32(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	b := expr.NewBuilder(tensor.Float32, tensor.Float32, tensor.Float32)
@@ -239,7 +239,7 @@ func TestFMA32(t *testing.T) {
 	}
 }
 
-// TestRunAllocatesNothing holds for the pool and for scratch memory of one's own.
+// TestRunAllocatesNothing checks runs with pooled and with given scratch memory.
 func TestRunAllocatesNothing(t *testing.T) {
 	b := expr.NewBuilder(tensor.Float32, tensor.Float32)
 	c, err := b.Build(b.Real(b.Do(expr.Max, b.Do(expr.Add, b.Do(expr.Mul, b.Load(0), b.Load(1)), b.Load(1)),
@@ -258,8 +258,8 @@ func TestRunAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestFoldsOfUniformParts folds values that one loop computes of both parts of a scalar operand: once, not for each of
-// the two.
+// TestFoldsOfUniformParts folds values that one loop computes from both parts of a scalar operand: once, not once per
+// part.
 func TestFoldsOfUniformParts(t *testing.T) {
 	b := expr.NewBuilder(tensor.Complex128)
 	re, im := b.Load(0), b.LoadImag(0)

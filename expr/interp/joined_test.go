@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// TestClampTo holds the loop over bounds that differ against the one for any of them, with NaN, zeros of both signs and
-// infinities in every place, over ends that are no four, in place too.
+// TestClampTo compares the loop for bounds that differ between elements with the general one: NaN, zeros of both signs
+// and infinities in every position, lengths that are not a multiple of four, and in place.
 func TestClampTo(t *testing.T) {
 	t.Run("float32", testClampTo[float32, uint32])
 	t.Run("float64", testClampTo[float64, uint64])

@@ -198,9 +198,9 @@ type match struct {
 	swapped bool // the other part is the real one
 }
 
-// findPeepholes returns the peepholes in a code, by the value of their result, or of its first part. lying reports
+// findPeepholes returns the peepholes in a code, by the value of their result, or of its first part. perElement reports
 // whether an operand is read in place and has an element for each element of the row.
-func findPeepholes(c *expr.Code, lying func(operand int) bool) map[expr.Value]match {
+func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Value]match {
 	list := map[expr.Value]match{}
 	seen := map[expr.Inst]expr.Value{}
 	for v, i := range c.Insts {
@@ -229,7 +229,7 @@ func findPeepholes(c *expr.Code, lying func(operand int) bool) map[expr.Value]ma
 					first, f.other = f.other, first
 				}
 			}
-			if f.uses = t.operands(c, bound, lying); f.uses == nil {
+			if f.uses = t.operands(c, bound, perElement); f.uses == nil {
 				continue
 			}
 			// predicateBlocks has the others come first
@@ -244,7 +244,7 @@ func findPeepholes(c *expr.Code, lying func(operand int) bool) map[expr.Value]ma
 
 // operands returns the values that are bound to the operands of the template; for pairs those of the first parts, or
 // nil if they are not pairs.
-func (t template) operands(c *expr.Code, bound []expr.Value, lying func(operand int) bool) (uses []expr.Value) {
+func (t template) operands(c *expr.Code, bound []expr.Value, perElement func(operand int) bool) (uses []expr.Value) {
 	for k, i := range t.Insts {
 		if i.Op != expr.Load {
 			continue
@@ -254,7 +254,7 @@ func (t template) operands(c *expr.Code, bound []expr.Value, lying func(operand 
 			continue
 		}
 		part := c.Insts[bound[k]]
-		if part.Op != expr.Load || part.Imm != i.Imm || !lying(int(part.A)) {
+		if part.Op != expr.Load || part.Imm != i.Imm || !perElement(int(part.A)) {
 			return nil
 		}
 		if i.Imm == 0 {

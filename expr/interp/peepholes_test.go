@@ -10,11 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestIdioms holds the loops of idioms against their formulas, element by element: special values, any bits and plain
-// numbers.
-func TestIdioms(t *testing.T) {
+// TestPeepholes compares the loops of peepholes with their formulas, element by element: special values, random bits
+// and plain numbers.
+func TestPeepholes(t *testing.T) {
 	for k, x := range templates() {
-		if len(findPeepholes(x.Code, lyingAll)) == 0 {
+		if len(findPeepholes(x.Code, perElementAll)) == 0 {
 			t.Errorf("idiom %d is not found in its own code", k)
 		}
 		rng := rand.New(rand.NewPCG(uint64(k), 7))
@@ -26,10 +26,11 @@ func TestIdioms(t *testing.T) {
 	}
 }
 
-func lyingAll(int) bool { return true }
+func perElementAll(int) bool { return true }
 
-// TestIdiomsWithin has idioms amid other instructions, of which some need what lies within an idiom, or one part alone.
-func TestIdiomsWithin(t *testing.T) {
+// TestPeepholesWithin has peepholes amid other instructions, some of which use an inner value of a peephole, or one
+// part.
+func TestPeepholesWithin(t *testing.T) {
 	for _, text := range []string{"real(x * y)", "imag(x / y) + 1", "x * y + x / y", "(x * y) / (y * x)", "exp(x * y) - 1",
 		"real(x) * real(y) + imag(x * y)", "abs(x * y)", "x * 2.5 - y * y", "where(real(x) > 0, x * y, x / y)",
 		"conj(x) * x", "x + y", "-x", "complex(imag(x), real(x))", "complex(real(x), -real(x))"} {
@@ -52,8 +53,8 @@ func TestIdiomsWithin(t *testing.T) {
 	}
 }
 
-// TestIdiomsShared has idioms whose quotient others need too, which are no idioms, and quotients of their own.
-func TestIdiomsShared(t *testing.T) {
+// TestPeepholesShared checks that a peephole does not match if its quotient has other users.
+func TestPeepholesShared(t *testing.T) {
 	d := tensor.Int32
 	for text, want := range map[string]int{"x // y": 1, "(x // y) * trunc_divide(x, y)": 0,
 		"fmod(x, y) + trunc_divide(x, y)": 0, "fmod(x, y)": 1,
@@ -66,14 +67,14 @@ func TestIdiomsShared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(findPeepholes(c, lyingAll)); got != want {
+		if got := len(findPeepholes(c, perElementAll)); got != want {
 			t.Errorf("%s has %d idioms, want %d", text, got, want)
 		}
 	}
 }
 
-// TestIdiomsOfDifferences has a difference that is needed once, and one that is needed twice.
-func TestIdiomsOfDifferences(t *testing.T) {
+// TestPeepholesOfDifferences has a difference with one user, and one with two.
+func TestPeepholesOfDifferences(t *testing.T) {
 	for text, want := range map[string]int{"x + 0.25 * (y - x)": 1, "(x + 0.25 * (y - x)) * (y - x)": 0} {
 		f, err := expr.Parse(text, "x", "y")
 		if err != nil {
@@ -83,14 +84,15 @@ func TestIdiomsOfDifferences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(findPeepholes(c, lyingAll)); got != want {
+		if got := len(findPeepholes(c, perElementAll)); got != want {
 			t.Errorf("%s has %d idioms, want %d", text, got, want)
 		}
 	}
 }
 
-// TestIdiomsOfParts has idioms of real numbers that are parts of complex ones, and of what is the same for a row.
-func TestIdiomsOfParts(t *testing.T) {
+// TestPeepholesOfParts has peepholes of real numbers that are parts of complex ones, and of values that are constant
+// within a row.
+func TestPeepholesOfParts(t *testing.T) {
 	for _, text := range []string{"relu(real(x))", "real(x) != 0 and imag(y) != 0", "real(x) != 0 or real(y) != 0",
 		"(imag(x) != 0) != (imag(y) != 0)", "hardswish(real(x))", "hardsigmoid(imag(y))", "leaky_relu(real(x), 0.3)",
 		"real(x) + 0.7 * imag(x) * real(y)", "imag(x) + 0.7 * imag(y) / real(y)", "lerp(real(x), real(y), 0.25)",
@@ -114,8 +116,8 @@ func TestIdiomsOfParts(t *testing.T) {
 	}
 }
 
-// TestArms has masks that are all true or all false in some blocks, and mixed in others.
-func TestArms(t *testing.T) {
+// TestPredicatedBlocks has masks that are all true or all false in some blocks, and mixed in others.
+func TestPredicatedBlocks(t *testing.T) {
 	f, err := expr.Parse("where(x > 0, where(x > 8, exp(y) + log(x), tanh(y) ** 2), "+
 		"where(y < 0, sin(y) * cos(x), y * y / 3 - y * x / 7 + x * x * y))", "x", "y")
 	if err != nil {
@@ -166,8 +168,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// TestWholeQuotients holds quotients and remainders against those of the language, where float64 begins to round, at
-// the ends of dtypes, and of divisors of 0.
+// TestWholeQuotients compares quotients and remainders with those of Go: where float64 begins to round, at the limits
+// of dtypes, and for divisors of 0.
 func TestWholeQuotients(t *testing.T) {
 	wholeQuotients[int8](t)
 	wholeQuotients[uint16](t)

@@ -49,7 +49,7 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 			c = plain
 		}
 	}
-	found := findPeepholes(c, m.lying)
+	found := findPeepholes(c, m.perElement)
 	if len(found) == 0 && len(l.Folds) == 0 {
 		if simple, err := c.Simplify(); err == nil {
 			c = simple
@@ -96,9 +96,9 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	return m
 }
 
-// lying reports whether an operand is read in place and has an element for each element of the row. With several
+// perElement reports whether an operand is read in place and has an element for each element of the row. With several
 // outputs, one of them may share its memory.
-func (m *preparer) lying(operand int) bool {
+func (m *preparer) perElement(operand int) bool {
 	return !m.loop.Scalar[operand] && len(m.loop.Code.Out) == 1
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestWithoutOnes drops 1 where it is one of three factors, and leaves it where two are multiplied.
+// TestWithoutOnes removes 1 from three factors and keeps it in a product of two.
 func TestWithoutOnes(t *testing.T) {
 	for text, products := range map[string]int{"x + 1 * y * z": 1, "x + y * 1 * z": 1, "x + 2 * y * z": 2,
 		"x + 1 * y": 1} {

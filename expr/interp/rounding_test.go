@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestRounding holds the roundings of float32 against package math's: halves, what lies beside them, the first whole
-// numbers, and any bits.
+// TestRounding compares roundings of float32 with package math: ties and their neighbours, the first integers, and
+// random bits.
 func TestRounding(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	list := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
@@ -37,7 +37,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestRoundingToHalves holds the roundings to floats of 16 bits against the dtypes' own.
+// TestRoundingToHalves compares the roundings to 16-bit floats with those of the dtypes.
 func TestRoundingToHalves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	check := func(x float32) {

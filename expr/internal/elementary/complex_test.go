@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/exprtest"
 )
 
-// TestAngleEnds holds angles of special numbers, of huge and of tiny ones against package math's.
+// TestAngleEnds compares angles of special, huge and tiny numbers with package math.
 func TestAngleEnds(t *testing.T) {
 	list := []float64{0, exprtest.NegZero, 1, -1, exprtest.Inf, -exprtest.Inf, exprtest.Nan, 5e-324, -5e-324, 1e-310,
 		math.MaxFloat64, -math.MaxFloat64, 1e308,
@@ -25,7 +25,7 @@ func TestAngleEnds(t *testing.T) {
 	}
 }
 
-// TestComplexFunctions holds them against package cmplx's, of numbers of several sizes.
+// TestComplexFunctions compares the functions with math/cmplx, for numbers of several sizes.
 func TestComplexFunctions(t *testing.T) {
 	library := map[string]func(complex128) complex128{"sqrt": cmplx.Sqrt, "sin": cmplx.Sin, "cos": cmplx.Cos,
 		"tan": cmplx.Tan, "asin": cmplx.Asin, "acos": cmplx.Acos, "atan": cmplx.Atan, "sinh": cmplx.Sinh,
@@ -51,7 +51,7 @@ func TestComplexFunctions(t *testing.T) {
 	}
 }
 
-// TestComplexArctangentOnCircle is where package cmplx has NaN: numbers of magnitude 1.
+// TestComplexArctangentOnCircle checks numbers of magnitude 1, where math/cmplx returns NaN.
 func TestComplexArctangentOnCircle(t *testing.T) {
 	for _, z := range []complex128{complex(1, 1e-200), complex(-1, 1e-200)} {
 		if got, want := elementary.Complex["atan"](z), complex(math.Copysign(math.Pi/4, real(z)),
@@ -61,7 +61,7 @@ func TestComplexArctangentOnCircle(t *testing.T) {
 	}
 }
 
-// TestComplexArcs holds inverse functions against NumPy's where logarithms of z + sqrt(z^2 + 1) cancel or overflow.
+// TestComplexArcs compares inverse functions with NumPy where logarithms of z + sqrt(z^2 + 1) cancel or overflow.
 func TestComplexArcs(t *testing.T) {
 	of := []complex128{complex(9.223372036854775e+18, 1.844674407370955e+19), complex(-32769, 1.6777216e7),
 		complex(9.4375, 9.007199254740992e15), complex(-1e100, -1e-3), complex(1e-9, 2e-9), complex(0.9999999, 1e-9)}

@@ -64,7 +64,7 @@ func Exp(x float64) float64 {
 // expFar is Exp for infinities, NaN, and results that are subnormal or large. math.Exp overflows for some x whose power
 // is finite: there the result is a product.
 func expFar(x float64) float64 {
-	if x > large {
+	if x > overflowFrom {
 		return math.Exp(x-1) * math.E
 	}
 	return math.Exp(x)

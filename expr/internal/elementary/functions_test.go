@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/exprtest"
 )
 
-// TestLargeExponentials holds e^x, sinh and cosh up to the largest that float64 has, where package math is infinite,
-// against products of exact numbers.
+// TestLargeExponentials compares e^x, sinh and cosh up to the greatest float64, where package math overflows, with
+// exact products.
 func TestLargeExponentials(t *testing.T) {
 	power := func(x float64) *big.Float { // e^x by its series, of x/2^20
 		y := new(big.Float).SetPrec(300).SetMantExp(big.NewFloat(x), -20)
@@ -48,8 +48,7 @@ func TestLargeExponentials(t *testing.T) {
 	}
 }
 
-// TestFunctionsFloat64 holds what Go computes functions by within 2 ulp, near multiples of pi/2 and near 1 too, and of
-// any size.
+// TestFunctionsFloat64 bounds the errors by 2 ulp, for numbers of any size, near multiples of pi/2 and near 1.
 func TestFunctionsFloat64(t *testing.T) {
 	worst := map[string]float64{}
 	ops := map[string]expr.Op{}
@@ -70,7 +69,7 @@ func TestFunctionsFloat64(t *testing.T) {
 	t.Log(worst)
 }
 
-// goFunction is a function of one or two operands.
+// goFunction returns a function of one or two operands.
 func goFunction(t *testing.T, o expr.Op) func(x, y float64) float64 {
 	t.Helper()
 	if f := elementary.Binary[o.String()]; f != nil {
@@ -83,7 +82,7 @@ func goFunction(t *testing.T, o expr.Op) func(x, y float64) float64 {
 	return func(x, _ float64) float64 { return f(x) }
 }
 
-// TestFunctionsEnds holds them at numbers that C99 says the results of, and at all pairs of such.
+// TestFunctionsEnds checks operands whose results C99 defines, and all pairs of these.
 func TestFunctionsEnds(t *testing.T) {
 	in := [7]float64{0, exprtest.NegZero, 1, -1, exprtest.Inf, -exprtest.Inf, exprtest.Nan}
 	for o, list := range exprtest.Ends {
@@ -108,7 +107,7 @@ func TestFunctionsEnds(t *testing.T) {
 	}
 }
 
-// TestLogarithmsOfPowers holds those of powers of their bases, which are integers.
+// TestLogarithmsOfPowers checks that logarithms of powers of their base are integers.
 func TestLogarithmsOfPowers(t *testing.T) {
 	for k := -1074; k < 1024; k++ {
 		if got := elementary.Unary["log2"](math.Ldexp(1, k)); got != float64(k) {
@@ -122,8 +121,8 @@ func TestLogarithmsOfPowers(t *testing.T) {
 	}
 }
 
-// TestAnglesFar walks along multiples of pi/2, where nearly all digits of an angle are lost, as far as
-// numbers lie close to them: the cosine is what the next digits of pi say.
+// TestAnglesFar checks multiples of pi/2, where most digits of an angle cancel, as long as numbers are close to them:
+// the cosine is given by the next digits of pi.
 func TestAnglesFar(t *testing.T) {
 	digits, _, err := new(big.Float).SetPrec(480).Parse("3."+
 		"141592653589793238462643383279502884197169399375105820974944592307816406286208"+
@@ -139,7 +138,7 @@ func TestAnglesFar(t *testing.T) {
 		x, _ := turns.Float64()
 		rest, _ := new(big.Float).SetPrec(480).Sub(new(big.Float).SetFloat64(x), turns).Float64()
 		if math.Abs(rest) > 0.01 {
-			continue // numbers lie too far apart
+			continue // numbers are too far apart
 		}
 		near++
 		if got := math.Abs(elementary.Unary[expr.Cos.String()](x)); !(math.Abs(got/math.Abs(math.Sin(rest))-1) < 4e-16) {

@@ -2,9 +2,9 @@ package elementary
 
 import "math"
 
-// large is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow; some of the true values are
-// finite.
-const large = 709
+// overflowFrom is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow; some of the true
+// values are finite.
+const overflowFrom = 709
 
 // halfSquare is e^2 / 2.
 const halfSquare = math.E * math.E / 2
@@ -23,14 +23,14 @@ func sinh(x float64) float64 {
 		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+a*Log2ERounding)
 		p *= 0.5 * powerOf2(k)
 		return math.Copysign(p-0.25/p, x)
-	case a > large:
+	case a > overflowFrom:
 		return math.Copysign(math.Exp(a-2)*halfSquare, x)
 	}
 	return math.Sinh(x)
 }
 
 func cosh(x float64) float64 {
-	if a := math.Abs(x); a > large {
+	if a := math.Abs(x); a > overflowFrom {
 		return math.Exp(a-2) * halfSquare
 	}
 	return math.Cosh(x)

@@ -24,8 +24,8 @@ var (
 	NegZero = math.Copysign(0, -1)
 )
 
-// Ends are annex F of C99: what functions of one operand give for 0, -0, 1, -1, inf, -inf and NaN; tilde stands for a
-// number that is nothing special and is checked elsewhere.
+// Ends has the results of functions of one operand for 0, -0, 1, -1, inf, -inf and NaN by annex F of C99. Tilde stands
+// for an ordinary number, which other tests check.
 const Tilde = 12345
 
 var Ends = map[expr.Op][7]float64{
@@ -52,13 +52,13 @@ var Ends = map[expr.Op][7]float64{
 	expr.Erfc:  {1, 1, Tilde, Tilde, 0, 2, Nan},
 }
 
-// SameNumber tells zeros apart, and all NaN alike.
+// SameNumber distinguishes zeros of different signs and treats all NaNs as equal.
 func SameNumber(a, b float64) bool {
 	return a != a && b != b || a == b && math.Signbit(a) == math.Signbit(b)
 }
 
-// Ulps is how far y is from want + low, in units of T's last place there. Infinities are the numbers after the last;
-// NaN, infinities and zeros, with their signs, must be as wanted.
+// Ulps returns the distance of y from want + low in units of the last place of T. An infinity counts as the number
+// after the greatest. NaN, infinities and signed zeros must match exactly.
 func Ulps[T Float](y T, want, low float64) float64 {
 	least, mantissa, most := -1022, 52, math.Inf(1)
 	if tensor.DTypeOf[T]() == tensor.Float32 {
@@ -82,8 +82,8 @@ func Ulps[T Float](y T, want, low float64) float64 {
 	return math.Abs((v-want)-low) / math.Ldexp(1, max(math.Ilogb(want), least)-mantissa)
 }
 
-// EachExact reads values that were computed in 113 bits: the name of a function, operands, the value and what that
-// lacks.
+// EachExact reads values that were computed with 113 bits: the name of a function, its operands, the value rounded to
+// float64, and the rounding error.
 func EachExact(t testing.TB, each func(name string, x, y, want, low float64)) {
 	t.Helper()
 	f, err := exactValues.Open("testdata/elementary.txt")

@@ -86,7 +86,7 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 	return c
 }
 
-// RandomInst applies an operation that is allowed of a value, and brings further operands to its dtype.
+// RandomInst applies a random valid operation to a value, and converts further operands to its dtype.
 func RandomInst(b *expr.Builder, rng *rand.Rand, one func() expr.Value) expr.Value {
 	for {
 		v := one()
