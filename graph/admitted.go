@@ -8,13 +8,13 @@ import (
 
 // Admitted tells, for each integer input of an inferred graph that some op takes for
 // indices, which of the candidates are within all their bounds ([Param.Below]). Inputs that
-// nobody indexes with are left out, and so are those of which it cannot be told.
+// that are not used as indices are omitted, and so are undecidable ones.
 //
 // The way from an input to an index may lead through ops that go element by element
 // (pointwise ones, copies, other dtypes) and through views. It is not followed where a
 // second input joins in, or where an op moves elements by a rule of its own.
 func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
-	w := admission{candidates: candidates, seen: map[*Value]*fate{}, admitted: map[*Value][]int64{}}
+	w := admission{candidates: candidates, seen: map[*Value]*outcome{}, admitted: map[*Value][]int64{}}
 	leads := g.leadToIndices()
 	for _, v := range g.Inputs {
 		if leads[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
@@ -44,9 +44,9 @@ func (g *Graph) leadToIndices() map[*Value]bool {
 	return leads
 }
 
-// fate is what becomes of the candidates of an input on the way to a value: results[i] of
+// outcome has the values that the candidates of an input become on the way to a value: results[i] of
 // candidates[i].
-type fate struct {
+type outcome struct {
 	input   *Value
 	results *tensor.Tensor // one for each candidate
 	// frame is the value whose elements are at the same places: two operands of one frame
@@ -56,7 +56,7 @@ type fate struct {
 
 type admission struct {
 	candidates []int64
-	seen       map[*Value]*fate
+	seen       map[*Value]*outcome
 	admitted   map[*Value][]int64
 }
 
@@ -65,10 +65,10 @@ func (w *admission) enter(v *Value) {
 	for i, c := range w.candidates {
 		t.SetFlat(i, tensor.IntScalar(c))
 	}
-	w.seen[v] = &fate{input: v, results: t, frame: v}
+	w.seen[v] = &outcome{input: v, results: t, frame: v}
 }
 
-// bound strikes out what a node would refuse as an index.
+// bound strikes out what a node would reject as an index.
 func (w *admission) bound(n *Node) {
 	dynamic := func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }
 	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {
@@ -101,13 +101,13 @@ func (w *admission) bound(n *Node) {
 func (w *admission) follow(n *Node) {
 	if n.Op.Kind == View && !n.Op.Storage && !n.Op.Identity {
 		for _, v := range n.Out {
-			if f := w.fateOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
-				w.seen[v] = &fate{f.input, f.results, v}
+			if f := w.outcomeOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
+				w.seen[v] = &outcome{f.input, f.results, v}
 			}
 		}
 		return
 	}
-	if f := w.fateOf(n, 0); n.Op.Identity && f != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == f.results.DType {
+	if f := w.outcomeOf(n, 0); n.Op.Identity && f != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == f.results.DType {
 		w.seen[n.Out[0]] = f
 		return
 	}
@@ -115,7 +115,7 @@ func (w *admission) follow(n *Node) {
 	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.Refs()) > 0 {
 		return
 	}
-	var from *fate
+	var from *outcome
 	in := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
 		switch {
@@ -124,7 +124,7 @@ func (w *admission) follow(n *Node) {
 		case a.Kind == TensorArg && a.Value.Const != nil && a.Value.Meta.Numel() == 1:
 			in[i] = single(a.Value.Const)
 		case a.Kind == TensorArg:
-			f := w.fateOf(n, i)
+			f := w.outcomeOf(n, i)
 			if f == nil || from != nil && f.frame != from.frame {
 				return
 			}
@@ -150,7 +150,7 @@ func single(t *tensor.Tensor) *tensor.Tensor {
 }
 
 // apply computes a node for the candidates alone, by its reference.
-func (w *admission) apply(n *Node, from *fate, in []*tensor.Tensor) {
+func (w *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
 	c := &Call{Attrs: n.Attrs}
 	for i, a := range n.In {
 		if a.Kind == TensorArg {
@@ -167,11 +167,11 @@ func (w *admission) apply(n *Node, from *fate, in []*tensor.Tensor) {
 	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
 		return
 	}
-	w.seen[n.Out[0]] = &fate{from.input, out[0], from.frame}
+	w.seen[n.Out[0]] = &outcome{from.input, out[0], from.frame}
 }
 
-// tried computes an op by its reference on values that nobody has given it, and that it may
-// not be made for (a divisor of 0): nil where it refuses them, in whatever way.
+// tried computes an op by its reference on made values, for which it may
+// not be made for (a divisor of 0): nil if it rejects them, or panics.
 func tried(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
 	defer func() {
 		if recover() != nil {
@@ -185,8 +185,8 @@ func tried(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
 	return out
 }
 
-// fateOf is the fate of operand i; nil where there is none to follow.
-func (w *admission) fateOf(n *Node, i int) *fate {
+// outcomeOf is the outcome of operand i; nil where there is none to follow.
+func (w *admission) outcomeOf(n *Node, i int) *outcome {
 	if i >= len(n.In) || n.In[i].Kind != TensorArg {
 		return nil
 	}

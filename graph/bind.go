@@ -74,7 +74,7 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 }
 
 // SizesNamed returns sizes by symbols, in a map of its own, whichever of their names they are given by: see
-// [Graph.SymbolNamed]. It refuses names of no symbol, and a symbol that is given by both of its names.
+// [Graph.SymbolNamed]. It rejects names of no symbol, and a symbol that is given by both of its names.
 func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -131,23 +131,23 @@ func (a *attributes) uses(symbols map[string]sym.Int) bool {
 
 // Drop returns a copy of the graph without the given nodes, what depends on them, and the
 // outputs that they made.
-func (g *Graph) Drop(refused map[*Node]*Error) *Graph {
+func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 	d := g.Clone()
 	d.Nodes, d.Outputs = nil, nil
-	refused = maps.Clone(refused)
+	rejected = maps.Clone(rejected)
 	for _, n := range g.Nodes {
 		m := d.named().node(n.Name)
-		if err := n.dependsOn(refused); err != nil && refused[n] == nil {
-			refused[n] = g.Fail(n, err)
+		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
+			rejected[n] = g.Fail(n, err)
 		}
-		if refused[n] == nil {
+		if rejected[n] == nil {
 			d.Nodes = append(d.Nodes, m)
 			continue
 		}
 		d.named().dropNode(m)
 	}
 	for _, o := range g.Outputs {
-		if o.Value.Node == nil || refused[o.Value.Node] == nil {
+		if o.Value.Node == nil || rejected[o.Value.Node] == nil {
 			o.Value = d.named().values[o.Value.Name]
 			d.Outputs = append(d.Outputs, o)
 		}

@@ -20,7 +20,7 @@ func (g *Graph) Input(name string, d tensor.DType, shape ...int) *Value {
 func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, shape ...int) *Value {
 	m, err := tensor.NewFormat(d, shape, f)
 	if err != nil {
-		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
+		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m)
 	v.decl = &Decl{DType: d, Layout: Pin{Format: f}}
@@ -30,7 +30,7 @@ func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, 
 // InputMeta adds an input of any layout.
 func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 	if err := m.Check(); err != nil {
-		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
+		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	// The slices are the caller's, who may go on to change them.
 	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
@@ -45,14 +45,14 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 	return g.InputDecl(name, Decl{DType: d, Dims: dims, Layout: Pin{Format: f}})
 }
 
-// refuse keeps a mistake in an input or a constant and returns what stands for the value.
-func (g *Graph) refuse(name string, err error) *Value {
+// reject keeps a mistake in an input or a constant and returns what stands for the value.
+func (g *Graph) reject(name string, err error) *Value {
 	g.mistake(err)
 	v := g.standIn(name)
 	return &v
 }
 
-// standIn returns a value for one that was refused.
+// standIn returns a value in the place of one that was rejected.
 func (g *Graph) standIn(name string) Value {
 	return Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
@@ -60,7 +60,7 @@ func (g *Graph) standIn(name string) Value {
 // Constant adds a value whose data is known. The graph keeps t, which must not change.
 func (g *Graph) Constant(name string, t *tensor.Tensor) *Value {
 	if err := t.Check(); err != nil {
-		return g.refuse(name, fmt.Errorf("constant %q: %w", name, err))
+		return g.reject(name, fmt.Errorf("constant %q: %w", name, err))
 	}
 	v := &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t, graph: g}
 	g.Constants = append(g.Constants, v)
@@ -82,7 +82,7 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	case v == nil:
 		g.mistake(fmt.Errorf("output %q has no value", name))
 		return g
-	case v.refused():
+	case v.rejected():
 		return g
 	case v.graph != g:
 		g.mistake(fmt.Errorf("output %q: value %q is of another graph", name, v.Name))
@@ -140,7 +140,7 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 	return g.ApplyN(op, 0, attrs, operands...)
 }
 
-// ApplyN is [Graph.Apply] for an op that makes count values when that cannot be told before
+// ApplyN is [Graph.Apply] for an op that makes count values when the number is not known before
 // the graph runs; 0 means that it can.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
 	return g.applyCount(op, count, false, attrs, operands)
@@ -160,7 +160,7 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 	if err == nil {
 		return n.Out
 	}
-	if err != errRefused {
+	if err != errRejected {
 		e := &Error{Node: n.Name, Op: op, Err: err}
 		e.File, e.Line = callSite()
 		g.mistake(e)
@@ -192,8 +192,8 @@ func (a Attrs) clone() Attrs {
 	return c
 }
 
-// errRefused is the mistake of a node that uses the output of a refused one.
-var errRefused = errors.New("depends on a node that was refused")
+// errRejected is the mistake of a node that uses the output of a rejected one.
+var errRejected = errors.New("depends on a node that was refused")
 
 func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
 	switch {
@@ -255,8 +255,8 @@ func (n *Node) take(g *Graph, attrs Attrs, operands []any) error {
 	}
 	for i, a := range n.In {
 		switch {
-		case a.Kind == TensorArg && a.Value.refused():
-			return errRefused
+		case a.Kind == TensorArg && a.Value.rejected():
+			return errRejected
 		case a.Kind == TensorArg && a.Value.graph != g:
 			return fmt.Errorf("operand %d: value %q is of another graph", i, a.Value.Name)
 		}
@@ -273,8 +273,8 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 		switch {
 		case r.value == nil:
 			return nil, fmt.Errorf("attribute %q has no value", r.attr)
-		case r.value.refused():
-			return nil, errRefused
+		case r.value.rejected():
+			return nil, errRejected
 		case r.value.graph != g:
 			return nil, fmt.Errorf("attribute %q: value %q is of another graph", r.attr, r.value.Name)
 		}
@@ -401,7 +401,7 @@ func (n *Node) checkList(p Param, first int) error {
 }
 
 // own returns the graph that the value was made in, and panics for a value that no graph
-// made: there is nobody to keep the mistake.
+// made: no graph keeps the mistake.
 func (v *Value) own() *Graph {
 	if v == nil || v.graph == nil {
 		panic("graph: the value was not made by a graph")
@@ -413,7 +413,7 @@ func (v *Value) own() *Graph {
 func (v *Value) Named(name string) *Value {
 	g := v.own()
 	switch {
-	case v.refused() || v.Name == name:
+	case v.rejected() || v.Name == name:
 		return v
 	case name == "" || g.named().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 &&
 		g.named().node(name) != nil:

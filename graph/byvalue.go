@@ -22,7 +22,7 @@ func (b *ByValue[T]) At(v *Value) (x T) {
 	return b.of[v.number]
 }
 
-// Set sets what At returns for a value. For nil, and for what stands for a value that was refused, it
+// Set sets what At returns for a value. For nil, and for what stands for a value that was rejected, it
 // does nothing.
 func (b *ByValue[T]) Set(v *Value, x T) {
 	if v == nil || v.number < 0 {
@@ -51,12 +51,12 @@ func (g *Graph) numberNode(n *Node) {
 func (v *Value) Graph() *Graph { return v.own() }
 
 // Number returns the value's number in its graph, and in copies of it: values are counted from 0 as they
-// are made. It is negative for what stands for a value that was refused.
+// are made. It is negative for what stands for a value that was rejected.
 func (v *Value) Number() int { return int(v.number) }
 
 // Number returns the node's number in its graph, and in copies and segments of it: nodes are counted from 0
 // as they are made.
 func (n *Node) Number() int { return int(n.number) }
 
-// refused reports whether the value stands for one that was not made.
-func (v *Value) refused() bool { return v.number < 0 }
+// rejected reports whether the value stands for one that was not made.
+func (v *Value) rejected() bool { return v.number < 0 }

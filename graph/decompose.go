@@ -130,7 +130,7 @@ func (p *Parts) take(i int, v *Value) error {
 	return nil
 }
 
-// Around is what an op is told of the graph around a node that it is asked to restate.
+// Around describes the graph around a node that an op may restate.
 type Around struct {
 	// Alone reports whether a node, or nodes that only it needs, are all that reads a value, which is no output.
 	Alone func(*Value) bool
@@ -147,7 +147,7 @@ type Around struct {
 type Restatement struct {
 	// Results stand for those of the node, as of [Op.Decompose]; nil: the node stays.
 	Results []*Value
-	// Of is the node before it that is computed otherwise now, the first of those that nobody needs any more, or, where
+	// Of is the node before it that is computed otherwise now, the first of those that are not needed any more, or, where
 	// the node stays, that which could have been; nil: there is none.
 	Of *Node
 	// Why tells what is computed instead, or why the node stays; empty where there is nothing to tell.

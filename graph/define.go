@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define checks an op and fills in what follows from the rest: an empty schema where there
-// is none, and for an op with a Pointwise part its kind, Infer and Compile. A graph takes
-// only ops that Define returned; a changed copy of one must be defined again.
+// Define checks an op and completes fields that follow from others: the schema of an op without attributes, and the
+// kind and Infer of an op with a Pointwise part, whose loop fusion.Define adds. A graph accepts only ops that Define
+// returned; a changed copy must be defined again.
 //
-// The error names the op and the field that will not do; several are joined.
+// The error names the op and the invalid field; several errors are joined.
 func Define(o Op) (*Op, error) {
 	d := &definer{op: &o}
 	d.complete()
@@ -45,7 +45,7 @@ func (o *Op) Derived(key any, compute func() any) any {
 	return v.(func() any)()
 }
 
-// exact returns an inference that refuses sizes whose sum or product no int holds.
+// exact returns an inference that rejects sizes whose sum or product overflows.
 func exact(infer func(c *Call) ([]Result, error)) func(c *Call) ([]Result, error) {
 	return func(c *Call) (_ []Result, err error) {
 		defer sym.Catch(&err)
@@ -66,7 +66,7 @@ func (d *definer) fail(field, format string, args ...any) {
 	d.errs = append(d.errs, fmt.Errorf("op %s: %s: %s", name, field, fmt.Sprintf(format, args...)))
 }
 
-// complete fills in what follows from other fields.
+// complete completes fields that follow from others.
 func (d *definer) complete() {
 	o := d.op
 	if o.Schema == nil {
@@ -152,7 +152,7 @@ func (d *definer) outputs() {
 	}
 }
 
-// functions checks that the op can do what its kind says.
+// functions checks that the op has the functions that its kind requires.
 func (d *definer) functions() {
 	o := d.op
 	if p := o.Pointwise; p != nil {
@@ -189,7 +189,7 @@ func (d *definer) functions() {
 	}
 }
 
-// impls checks that implementations can be told apart and do something.
+// impls checks that implementations have distinct names, and Lower.
 func (d *definer) impls() {
 	seen := map[string]bool{}
 	for i, m := range d.op.Impls {

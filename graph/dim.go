@@ -110,7 +110,7 @@ func standIns() func(name string) sym.Int {
 	}
 }
 
-// Check reports what is wrong with an expression over the given symbols, as far as that can be told before
+// Check reports what is wrong with an expression over the given symbols, as far as it is known before
 // they have values.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
@@ -302,7 +302,7 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 	}
 	t, err := decl.Type(g.sizes)
 	if err != nil {
-		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
+		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	m, _ := t.Meta()
 	v := &Value{Name: name, Type: t, Meta: m, decl: &decl, graph: g}

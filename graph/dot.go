@@ -169,5 +169,5 @@ func (a *arrow) Attributes() []encoding.Attribute {
 	return []encoding.Attribute{{Key: "label", Value: a.label}}
 }
 
-// ReversedLine returns the arrow turned round.
+// ReversedLine returns the reversed arrow.
 func (a *arrow) ReversedLine() gonum.Line { return &arrow{a.Line.ReversedLine(), a.label} }

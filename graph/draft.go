@@ -38,7 +38,7 @@ func take[T any](block *[]T, n int) []T {
 	return out
 }
 
-// NewDraft returns an empty graph with room for so many nodes, to which places are known; nil for none.
+// NewDraft returns an empty graph with room for a number of nodes; places may be nil.
 func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	nodes = min(max(nodes, 0), maxRoom)
 	g := New("", lookup)
@@ -59,7 +59,7 @@ func (d *Draft) graph() *Graph {
 	return d.g
 }
 
-// Layout returns the memory format or the order in which an input or a constant was declared to lie; the
+// Layout returns the memory format or the order in which an input or a constant was declared; the
 // zero Pin where it was declared by strides, or as row-major.
 func (v *Value) Layout() Pin {
 	if v == nil || v.decl == nil {
@@ -119,8 +119,8 @@ func (d *Draft) declare(v *Value, m tensor.Meta) error {
 }
 
 // Node declares a node, which makes values of the given names, or one of its own. What its op and its
-// operands are, [Draft.Complete] is told. After errors the node is there, without the values whose
-// names were refused; a node without a name, or with another's, is not (nil).
+// operands are, [Draft.Complete] gets. After errors the node is there, without the values whose
+// names were rejected; a node without a name, or with another's, is not (nil).
 func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g := d.graph()
 	names := g.named()
@@ -162,7 +162,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 }
 
 // Op returns an op of the catalogue. Where there is none it says so, and returns one that stands for it in
-// nodes that are to be refused.
+// nodes that are to be rejected.
 func (d *Draft) Op(name string) (*Op, error) {
 	g := d.graph()
 	op, err := g.find(name)
@@ -219,14 +219,14 @@ func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	}
 }
 
-// Refuse makes inference refuse a node, with the reason. The first one stays.
+// Refuse makes inference reject a node, with the reason. The first one stays.
 func (d *Draft) Refuse(n *Node, err error) {
 	if g := d.graph(); n != nil && err != nil && len(n.Out) > 0 && n.Out[0].graph == g {
-		g.refuseNode(n, err)
+		g.rejectNode(n, err)
 	}
 }
 
-// Without refuses the nodes that read inputs and constants which cannot be had, and drops those and the
+// Without rejects the nodes that read inputs and constants which cannot be had, and drops those and the
 // outputs that are such. It returns the errors of the outputs.
 func (d *Draft) Without(lost map[*Value]bool) Errors {
 	g := d.graph()
@@ -253,7 +253,7 @@ func (d *Draft) Without(lost map[*Value]bool) Errors {
 }
 
 // Sort puts the nodes into order; see [Graph.Sort]. With cut it goes on past cycles: the first node of each
-// is left to inference, which refuses it, and all others of the cycle depend on it.
+// is left to inference, which rejects it, and all others of the cycle depend on it.
 func (d *Draft) Sort(cut bool) error {
 	g := d.graph()
 	err := g.Sort()
@@ -272,14 +272,14 @@ func (d *Draft) Sort(cut bool) error {
 	return err
 }
 
-// Refused returns why inference will refuse a completed node, as far as that can be told before; else nil.
+// Refused returns why inference will reject a completed node, as far as it is known before; else nil.
 func (d *Draft) Refused(n *Node) error {
 	g := d.graph()
 	switch {
 	case n == nil:
 		return nil
-	case g.refused[n.number] != nil:
-		return g.refused[n.number]
+	case g.rejected[n.number] != nil:
+		return g.rejected[n.number]
 	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0:
 		return nil
 	}
@@ -377,7 +377,7 @@ func (d *Decl) some(is func(Dim) bool) bool {
 }
 
 // Declared returns how the input was declared: with sizes, strides and an offset as written, where these depend on
-// symbols. The slices must not be written. Of other values only the dtype and the layout are told.
+// symbols. The slices must not be written. Of other values only the dtype and the layout are given.
 func (v *Value) Declared() Decl {
 	if v == nil || v.decl == nil {
 		return Decl{}

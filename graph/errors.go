@@ -87,10 +87,10 @@ const maxErrors = 100
 
 // RootErrors returns those of the refusals of [Graph.InferAll] that have a reason of their
 // own, in the order of their places.
-func (g *Graph) RootErrors(refused map[*Node]*Error) Errors {
+func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 	var list Errors
 	for _, n := range g.Nodes {
-		e := refused[n]
+		e := rejected[n]
 		if e == nil {
 			continue
 		}
@@ -109,7 +109,7 @@ const (
 )
 
 // callSite returns where a function of package op was called that led here; nothing for a node that was added by
-// Apply: whoever calls that, such as an importer, adds nodes for others.
+// Apply: its callers, such as importers, add nodes for others.
 func callSite() (file string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -130,7 +130,7 @@ func callSite() (file string, line int) {
 	}
 }
 
-// Assumed returns the sizes of symbols that nobody gave, by symbol: results and plans rest on
+// Assumed returns the sizes of symbols that were not given, by symbol: results and plans rest on
 // them. It is empty once all are given ([Graph.Bind]); symbols that nothing depends on are
 // left out. The map is the caller's.
 func (g *Graph) Assumed() map[string]int {
@@ -144,7 +144,7 @@ func (g *Graph) Assumed() map[string]int {
 }
 
 // Assume notes that a symbol of the file which the graph was made from has a size that
-// nobody gave, and is no symbol of the graph any more. Importers call it.
+// not given, and is no symbol of the graph any more. Importers call it.
 func (g *Graph) Assume(symbol string, size int) {
 	g.assumed = maps.Clone(g.assumed) // copies of the graph have their own
 	if g.assumed == nil {
@@ -297,7 +297,7 @@ func attrNamed(message string, gives func(name string) bool) string {
 	return found
 }
 
-// attrOfDim returns the attribute that holds a dimension which the op refused; it is empty if
+// attrOfDim returns the attribute that holds a dimension which the op rejected; it is empty if
 // none does, or several.
 func (n *Node) attrOfDim(dim int) string {
 	found := ""

@@ -16,7 +16,7 @@ import (
 // by name and may be in any layout; one that is missing, unknown, or of another dtype or
 // shape than the graph has is an error, and so are mistakes made in building the graph.
 // Shapes may depend on data. An op without a reference is a [NoReference]. Results that the
-// process may not have the memory for are refused with a [*tensor.MemoryError].
+// process may not have the memory for are rejected with a [*tensor.MemoryError].
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -156,7 +156,7 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	return out, at, err
 }
 
-// place returns the result t of a reference as the value lies: a later as_strided sees
+// place returns the result t of a reference in the layout of the value: a later as_strided sees
 // that. A fresh one has the layout that was inferred, a view the storage of its operand, which is base.
 func (v *Value) place(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {

@@ -28,11 +28,11 @@ type Graph struct {
 	// numbered counts the values that have a number, see [ByValue], and nodes the nodes.
 	numbered, nodes int
 
-	folded  *folded
-	places  Places          // nil for a graph that is not from a file
-	refused map[int32]error // by the numbers of nodes; see Draft.Refuse
+	folded   *folded
+	places   Places          // nil for a graph that is not from a file
+	rejected map[int32]error // by the numbers of nodes; see Draft.Refuse
 
-	assumed  map[string]int // sizes that nobody gave; see Assumed
+	assumed  map[string]int // sizes that were not given; see Assumed
 	warnings []*Error
 	warned   map[string]bool // their texts; nil until the graph itself is warned about
 
@@ -64,8 +64,8 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand whose storage the value shares, the nearest one; else nil.
 	Alias *Value
-	// Within is the value in whose memory this one lies, at its place there: the result of a node that would else copy
-	// it there ([Op.Joins]), which has the storage or lies within another one itself. Meta is a slice of Within's. Nil
+	// Within is the value whose memory contains this one, as a slice: the result of a node that would else copy
+	// it there ([Op.Joins]), which has the storage or is within another one itself. Meta is a slice of Within's. Nil
 	// for a value that has memory of its own, and for views, whose root tells.
 	Within *Value
 	// Const holds the data of a constant. Packed is set where these are in the form of an
@@ -79,7 +79,7 @@ type Value struct {
 
 	graph  *Graph
 	decl   *Decl // of an input or a constant, where its layout is declared; see Layout
-	number int32 // in its graph, see [ByValue]; negative for what stands for a value that was refused
+	number int32 // in its graph, see [ByValue]; negative for what stands for a value that was rejected
 }
 
 // Node applies an op.
@@ -158,7 +158,7 @@ func (v *Value) Root() *Value {
 	return v
 }
 
-// Home returns the value that has the memory in which v lies: its root, or what that lies within.
+// Home returns the value whose memory contains v: its root, or the value that contains the root.
 func (v *Value) Home() *Value {
 	v = v.Root()
 	for v.Within != nil {
@@ -227,7 +227,7 @@ func (n *Node) Call() *Call {
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, open: g.open, serial: g.serial,
 		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
-		refused: maps.Clone(g.refused), folded: g.folded, ctx: g.ctx,
+		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
 	count, operands := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {
@@ -287,7 +287,7 @@ func (g *Graph) Bound() map[string]int {
 	return bound
 }
 
-// SetContext sets a context for inference of the graph and of later copies of it: once it has ended, nodes are refused
+// SetContext sets a context for inference of the graph and of later copies of it: once it has ended, nodes are rejected
 // with its cause. Nil stands for none.
 func (g *Graph) SetContext(ctx context.Context) { g.ctx = ctx }
 

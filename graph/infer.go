@@ -66,8 +66,8 @@ func (n *Node) inferOpen(g *Graph, s *inference) error {
 // inferIn is infer of a node of g. A million nodes that are alike wait for memory: what they do not need is not here,
 // so that the processor comes to the next of them sooner.
 func (n *Node) inferIn(g *Graph, s *inference) error {
-	if len(g.refused) > 0 && g.refused[n.number] != nil {
-		return g.refused[n.number]
+	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
+		return g.rejected[n.number]
 	}
 	if err := g.Ended(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (n *Node) ask(g *Graph, s *inference) error {
 }
 
 // InfersLike reports whether a pointwise node asks its op what another one, inferred before, has asked: its
-// inference goes by the types of operands, by numbers and by attributes.
+// inference depends on the types of operands, on numbers and on attributes.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
 		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
@@ -217,7 +217,7 @@ func (n *Node) settle(res []Result) error {
 	return nil
 }
 
-// layAs lays a value out as a pin demands, unless it lies so.
+// layAs gives a value the layout that a pin demands, if it has another.
 func (v *Value) layAs(p Pin) error {
 	o, err := p.For(v.Meta.Rank())
 	if err != nil || o.HoldsOf(v.Type) {
@@ -258,7 +258,7 @@ func shares(a, b []sym.Int) bool {
 }
 
 // Infer sets the metas of all values from those of the inputs, in order. The error names
-// the first node that is refused, as all are once the graph's context has ended ([Graph.SetContext]).
+// the first node that is rejected, as all are once the graph's context has ended ([Graph.SetContext]).
 func (g *Graph) Infer() error {
 	var s inference
 	for _, n := range g.Nodes {
@@ -269,32 +269,32 @@ func (g *Graph) Infer() error {
 	return nil
 }
 
-// InferAll is Infer that goes on past nodes that are refused. It returns their errors; a
-// node that depends on a refused one is refused too, with the reason that it does. The
-// values of refused nodes have no meta.
+// InferAll is Infer that goes on past nodes that are rejected. It returns their errors; a
+// node that depends on a rejected one is rejected too, with the reason that it does. The
+// values of rejected nodes have no meta.
 func (g *Graph) InferAll() map[*Node]*Error {
-	refused := map[*Node]*Error{}
+	rejected := map[*Node]*Error{}
 	var s inference
 	for _, n := range g.Nodes {
-		err := n.dependsOn(refused)
+		err := n.dependsOn(rejected)
 		if err == nil {
 			err = n.inferred(&s)
 		}
 		if err == nil {
 			continue
 		}
-		refused[n] = g.Fail(n, err)
+		rejected[n] = g.Fail(n, err)
 		for _, v := range n.Out {
 			// What an earlier inference left does not hold any more.
 			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
 		}
 	}
-	return refused
+	return rejected
 }
 
-func (n *Node) dependsOn(refused map[*Node]*Error) error {
+func (n *Node) dependsOn(rejected map[*Node]*Error) error {
 	for i := range n.deps() {
-		if v := n.dep(i); v != nil && v.Node != nil && refused[v.Node] != nil {
+		if v := n.dep(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
 			return &dependent{v.Name}
 		}
 	}

@@ -31,14 +31,14 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 			}
 		}
 	}
-	refused := map[*Node]*Error{}
+	rejected := map[*Node]*Error{}
 	for _, n := range g.Nodes {
 		if err := n.lacks(gone, unknown); err != nil {
-			refused[n] = g.Fail(n, err)
-			errs = append(errs, refused[n])
+			rejected[n] = g.Fail(n, err)
+			errs = append(errs, rejected[n])
 		}
 	}
-	d := g.Drop(refused)
+	d := g.Drop(rejected)
 	d.Outputs = slices.DeleteFunc(d.Outputs, func(o Output) bool { return goneIn(g, gone, o.Value) })
 	for _, o := range g.Outputs {
 		if gone[o.Value] {
@@ -80,13 +80,13 @@ func (n *Node) lacks(gone map[*Value]bool, unknown []string) error {
 }
 
 // Refuse adds a node that cannot be made, for an importer that goes on past it: inference
-// refuses it with err, as it does the nodes that [Draft.Refuse] is told of. op is what the node is called
+// rejects it with err, as it does the nodes of [Draft.Refuse]. op is what the node is called
 // where it comes from. Its results, of the names given or else one of the node's own, are known
 // by name only: they may be read by other such nodes and be outputs.
 func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
 	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op)}
 	g.numberNode(n)
-	g.refuseNode(n, cmp.Or(err, errNoCause))
+	g.rejectNode(n, cmp.Or(err, errNoCause))
 	for i, v := range operands {
 		if v == nil || v.graph != g {
 			g.mistake(&Error{Node: n.Name, Op: op, Err: fmt.Errorf("operand %d is no value of the graph", i)})
@@ -117,19 +117,19 @@ func (g *Graph) TakeErr() error {
 	return err
 }
 
-// refuseNode makes inference refuse a node of the graph. The first reason stays.
-func (g *Graph) refuseNode(n *Node, err error) {
-	if g.refused[n.number] != nil {
+// rejectNode makes inference reject a node of the graph. The first reason stays.
+func (g *Graph) rejectNode(n *Node, err error) {
+	if g.rejected[n.number] != nil {
 		return
 	}
-	if g.refused == nil {
-		g.refused = map[int32]error{}
+	if g.rejected == nil {
+		g.rejected = map[int32]error{}
 	}
-	g.refused[n.number] = err
+	g.rejected[n.number] = err
 }
 
 // unknownOp stands for an op that there is not, so that a graph can be inferred past its
-// nodes, which are refused.
+// nodes, which are rejected.
 func unknownOp(name string) *Op {
 	return &Op{Name: name, Schema: SchemaOf[struct{}]()}
 }

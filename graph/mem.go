@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Mem is the memory of one execution of a kernel in one worker. Ptrs holds the addresses of the
-// first elements of the outputs, then of all operands (nil for one left out). Scratch is shared
-// by all workers; the rest belongs to the worker: bytes, the state of the walks of package fusion, and
-// the memory that kernels' [PerWorker] made (nil: none yet). Context is that of the run; a nil one never ends.
+// Mem is the memory of one execution of a kernel in one worker. Ptrs has the addresses of the first elements of the
+// outputs, then of all operands (nil for an absent one). Scratch is shared by all workers; the rest belongs to the
+// worker: bytes, the state of walks, which package fusion keeps in Walk, and the memory of kernels' [PerWorker] (nil:
+// none yet). Context is that of the run; a nil Context never ends.
 type Mem struct {
 	Place   tensor.Place // of all addresses
 	Ptrs    []unsafe.Pointer
@@ -24,19 +24,19 @@ type Mem struct {
 	steps int // since Count looked at the context
 }
 
-// Look ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk whose size
-// is not bounded, such as one of a whole row, calls it every 10 ms or more often.
+// Look ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk of unbounded
+// size, such as one of a whole row, calls it at least every 10 ms.
 func (m *Mem) Look() {
 	if m != nil {
 		ends.Look(m.Context)
 	}
 }
 
-// lookSteps is how many simple steps a chunk takes between two looks at the context.
+// lookSteps is the number of simple steps between two checks of the context.
 const lookSteps = 1 << 16
 
-// Count adds n simple steps of a long chunk, of a few nanoseconds each, and looks at the context when there are many:
-// see [Mem.Look].
+// Count adds n simple steps of a long chunk, of a few nanoseconds each, and checks the context after many steps: see
+// [Mem.Look].
 func (m *Mem) Count(n int) {
 	if m == nil {
 		return
@@ -53,35 +53,33 @@ func (k *Kernel) NewMem() *Mem {
 		State: new(WorkerState)}
 }
 
-// Within makes in the memory of a kernel within the kernel: all that m has, with scratch memory
-// from byte at on, but no addresses.
+// Within makes in the memory of a kernel that runs within the kernel: that of m, with scratch memory from byte at on,
+// without addresses.
 func (m *Mem) Within(in *Mem, at int) {
 	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
 	in.Scratch, in.Worker, in.Walk, in.State = m.Scratch[at:], m.Worker, m.Walk, m.State
 	in.Context = m.Context
 }
 
-// Release forgets all that Within lent.
+// Release drops the memory that Within lent.
 func (m *Mem) Release() {
 	clear(m.Ptrs)
 	*m = Mem{Ptrs: m.Ptrs[:0]}
 }
 
-// PerWorker is memory that each worker has for itself and that, unlike [Mem.Worker], may hold
-// pointers: lists that grow, callbacks that are closures over them, the [Mem] of a kernel within
-// a kernel. It is made when a worker first asks for it, and kept by whoever owns the [Mem]: from
-// chunk to chunk and, in a session, from run to run.
+// PerWorker is memory of each worker that, unlike [Mem.Worker], may hold pointers: growing lists, closures, the [Mem]
+// of a kernel within a kernel. It is made at the first use by a worker, and kept with the [Mem]: from chunk to chunk
+// and, in a session, from run to run.
 //
-// A kernel holds one for each kind of memory that it needs; its address says which is meant, so
-// that it must not be copied. What depends on the run, above all addresses, must be cleared
-// before a chunk ends, or a session that is kept would keep the run's tensors. Contents do not
-// tell which chunks a worker has run before: results must not depend on them.
+// A kernel has a PerWorker for each kind of memory, identified by its address: it must not be copied. Values of the
+// run, in particular addresses, must be cleared before a chunk ends, or the session would retain the run's tensors.
+// Results must not depend on contents, because these depend on the chunks that the worker has run before.
 type PerWorker[T any] struct {
 	// Make returns fresh memory; nil means new(T).
 	Make func() *T
 }
 
-// Of returns the memory of the worker whose Mem it is.
+// Of returns the memory of the worker that owns the Mem.
 func (p *PerWorker[T]) Of(m *Mem) *T {
 	if m.State == nil {
 		m.State = new(WorkerState)
@@ -102,6 +100,6 @@ func (p *PerWorker[T]) Of(m *Mem) *T {
 	return v
 }
 
-// WorkerState is what one worker keeps for all [PerWorker] of the kernels that it runs. The zero
-// value is ready. It is for one goroutine at a time.
+// WorkerState has the memory of one worker for every [PerWorker] of the kernels that it runs. The zero value is ready
+// for use. It is for one goroutine at a time.
 type WorkerState struct{ by map[any]any }

@@ -253,7 +253,7 @@ func (a Arg) Type() tensor.Type {
 	return a.Value.Type
 }
 
-// Placed reports whether operand i lies where the result has it: see [Call.InPlace].
+// Placed reports whether operand i is already in its slice of the result: see [Call.InPlace].
 func (c *Call) Placed(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
 
 // Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero
@@ -427,8 +427,8 @@ type Phase struct {
 }
 
 // Flow tells how far chunks have come that go through memory from its beginning to its end, in elements of the first
-// output and of the first operand as they lie in memory. Of all functions chunk counts from 0, and neither becomes less
-// from chunk to chunk. By it chunks of a step may run before the step is finished that makes its first operand.
+// output and of the first operand in the order of memory. Of all functions chunk counts from 0, and neither becomes
+// less from chunk to chunk. By it chunks of a step may run before the step is finished that makes its first operand.
 type Flow struct {
 	// Made returns how many elements from the first one on hold what they will once chunks 0 to chunk have run.
 	Made func(chunk int) int
@@ -436,7 +436,7 @@ type Flow struct {
 	Needs func(chunk int) int
 }
 
-// Example is a call for tests and documentation. In holds metas; values are made up.
+// Example is a call for tests and documentation. In holds metas; values are generated.
 type Example struct {
 	In    []tensor.Meta
 	Attrs Attrs

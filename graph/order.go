@@ -198,7 +198,7 @@ func (e edge) From() gonum.Node { return e.from }
 // To returns the consumer.
 func (e edge) To() gonum.Node { return e.to }
 
-// ReversedEdge returns the edge turned round.
+// ReversedEdge returns the reversed edge.
 func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
 
 // cycle returns the shortest way, inside a strongly connected component, from its first

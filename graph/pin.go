@@ -61,7 +61,7 @@ var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.Strin
 // Lays reports whether the pin demands a layout.
 func (p Pin) Lays() bool { return p.Format != tensor.NoFormat || p.Order != "" }
 
-// For returns the order that the pin demands of a value with so many dimensions.
+// For returns the order that the pin demands of a value of a rank.
 func (p Pin) For(rank int) (tensor.Order, error) {
 	switch {
 	case p.Order == "":
@@ -109,7 +109,7 @@ func (p Pin) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// check refuses what can never be demanded.
+// check rejects what can never be demanded.
 func (p Pin) check() error {
 	if p.Format == tensor.Preserve || !p.Format.Valid() {
 		return fmt.Errorf("memory format %v cannot be demanded", p.Format)
@@ -183,7 +183,7 @@ func (p *Pin) add(more Pin) {
 	}
 }
 
-// pin demands p of the node, and takes it back where the op's inference refuses it.
+// pin demands p of the node, and takes it back where the op's inference rejects it.
 func (n *Node) pin(p Pin) error {
 	g := n.Out[0].graph
 	if err := p.check(); err != nil {
@@ -197,7 +197,7 @@ func (n *Node) pin(p Pin) error {
 	}
 	n.Pin = was
 	if again := n.Infer(); again != nil {
-		return g.Fail(n, again) // it was refused before
+		return g.Fail(n, again) // it was rejected before
 	}
 	return g.Fail(n, err)
 }
@@ -210,7 +210,7 @@ func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{For
 // layout in which all that read it want it. What was built on the value is inferred again.
 func (v *Value) PinnedTo(p Pin) *Value {
 	g := v.own()
-	if v.refused() {
+	if v.rejected() {
 		return v
 	}
 	if v.Node == nil {
@@ -260,7 +260,7 @@ func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ..
 		err = m.Check()
 	}
 	if err != nil {
-		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
+		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m.WithStrides(o.Strides(m.Shape)))
 	v.decl = &Decl{DType: d, Layout: p}
@@ -268,10 +268,10 @@ func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ..
 }
 
 // PinErrors returns the mistakes of outputs whose rank the layout that they are pinned to is not one of,
-// with their places; those of refused nodes are left out.
-func (g *Graph) PinErrors(refused map[*Node]*Error) (errs Errors) {
+// with their places; those of rejected nodes are left out.
+func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
 	for _, o := range g.Outputs {
-		if !o.Pin.Lays() || o.Value == nil || o.Value.Dynamic || refused[o.Value.Node] != nil {
+		if !o.Pin.Lays() || o.Value == nil || o.Value.Dynamic || rejected[o.Value.Node] != nil {
 			continue
 		}
 		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {

@@ -9,21 +9,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pointwise is a pointwise op by its two parts, from which inference and kernel follow: an
-// iteration over the operands, and what is computed for each element. The same iterator gives
-// the layout that is inferred and the loop that is run.
+// Pointwise states a pointwise op as an iteration over the operands and the computation of an element. Inference and
+// the kernel follow from them: the same rule gives the inferred layout and the loop.
 type Pointwise struct {
-	// Config states the iteration. outs are the outputs, laid out by the iterator or given;
-	// the operands must follow in their order, all of them.
+	// Config returns the iteration. outs are the outputs, to be laid out or given; all operands must follow them in their
+	// order.
 	Config func(c *Call, outs []rule.Operand) (rule.Config, error)
-	// Body returns the kernel for the dtypes that the iteration's loops see. The error says
-	// that they are not supported. A kernel of other dtypes or arity is rejected when it is compiled.
+	// Body returns the kernel for the dtypes that loops of the iteration see; the error is that they are not supported. A
+	// kernel of other dtypes or another arity is rejected when it is compiled.
 	Body func(c *Call, r *rule.Rule) (rule.Kernel, error)
 	// Outputs is the number of outputs; 0 means 1.
 	Outputs int
-	// Results is the number of outputs of a call, for an op whose attributes decide it ([Op.Many]); nil: Outputs.
+	// Results returns the number of outputs of a call if attributes determine it ([Op.Many]); nil: Outputs.
 	Results func(c *Call) (int, error)
-	// Grain is the number of elements worth a chunk; 0 means iter.GrainSize, or fewer of an expression with functions.
+	// Grain is the number of elements of a chunk; 0: iter.GrainSize, or less for an expression with functions.
 	Grain int
 }
 
@@ -38,8 +37,7 @@ func (p *Pointwise) outputs(c *Call) (int, error) {
 	return n, err
 }
 
-// laidOut are outputs that the iterator lays out: as many as most ops have, shared by all calls, which
-// do not write to them.
+// laidOut are outputs to be laid out: as many as most ops have. All calls share them, and must not write to them.
 var laidOut [4]rule.Operand
 
 // Undefined returns operands for the outputs of a call, to be laid out. They are shared and must not be changed.
@@ -54,7 +52,7 @@ func (p *Pointwise) Undefined(c *Call) ([]rule.Operand, error) {
 	return make([]rule.Operand, n), nil
 }
 
-// complete reports whether there is what a call is asked by.
+// complete returns an error if the call or a part is missing.
 func (p *Pointwise) complete(c *Call) error {
 	if c == nil || p.Config == nil || p.Body == nil {
 		return errors.New("a pointwise op needs a call, Config and Body")
@@ -62,7 +60,7 @@ func (p *Pointwise) complete(c *Call) error {
 	return nil
 }
 
-// rule gives the iteration of a call without its walk, and the kernel.
+// rule returns the rule of a call's iteration, and the kernel.
 func (p *Pointwise) rule(c *Call) (*rule.Rule, rule.Kernel, error) {
 	if err := p.complete(c); err != nil {
 		return nil, rule.Kernel{}, err
@@ -83,14 +81,13 @@ func (p *Pointwise) rule(c *Call) (*rule.Rule, rule.Kernel, error) {
 	return r, k, err
 }
 
-// Rule decides how the results of a call lie: shape, dtypes, permutation and layouts. The errors are those of Infer.
+// Rule returns the decisions about a call: shape, dtypes, permutation and layouts. The errors are those of Infer.
 func (p *Pointwise) Rule(c *Call) (*rule.Rule, error) {
 	r, _, err := p.rule(c)
 	return r, err
 }
 
-// Infer gives the results by the permutation rule: of the iteration nothing but the rule is
-// needed, and sizes may be unknown.
+// Infer gives the results by the permutation rule. Sizes may be unknown.
 func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	r, _, err := p.rule(c)
 	if err != nil {
@@ -107,8 +104,8 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	return c.All(types...), nil
 }
 
-// Expression returns what a call computes for one element, over operands and results as memory holds them; nil
-// where the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
+// Expression returns what a call computes for one element, in the dtypes that operands and results have in memory; nil
+// if the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
 func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
@@ -120,8 +117,8 @@ func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	return r.InMemory(k)
 }
 
-// Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
-// their order, in the dtypes that loops see; nil where no text says it, and for a call that is none of the op.
+// Formula returns what a call of the op computes for one element as text, by the operands of the call in their order,
+// in the dtypes that loops see; nil if there is no text, or if the call is of another op.
 func (o *Op) Formula(c *Call) *expr.Formula {
 	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
 		return nil

@@ -21,7 +21,7 @@ func (g *Graph) Fresh(base string) string {
 }
 
 // Insert makes a node for a pass, with one output named like it, and infers it. The pass
-// places it in Nodes. why is the reason that users are told. After an error the graph is as
+// places it in Nodes. why is the reason that users see. After an error the graph is as
 // it was.
 func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
 	o, err := g.find(op)
@@ -89,7 +89,7 @@ func (g *Graph) insertNode(n *Node) error {
 }
 
 // Again makes a node like n with another value for an operand, and infers it. The pass places it in Nodes. why is the
-// reason that users are told. After an error the graph is as it was.
+// reason that users see. After an error the graph is as it was.
 func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error) {
 	if n == nil || n.Op == nil || operand < 0 || operand >= len(n.In) || of == nil || of.graph != g {
 		return nil, errors.New("it is no operand of a node of the graph")

@@ -21,11 +21,11 @@ import (
 //
 // A field without a default must be given. The default "none" leaves the zero value:
 // nil for a pointer or slice, Invalid for a dtype. len spreads a single number over a
-// list of that length and refuses other lengths. oneof lists the permitted strings,
+// list of that length and rejects other lengths. oneof lists the permitted strings,
 // separated by "|". words lists, separated likewise, the strings that mean something in an
-// IntsOrWord; others are refused.
+// IntsOrWord; others are rejected.
 //
-// Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are refused: no size, stride or distance is as large.
+// Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected: no size, stride or distance is as large.
 // The tag range:"int64" accepts every integer: it is for bounds of slices, seeds and other numbers that are clamped or
 // compared.
 //

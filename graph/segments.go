@@ -178,7 +178,7 @@ func connect(g *Graph, all []Segment) {
 	after := make([]int, len(all)) // of a segment the last, plus 1, that was noted to come after it
 	for i := range all {
 		s := &all[i]
-		s.offsets = s.Eager // nobody says that the op does not look
+		s.offsets = s.Eager // the op may look
 		own, seen := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range s.Nodes {
 			s.offsets = s.offsets || n.Op.Storage
@@ -269,7 +269,7 @@ func (s *Segment) Without(lost map[*Value]bool) Segment {
 // At returns the segment as a graph of its own for values at hand, by value: those of In and Awaits,
 // and inputs of the graph that have symbols. Its inputs are named as the values of In and have their
 // layouts, with offset 0 unless an op sees where they begin; its outputs are Out. The graph is inferred:
-// if a node is refused, it comes back with the error, for [Graph.InferAll] to go on. It has the context, with which
+// if a node is rejected, it comes back with the error, for [Graph.InferAll] to go on. It has the context, with which
 // inference ends ([Graph.SetContext]).
 func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Graph, error) {
 	if s.graph == nil {
@@ -369,7 +369,7 @@ func (g *Graph) part(ctx context.Context, seg *Segment, meta func(*Value) (tenso
 	s := New(g.Name, g.lookup)
 	s.sizes, s.assumed, s.warnings, s.folded, s.ctx = bound, g.assumed, g.warnings, g.folded, ctx
 	// Nodes keep their numbers, so that those that passes add have others.
-	s.nodes, s.refused = g.nodes, map[int32]error{}
+	s.nodes, s.rejected = g.nodes, map[int32]error{}
 	if g.places != nil {
 		s.places = nodePlaces{g.places}
 	}
@@ -439,7 +439,7 @@ func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Va
 	given, ok, err := n.attrs.resolved(data)
 	switch {
 	case err != nil:
-		g.refused[m.number] = err
+		g.rejected[m.number] = err
 	case !ok:
 		return nil, errors.New("a value that an attribute is read from is not known")
 	default:

@@ -249,7 +249,7 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	return res, nil
 }
 
-// Repetition is a graph that runs so many times: its inputs are the number of the iteration, a truth that is true, the
+// Repetition is a graph that runs repeatedly: its inputs are the number of the iteration, a truth that is true, the
 // carried values and others, its outputs a truth that stays true, the carried values, and what is collected.
 type Repetition struct {
 	Body    *Graph

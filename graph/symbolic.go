@@ -50,12 +50,12 @@ type Guard struct {
 }
 
 // Symbolic infers a copy of the graph in which sizes stay unknown: those of the symbols that hints names, and of
-// all others that nobody gave a number ([Graph.Assumed]). Where form and bounds do not decide, inference goes by
+// all others that were given no number ([Graph.Assumed]). Where form and bounds do not decide, inference uses
 // the hints, which are what the graph assumes unless given, and records a guard. So at all sizes at which the
 // guards hold the types are what [Graph.Bind] infers there. Limits of memory apart: sizes at which a value were
-// larger than [tensor.MaxBytes] are refused when they are bound.
+// larger than [tensor.MaxBytes] are rejected when they are bound.
 //
-// The error is that of the first node that is refused at the hints; what was inferred before it, and its guards,
+// The error is that of the first node that is rejected at the hints; what was inferred before it, and its guards,
 // are returned beside it.
 func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	s, err := g.symbolic(hints)
@@ -190,7 +190,7 @@ func (s *Symbolic) inputs() error {
 	return nil
 }
 
-// mayBe refuses sizes, strides or an offset that are negative.
+// mayBe rejects sizes, strides or an offset that are negative.
 func (s *Symbolic) mayBe(t tensor.Type) error {
 	for d, size := range t.Shape {
 		if size.Lt(sym.Int{}).Holds() {
@@ -274,7 +274,7 @@ const maxCases = 16
 
 // SymbolicForked is [Graph.Symbolic] for all classes of sizes at once, up to 16: wherever form and bounds do not
 // decide, both ways are gone. A size, stride or offset that is another in other classes is a [sym.Where]. Guards then
-// exclude sizes that are refused, for which [Guard.Refusal] has the reason, and those for which a value has another
+// exclude sizes that are rejected, for which [Guard.Refusal] has the reason, and those for which a value has another
 // rank, dtype or alias than it has at the hints. Where there are more classes the graph is inferred for that of the
 // hints alone, and [Symbolic.Cut] says so.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
@@ -306,7 +306,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 // oneClass is what inference says of the values of one class of sizes, in the order of [Graph.Values].
 type oneClass struct {
 	values []classValue
-	err    error // why the class is refused
+	err    error // why the class is rejected
 	node   *Node
 }
 

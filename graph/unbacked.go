@@ -13,7 +13,7 @@ import (
 // Unbacked infers a copy of a graph whose shapes depend on data, and which is inferred. Sizes that data decide are
 // symbols u0, u1, ... of the Env, in the order of the nodes: unbacked symbols, in PyTorch's words. Symbols of the graph
 // have the sizes that they have in g, and there are no guards: where inference of a node branches on an unbacked size,
-// a size or stride is a [sym.Where], and sizes that the node refuses are left out.
+// a size or stride is a [sym.Where], and sizes that the node rejects are left out.
 //
 // A node remains [Value.Dynamic] where that does not describe its results: it branches too often, the rank depends on
 // data, or the layout is not known. Then Type has the dtype, and in Shape the sizes of the [Outline], nil where not
@@ -74,7 +74,7 @@ func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
 	return c, nil
 }
 
-// merge gives a node's results the types of all cases that are not refused. It reports whether these describe them.
+// merge gives a node's results the types of all cases that are not rejected. It reports whether these describe them.
 func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 	if slices.ContainsFunc(cases, func(c sym.Case[oneClass]) bool { return c.Err != nil }) {
 		return false
@@ -217,7 +217,7 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	return c, c.settleAndInfer()
 }
 
-// bindTo gives the symbols of an input the sizes that it turned out to have, for attributes
+// bindTo gives the symbols of an input the actual sizes, for attributes
 // that name them. It returns bound, or a changed copy.
 func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {

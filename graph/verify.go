@@ -272,8 +272,8 @@ func (n *Node) compare(x *Value, r Result) error {
 	return nil
 }
 
-// Lays reports whether the results of a node may lie otherwise than inferred where it is computed on a walk: which says
-// so itself, or the op writes any layout, or is pinned to one. Without an op they may not.
+// Lays reports whether the results of a node may have other layouts than inferred if it is computed on a walk: which
+// says so itself, or the op writes any layout, or is pinned to one. Without an op they may not.
 func (n *Node) Lays(w Walk) bool {
 	if n == nil || n.Op == nil {
 		return false
@@ -298,7 +298,7 @@ func (n *Node) Holds() error {
 }
 
 // StillHolds is [Node.Holds] for a node that held before some of its operands, those that moved says true for, were
-// laid out otherwise: how others lie is not asked about again.
+// laid out otherwise: the layouts of others are not checked again.
 func (n *Node) StillHolds(moved func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
@@ -334,7 +334,7 @@ func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 		if err := n.checkPacked(c, i); err != nil {
 			fail("%v", err)
 		}
-		if a.Meta().Numel() == 0 { // nobody reads it
+		if a.Meta().Numel() == 0 { // it is not read
 			continue
 		}
 		if _, ok := read(c, n.Walk, i, a.Meta()); !ok {
@@ -353,7 +353,7 @@ func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 	return errs
 }
 
-// writes reports why the node's implementation, whose walk gives result i in an order, does not write it as it lies.
+// writes reports why the node's implementation, whose walk gives result i in an order, does not write its layout.
 func (n *Node) writes(c *Call, i int, o tensor.Order) error {
 	x := n.Out[i]
 	dense := x.Meta.IsNonOverlappingAndDense()

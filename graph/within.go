@@ -57,7 +57,7 @@ func (n *Node) joins() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !whole
 }
 
-// inPlace marks the operands that lie where the node's result has them; nil where none does.
+// inPlace marks the operands that are already in their slice of the node's result; nil where none does.
 func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.Joins == nil || len(n.Out) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (n *Node) inPlace() []bool {
 	return list
 }
 
-// checkWithin checks a value that lies within another: as a slice of it, of the same storage.
+// checkWithin checks a value within another: as a slice of it, of the same storage.
 func (v *Value) checkWithin() error {
 	w := v.Within
 	switch {
@@ -128,7 +128,7 @@ func boxOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	return first, end, rest == 0
 }
 
-// within checks that nothing is written twice in memory that several values share: neither by nodes whose results lie
+// within checks that nothing is written twice in memory that several values share: neither by nodes whose results are
 // there, nor by those that copy operands there.
 func (v *verifier) within() {
 	type part struct {

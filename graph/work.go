@@ -9,19 +9,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of loops, as profiles name them. Simple: an instruction of a loop of machine code on one element
-// of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand stands still;
-// Broadcast: to begin a loop of such runs. Turned: an element of an operand that is brought through blocks of tiles.
+// The inner kernels of loops, by the names that profiles use. Simple: an instruction of a compiled loop on one element
+// of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand is constant;
+// Broadcast: the beginning of a loop of such runs. Turned: an element of an operand that is transposed through blocks.
 //
-// Folded: an element that is folded; FoldSimple: an instruction of a loop that folds; FoldedRow: a row, of a loop along
-// it; FoldedRun: a run of elements of columns side by side, of a loop along those; FoldTail: what is left of a row that
-// does not fill registers; FoldBegin: to begin a fold. Swept, SweepSimple and so on: the same where a fold waits for
-// another, so that rows are gone over more than once. FoldTurned: an element of an operand that is turned for a loop
-// that folds.
+// Folded: an element that is folded; FoldSimple: an instruction of a loop that folds; FoldedRow: a row, in a loop
+// along rows; FoldedRun: a run of neighbouring columns, in a loop along columns; FoldTail: the rest of a row that does
+// not fill registers; FoldBegin: the beginning of a fold. Swept, SweepSimple and so on: the same if a fold depends on
+// another, so that there are several passes over rows. FoldTurned: an element of an operand that is transposed for a
+// loop that folds.
 //
-// GoSimple and GoFunction: by Go code of an op, an operation and a function such as exp. GoLoop: an instruction of a
-// loop that is no machine code and is interpreted. Flop: an operation of an op that
-// tells no more than their number.
+// GoSimple and GoFunction: an operation, and a function such as exp, in Go code of an op. GoLoop: an instruction of an
+// interpreted loop. Flop: an operation of an op that states only their number.
 const (
 	Simple      = "loop.simple"
 	Divide      = "loop.divide"
@@ -47,21 +46,21 @@ const (
 	GoLoop      = "go.loop"
 )
 
-// AddRuns adds what it takes that a loop over a result that lies so has more than one run.
-func (c *Call) AddRuns(w *Work, lies tensor.Meta) {
-	if w == nil || len(lies.Strides) != len(lies.Shape) {
+// AddRuns adds the work of the runs of a loop over a result of layout m, if there is more than one.
+func (c *Call) AddRuns(w *Work, m tensor.Meta) {
+	if w == nil || len(m.Strides) != len(m.Shape) {
 		return
 	}
-	if runs := c.runs(lies); runs > 1 {
-		waitRuns(w, runs, float64(lies.Bytes())/runs)
+	if runs := c.runs(m); runs > 1 {
+		waitRuns(w, runs, float64(m.Bytes())/runs)
 		w.Wait(Broadcast, 1)
 	}
 }
 
-// wholeRun is how much of a run one takes that fills lines: vectors go on from it to the next, and nothing is left.
+// wholeRun is the part of the price of a run for a run of whole cache lines, in which no partial vector is left over.
 const wholeRun = .15
 
-// waitRuns adds what it takes that a loop has so many runs of so many bytes.
+// waitRuns adds the work of n runs of a number of bytes.
 func waitRuns(w *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeRun
@@ -69,27 +68,27 @@ func waitRuns(w *Work, n, bytes float64) {
 	w.Wait(Run, n)
 }
 
-// runs is the number of runs of a loop over a result that lies so: the fastest dimensions over which each operand
-// of the call either lies as the result does or stands still are one run.
-func (c *Call) runs(lies tensor.Meta) float64 {
-	dims := make([]int, 0, lies.Rank())
-	for d, n := range lies.Shape {
+// runs is the number of runs of a loop over a result of layout m. A run has the fastest dimensions along which each
+// operand of the call either follows the result or is constant.
+func (c *Call) runs(m tensor.Meta) float64 {
+	dims := make([]int, 0, m.Rank())
+	for d, n := range m.Shape {
 		if n > 1 {
 			dims = append(dims, d)
 		}
 	}
-	slices.SortFunc(dims, func(a, b int) int { return lies.Strides[a] - lies.Strides[b] })
+	slices.SortFunc(dims, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
 	length := 1
 	for i, d := range dims {
-		if i > 0 && !c.alike(dims[i-1], d, lies.Rank()) {
+		if i > 0 && !c.alike(dims[i-1], d, m.Rank()) {
 			break
 		}
-		length *= lies.Shape[d]
+		length *= m.Shape[d]
 	}
-	return float64(lies.Numel()) / float64(max(1, length))
+	return float64(m.Numel()) / float64(max(1, length))
 }
 
-// alike reports whether each operand stands still over both of two dimensions of a result, or over neither.
+// alike reports whether each operand is constant along both of two dimensions of a result, or along neither.
 func (c *Call) alike(a, b, rank int) bool {
 	for _, x := range c.In {
 		if x.Kind != TensorArg {
@@ -108,10 +107,10 @@ func still(shape []int, d, rank int) bool {
 	return d < 0 || d < len(shape) && shape[d] == 1
 }
 
-// smallConst is the bytes up to which a constant is taken to be near: a bias, a scale.
+// smallConst is the size in bytes up to which a constant is assumed to be in a cache: a bias, a scale.
 const smallConst = 16 << 10
 
-// Streamed adds the bytes of all operands and results, each once and in order: those of large constants as kept.
+// Streamed adds the bytes of all operands and results, each read or written once in order; large constants are Kept.
 func (c *Call) Streamed(w *Work) {
 	if c == nil || w == nil {
 		return
@@ -165,8 +164,8 @@ func (c *Call) Elements() float64 {
 	return float64(n)
 }
 
-// functionGrain is the grain from which on a pointwise op is held to be a function, which takes some
-// nanoseconds an element.
+// functionGrain is the largest grain of a pointwise op that is assumed to be a function, of some nanoseconds an
+// element.
 const functionGrain = machine.MoveGrain / 4
 
 func (o *Op) each() Each {
@@ -210,12 +209,11 @@ func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	return ReadWork(m, w.Lay(0, c.Out[0])), true
 }
 
-// Rate is an inner kernel whose work profiles of machines price, and by which calls a machine is measured: its
-// calibration point. Families list theirs; what a machine takes for a unit follows from the times of the calls,
-// less what else is in them.
+// Rate is an inner kernel that cost profiles price, with the calls that measure it. Families list theirs. The price of
+// a unit follows from the times of the calls, less their other work.
 type Rate struct {
 	Name  string // as works and profiles have it: "gemm.f32"
-	Unit  string // what it is the price of: "a multiplication and an addition"
+	Unit  string // the unit that is priced: "a multiplication and an addition"
 	Calls []RateCall
 }
 
@@ -223,11 +221,11 @@ type Rate struct {
 type RateCall struct {
 	Op    string
 	Attrs Attrs
-	In    []tensor.Meta // laid out so; of dtype Invalid for one that is left out
-	// Constant lists the operands that are known before the run, and packed.
+	In    []tensor.Meta // with their layouts; of dtype Invalid for an absent operand
+	// Constant lists the operands that are constants, and packed.
 	Constant []int
-	Impl     string // the implementation; empty: the one that costs least
-	// Make, where it is set, adds several nodes in the place of one of Op, which are run as steps are within a network:
-	// in one loop, where they can be.
+	Impl     string // the implementation; empty: the cheapest
+	// Make, if set, adds several nodes in the place of one of Op. They run as steps of a network do: in one loop, if
+	// possible.
 	Make func(g *Graph, in []any) []*Value
 }
