@@ -29,8 +29,9 @@ const rounds = 4
 // never is the floor of a column that does not shrink in a round.
 const never = 1 << 30
 
-// Kinds of columns. Names are cut in the middle, since they differ at both ends (layer1.0.conv2.weight), lists lose
-// items in the middle, and phrases and prose are cut at the end. Numbers and dtypes are not cut.
+// WholeCol and the following functions make columns by kind. Names are cut in the middle, since they differ at both
+// ends (layer1.0.conv2.weight), lists lose items in the middle, and phrases and prose are cut at the end. Numbers and
+// dtypes are not cut.
 func WholeCol(head string) Column  { return Column{Head: head} }
 func NumberCol(head string) Column { return Column{Head: head, Right: true} }
 func NameCol(head string) Column {

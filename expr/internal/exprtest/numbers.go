@@ -24,10 +24,10 @@ var (
 	NegZero = math.Copysign(0, -1)
 )
 
-// Ends has the results of functions of one operand for 0, -0, 1, -1, inf, -inf and NaN by annex F of C99. Tilde stands
-// for an ordinary number, which other tests check.
+// Tilde stands for an ordinary number in [Ends]: other tests check such results.
 const Tilde = 12345
 
+// Ends has the results of functions of one operand for 0, -0, 1, -1, inf, -inf and NaN by annex F of C99.
 var Ends = map[expr.Op][7]float64{
 	expr.Exp:   {1, 1, Tilde, Tilde, Inf, 0, Nan},
 	expr.Exp2:  {1, 1, 2, 0.5, Inf, 0, Nan},
