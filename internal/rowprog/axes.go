@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axis is a dimension of the iteration, with the steps in bytes of outputs and operands.
+// axis is a dimension of the iteration, with its strides in bytes by output and operand.
 type axis struct {
 	n    int
 	step []int
 }
 
-// checked refuses metas, outputs and then operands, that are not those of an expression and a mask.
+// checked rejects metas (outputs, then operands) that do not match the code and the mask.
 func checked(c *expr.Code, nouts int, metas []tensor.Meta, mask []bool) error {
 	if len(c.Out) != nouts || len(c.In) != len(metas)-nouts {
 		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", nouts, len(metas)-nouts,
@@ -31,7 +31,7 @@ func checked(c *expr.Code, nouts int, metas []tensor.Meta, mask []bool) error {
 	return nil
 }
 
-// fullShape is that to which all metas, of a rank, are broadcast.
+// fullShape returns the shape to which all metas are broadcast.
 func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	full := slices.Repeat([]int{1}, rank)
 	for d := range full {
@@ -47,8 +47,8 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	return full, nil
 }
 
-// axesOf are the dimensions of a shape, kept and reduced ones, the last first.
-func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, red []axis) {
+// axesOf returns the kept and reduced dimensions of a shape, the last dimension first.
+func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
 	for d, n := range slices.Backward(full) {
 		a := axis{n: n, step: make([]int, len(metas))}
 		for i, m := range metas {
@@ -57,15 +57,15 @@ func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, red []axis) {
 			}
 		}
 		if mask[d] {
-			red = append(red, a)
+			reduced = append(reduced, a)
 		} else {
 			kept = append(kept, a)
 		}
 	}
-	return kept, red
+	return kept, reduced
 }
 
-// elementsOf is the number of positions along all axes.
+// elementsOf returns the number of positions along all axes.
 func elementsOf(list []axis) int {
 	n := 1
 	for _, a := range list {
@@ -74,7 +74,7 @@ func elementsOf(list []axis) int {
 	return n
 }
 
-// joined drops axes of one position and joins neighbours that form one run of everything. There is always one left.
+// joined removes axes of size 1 and merges neighbours that are contiguous in all operands. At least one axis is left.
 func joined(list []axis, operands int) []axis {
 	out := list[:0]
 	for _, a := range list {

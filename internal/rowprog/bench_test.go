@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normed is layer_norm with a weight, over float32, in float64 where it counts.
+// normed is layer_norm with a weight over float32, with statistics in float64.
 func normed(b *expr.Builder, n int) []expr.Output {
 	x := b.Load(0)
 	inv := b.Const(f64, 1/float64(n))
@@ -22,7 +22,7 @@ func normed(b *expr.Builder, n int) []expr.Output {
 	return []expr.Output{b.Real(b.Do(expr.Mul, y, b.Load(1)))}
 }
 
-// BenchmarkPlan runs in one worker. On a busy machine the processor's time tells more than the clock's.
+// BenchmarkPlan runs in one worker. On a busy machine CPU time is more reliable than wall time.
 func BenchmarkPlan(b *testing.B) {
 	cube := []int{256, 256, 256}
 	square := []int{4096, 4096}

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Columns divided by their sums: the sums are taken in a first sweep, the quotients in a second one.
+// Columns divided by their sums: the first pass computes the sums, the second one the quotients.
 func ExampleNew() {
 	b := expr.NewBuilder(tensor.Float32)
 	x := b.Load(0)

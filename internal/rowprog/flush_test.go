@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// flushes is the code of f over a row of float32, flushed below e^-60, and whether anything is.
+// flushes returns the code of f over a row, the code with exponentials below e^-60 flushed to 0, and whether any is.
 func flushes(t *testing.T, d tensor.DType, f func(b *expr.Builder, x expr.Value) expr.Value) (
 	exact, flushed *expr.Code, ok bool) {
 	b := expr.NewBuilder(d)
@@ -32,7 +32,7 @@ func softmax(b *expr.Builder, x expr.Value) expr.Value {
 	return b.Do(expr.Div, e, b.Reduce(expr.Add, e))
 }
 
-// Exponentials below the bound are 0, others and NaN what they were.
+// Exponentials below the bound are 0; others, and NaN, are unchanged.
 func TestFlushExp(t *testing.T) {
 	exact, flushed, ok := flushes(t, tensor.Float32, belowMost)
 	require.True(t, ok)
@@ -64,7 +64,7 @@ func TestFlushExp(t *testing.T) {
 	assert.Equal(t, exact.Key(), same.Key())
 }
 
-// Flushed is what makes no difference beside the 1 of the largest.
+// Exponentials are flushed if they do not affect results beside the largest exponential, which is 1.
 func TestFlushExpWhere(t *testing.T) {
 	const f32, f64 = tensor.Float32, tensor.Float64
 	for _, c := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// Listings tells what was made of all loops, in the order in which they run.
+// Listings describes the code of all loops, in the order in which they run.
 func (p *Plan) Listings() []expr.Listing {
 	var list []expr.Listing
 	add := func(l *loops.Loop, slots []int, name string) {
@@ -21,20 +21,20 @@ func (p *Plan) Listings() []expr.Listing {
 		}
 		list = append(list, r)
 	}
-	if p.all != nil {
-		slots := make([]int, len(p.all.slots))
-		for i, g := range p.all.slots {
+	if p.fused != nil {
+		slots := make([]int, len(p.fused.slots))
+		for i, g := range p.fused.slots {
 			slots[i] = g.object
 		}
-		add(p.all.loop, slots, "all sweeps at once, each over rows of its own")
+		add(p.fused.loop, slots, "all passes fused, each over rows of its own")
 	}
-	for i := range p.steps {
-		st := &p.steps[i]
-		add(st.loop, st.slots, fmt.Sprintf("sweep %d", i+1))
+	for i := range p.passes {
+		st := &p.passes[i]
+		add(st.loop, st.slots, fmt.Sprintf("pass %d", i+1))
 		for k := range st.folds {
-			add(st.folds[k].join, nil, fmt.Sprintf("sweep %d: partial results of fold %d put together", i+1, k+1))
+			add(st.folds[k].join, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
 		}
-		add(st.after, st.afterSlots, fmt.Sprintf("after sweep %d, once a row", i+1))
+		add(st.after, st.afterSlots, fmt.Sprintf("after pass %d, once per row", i+1))
 	}
 	return list
 }

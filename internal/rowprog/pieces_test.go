@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// firstExtreme is the place of the first extreme of x w or of NaN, beside a sum, with an operand of one element a row.
+// firstExtreme returns the position of the first extreme of x*w, or of NaN, and a sum with an operand of one element
+// per row.
 func firstExtreme(b *expr.Builder, op expr.Op) []expr.Output {
 	x := b.Do(expr.Mul, b.Load(0), b.Load(1))
 	is := b.Do(expr.Or, b.Do(expr.Eq, b.Reduce(op, x), x), b.Do(expr.Ne, x, x))
@@ -23,8 +24,8 @@ func firstExtreme(b *expr.Builder, op expr.Op) []expr.Output {
 	return []expr.Output{b.Real(place), b.Real(b.Do(expr.Add, sum, b.Convert(tensor.Int64, b.Load(2))))}
 }
 
-// TestPieces holds rows that are cut against the definition: of any layout, with dimensions that do not join, pieces
-// that leave something, rows shorter than a piece, ties, and NaN anywhere.
+// TestPieces compares rows that are cut into pieces with the definition: any layout, reduced dimensions that cannot be
+// merged, a shorter last piece, rows shorter than a piece, ties, and NaN anywhere.
 func TestPieces(t *testing.T) {
 	shapes := []struct {
 		full []int
@@ -58,13 +59,13 @@ func TestPieces(t *testing.T) {
 		if t.Failed() {
 			return
 		}
-		require.ErrorContains(t, p.Run(new(rowprog.State), p.Phases(), 0, ptrs, nil, nil), "which there is not")
+		require.ErrorContains(t, p.Run(new(rowprog.State), p.Phases(), 0, ptrs, nil, nil), "has no chunk")
 		require.ErrorContains(t, p.Run(new(rowprog.State), 0, 0, ptrs[:1], nil, nil), "addresses for")
 		require.ErrorContains(t, p.Run(new(rowprog.State), 0, 0, ptrs, nil, nil), "scratch memory")
 	}
 }
 
-// What pieces do not tell is left to plans of whole rows.
+// NewPieces returns nil for results that pieces do not determine.
 func TestNoPieces(t *testing.T) {
 	x, row := tensor.New(f32, 2, 9000), tensor.New(f32, 2, 1)
 	pieces := func(out tensor.Meta, make func(b *expr.Builder) expr.Value) *rowprog.Pieces {
@@ -86,7 +87,7 @@ func TestNoPieces(t *testing.T) {
 	require.ErrorContains(t, err, "for an expression of")
 }
 
-// The place of the greatest of a long row: that of each piece, and then the first of the greatest of those.
+// The position of the maximum of a long row: the maximum of each piece, and then the first among the greatest of these.
 func ExampleNewPieces() {
 	b := expr.NewBuilder(tensor.Float32)
 	x := b.Load(0)

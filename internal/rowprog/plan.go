@@ -1,12 +1,16 @@
-// Package rowprog runs expressions that fold rows ([expr.RowProgram]) over tensors: dimensions are kept, or reduced to
-// one element each. It brings rows, whatever the layout, to loops over runs of memory, keeps them in the cache from
-// sweep to sweep, and cuts the work into chunks by shapes and strides alone, so that results have the same bits for
-// any number of workers.
+// Package rowprog runs row programs ([expr.RowProgram]) over tensors. Dimensions are kept, or reduced; all positions
+// along the reduced dimensions form a row, and there is one row for each position along the kept dimensions.
 //
-// There are two ways. By rows a loop runs along the reduced dimensions and folds into the lanes of a row; what is
-// computed once a row is a loop over the rows that go together. By columns, where a kept dimension is the
-// contiguous one, a loop runs along that, and the accumulators of neighbouring results are a stream of their own.
-// Operands that suit neither are brought to memory of the worker first.
+// Loops run in one of two ways. Along rows, the inner loop follows a reduced dimension and folds into the lanes of an
+// accumulator; computations once per row are loops over the rows of a tile. Along columns, the inner loop follows a
+// kept dimension, which is contiguous then; the accumulators of adjacent rows are contiguous operands of the loop.
+// Operands whose strides suit neither are staged: they are copied to memory of the worker first.
+//
+// A tile is a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so that
+// it stays in the cache between passes. Where possible, passes are fused: one loop runs all of them, each over a tile
+// of its own, or in a pipeline over the rows of a chunk. A chunk is a range of tiles, or a part of each row of a tile
+// if there are few tiles; a second phase then combines the parts in order. Tiles and chunks depend only on shapes,
+// strides and dtypes, so results have the same bits for any number of workers.
 package rowprog
 
 import (
@@ -20,65 +24,65 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Plan is an expression over rows made ready for fixed layouts. It is immutable and safe for concurrent use.
+// Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use.
 type Plan struct {
-	s         *expr.RowProgram
-	nouts     int
-	metas     []tensor.Meta // outputs, then operands, then the places in a row if the expression asks for them
-	places    []int32       // from 0 on
-	kept, red []axis
-	reduced   int  // elements of a row
-	columns   bool // loops run along kept[0]
-	beside    int  // positions along kept[0] that are parts of one row
-	single    bool // by rows, of one reduced axis: several rows go together
-	tile      int  // positions along kept[0] that go together, at most
-	pieces    int  // tiles along kept[0]
-	units     int  // tiles
-	perChunk  int  // tiles in a chunk
-	cutAxis   int  // the reduced axis that is cut, or -1
-	cut, cuts int  // length along it and number of the cuts
-	weight    int  // of an element's work, about
-	fence     bool // loops write past the caches
+	program       *expr.RowProgram
+	nouts         int
+	metas         []tensor.Meta // outputs, operands, and positions in the row if the expression uses them
+	positions     []int32       // 0, 1, 2, ...: the operand of positions
+	kept, reduced []axis
+	rowLen        int  // number of elements of a row
+	columns       bool // inner loops run along kept[0]
+	parts         int  // adjacent positions along kept[0] that are parts of one row: see splitRows
+	batchesRows   bool // one call of a loop processes several rows: along rows, with one reduced axis
+	tile          int  // maximum number of positions along kept[0] in a tile
+	tilesPerLine  int  // number of tiles along kept[0]
+	tiles         int  // number of tiles
+	tilesPerChunk int  // maximum number of tiles in a chunk
+	cutAxis       int  // the reduced axis that is cut, or -1
+	cutLen, cuts  int  // maximum length of a part of cutAxis, and the number of parts
+	weight        int  // approximate relative cost of an element
+	needsFence    bool // some loops use unfenced non-temporal stores
 
-	objects []object
-	moves   []move
-	steps   []step
-	partial []partial
-	all     *overlap // nil where sweeps run one after the other
-	depth   int      // tiles that sweeps are at at a time
-	// group is how many rows each sweep goes over together in a loop that stops between none of a chunk's: 0 for tiles.
-	group   int
-	worker  int
-	scratch int
+	objects  []object
+	moves    []move
+	passes   []compiledPass
+	partials []partial
+	fused    *fusedLoop // nil if passes run one after the other
+	depth    int        // number of tiles in flight
+	// group is the number of rows that each pass of a pipeline processes together. It is 0 without a pipeline.
+	group        int
+	workerBytes  int
+	scratchBytes int
 }
 
-// kept0 names the first kept axis among the reduced ones.
+// kept0 stands for kept[0] where other axes are indices of reduced axes.
 const kept0 = -1
 
-// The cut of a row decides bits. So these are constants: minChunks is the number of chunks below which rows are
-// cut, up to maxCuts.
+// These are constants because the cut of a row affects the bits of its result. Rows are cut if there are fewer than
+// minChunks chunks, into at most about maxCuts parts in total.
 const (
 	minChunks = 16
 	maxCuts   = 64
-	// level is the number of elements that a column adds up before the sum goes to the next level, which bounds the
-	// rounding error.
-	level = 256
-	// cacheBytes is what a tile takes of the cache between sweeps, about.
-	cacheBytes = 1 << 16
-	maxColumns = 2048
-	fewColumns = 512 // of one sweep over many elements: rows that lie far apart are asked for in time
-	minColumns = 256 // of several sweeps, even where their columns then leave the cache
-	maxRows    = 64
-	// maxPointers is how many a loop over several elements of columns has, at most: more would not stay in
-	// registers. The elements are farBytes apart, at least: the processor reads ahead of several places at a time
-	// then, while what lies closer is read ahead best in order.
-	maxPointers = 8
-	farBytes    = 4096
+	// foldBlock is the number of elements that a column accumulates before the sum is added to an upper-level
+	// accumulator, which bounds the rounding error.
+	foldBlock = 256
+	// cacheBytes is the approximate size of a tile that stays in the cache between passes.
+	cacheBytes        = 1 << 16
+	maxColumns        = 2048
+	minColumnsOnePass = 512 // width of a tile with one pass: wide enough to prefetch elements that are far apart
+	minColumns        = 256 // width of a tile with several passes, even if it exceeds the cache
+	maxRows           = 64
+	// maxPointers is the maximum number of pointers of an unrolled loop over columns: more would not stay in registers.
+	// Elements must be at least minUnrollStride bytes apart: the hardware prefetches several distant streams at once,
+	// but closer elements best in order.
+	maxPointers     = 8
+	minUnrollStride = 4096
 )
 
-// New plans an expression with folds: outs and ins are its outputs and operands, all of one rank. Those that are
-// broadcast along a dimension have size 1 or stride 0 there; so are, along the dimensions that mask marks as
-// reduced, outputs with one element for a row. Every output has the full size along kept dimensions.
+// New plans a code with folds for outputs and operands of equal rank; mask marks the reduced dimensions. A broadcast
+// operand has size 1 or stride 0 along a dimension, and so does an output with one element per row along reduced
+// dimensions. Outputs have the full size along kept dimensions.
 func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
 	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, cuts: 1}
 	if err := checked(c, p.nouts, p.metas, mask); err != nil {
@@ -92,12 +96,12 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 	if err != nil {
 		return nil, err
 	}
-	if p.reduced == 1 {
+	if p.rowLen == 1 {
 		c = c.Unscanned()
 	}
 	uniform, whole := make([]bool, len(c.In)), make([]bool, len(outs))
 	for i := range p.metas {
-		moves := slices.ContainsFunc(p.red, func(a axis) bool { return a.step[i] != 0 })
+		moves := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.step[i] != 0 })
 		if i < p.nouts {
 			whole[i] = moves
 		} else {
@@ -105,18 +109,18 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 		}
 	}
 	for i, m := range ins {
-		if uniform[i] && m.Numel() == 0 && tensor.Numel(full) == 0 && p.results() > 0 {
+		if uniform[i] && m.Numel() == 0 && tensor.Numel(full) == 0 && p.numRows() > 0 {
 			return nil, fmt.Errorf("rowprog: operand %d, %v, has no element for a row", i, m)
 		}
 	}
-	if p.s, err = c.RowProgram(uniform, whole); err != nil {
+	if p.program, err = c.RowProgram(uniform, whole); err != nil {
 		return nil, err
 	}
-	if p.s.Scans() && len(p.red) > 1 {
+	if p.program.Scans() && len(p.reduced) > 1 {
 		return nil, errors.New("rowprog: a scan along several dimensions")
 	}
-	p.choose(way)
-	p.partRows()
+	p.chooseWay(way)
+	p.splitRows()
 	p.cutTiles()
 	if err := p.build(); err != nil {
 		return nil, err
@@ -124,17 +128,17 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 	return p, nil
 }
 
-// results is the number of rows.
-func (p *Plan) results() int { return elementsOf(p.kept) }
+// numRows returns the number of rows.
+func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
-// axes sorts the dimensions into kept and reduced ones, those with the shortest steps first, neighbours that form
-// one run joined.
+// axes sorts the dimensions into kept and reduced axes, by ascending stride of the lead operand, and merges contiguous
+// neighbours.
 func (p *Plan) axes(mask []bool) (full []int, err error) {
 	if full, err = fullShape(p.metas, len(mask)); err != nil {
 		return nil, err
 	}
-	p.kept, p.red = axesOf(full, p.metas, mask)
-	p.reduced = elementsOf(p.red)
+	p.kept, p.reduced = axesOf(full, p.metas, mask)
+	p.rowLen = elementsOf(p.reduced)
 	lead := p.lead()
 	key := func(a axis) int {
 		if s := a.step[lead]; s != 0 {
@@ -152,12 +156,12 @@ func (p *Plan) axes(mask []bool) (full []int, err error) {
 		return 0
 	}
 	slices.SortStableFunc(p.kept, byStep)
-	slices.SortStableFunc(p.red, byStep)
-	p.kept, p.red = joined(p.kept, len(p.metas)), joined(p.red, len(p.metas))
+	slices.SortStableFunc(p.reduced, byStep)
+	p.kept, p.reduced = joined(p.kept, len(p.metas)), joined(p.reduced, len(p.metas))
 	return full, nil
 }
 
-// lead is the operand with most elements, or an output where there is none.
+// lead returns the operand with the most elements, or output 0 if there are no operands.
 func (p *Plan) lead() int {
 	best, most := 0, -1
 	for i := range p.metas {
@@ -168,10 +172,10 @@ func (p *Plan) lead() int {
 	return best
 }
 
-// elements is the number of different elements of an output or operand.
+// elements returns the number of distinct elements of an output or operand.
 func (p *Plan) elements(i int) int {
 	n := 1
-	for _, list := range [][]axis{p.kept, p.red} {
+	for _, list := range [][]axis{p.kept, p.reduced} {
 		for _, a := range list {
 			if a.step[i] != 0 {
 				n *= a.n
@@ -181,10 +185,10 @@ func (p *Plan) elements(i int) int {
 	return n
 }
 
-// cutTiles cuts the results into tiles and chunks and, where there are few, rows into pieces.
+// cutTiles cuts kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
 func (p *Plan) cutTiles() {
 	p.weight = 1
-	for _, i := range p.s.Code.Insts {
+	for _, i := range p.program.Code.Insts {
 		if !i.Op.Primitive() && i.Op != expr.Reduce {
 			p.weight = 4
 		}
@@ -192,113 +196,114 @@ func (p *Plan) cutTiles() {
 	grain := machine.ReduceGrain / p.weight
 	row := 0 // bytes of all streams for a position along kept[0]
 	for i, m := range p.metas {
-		if p.differs(i) {
+		if p.variesInRow(i) {
 			row += m.DType.Size()
 		}
 	}
-	for _, r := range p.s.Rows {
+	for _, r := range p.program.Rows {
 		row += r.DType.Size()
 	}
-	row = max(1, row*p.reduced)
+	row = max(1, row*p.rowLen)
 	one := p.kept[0]
 	switch fits := max(1, cacheBytes/row); {
-	case p.columns && p.once():
-		p.tile = min(maxColumns, max(fewColumns, grain/max(1, p.reduced)))
+	case p.columns && p.isSinglePass():
+		p.tile = min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
 	case p.columns:
 		p.tile = min(maxColumns, max(minColumns, fits&^31))
-	case p.single && !p.stages() && p.once():
-		p.tile = min(maxColumns, grain/max(1, p.reduced)) // nothing has to stay in the cache
-	case p.single && !p.stages():
+	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
+		p.tile = min(maxColumns, grain/max(1, p.rowLen)) // nothing is reused from the cache
+	case p.batchesRows && !p.hasStaged():
 		p.tile = min(maxRows, fits)
 	default:
-		p.tile = 1 // one row, several runs of which go together or are brought to the worker's memory
+		p.tile = 1 // one row, which has several runs or is staged
 	}
-	p.tile = max(p.beside, min(p.tile, one.n)/p.beside*p.beside)
-	p.pieces = (one.n + p.tile - 1) / p.tile
-	p.units = p.pieces * p.results() / max(1, one.n)
-	work := p.tile * max(p.reduced, 1)
-	p.perChunk = max(1, grain/work)
-	if p.single && !p.stages() && len(p.s.Passes) > 1 { // of which there are many in a chunk where sweeps run at once
-		p.perChunk = max(p.perChunk, min(max(24, p.units/64), p.units/4, 1<<19/work))
+	p.tile = max(p.parts, min(p.tile, one.n)/p.parts*p.parts)
+	p.tilesPerLine = (one.n + p.tile - 1) / p.tile
+	p.tiles = p.tilesPerLine * p.numRows() / max(1, one.n)
+	work := p.tile * max(p.rowLen, 1)
+	p.tilesPerChunk = max(1, grain/work)
+	if p.batchesRows && !p.hasStaged() && len(p.program.Passes) > 1 { // fused passes need many tiles per chunk
+		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
 	}
 	pieces, least := (work+grain-1)/grain, 2*grain
 	if p.columns {
-		// Evenly, and sooner: of the image that a convolution made each worker has half of the rows near, and the other
-		// half would be fetched from another's cache, and again by who writes there what is scaled by the mean.
-		pieces, least = machine.CutUnits(p.reduced, p.tile, grain).Chunks, grain/2
+		// The number of chunks is even, and rows are cut sooner. After a convolution, each worker then reduces the half
+		// of the image that is in its own cache, and not the other worker's; the same holds for the next step, which
+		// scales the image by its mean.
+		pieces, least = machine.CutUnits(p.rowLen, p.tile, grain).Chunks, grain/2
 	}
-	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= least &&
-		p.once() && len(p.s.Passes[0].Folds) > 0 {
+	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
+		work >= least && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
 		p.cutRows(pieces)
 	}
 }
 
-// cutRows cuts the longest reduced axis into so many pieces, or fewer.
+// cutRows cuts the longest reduced axis into at most pieces parts.
 func (p *Plan) cutRows(pieces int) {
-	for d, a := range p.red {
-		if p.cutAxis < 0 || a.n > p.red[p.cutAxis].n {
+	for d, a := range p.reduced {
+		if p.cutAxis < 0 || a.n > p.reduced[p.cutAxis].n {
 			p.cutAxis = d
 		}
 	}
-	n := p.red[p.cutAxis].n
-	p.cuts = min(pieces, (maxCuts+p.units-1)/p.units, n)
-	p.cut = (n + p.cuts - 1) / p.cuts
-	if !p.columns && p.cutAxis == 0 && p.cut > expr.Lanes {
-		p.cut = (p.cut + expr.Lanes - 1) / expr.Lanes * expr.Lanes
+	n := p.reduced[p.cutAxis].n
+	p.cuts = min(pieces, (maxCuts+p.tiles-1)/p.tiles, n)
+	p.cutLen = (n + p.cuts - 1) / p.cuts
+	if !p.columns && p.cutAxis == 0 && p.cutLen > expr.Lanes {
+		p.cutLen = (p.cutLen + expr.Lanes - 1) / expr.Lanes * expr.Lanes
 	}
-	if p.cuts = (n + p.cut - 1) / p.cut; p.cuts < 2 {
+	if p.cuts = (n + p.cutLen - 1) / p.cutLen; p.cuts < 2 {
 		p.cutAxis, p.cuts = -1, 1
 	}
 }
 
-// suits reports whether loops take operand i as it lies: a run along the axis that they follow or, of an operand,
-// one element for all of it.
-func (p *Plan) suits(i int) bool {
-	a := p.red[0]
+// isDirect reports whether loops use output or operand i in place: it is contiguous along the inner axis, or an operand
+// that is constant along it. The others are staged.
+func (p *Plan) isDirect(i int) bool {
+	a := p.reduced[0]
 	if p.columns {
 		a = p.kept[0]
 	}
 	return a.n == 1 || a.step[i] == p.metas[i].DType.Size() || a.step[i] == 0 && i >= p.nouts
 }
 
-// differs reports whether operand i differs within a row.
-func (p *Plan) differs(i int) bool {
+// variesInRow reports whether output or operand i varies within a row.
+func (p *Plan) variesInRow(i int) bool {
 	if i < p.nouts {
-		return p.s.Whole[i]
+		return p.program.Whole[i]
 	}
-	return !p.s.Uniform[i-p.nouts]
+	return !p.program.Uniform[i-p.nouts]
 }
 
-// far reports whether an output would not stay in the caches: it is written once then, past them, and rows that are
-// put aside have memory of the worker.
-func (p *Plan) far(o int) bool {
+// nonTemporal reports whether an output exceeds the caches and is written with non-temporal stores. Each element is
+// written only once then: stored rows get memory of the worker instead of the output's.
+func (p *Plan) nonTemporal(o int) bool {
 	m := p.metas[o]
-	return p.s.Whole[o] && p.suits(o) && m.Numel()*m.DType.Size() >= machine.FarBytes
+	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.FarBytes
 }
 
-// stages reports whether something is brought to the worker's memory row by row.
-func (p *Plan) stages() bool {
+// hasStaged reports whether some output or operand that varies within a row is staged.
+func (p *Plan) hasStaged() bool {
 	for i := range p.metas {
-		if p.differs(i) && !p.suits(i) {
+		if p.variesInRow(i) && !p.isDirect(i) {
 			return true
 		}
 	}
 	return false
 }
 
-// span is the number of positions along an axis in a tile, at most.
-func (p *Plan) span(ax int) int {
+// maxLength returns the maximum number of positions along an axis in a tile.
+func (p *Plan) maxLength(ax int) int {
 	switch ax {
 	case kept0:
 		return p.tile
 	case p.cutAxis:
-		return p.cut
+		return p.cutLen
 	}
-	return p.red[ax].n
+	return p.reduced[ax].n
 }
 
-// inner is the axis that elements of a loop's row follow, and outer that of its rows, which may be beyond all axes.
-// The others, all of them reduced, come after these among the reduced ones.
+// inner returns the axis of a loop's inner dimension, and outer that of its outer dimension, which may be beyond all
+// axes. All other axes of a tile are reduced axes from index rest on.
 func (p *Plan) inner() int {
 	if p.columns {
 		return kept0
@@ -310,58 +315,57 @@ func (p *Plan) outer() int {
 	switch {
 	case p.columns:
 		return 0
-	case p.single:
+	case p.batchesRows:
 		return kept0
 	}
 	return 1
 }
 
-// rest is the first reduced axis that loops do not follow.
+// rest returns the first reduced axis that loops do not follow.
 func (p *Plan) rest() int {
-	if p.columns || p.single {
+	if p.columns || p.batchesRows {
 		return 1
 	}
 	return 2
 }
 
-// Phases returns the number of phases. One begins when all chunks of the one before have ended.
+// Phases returns the number of phases. A phase begins when all chunks of the previous phase have ended.
 func (p *Plan) Phases() int {
-	if p.units == 0 {
+	if p.tiles == 0 {
 		return 0
 	}
 	return min(p.cuts, 2)
 }
 
-// Chunks returns the number of chunks of a phase, which may run in any order and at the same time: a matter of
-// shapes and strides alone.
+// Chunks returns the number of chunks of a phase, which may run in any order and concurrently. It depends only on
+// shapes, strides and dtypes.
 func (p *Plan) Chunks(phase int) int {
 	switch {
 	case phase > 0:
-		return p.units
+		return p.tiles
 	case p.cuts > 1:
-		return p.units * p.cuts
+		return p.tiles * p.cuts
 	}
-	return (p.units + p.perChunk - 1) / p.perChunk
+	return (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk
 }
 
-// Scratch returns the bytes of memory that all chunks share, Worker those that each worker needs for itself. Both
-// must be 64-byte aligned, of any content.
-func (p *Plan) Scratch() int { return p.scratch }
+// Scratch returns the bytes of memory that all chunks share. It must be 64-byte aligned; its content may be arbitrary.
+func (p *Plan) Scratch() int { return p.scratchBytes }
 
-// Worker is told with Scratch.
-func (p *Plan) Worker() int { return p.worker }
+// Worker returns the bytes of memory that each worker needs for itself, under the conditions of [Plan.Scratch].
+func (p *Plan) Worker() int { return p.workerBytes }
 
 // Program returns the row program that the plan runs.
-func (p *Plan) Program() *expr.RowProgram { return p.s }
+func (p *Plan) Program() *expr.RowProgram { return p.program }
 
-// PerElement estimates what an element takes in all sweeps where it is in the nearest cache, in nanoseconds; it is
-// 0 where no machine code was made, and nothing is known.
+// PerElement estimates the time of an element in all passes with operands in the L1 cache, in nanoseconds. It is 0 if
+// some loop is not machine code.
 func (p *Plan) PerElement() (ns float64) {
 	if !p.Compiled() {
 		return 0
 	}
-	for i := range p.steps {
-		if l := p.steps[i].loop; l != nil {
+	for i := range p.passes {
+		if l := p.passes[i].loop; l != nil {
 			ns += l.PerElement()
 		}
 	}
@@ -370,8 +374,8 @@ func (p *Plan) PerElement() (ns float64) {
 
 // Compiled reports whether all loops are machine code.
 func (p *Plan) Compiled() bool {
-	for i := range p.steps {
-		st := &p.steps[i]
+	for i := range p.passes {
+		st := &p.passes[i]
 		if st.loop != nil && !st.loop.Compiled() || st.after != nil && !st.after.Compiled() {
 			return false
 		}
@@ -379,19 +383,19 @@ func (p *Plan) Compiled() bool {
 	return true
 }
 
-// ByColumns reports whether loops run along a kept dimension.
+// ByColumns reports whether inner loops run along a kept dimension.
 func (p *Plan) ByColumns() bool { return p.columns }
 
-// InPlace returns the pairs of an output and an operand whose memory it may take, if nobody needs the operand
-// afterwards.
+// InPlace returns pairs of an output and an operand: the output may use the operand's memory if the operand is not
+// needed after the plan.
 func (p *Plan) InPlace() [][2]int {
 	var pairs [][2]int
 	for o := range p.nouts {
-		if !p.s.Whole[o] {
+		if !p.program.Whole[o] {
 			continue
 		}
 		written := p.firstWrite(o)
-		for i, m := range p.given()[p.nouts:] {
+		for i, m := range p.callerMetas()[p.nouts:] {
 			if m.DType.Size() == p.metas[o].DType.Size() && m.SameAddresses(p.metas[o]) && p.lastRead(o) <= written {
 				pairs = append(pairs, [2]int{o, i})
 			}
@@ -400,11 +404,11 @@ func (p *Plan) InPlace() [][2]int {
 	return pairs
 }
 
-// firstWrite is the first sweep that writes to an output, or to a row in its memory.
+// firstWrite returns the first pass that writes to an output, or to a row in its memory.
 func (p *Plan) firstWrite(o int) int {
-	for k := range p.s.Passes {
-		for _, q := range p.s.Passes[k].Out {
-			if q.Kind == expr.AtOutput && q.N == o || q.Kind == expr.AtRow && p.s.Rows[q.N].Out == o {
+	for k := range p.program.Passes {
+		for _, q := range p.program.Passes[k].Out {
+			if q.Kind == expr.AtOutput && q.N == o || q.Kind == expr.AtRow && p.program.Rows[q.N].Out == o {
 				return k
 			}
 		}
@@ -412,10 +416,10 @@ func (p *Plan) firstWrite(o int) int {
 	return 0
 }
 
-// lastRead is the last sweep that reads an operand that lies as an output does: several may be the same memory.
+// lastRead returns the last pass that reads an operand with the layout of an output: several operands may share memory.
 func (p *Plan) lastRead(o int) int {
 	last := 0
-	for k, w := range p.s.Passes {
+	for k, w := range p.program.Passes {
 		for n, list := range [2][]expr.Place{w.In, w.AfterIn} {
 			for _, q := range list {
 				if q.Kind == expr.AtOperand && p.metas[p.nouts+q.N].SameAddresses(p.metas[o]) {

@@ -14,13 +14,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// testCode is an expression with operands of some dtypes. The second operand is a weight, the third has one element a
+// testCode is an expression with operands of some dtypes. The second operand is a weight, the third has one element per
 // row.
 type testCode struct {
 	name string
 	in   []tensor.DType
 	make func(b *expr.Builder) []expr.Output
-	one  []bool // by output: has one element a row
+	one  []bool // by output: has one element per row
 }
 
 const f32, f64 = tensor.Float32, tensor.Float64
@@ -54,7 +54,7 @@ var testCodes = []testCode{
 		y := b.Do(expr.Mul, b.Do(expr.Div, d, b.Do(expr.Sqrt, v)), b.Convert(f64, b.Load(1)))
 		return []expr.Output{b.Real(b.Convert(f32, y)), b.Real(mean)}
 	}, []bool{false, true}},
-	{"rows put aside", []tensor.DType{tensor.Float16, f32}, func(b *expr.Builder) []expr.Output {
+	{"stored rows", []tensor.DType{tensor.Float16, f32}, func(b *expr.Builder) []expr.Output {
 		x := b.Convert(f32, b.Load(0))
 		e, g := b.Do(expr.Exp, x), b.Do(expr.Sin, b.Do(expr.Mul, x, b.Load(1)))
 		s, m := sum(b, e), b.Reduce(expr.Max, g)
@@ -75,14 +75,14 @@ var testCodes = []testCode{
 	}, []bool{false, false}},
 }
 
-// alongOne leaves one dimension along which rows go.
+// alongOne leaves at most one reduced dimension.
 func alongOne(mask []bool) {
 	if i := slices.Index(mask, true); i >= 0 {
 		clear(mask[i+1:])
 	}
 }
 
-// layout draws strides for the dimensions that are not broadcast.
+// layout returns random strides for the dimensions that are not broadcast.
 func layout(rng *rand.Rand, d tensor.DType, full []int, repeated func(d int) bool) tensor.Meta {
 	m := tensor.Meta{DType: d, Shape: slices.Clone(full), Strides: make([]int, len(full))}
 	order := rng.Perm(len(full))
@@ -130,13 +130,13 @@ type call struct {
 	scratch []byte
 }
 
-// run runs the chunks in some order on memory of any content.
+// run runs the chunks in random order on memory of arbitrary content.
 func (c *call) run(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	c.scratch = runChunks(t, rng, c.plan, c.ptrs)
 }
 
-// chunked is what has chunks: a [rowprog.Plan] or [rowprog.Pieces].
+// chunked is a [rowprog.Plan] or [rowprog.Pieces].
 type chunked interface {
 	Phases() int
 	Chunks(phase int) int
@@ -145,7 +145,7 @@ type chunked interface {
 	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
 }
 
-// runChunks runs the chunks in some order on memory of any content, and returns what they shared.
+// runChunks runs the chunks in random order on memory of arbitrary content, and returns the shared memory.
 func runChunks(t *testing.T, rng *rand.Rand, p chunked, ptrs []unsafe.Pointer) (scratch []byte) {
 	t.Helper()
 	worker := tensor.NewStorage(p.Worker()).Bytes()
@@ -184,7 +184,7 @@ func newCall(t *testing.T, rng *rand.Rand, tc testCode, c *expr.Code, full []int
 	return k, ts
 }
 
-// filled makes outputs, and operands of random elements.
+// filled returns outputs, operands with random elements, and the addresses of all.
 func filled(rng *rand.Rand, outs, in []tensor.Meta) (results, operands []*tensor.Tensor, ptrs []unsafe.Pointer) {
 	for _, m := range outs {
 		x := tensor.Empty(m)
@@ -198,7 +198,7 @@ func filled(rng *rand.Rand, outs, in []tensor.Meta) (results, operands []*tensor
 	return results, operands, ptrs
 }
 
-// metasOf draws layouts of operands and outputs.
+// metasOf returns random layouts of operands and outputs.
 func metasOf(rng *rand.Rand, tc testCode, c *expr.Code, full []int, mask []bool) (in, outs []tensor.Meta) {
 	kept := func(int) bool { return false }
 	for i, d := range tc.in {
@@ -223,8 +223,8 @@ func metasOf(rng *rand.Rand, tc testCode, c *expr.Code, full []int, mask []bool)
 	return in, outs
 }
 
-// TestPlan runs expressions over random shapes and layouts, and holds the results against the definition, against those
-// of another order of chunks, and against those in an operand's memory.
+// TestPlan runs expressions over random shapes and layouts. It compares results with the definition, with those of
+// another order of chunks, and with those written in place.
 func TestPlan(t *testing.T) {
 	ways := map[string]int{}
 	for seed := range uint64(300) {
@@ -253,7 +253,7 @@ func TestPlan(t *testing.T) {
 		if long {
 			full, mask = []int{9000, 16}, []bool{true, seed%80 == 0}
 		}
-		if seed%40 == 20 { // columns whose elements are far apart
+		if seed%40 == 20 { // columns with distant elements
 			full, mask = []int{19, 1100}, []bool{true, false}
 		}
 		k, in := newCall(t, rng, tc, c, full, mask)
@@ -268,7 +268,7 @@ func TestPlan(t *testing.T) {
 		k.run(t, rng)
 		for o := range bits {
 			if !bytes.Equal(bits[o], k.outs[o].Storage().Bytes()) {
-				t.Fatalf("%s: other bits in another order", name)
+				t.Fatalf("%s: other bits in another order of chunks", name)
 			}
 		}
 		for _, p := range k.plan.InPlace() {
@@ -289,12 +289,12 @@ func TestPlan(t *testing.T) {
 	}
 	for _, w := range []string{"false 1", "false 2", "true 1", "true 2", "in place"} {
 		if ways[w] < 2 {
-			t.Errorf("of %q there were %d cases in %v", w, ways[w], ways)
+			t.Errorf("%q: only %d cases in %v", w, ways[w], ways)
 		}
 	}
 }
 
-// checkRows computes every row by definition.
+// checkRows compares every row with the definition.
 func checkRows(t *testing.T, name string, c *expr.Code, in, outs []*tensor.Tensor, mask []bool, full []int) {
 	t.Helper()
 	if tensor.Numel(full) == 0 {
@@ -371,7 +371,7 @@ func value(d tensor.DType, n expr.Number) (x float64) {
 	return x
 }
 
-// byDefinition computes a row fold after fold, all else again for each of them.
+// byDefinition computes a row fold by fold; other values are recomputed for each fold.
 func byDefinition(t *testing.T, c *expr.Code, in [][]expr.Number) [][]expr.Number {
 	plain := *c
 	plain.In, plain.Insts = slices.Clone(c.In), slices.Clone(c.Insts)

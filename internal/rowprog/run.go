@@ -11,83 +11,84 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// State is what a worker keeps while it runs chunks. The zero value is ready. It is for one goroutine at a time, and
-// holds no address when Run has returned.
+// State holds the memory that a worker reuses between chunks. The zero value is ready to use. It is for one goroutine
+// at a time, and holds no addresses after Run.
 type State struct {
-	// Context, if set, ends [Plan.Run] within a long row: the error is its cause.
+	// Context, if set, cancels [Plan.Run] within long rows, with its cause as the error.
 	Context context.Context
 
-	loops   loops.State
-	base    []unsafe.Pointer // by object: the tile's first element
-	ptrs    []unsafe.Pointer
-	call    []unsafe.Pointer
-	strides []int
-	steps   []int
-	at      []int
-	bases   [][]unsafe.Pointer // base of tiles that sweeps are at at the same time
-	tiles   []tile
-	pieces  []unsafe.Pointer // what a chunk of [Pieces] has
+	loops       loops.State
+	base        []unsafe.Pointer // by object: address of the tile's first element
+	ptrs        []unsafe.Pointer
+	callPtrs    []unsafe.Pointer // a copy of ptrs for a loop, which modifies it
+	strides     []int
+	callStrides []int
+	index       []int              // by reduced axis
+	bases       [][]unsafe.Pointer // by tile in flight: base
+	tiles       []tile
+	piecePtrs   []unsafe.Pointer // addresses of a chunk of [Pieces]
 }
 
-// tile is what goes together: n positions along kept[0], of the cut axis from begin on.
+// tile is a range of n positions along kept[0]. If rows are cut, begin and len are its range along the cut axis.
 type tile struct {
-	unit, n    int
-	begin, len int // along the cut axis
+	index, n   int
+	begin, len int
 }
 
-// Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands; scratch and worker
-// the memory that [Plan.Scratch] and [Plan.Worker] ask for. It trusts addresses.
+// Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands, which are not
+// checked; scratch and worker have at least [Plan.Scratch] and [Plan.Worker] bytes. The error is that of the context,
+// or reports invalid arguments.
 func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
-		return fmt.Errorf("rowprog: chunk %d of phase %d, which there is not", chunk, phase)
-	case len(ptrs) < len(p.given()):
-		return fmt.Errorf("rowprog: %d addresses for %d outputs and operands", len(ptrs), len(p.given()))
-	case len(scratch) < p.scratch || len(worker) < p.worker:
-		return errors.New("rowprog: too little memory")
+		return fmt.Errorf("rowprog: phase %d has no chunk %d", phase, chunk)
+	case len(ptrs) < len(p.callerMetas()):
+		return fmt.Errorf("rowprog: %d addresses for %d outputs and operands", len(ptrs), len(p.callerMetas()))
+	case len(scratch) < p.scratchBytes || len(worker) < p.workerBytes:
+		return errors.New("rowprog: scratch or worker memory is too small")
 	}
 	defer ends.Catch(&err)
 	defer s.release()
 	s.loops.Context = s.Context
-	if p.fence {
+	if p.needsFence {
 		defer loops.Fence()
 	}
 	switch {
 	case p.group > 0:
-		p.pipeline(s, chunk*p.perChunk, min((chunk+1)*p.perChunk, p.units), ptrs, worker)
-	case p.all != nil:
-		p.overlapped(s, chunk*p.perChunk, min((chunk+1)*p.perChunk, p.units), ptrs, worker)
+		p.runPipeline(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
+	case p.fused != nil:
+		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.cuts == 1:
-		for u := chunk * p.perChunk; u < min((chunk+1)*p.perChunk, p.units); u++ {
+		for u := chunk * p.tilesPerChunk; u < min((chunk+1)*p.tilesPerChunk, p.tiles); u++ {
 			t := p.seek(s, u, ptrs, worker)
-			p.gather(s, t)
-			for k := range p.steps {
-				p.sweep(s, t, &p.steps[k])
-				p.joinParts(s, t, &p.steps[k])
-				p.scanned(s, t, &p.steps[k])
-				p.afterwards(s, t, &p.steps[k])
+			p.stageIn(s, t)
+			for k := range p.passes {
+				p.runPass(s, t, &p.passes[k])
+				p.joinParts(s, t, &p.passes[k])
+				p.runScans(s, t, &p.passes[k])
+				p.runAfter(s, t, &p.passes[k])
 			}
-			p.scatter(s, t)
+			p.stageOut(s, t)
 		}
 	case phase == 0:
-		cut := chunk / p.units
-		t := p.seek(s, chunk%p.units, ptrs, worker)
-		t.begin = cut * p.cut
-		t.len = min(p.cut, p.red[p.cutAxis].n-t.begin)
+		cut := chunk / p.tiles
+		t := p.seek(s, chunk%p.tiles, ptrs, worker)
+		t.begin = cut * p.cutLen
+		t.len = min(p.cutLen, p.reduced[p.cutAxis].n-t.begin)
 		for i := range p.metas {
-			s.base[i] = unsafe.Add(s.base[i], t.begin*p.red[p.cutAxis].step[i])
+			s.base[i] = unsafe.Add(s.base[i], t.begin*p.reduced[p.cutAxis].step[i])
 		}
-		p.gather(s, t)
-		p.sweep(s, t, &p.steps[0])
-		p.scatter(s, t)
-		for k, f := range p.steps[0].folds {
-			q := p.partial[k]
-			at := q.at + (t.unit*p.cuts+cut)*q.size
+		p.stageIn(s, t)
+		p.runPass(s, t, &p.passes[0])
+		p.stageOut(s, t)
+		for k, f := range p.passes[0].folds {
+			q := p.partials[k]
+			at := q.at + (t.index*p.cuts+cut)*q.size
 			n := t.n * p.objects[f.number].size
 			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.base[f.number]), n))
 		}
 	default:
-		p.merge(s, chunk, ptrs, scratch, worker)
+		p.joinCuts(s, chunk, ptrs, scratch, worker)
 	}
 	return nil
 }
@@ -99,52 +100,52 @@ func (s *State) release() {
 		clear(b)
 	}
 	clear(s.ptrs)
-	clear(s.call)
+	clear(s.callPtrs)
 	s.loops.Release()
 }
 
-// merge joins the pieces of a tile in order.
-func (p *Plan) merge(s *State, unit int, ptrs []unsafe.Pointer, scratch, worker []byte) {
-	t := p.seek(s, unit, ptrs, worker)
+// joinCuts combines the parts of the rows of a tile in order.
+func (p *Plan) joinCuts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
+	t := p.seek(s, index, ptrs, worker)
 	for _, mv := range p.moves {
-		if !mv.whole && !mv.back {
-			p.moveNumbers(s, t, mv)
+		if !mv.whole && !mv.output {
+			p.copyNumbers(s, t, mv)
 		}
 	}
-	for k := range p.steps[0].folds {
-		f := &p.steps[0].folds[k]
-		q := p.partial[k]
-		p.neutral(s, f, f.number, t.n)
-		at := unsafe.Pointer(&scratch[q.at+unit*p.cuts*q.size])
-		p.run(s, f.join, []unsafe.Pointer{s.base[f.number], s.base[f.number], at}, []int{0, 0, q.size}, t.n, p.cuts)
+	for k := range p.passes[0].folds {
+		f := &p.passes[0].folds[k]
+		q := p.partials[k]
+		p.setNeutral(s, f, f.number, t.n)
+		at := unsafe.Pointer(&scratch[q.at+index*p.cuts*q.size])
+		p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.number], s.base[f.number], at}, []int{0, 0, q.size}, t.n, p.cuts)
 	}
-	p.joinParts(s, t, &p.steps[0])
-	p.afterwards(s, t, &p.steps[0])
+	p.joinParts(s, t, &p.passes[0])
+	p.runAfter(s, t, &p.passes[0])
 	for _, mv := range p.moves {
-		if !mv.whole && mv.back {
-			p.moveNumbers(s, t, mv)
+		if !mv.whole && mv.output {
+			p.copyNumbers(s, t, mv)
 		}
 	}
 }
 
-// run calls a loop by way of lists that it may change.
-func (p *Plan) run(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
-	s.call = append(s.call[:0], ptrs...)
-	l.Run(&s.loops, s.call, strides, n0, n1)
+// runLoop runs a loop on a copy of ptrs, because the loop modifies them.
+func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+	s.callPtrs = append(s.callPtrs[:0], ptrs...)
+	l.Run(&s.loops, s.callPtrs, strides, n0, n1)
 }
 
-// seek finds the addresses of a tile.
-func (p *Plan) seek(s *State, unit int, ptrs []unsafe.Pointer, worker []byte) tile {
-	first := unit % p.pieces * p.tile
-	t := tile{unit: unit, n: min(p.tile, p.kept[0].n-first)}
+// seek sets s.base to the addresses of a tile.
+func (p *Plan) seek(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
+	first := index % p.tilesPerLine * p.tile
+	t := tile{index: index, n: min(p.tile, p.kept[0].n-first)}
 	s.base = s.base[:0]
 	for i := range p.objects {
 		o := &p.objects[i]
 		if o.ptr < 0 {
-			s.base = append(s.base, unsafe.Pointer(&worker[o.at+unit%o.copies*o.apart]))
+			s.base = append(s.base, unsafe.Pointer(&worker[o.offset+index%o.copies*o.copyStride]))
 			continue
 		}
-		at, k := first*o.kept, unit/p.pieces
+		at, k := first*o.keptStride, index/p.tilesPerLine
 		for d := range p.kept[1:] {
 			a := &p.kept[1+d]
 			at += k % a.n * a.step[i]
@@ -159,30 +160,30 @@ func (p *Plan) seek(s *State, unit int, ptrs []unsafe.Pointer, worker []byte) ti
 	return t
 }
 
-// length is the number of positions along an axis in a tile.
+// length returns the number of positions along an axis in a tile.
 func (p *Plan) length(t tile, ax int) int {
 	switch {
 	case ax == kept0:
 		return t.n
-	case ax >= len(p.red):
+	case ax >= len(p.reduced):
 		return 1
 	case ax == p.cutAxis && t.len > 0:
 		return t.len
 	}
-	return p.red[ax].n
+	return p.reduced[ax].n
 }
 
-// each calls f for the positions of the axes that loops do not run along, with the addresses of objects in s.ptrs.
-// f may change them.
-func (p *Plan) each(s *State, t tile, slots []int, f func(n0, n1 int)) {
+// eachPosition calls f for each position along the axes that loops do not follow. s.ptrs then has the addresses of the
+// objects in slots, nil for -1; f may modify it.
+func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 	n0, n1 := p.length(t, p.inner()), p.length(t, p.outer())
-	if p.reduced == 0 {
+	if p.rowLen == 0 {
 		return
 	}
 	rest := p.rest()
-	s.at = s.at[:0]
-	for range p.red {
-		s.at = append(s.at, 0)
+	s.index = s.index[:0]
+	for range p.reduced {
+		s.index = append(s.index, 0)
 	}
 	for {
 		s.ptrs = s.ptrs[:0]
@@ -192,48 +193,48 @@ func (p *Plan) each(s *State, t tile, slots []int, f func(n0, n1 int)) {
 				continue
 			}
 			at := 0
-			for d := rest; d < len(p.red); d++ {
-				at += s.at[d] * p.objects[o].red[d]
+			for d := rest; d < len(p.reduced); d++ {
+				at += s.index[d] * p.objects[o].reducedStrides[d]
 			}
 			s.ptrs = append(s.ptrs, unsafe.Add(s.base[o], at))
 		}
 		f(n0, n1)
 		d := rest
-		for ; d < len(p.red); d++ {
-			if s.at[d]++; s.at[d] < p.length(t, d) {
+		for ; d < len(p.reduced); d++ {
+			if s.index[d]++; s.index[d] < p.length(t, d) {
 				break
 			}
-			s.at[d] = 0
+			s.index[d] = 0
 		}
-		if d >= len(p.red) {
+		if d >= len(p.reduced) {
 			return
 		}
 		ends.Look(s.Context)
 	}
 }
 
-// strideList sets the steps of objects along an axis.
-func (p *Plan) strideList(s *State, slots []int, ax int) {
+// setStrides sets s.strides to the strides of objects along an axis.
+func (p *Plan) setStrides(s *State, slots []int, ax int) {
 	s.strides = s.strides[:0]
 	for _, o := range slots {
 		st := 0
 		if o >= 0 {
-			st = p.objects[o].along(ax)
+			st = p.objects[o].stride(ax)
 		}
 		s.strides = append(s.strides, st)
 	}
 }
 
-// neutral sets the n accumulators, or the Lanes of n, of a fold to what changes nothing.
-func (p *Plan) neutral(s *State, f *fold, object, n int) {
-	b := unsafe.Slice((*byte)(s.base[object]), n*p.objects[object].kept)
+// setNeutral fills the accumulators of a fold for n rows, one or [expr.Lanes] each, with its neutral element.
+func (p *Plan) setNeutral(s *State, f *fold, object, n int) {
+	b := unsafe.Slice((*byte)(s.base[object]), n*p.objects[object].keptStride)
 	for len(b) > 0 {
 		b = b[copy(b, f.neutral[:]):]
 	}
 }
 
-// sweep runs the loop of a step over the tile and leaves what it folds in numbers.
-func (p *Plan) sweep(s *State, t tile, st *step) {
+// runPass runs the loop of a pass over a tile, and leaves its folds in numbers.
+func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 	if st.loop == nil {
 		return
 	}
@@ -241,17 +242,17 @@ func (p *Plan) sweep(s *State, t tile, st *step) {
 		f := &st.folds[k]
 		switch {
 		case p.columns:
-			p.neutral(s, f, f.number, t.n)
+			p.setNeutral(s, f, f.number, t.n)
 		case f.acc >= 0:
-			p.neutral(s, f, f.acc, t.n)
+			p.setNeutral(s, f, f.acc, t.n)
 		}
 	}
-	p.strideList(s, st.slots, p.outer())
+	p.setStrides(s, st.slots, p.outer())
 	if p.columns && len(st.folds) > 0 {
-		p.columnFolds(s, t, st)
+		p.foldColumns(s, t, st)
 		return
 	}
-	p.each(s, t, st.slots, func(n0, n1 int) { st.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
+	p.eachPosition(s, t, st.slots, func(n0, n1 int) { st.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
 	for k := range st.folds {
 		f := &st.folds[k]
 		if f.acc >= 0 {
@@ -260,31 +261,32 @@ func (p *Plan) sweep(s *State, t tile, st *step) {
 	}
 }
 
-// columnFolds folds columns, level elements of each at a time.
-func (p *Plan) columnFolds(s *State, t tile, st *step) {
+// foldColumns folds columns, foldBlock elements of each at a time.
+func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 	added, levels := 0, false
 	lift := func() {
 		for k := range st.folds {
 			f := &st.folds[k]
 			if !levels {
-				p.neutral(s, f, f.upper, t.n)
+				p.setNeutral(s, f, f.upper, t.n)
 			}
-			p.run(s, f.join, []unsafe.Pointer{s.base[f.upper], s.base[f.upper], s.base[f.number]}, []int{0, 0, 0}, t.n, 1)
-			p.neutral(s, f, f.number, t.n)
+			p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.upper], s.base[f.upper], s.base[f.number]},
+				[]int{0, 0, 0}, t.n, 1)
+			p.setNeutral(s, f, f.number, t.n)
 		}
 		added, levels = 0, true
 	}
-	p.each(s, t, st.slots, func(n0, n1 int) {
+	p.eachPosition(s, t, st.slots, func(n0, n1 int) {
 		for n1 > 0 {
-			if added == level {
+			if added == foldBlock {
 				ends.Look(s.Context)
 				lift()
 			}
-			n := min(n1, level-added)
-			p.columnRows(s, st, n0, n)
+			n := min(n1, foldBlock-added)
+			p.runColumns(s, st, n0, n)
 			added += n
 			if n1 -= n; n1 == 0 {
-				return // no address may lie behind its memory
+				return // an address beyond the memory is never computed
 			}
 			for k := range s.ptrs {
 				if s.ptrs[k] != nil {
@@ -304,31 +306,31 @@ func (p *Plan) columnFolds(s *State, t tile, st *step) {
 	}
 }
 
-// columnRows runs the loop of columns, and that over several elements as long as there are so many.
-func (p *Plan) columnRows(s *State, st *step, n0, n1 int) {
+// runColumns runs the loop over columns, unrolled as far as possible.
+func (p *Plan) runColumns(s *State, st *compiledPass, n0, n1 int) {
 	at := 0
-	if st.several != nil {
-		if at = n1 - n1%st.elements; at > 0 {
-			s.call, s.steps = s.call[:0], s.steps[:0]
-			for _, f := range st.from {
-				s.call = append(s.call, unsafe.Add(s.ptrs[f.slot], f.element*s.strides[f.slot]))
-				s.steps = append(s.steps, st.elements*s.strides[f.slot])
+	if st.unrolled != nil {
+		if at = n1 - n1%st.unroll; at > 0 {
+			s.callPtrs, s.callStrides = s.callPtrs[:0], s.callStrides[:0]
+			for _, f := range st.unrolledSlots {
+				s.callPtrs = append(s.callPtrs, unsafe.Add(s.ptrs[f.slot], f.element*s.strides[f.slot]))
+				s.callStrides = append(s.callStrides, st.unroll*s.strides[f.slot])
 			}
-			st.several.Run(&s.loops, s.call, s.steps, n0, at/st.elements)
+			st.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, n0, at/st.unroll)
 		}
 	}
 	if at == n1 {
 		return
 	}
-	s.call = s.call[:0]
+	s.callPtrs = s.callPtrs[:0]
 	for k, q := range s.ptrs {
-		s.call = append(s.call, unsafe.Add(q, at*s.strides[k]))
+		s.callPtrs = append(s.callPtrs, unsafe.Add(q, at*s.strides[k]))
 	}
-	st.loop.Run(&s.loops, s.call, s.strides, n0, n1-at)
+	st.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-at)
 }
 
-// afterwards computes what there is once a row.
-func (p *Plan) afterwards(s *State, t tile, st *step) {
+// runAfter runs the computation once per row.
+func (p *Plan) runAfter(s *State, t tile, st *compiledPass) {
 	if st.after == nil {
 		return
 	}
@@ -339,49 +341,49 @@ func (p *Plan) afterwards(s *State, t tile, st *step) {
 	st.after.Run(&s.loops, s.ptrs, s.strides, t.n, 1)
 }
 
-// gather copies operands to the worker's memory.
-func (p *Plan) gather(s *State, t tile) {
+// stageIn copies staged operands to the worker's memory.
+func (p *Plan) stageIn(s *State, t tile) {
 	for _, mv := range p.moves {
 		switch {
-		case mv.back:
+		case mv.output:
 		case mv.whole:
-			p.moveAll(s, t, mv)
+			p.copyElements(s, t, mv)
 		default:
-			p.moveNumbers(s, t, mv)
+			p.copyNumbers(s, t, mv)
 		}
 	}
 }
 
-// scatter copies outputs out of it.
-func (p *Plan) scatter(s *State, t tile) {
+// stageOut copies staged outputs from the worker's memory.
+func (p *Plan) stageOut(s *State, t tile) {
 	for _, mv := range p.moves {
 		switch {
-		case !mv.back:
+		case !mv.output:
 		case mv.whole:
-			p.moveAll(s, t, mv)
+			p.copyElements(s, t, mv)
 		case p.cuts == 1:
-			p.moveNumbers(s, t, mv)
+			p.copyNumbers(s, t, mv)
 		}
 	}
 }
 
-func (p *Plan) moveNumbers(s *State, t tile, mv move) {
-	far, near := &p.objects[mv.from], &p.objects[mv.to]
-	a := strided.Axis{N: t.n, Dst: near.kept, Src: far.kept}
-	if mv.back {
-		mv.elem.Block(s.base[mv.from], s.base[mv.to], a.Swapped(), strided.Axis{N: 1})
+func (p *Plan) copyNumbers(s *State, t tile, mv move) {
+	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
+	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: outside.keptStride}
+	if mv.output {
+		mv.elem.Block(s.base[mv.outside], s.base[mv.staged], a.Swapped(), strided.Axis{N: 1})
 		return
 	}
-	mv.elem.Block(s.base[mv.to], s.base[mv.from], a, strided.Axis{N: 1})
+	mv.elem.Block(s.base[mv.staged], s.base[mv.outside], a, strided.Axis{N: 1})
 }
 
-func (p *Plan) moveAll(s *State, t tile, mv move) {
-	far, near := &p.objects[mv.from], &p.objects[mv.to]
+func (p *Plan) copyElements(s *State, t tile, mv move) {
+	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	inner, outer := p.inner(), p.outer()
-	p.each(s, t, []int{mv.from, mv.to}, func(n0, n1 int) {
-		a := strided.Axis{N: n0, Dst: near.along(inner), Src: far.along(inner)}
-		b := strided.Axis{N: n1, Dst: near.along(outer), Src: far.along(outer)}
-		if mv.back {
+	p.eachPosition(s, t, []int{mv.outside, mv.staged}, func(n0, n1 int) {
+		a := strided.Axis{N: n0, Dst: staged.stride(inner), Src: outside.stride(inner)}
+		b := strided.Axis{N: n1, Dst: staged.stride(outer), Src: outside.stride(outer)}
+		if mv.output {
 			mv.elem.Block(s.ptrs[0], s.ptrs[1], a.Swapped(), b.Swapped())
 			return
 		}

@@ -1,9 +1,9 @@
 package rowprog
 
-// Way is how loops go: along reduced dimensions or along a kept one.
+// Way is the direction of inner loops: along a reduced or a kept dimension.
 type Way uint8
 
-// Choose goes by the layouts. Nothing to reduce is always gone through by columns.
+// Choose depends on the layouts. Empty rows are always processed by columns.
 const (
 	Choose Way = iota
 	ByRows
@@ -11,41 +11,43 @@ const (
 )
 
 const (
-	// leastColumns is how many side by side are worth a loop along them.
-	leastColumns = 8
-	// turnedBytes is how much of an operand is turned at a time, at most: what stays in the caches of a core.
-	turnedBytes = 1 << 20
+	// minLoopColumns is the minimum number of adjacent columns for a loop along them.
+	minLoopColumns = 8
+	// maxTransposedBytes is the maximum size of an operand's tile that is transposed: it stays in the caches of a core.
+	maxTransposedBytes = 1 << 20
 )
 
-// choose decides between rows and columns.
-func (p *Plan) choose(way Way) {
-	k, a, i := p.kept[0], p.red[0], p.lead()
+// chooseWay chooses between rows and columns.
+func (p *Plan) chooseWay(way Way) {
+	k, a, i := p.kept[0], p.reduced[0], p.lead()
 	switch {
 	case way != Choose:
 		p.columns = way == ByColumns
 	case a.step[i] <= k.step[i] || k.n == 1:
-		p.columns = a.n < 16 && k.n >= a.n && k.n > 1 || p.turns(k) || p.parted()
+		p.columns = a.n < 16 && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasParts()
 	default:
-		p.columns = k.n >= leastColumns || k.n > a.n
+		p.columns = k.n >= minLoopColumns || k.n > a.n
 	}
-	if p.reduced == 0 {
+	if p.rowLen == 0 {
 		p.columns = true
 	}
-	p.single = !p.columns && len(p.red) == 1
+	p.batchesRows = !p.columns && len(p.reduced) == 1
 }
 
-// turns reports whether outputs of all elements lie along a kept axis, and none along rows, so that operands that lie
-// along rows are turned, in tiles. By rows each element of such outputs would be written far from the next.
-func (p *Plan) turns(k axis) bool {
-	if k.n < leastColumns {
+// transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis k. It is then
+// better to transpose tiles of operands that are contiguous along rows: along rows, consecutive elements of these
+// outputs would be written far apart.
+func (p *Plan) transposesOutputs(k axis) bool {
+	if k.n < minLoopColumns {
 		return false
 	}
 	some := false
 	for o := range p.nouts {
-		if !p.s.Whole[o] {
+		if !p.program.Whole[o] {
 			continue
 		}
-		if size := p.metas[o].DType.Size(); k.step[o] != size || min(k.n, minColumns)*p.reduced*size > turnedBytes {
+		size := p.metas[o].DType.Size()
+		if k.step[o] != size || min(k.n, minColumns)*p.rowLen*size > maxTransposedBytes {
 			return false
 		}
 		some = true

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Loops go along rows where operands do, unless results of all elements lie across: those are turned in tiles then, as
-// long as that takes no more memory than stays near.
-func TestWayOfTurnedResults(t *testing.T) {
+// Loops run along rows if operands do, unless all full outputs are contiguous across rows: then tiles are transposed,
+// as long as they fit the caches.
+func TestWayOfTransposedOutputs(t *testing.T) {
 	b := expr.NewBuilder(f32)
 	y := b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
 	c, err := b.Build(b.Real(y))

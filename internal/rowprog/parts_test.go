@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestBeside normalises groups of channels that lie side by side: values are those of the definition, and the same in
-// any order of chunks.
-func TestBeside(t *testing.T) {
+// TestParts normalizes adjacent groups of channels: results are those of the definition, and equal for every order of
+// chunks.
+func TestParts(t *testing.T) {
 	norm := testCodes[slices.IndexFunc(testCodes, func(c testCode) bool { return c.name == "norm" })]
 	norm.make = func(b *expr.Builder) []expr.Output {
 		x, n := b.Convert(f64, b.Load(0)), b.Reduce(expr.Add, b.Const(f64, 1))
@@ -55,7 +55,7 @@ func TestBeside(t *testing.T) {
 			bits := slices.Clone(outs[0].Storage().Bytes())
 			runChunks(t, rng, p, ptrs)
 			if !bytes.Equal(bits, outs[0].Storage().Bytes()) {
-				t.Errorf("%s: other bits in another order", name)
+				t.Errorf("%s: other bits in another order of chunks", name)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// planOf plans row-major rows of n elements: one of them from row first on, or all of rows.
+// planOf plans row-major rows of n elements.
 func planOf(t *testing.T, tc testCode, rows, n int) *call {
 	t.Helper()
 	b := expr.NewBuilder(tc.in...)
@@ -44,17 +44,17 @@ func planOf(t *testing.T, tc testCode, rows, n int) *call {
 	return k
 }
 
-func overlaps(p *rowprog.Plan) bool {
+func isFused(p *rowprog.Plan) bool {
 	for _, l := range p.Listings() {
-		if strings.HasPrefix(l.Name, "all sweeps at once") {
+		if strings.HasPrefix(l.Name, "all passes fused") {
 			return true
 		}
 	}
 	return false
 }
 
-// TestOverlap holds rows that all sweeps go over at once against rows that each sweep goes over by itself, bit by bit.
-func TestOverlap(t *testing.T) {
+// TestFused compares rows computed by fused passes with rows computed one by one, bit by bit.
+func TestFused(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
@@ -62,24 +62,24 @@ func TestOverlap(t *testing.T) {
 	for _, shape := range [][2]int{{13, 1100}, {40, 4096}, {1000, 300}, {4000, 33}, {4001, 70}, {5000, 1}, {1100, 4097},
 		{1100, 4096}} {
 		for _, tc := range testCodes {
-			if tc.name != "softmax" && tc.name != "norm" && tc.name != "rows put aside" || shape[0]*shape[1] > 1<<22 &&
+			if tc.name != "softmax" && tc.name != "norm" && tc.name != "stored rows" || shape[0]*shape[1] > 1<<22 &&
 				tc.name != "softmax" {
 				continue
 			}
 			all := planOf(t, tc, shape[0], shape[1])
-			if !overlaps(all.plan) && shape[0] > 40 && shape[1] > 1 && machine.Instructions() == machine.AVX512 {
-				t.Errorf("%s of %v: sweeps do not run at once", tc.name, shape)
+			if !isFused(all.plan) && shape[0] > 40 && shape[1] > 1 && machine.Instructions() == machine.AVX512 {
+				t.Errorf("%s of %v: passes are not fused", tc.name, shape)
 			}
 			one := planOf(t, tc, 1, shape[1])
-			if overlaps(one.plan) {
-				t.Fatalf("%s of %v: sweeps over a row run at once", tc.name, shape)
+			if isFused(one.plan) {
+				t.Fatalf("%s of %v: passes over one row are fused", tc.name, shape)
 			}
-			checkOverlap(t, rng, tc, all, one, shape[0], shape[1])
+			checkFused(t, rng, tc, all, one, shape[0], shape[1])
 		}
 	}
 }
 
-func checkOverlap(t *testing.T, rng *rand.Rand, tc testCode, all, one *call, rows, n int) {
+func checkFused(t *testing.T, rng *rand.Rand, tc testCode, all, one *call, rows, n int) {
 	t.Helper()
 	var in []*tensor.Tensor
 	for _, o := range all.outs {
@@ -113,14 +113,15 @@ func checkOverlap(t *testing.T, rng *rand.Rand, tc testCode, all, one *call, row
 		for o := range one.outs {
 			b := one.outs[o].Storage().Bytes()
 			if at := r * len(b); !bytes.Equal(b, all.outs[o].Storage().Bytes()[at:at+len(b)]) {
-				t.Fatalf("%s of %dx%d: output %d of row %d has other bits by all sweeps at once", tc.name, rows, n, o, r)
+				t.Fatalf("%s of %dx%d: output %d of row %d has other bits with fused passes", tc.name, rows,
+					n, o, r)
 			}
 		}
 	}
 }
 
-// TestPipeline holds rows that one loop goes over without a stop, in groups or not and with rows left over, against
-// rows by themselves.
+// TestPipeline compares rows of a pipeline, with and without groups and with rows left over, with rows computed one by
+// one.
 func TestPipeline(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -128,7 +129,7 @@ func TestPipeline(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	for _, tc := range []struct {
 		rows, n int
-		stores  int // of a turn, each by an operand of its own
+		stores  int // rows per iteration of the fused loop, each a stored output
 	}{{1100, 512, 1}, {1100, 4096, 1}, {601, 8192, 2}, {602, 7000, 2}} {
 		code := testCode{name: "normed", in: []tensor.DType{f32, f32}, one: []bool{false},
 			make: func(b *expr.Builder) []expr.Output { return normed(b, tc.n) }}
@@ -141,15 +142,15 @@ func TestPipeline(t *testing.T) {
 					stored++
 				}
 			}
-			if !overlaps(all.plan) || !slices.ContainsFunc(l.Loop.Code.Insts, isSqrt) || stored != tc.stores {
+			if !isFused(all.plan) || !slices.ContainsFunc(l.Loop.Code.Insts, isSqrt) || stored != tc.stores {
 				t.Errorf("%dx%d: the first loop is %s, of %d rows", tc.rows, tc.n, l.Name, stored)
 			}
 		}
-		checkOverlap(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
+		checkFused(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
 	}
 }
 
-// TestPipelineLines holds rows of which some do not follow the one before against the same rows in a piece.
+// TestPipelineLines compares rows with gaps after every matrix with the same rows without gaps.
 func TestPipelineLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 5))
 	const matrices, rows, n = 30, 45, 640
@@ -182,23 +183,23 @@ func TestPipelineLines(t *testing.T) {
 		got[k] = out.Storage().Bytes()
 	}
 	if !bytes.Equal(got[0], got[1]) {
-		t.Error("rows in matrices apart have other bits than in a piece")
+		t.Error("rows of separate matrices have other bits than contiguous ones")
 	}
 }
 
 func isSqrt(i expr.Inst) bool { return i.Op == expr.Sqrt }
 
-// TestCrowded holds sweeps that would push shared operands out of the nearest cache, and so go one after the other past
-// the caches, against rows by themselves; neither shorter rows nor sweeps that compute much are kept apart.
-func TestCrowded(t *testing.T) {
+// TestEvictsShared checks that passes are separate if they would evict operands that rows share, but not for shorter
+// rows or passes that compute much. Results have the bits of rows computed one by one.
+func TestEvictsShared(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
 	rng := rand.New(rand.NewPCG(2, 5))
 	for _, tc := range []struct {
-		name    string
-		rows, n int
-		crowded bool
+		name     string
+		rows, n  int
+		separate bool
 	}{{"norm", 1100, 4096, true}, {"norm", 700, 6007, true}, {"norm", 9000, 512, false}, {"norm", 500, 4096, false},
 		{"softmax", 1100, 4096, false}} {
 		for _, code := range testCodes {
@@ -206,10 +207,10 @@ func TestCrowded(t *testing.T) {
 				continue
 			}
 			all := planOf(t, code, tc.rows, tc.n)
-			if overlaps(all.plan) == tc.crowded && machine.Instructions() == machine.AVX512 {
-				t.Errorf("%s of %dx%d: sweeps run at once: %v", tc.name, tc.rows, tc.n, !tc.crowded)
+			if isFused(all.plan) == tc.separate && machine.Instructions() == machine.AVX512 {
+				t.Errorf("%s of %dx%d: fused passes: %v", tc.name, tc.rows, tc.n, !tc.separate)
 			}
-			checkOverlap(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
+			checkFused(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
 		}
 	}
 }

@@ -1,0 +1,65 @@
+package rowprog
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/strided"
+)
+
+// The elements of a row may be adjacent in runs, and rows adjacent to one another: channel groups of an image with
+// channels last. Each position in a run then is a column, which holds a part of its row; the folds of the parts are
+// combined per row. Nothing is staged (group_norm of [1,64,64,64] in 32 groups takes 0.25 of the time).
+
+const (
+	// maxParts is the maximum number of parts of a row: two groups of 64 channels take 0.31 ms with parts and 0.25 by
+	// rows.
+	maxParts = 32
+	// minPartElements is the minimum number of elements of a part: combining shorter ones would cost as much as
+	// folding.
+	minPartElements = 8
+)
+
+// hasParts reports whether adjacent rows consist of runs of adjacent elements in all operands and outputs.
+func (p *Plan) hasParts() bool {
+	k, a := p.kept[0], p.reduced[0]
+	if p.rowLen == 0 || p.program.Scans() || k.n == 1 || len(p.reduced) < 2 || a.n > maxParts ||
+		p.rowLen < minPartElements*a.n || a.step[p.lead()] != p.metas[p.lead()].DType.Size() {
+		return false
+	}
+	for i := range p.metas {
+		if k.step[i] != a.n*a.step[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// splitRows makes a column of each part of such rows.
+func (p *Plan) splitRows() {
+	p.parts = 1
+	if !p.columns || !p.hasParts() {
+		return
+	}
+	k, a := &p.kept[0], p.reduced[0]
+	p.parts = a.n
+	k.n, k.step = k.n*a.n, a.step
+	p.reduced, p.rowLen = p.reduced[1:], p.rowLen/a.n
+}
+
+// joinParts combines the folds of the parts of each row, and stores the result for each part.
+func (p *Plan) joinParts(s *State, t tile, st *compiledPass) {
+	if p.parts == 1 {
+		return
+	}
+	for k := range st.folds {
+		f := &st.folds[k]
+		size, rows := p.objects[f.number].size, t.n/p.parts
+		elem, parts, transposed := strided.Move(size), s.base[f.number], s.base[f.upper]
+		elem.Block(transposed, parts, strided.Axis{N: rows, Dst: size, Src: p.parts * size},
+			strided.Axis{N: p.parts, Dst: rows * size, Src: size})
+		p.runLoop(s, f.join, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},
+			[]int{0, 0, rows * size}, rows, p.parts-1)
+		elem.Block(parts, transposed, strided.Axis{N: p.parts, Dst: size},
+			strided.Axis{N: rows, Dst: p.parts * size, Src: size})
+	}
+}

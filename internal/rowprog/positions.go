@@ -1,0 +1,71 @@
+package rowprog
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// MaxPlaces is the maximum length of a row whose expression uses positions ([expr.Position]).
+const MaxPlaces = 1 << 24
+
+// sharedIndices holds 0, 1, 2, ..., up to the longest row so far. Plans share it.
+var sharedIndices atomic.Pointer[[]int32]
+
+// indices returns the numbers from 0 to n-1.
+func indices(n int) []int32 {
+	if have := sharedIndices.Load(); have != nil && len(*have) >= n {
+		return (*have)[:n]
+	}
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	sharedIndices.Store(&list)
+	return list
+}
+
+// position replaces positions in the code by loads from an operand that the plan adds after the others: the numbers
+// from 0 on, row-major over the reduced dimensions.
+func (p *Plan) position(c *expr.Code, mask []bool) (*expr.Code, error) {
+	c, ok := c.Positioned()
+	if !ok {
+		return c, nil
+	}
+	m := tensor.Meta{DType: tensor.Int32, Shape: slices.Repeat([]int{1}, len(mask)), Strides: make([]int, len(mask))}
+	n := 1
+	for d, reduced := range slices.Backward(mask) {
+		if !reduced {
+			continue
+		}
+		for _, other := range p.metas {
+			m.Shape[d] = max(m.Shape[d], other.Shape[d])
+		}
+		m.Strides[d] = n
+		if n *= m.Shape[d]; n > MaxPlaces {
+			return nil, fmt.Errorf("rowprog: positions in rows of more than %d elements", MaxPlaces)
+		}
+	}
+	p.metas, p.positions = append(p.metas, m), indices(n)
+	return c, nil
+}
+
+// callerMetas returns the metas of outputs and operands whose addresses the caller passes.
+func (p *Plan) callerMetas() []tensor.Meta {
+	if p.positions != nil {
+		return p.metas[:len(p.metas)-1]
+	}
+	return p.metas
+}
+
+// address returns the address of an output or operand, or of the positions.
+func (p *Plan) address(ptrs []unsafe.Pointer, i int) unsafe.Pointer {
+	if p.positions != nil && i == len(p.metas)-1 {
+		return unsafe.Pointer(unsafe.SliceData(p.positions))
+	}
+	return ptrs[i]
+}

@@ -1,0 +1,80 @@
+package rowprog
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Prefetch distances in bytes of loops with one pass and of fused loops. On Zen 5, a sum of 64 MiB along rows takes 1.4
+// ms with 8192, 1.6 with 4096 or 32768, and 1.8 without; softmax of the same size takes 3.5 with 16384, 3.7 with 8192,
+// and 4.4 with 4096.
+const (
+	onePassAhead = 8192
+	fusedAhead   = 16384
+	// minPrefetchRatio is the minimum ratio of bytes read in order to the distance: few prefetches then address memory
+	// beyond the end.
+	minPrefetchRatio = 8
+)
+
+// prefetch returns the prefetching of a loop that processes group rows at once, for selected operands. The distance is
+// bytes in memory if rows are consecutive or long; otherwise as many rows, in multiples of group, as have these bytes.
+// By columns the target is L1 (1.7 ms instead of 2 for 64 MiB); rows are read as fast from L2.
+func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, group, bytes int) loops.Ahead {
+	a := loops.Ahead{Near: b.columns}
+	rows := 1 // consecutive rows
+	switch outer := b.outer(); {
+	case outer == kept0:
+		rows = b.kept[0].n
+	case outer < len(b.reduced):
+		rows = b.maxLength(outer)
+	}
+	for n, q := range in {
+		i := b.nouts + q.N
+		if q.Kind != expr.AtOperand || !selected(q) || b.ins[q.N] != i ||
+			b.elements(i)*b.objects[i].size < machine.L2Bytes {
+			continue
+		}
+		run, step := b.maxLength(b.inner())*b.objects[i].size, b.objects[i].stride(b.outer())
+		d, all, need := bytes, run*rows, bytes
+		if run < 2*bytes && run != step && step != 0 {
+			next := group * max(1, bytes/run/group)
+			d, all, need = next*step, rows, next
+		}
+		if all >= minPrefetchRatio*need && d == int(int32(d)) && (a.Operands == 0 || a.Bytes == int32(d)) {
+			a.Operands, a.Bytes = a.Operands|1<<n, int32(d)
+		}
+	}
+	return a
+}
+
+func allOperands(expr.Place) bool { return true }
+
+// passPrefetch returns the prefetching of pass k. With several passes, the second one reads an operand again, from the
+// cache, and prefetches the operand's rows of the next tile, so that memory is read during computation.
+func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Ahead) {
+	switch {
+	case len(b.program.Passes) == 1:
+		return b.prefetch(in, allOperands, 1, onePassAhead)
+	case b.batchesRows && b.evictsShared(): // later passes read from the cache
+		if k == 0 {
+			a = b.prefetch(in, allOperands, 1, onePassAhead)
+			a.Near = true
+		}
+		return a
+	}
+	if !b.batchesRows || b.tilesPerLine == 1 || k != 1 {
+		return a
+	}
+	for n, q := range in {
+		if q.Kind != expr.AtOperand || b.ins[q.N] != b.nouts+q.N || !slices.Contains(b.program.Passes[0].In, q) {
+			continue
+		}
+		if d := b.tile * b.kept[0].step[b.nouts+q.N]; d != 0 && d == int(int32(d)) {
+			a = loops.Ahead{Operands: 1 << n, Bytes: int32(d)}
+		}
+	}
+	return a
+}
