@@ -159,10 +159,10 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	if ragged {
 		s.Lanes = tile.Dynamic
 	}
-	s.Fetch = p.fetches(how, vectors, height)
-	s.Ahead = p.ahead[how]
+	s.Prefetch = p.fetches(how, vectors, height)
+	s.AheadLines = p.ahead[how]
 	if how == readKeeping {
-		s.Keep = p.b.w * p.set.size
+		s.PackStep = p.b.w * p.set.size
 	}
 	if p.across {
 		s.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
@@ -173,17 +173,17 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 			s.In = append(s.In, i*p.set.size)
 		}
 	}
-	tail := func(op tile.TailOp) { s.Tail = append(s.Tail, tile.Tail{Op: op}) }
+	step := func(op tile.EpilogueOp) { s.Epilogue = append(s.Epilogue, tile.EpilogueStep{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.Touch = !p.far || how != readPlain
-		tail(tile.AddResult)
+		s.PrefetchResult = !p.far || how != readPlain
+		step(tile.AddResult)
 	}
 	switch {
 	case st != firstBlock:
 	case p.spec.Bias == BiasRows:
-		tail(tile.AddRows)
+		step(tile.AddRows)
 	case p.spec.Bias == BiasCols:
-		tail(tile.AddLanes)
+		step(tile.AddLanes)
 	}
 	return s
 }
@@ -196,7 +196,7 @@ func (p *Plan) fetchAhead(how readMode) int {
 		return 0
 	}
 	tiles := p.blockTiles()
-	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
+	lines := tile.DefaultUnroll * p.b.w * p.set.size / machine.LineBytes
 	if tiles == 1 && how == readPlain {
 		return lines
 	}
@@ -351,9 +351,9 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 		switch s.Bias {
 		case BiasRows:
 			each = 1 // all tiles of a call have the same code
-			x.Ptr[tile.Tails] = t.biasRows()
+			x.Ptr[tile.EpilogueOperands] = t.biasRows()
 		case BiasCols:
-			x.Ptr[tile.Tails], x.Row[tile.Tails] = t.biasCols(), (j-t.j0)*size
+			x.Ptr[tile.EpilogueOperands], x.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*size
 		}
 	}
 	t.askAhead(x, b, j)
@@ -420,9 +420,9 @@ func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how readMode,
 	} else if err := code.Call(x); err != nil {
 		panic(err) // the plan has linked this code already
 	}
-	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead[how] * machine.LineBytes
+	x.Row[tile.Ahead] += n * (t.kc / tile.DefaultUnroll) * p.ahead[how] * machine.LineBytes
 	if how != readPlain {
-		x.Row[tile.Fetches] += n * fetches(t.kc, p.every) * x.Step[tile.FetchStep]
+		x.Row[tile.PrefetchOperands] += n * fetches(t.kc, p.every) * x.Step[tile.PrefetchStep]
 	}
 	if st == toTemporary {
 		t.merge(t.temporary(), i, j, k.height, cols)
@@ -443,10 +443,11 @@ func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how read
 		x.Row[tile.Out] = (i*s.CRowStride + j) * size
 	}
 	if st == firstBlock && s.Bias == BiasRows {
-		x.Row[tile.Tails] = (i - t.i0) * size
+		x.Row[tile.EpilogueOperands] = (i - t.i0) * size
 	}
 	if p.far && how == readPlain {
-		x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pc, x.Row[tile.Out], s.CRowStride*size
+		x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pc, x.Row[tile.Out]
+		x.Step[tile.PrefetchStep] = s.CRowStride * size
 	}
 	return (*p.codes.of(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 }

@@ -13,10 +13,12 @@ import (
 // prefetch the rows of the result that they are about to write.
 
 // fetches returns the number of prefetches per terms if there is one in every few terms.
-func fetches(terms, every int) int { return ceilDiv(terms/tile.FewTerms, every/tile.FewTerms) }
+func fetches(terms, every int) int {
+	return ceilDiv(terms/tile.DefaultUnroll, every/tile.DefaultUnroll)
+}
 
 // powerWithin returns the greatest power of two that is at most n, but at least the terms of a loop iteration.
-func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.FewTerms))) - 1) }
+func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // farResult reports whether the result and the operands together exceed L2, so that rows of the result are prefetched.
 // If B is packed beforehand, a result of half that size gains nothing, because lines of B are prefetched too.
@@ -28,13 +30,13 @@ func (p *Plan) farResult() bool {
 }
 
 // fetches returns the prefetches of a kind of tile.
-func (p *Plan) fetches(how readMode, vectors, height int) []tile.Fetch {
+func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
 	case how != readPlain:
-		return []tile.Fetch{{Lines: lines, Every: p.every}}
+		return []tile.Prefetch{{Lines: lines, Every: p.every}}
 	case p.far:
-		return []tile.Fetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
+		return []tile.Prefetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
 	}
 	return nil
 }
@@ -43,9 +45,10 @@ func (p *Plan) fetches(how readMode, vectors, height int) []tile.Fetch {
 func (t *tileState) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
-	x.Ptr[tile.Kept], x.Row[tile.Kept] = panel, at
+	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, at
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.ks+j)*size, b.ks*size
-	x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pb, t.following(j)*size, b.ks*size
+	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.following(j)*size
+	x.Step[tile.PrefetchStep] = b.ks * size
 	t.tiles(x, a, k, st, readKeeping, i, 1, j, cols)
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }

@@ -37,7 +37,8 @@ type call struct {
 // callOf returns the call with these arguments.
 func callOf(code *jit.Func, x *jit.Args) call {
 	return call{code: code, tiles: x.Rows, in: x.Row[tile.In], vec: x.Row[tile.Vec], out: x.Row[tile.Out],
-		bias: x.Row[tile.Tails], ahead: x.Row[tile.Ahead], inTile: x.Step[tile.InTile], vecTile: x.Step[tile.VecTile],
+		bias: x.Row[tile.EpilogueOperands], ahead: x.Row[tile.Ahead],
+		inTile: x.Step[tile.InTile], vecTile: x.Step[tile.VecTile],
 		outTile: x.Step[tile.OutTile], lanes: x.Step[tile.LastLanes]}
 }
 
@@ -87,7 +88,7 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	}
 	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = pa, pb, args.C, pb
 	if c.biased {
-		x.Ptr[tile.Tails] = args.Bias
+		x.Ptr[tile.EpilogueOperands] = args.Bias
 	}
 	return true
 }
@@ -106,7 +107,7 @@ func (r *Repeated) tile(i int) {
 		c := &r.of.tiles[i][k]
 		x.Rows, x.Step[tile.LastLanes] = c.tiles, c.lanes
 		x.Row[tile.In], x.Row[tile.Vec], x.Row[tile.Out] = c.in, c.vec, c.out
-		x.Row[tile.Tails], x.Row[tile.Ahead] = c.bias, c.ahead
+		x.Row[tile.EpilogueOperands], x.Row[tile.Ahead] = c.bias, c.ahead
 		x.Step[tile.InTile], x.Step[tile.VecTile], x.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
 		if err := c.code.Call(x); err != nil {
 			panic(err) // the plan has linked it
@@ -130,5 +131,5 @@ func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 func (r *Repeated) Release() {
 	x := &r.args
 	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = nil, nil, nil, nil
-	x.Ptr[tile.Tails] = nil
+	x.Ptr[tile.EpilogueOperands] = nil
 }

@@ -66,7 +66,7 @@ func (s *Bytes) Rows() int {
 // each group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles in a row, and
 // Args.Rows the number of rows; both are at least 1.
 const (
-	Scales = Tails + iota
+	Scales = EpilogueOperands + iota
 	Point
 )
 

@@ -33,14 +33,14 @@ type call[T number] struct {
 	at       []int  // of operands in memory
 }
 
-const operands = depthwise.Tails + 3
+const operands = depthwise.EpilogueOperands + 3
 
 // random draws a call: windows across the border of an image, or several tiles inside it.
 func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	c := &call[T]{tiles: 1 + rng.IntN(3), vectors: 1 + rng.IntN(3)}
 	s := &depthwise.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
-		Touch: rng.IntN(2) == 0}
+		PrefetchResult: rng.IntN(2) == 0}
 	c.spec = s
 	registers := 16
 	if isa == machine.AVX512 {
@@ -93,7 +93,8 @@ func (c *call[T]) drawChannels(rng *rand.Rand) {
 
 func (c *call[T]) drawTail(rng *rand.Rand) {
 	for range rng.IntN(4) {
-		t := tile.Tail{Op: tile.TailOp(rng.IntN(int(tile.Scale) + 1)), Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
+		op := tile.EpilogueOp(rng.IntN(int(tile.Scale) + 1))
+		t := tile.EpilogueStep{Op: op, Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
 		switch t.Op {
 		case tile.AddLanes, tile.MulLanes:
 			t.Operand = 1 + rng.IntN(2)
@@ -104,7 +105,7 @@ func (c *call[T]) drawTail(rng *rand.Rand) {
 				continue
 			}
 		}
-		c.spec.Tail = append(c.spec.Tail, t)
+		c.spec.Epilogue = append(c.spec.Epilogue, t)
 	}
 }
 
@@ -129,8 +130,8 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	bytes[depthwise.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.Bytes
 	bytes[depthwise.Out] = (s.Tile[0]-1)*int(s.Out[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
 	bytes[depthwise.Bias] = c.channels * s.Size
-	bytes[depthwise.Tails] = bytes[depthwise.Out]
-	bytes[depthwise.Tails+1], bytes[depthwise.Tails+2] = bytes[depthwise.Bias], bytes[depthwise.Bias]
+	bytes[depthwise.EpilogueOperands] = bytes[depthwise.Out]
+	bytes[depthwise.EpilogueOperands+1], bytes[depthwise.EpilogueOperands+2] = bytes[depthwise.Bias], bytes[depthwise.Bias]
 	c.at = make([]int, operands)
 	for k, n := range bytes {
 		if n > len(mem[k]) {
@@ -176,8 +177,8 @@ func (c *call[T]) Reference(mem [][]byte) {
 				}
 				out := row*int(s.Out[0]) + (col*c.stride+ch)*s.Size
 				sum := c.window(mem, row, col, ch, v, lane)
-				for _, t := range s.Tail {
-					sum = jittest.Tail(t, sum, c.operand(mem, t, out, ch))
+				for _, t := range s.Epilogue {
+					sum = jittest.Epilogue(t, sum, c.operand(mem, t, out, ch))
 				}
 				*c.elem(mem, depthwise.Out, out) = sum
 			}
@@ -206,9 +207,9 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 	return sum
 }
 
-// operand returns the tail operand for an element.
-func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, ch int) T {
-	k := depthwise.Tails + t.Operand
+// operand returns the epilogue operand for an element.
+func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, ch int) T {
+	k := depthwise.EpilogueOperands + t.Operand
 	switch t.Op {
 	case tile.AddTile, tile.MulTile:
 		return *c.elem(mem, k, at)
@@ -279,13 +280,15 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *depthwise.Spec){
-		"elements of 2 bytes":                func(s *depthwise.Spec) { s.Size = 2 },
-		"vectors of 8":                       func(s *depthwise.Spec) { s.Bytes = 8 },
-		"without AVX-512":                    func(s *depthwise.Spec) { s.Bytes = 64 },
-		"groups of 3":                        func(s *depthwise.Spec) { s.Group = 3 },
-		"with stride [0 1]":                  func(s *depthwise.Spec) { s.Step[0] = 0 },
-		"into 16 registers":                  func(s *depthwise.Spec) { s.Tile[0] = 4 },
-		"tail operation 0 is not":            func(s *depthwise.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
+		"elements of 2 bytes": func(s *depthwise.Spec) { s.Size = 2 },
+		"vectors of 8":        func(s *depthwise.Spec) { s.Bytes = 8 },
+		"without AVX-512":     func(s *depthwise.Spec) { s.Bytes = 64 },
+		"groups of 3":         func(s *depthwise.Spec) { s.Group = 3 },
+		"stride [0 1]":        func(s *depthwise.Spec) { s.Step[0] = 0 },
+		"into 16 registers":   func(s *depthwise.Spec) { s.Tile[0] = 4 },
+		"epilogue operation 0 is not": func(s *depthwise.Spec) {
+			s.Epilogue = []tile.EpilogueStep{{Op: tile.AddRows}}
+		},
 		"2 distances of 536870912 bytes":     func(s *depthwise.Spec) { s.Out[0] = 1 << 29 },
 		"4 distances of 4294967296":          func(s *depthwise.Spec) { s.Out[1] = 1 << 32 },
 		"4 distances of 1073741824":          func(s *depthwise.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },

@@ -29,8 +29,8 @@ const (
 	scratch   = asm.AX // free outside the windows
 )
 
-// channelsLeft is the operand slot, after those of the tail, that counts the remaining channels of a group.
-const channelsLeft = jit.MaxOperands - Tails
+// channelsLeft is the operand slot, after those of the epilogue, that counts the remaining channels of a group.
+const channelsLeft = jit.MaxOperands - EpilogueOperands
 
 // fewInputs is the number of registers for input elements if all weights are in registers: some are loaded while others
 // are used.
@@ -102,7 +102,7 @@ func (g *gen) emit() {
 	g.Align(32)
 	g.Bind(eachVector)
 	g.start()
-	if g.s.Touch {
+	if g.s.PrefetchResult {
 		g.eachResult(out, func(_ asm.Vec, at asm.Mem) { g.Emit("PREFETCHT0", at) })
 	}
 	g.group()
@@ -127,8 +127,8 @@ func (g *gen) emit() {
 	g.Emit("RET")
 }
 
-// begin emits the loads of registers that keep their values. Tail operands with the layout of the result are stored as
-// their distance from it, others as addresses.
+// begin emits the loads of registers that keep their values. Epilogue operands with the layout of the result are stored
+// as // their distance from it, others as addresses.
 func (g *gen) begin() {
 	g.operand(In, inTile)
 	g.operand(Out, outTile)
@@ -137,14 +137,14 @@ func (g *gen) begin() {
 	}
 	g.Emit("MOVQ", stepOf(Again), again)
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
-	for _, t := range g.s.Tail {
+	for _, t := range g.s.Epilogue {
 		switch t.Op {
 		case tile.AddTile, tile.MulTile:
-			g.operand(Tails+t.Operand, scratch)
+			g.operand(EpilogueOperands+t.Operand, scratch)
 			g.Emit("SUBQ", outTile, scratch)
 			g.Emit("MOVQ", scratch, word(t.Operand))
 		case tile.AddLanes, tile.MulLanes:
-			g.operand(Tails+t.Operand, scratch)
+			g.operand(EpilogueOperands+t.Operand, scratch)
 			g.Emit("MOVQ", scratch, word(t.Operand))
 		}
 	}
@@ -331,10 +331,10 @@ func (g *gen) element(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 	}
 }
 
-// finish applies the tail and writes the results.
+// finish applies the epilogue and writes the results.
 func (g *gen) finish() {
-	for _, t := range g.s.Tail {
-		g.tail(t, g.register(g.sums))
+	for _, t := range g.s.Epilogue {
+		g.epilogueStep(t, g.register(g.sums))
 	}
 	g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit("VMOVUPS", sum, at) })
 }
@@ -348,8 +348,8 @@ func (g *gen) eachResult(base asm.Reg, visit func(sum asm.Vec, at asm.Mem)) {
 	}
 }
 
-// tail applies an operation to all sums; x is a free register.
-func (g *gen) tail(t tile.Tail, x asm.Vec) {
+// epilogueStep applies an operation to all sums; x is a free register.
+func (g *gen) epilogueStep(t tile.EpilogueStep, x asm.Vec) {
 	name := g.op(t.Op.Instruction())
 	switch t.Op {
 	case tile.AddResult:

@@ -46,22 +46,23 @@ type Spec struct {
 	NextIn, NextOut int    // distances in bytes between tiles
 
 	Bias bool
-	// Touch says that the cache lines of a tile's results are prefetched before the sums are computed.
-	Touch bool
-	// Tail lists the operations after the sum, in order. Operands by rows are not supported.
-	Tail []tile.Tail
+	// PrefetchResult says that the cache lines of a tile's results are prefetched before the sums are computed.
+	PrefetchResult bool
+	// Epilogue lists the operations after the sum, in order. Operands by rows are not supported.
+	Epilogue []tile.EpilogueStep
 }
 
 // Operands: entries of Ptr of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. In is the first existing element
 // of the input under the first tile. Weights is the first vector of the first existing row of the window. The weights
 // are ordered by vectors of channels, then by channels of a group, then by elements of the window. Args.N is the number
-// of vectors of channels, and Args.Rows the number of tiles; both are at least 1. Tail operand i is at Tails+i.
+// of vectors of channels, and Args.Rows the number of tiles; both are at least 1. Operand i of the
+// epilogue is at EpilogueOperands+i.
 const (
 	In = iota
 	Weights
 	Out
 	Bias
-	Tails
+	EpilogueOperands
 )
 
 // Numbers: entries of Step of [jit.Args].
@@ -101,10 +102,10 @@ func (s *Spec) check(isa machine.ISA) error {
 	if err := s.checkDistances(); err != nil {
 		return err
 	}
-	for i, t := range s.Tail {
+	for i, t := range s.Epilogue {
 		if t.Op > tile.Scale || t.Op == tile.AddRows || t.Op == tile.MulRows || t.Operand < 0 ||
-			t.Operand >= jit.MaxOperands-Tails {
-			return fmt.Errorf("depthwise: tail operation %d is not supported: %+v", i, t)
+			t.Operand >= jit.MaxOperands-EpilogueOperands {
+			return fmt.Errorf("depthwise: epilogue operation %d is not supported: %+v", i, t)
 		}
 	}
 	return nil
@@ -117,7 +118,7 @@ func (s *Spec) check(isa machine.ISA) error {
 // Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill.
 // Addresses are not checked. The code reads only those elements of the input that are in windows, and writes only the
 // elements of tiles, some of them twice if the last vector overlaps the one before it. The result may be an operand of
-// the tail unless vectors overlap; apart from that, it must not share memory with operands.
+// the epilogue unless vectors overlap; apart from that, it must not share memory with operands.
 func Compile(s *Spec, isa machine.ISA) (*jit.Func, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err

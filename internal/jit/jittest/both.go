@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	guarded = 32 << 10 // bytes of an operand between pages that must not be touched
-	line    = 64       // bytes: beyond it an address is aligned again
-	longest = 70       // elements of the rows that are tried at every address
+	guarded = 32 << 10 // bytes of an operand between guard pages
+	line    = 64       // bytes of a cache line, after which alignments repeat
+	longest = 70       // elements of the rows that run at every alignment
 )
 
-// Both runs loops as machine code and in the interpreter, side by side, and compares what they leave. It is for one
-// goroutine.
+// Both runs loops as machine code and in the interpreter, and compares the results. It is for one goroutine.
 type Both struct {
-	mem  [2][][]byte // machine code's and the interpreter's, by pointer
+	mem  [2][][]byte // memory of the machine code and of the interpreter, by pointer
 	args *jit.Args
 	rng  *rand.Rand
 
@@ -39,22 +38,22 @@ type Both struct {
 	code    *vector.Loop
 	ptrs    []pointer
 
-	strides []int // of the run at hand
-	here    []unsafe.Pointer
+	strides []int            // of the current run
+	current []unsafe.Pointer // pointers of the current row
 }
 
-// pointer is what a pointer of a loop points to.
+// pointer describes the memory of a loop's pointer.
 type pointer struct {
 	dtype  tensor.DType
-	count  int    // elements of a row where that is not the row's length, else 0
-	out    bool   // is written only
-	pool   []byte // what is read from it
-	twice  []byte // the pool and the pool again: it may begin anywhere
-	from   int    // where the pool begins in it
-	stored bool   // and not left out
+	count  int    // elements of a row, or 0 for the length of the row
+	out    bool   // written only
+	pool   []byte // elements that are read
+	twice  []byte // the elements twice, so that the pool can start anywhere
+	from   int    // start of the pool in twice
+	stored bool   // false for outputs without memory
 }
 
-// NewBoth returns memory for loops.
+// NewBoth returns a Both with memory for loops.
 func NewBoth(t testing.TB) *Both {
 	b := &Both{args: new(jit.Args), rng: rand.New(rand.NewPCG(9, 7))}
 	for k := range b.mem {
@@ -65,8 +64,8 @@ func NewBoth(t testing.TB) *Both {
 	return b
 }
 
-// Expanded returns the loop without elementary functions: what machine code for an instruction set computes,
-// to the bit.
+// Expanded returns the loop with elementary functions expanded for an instruction set, whose machine code has the same
+// bits.
 func Expanded(l *expr.Loop, isa machine.ISA) (*expr.Loop, error) {
 	c := *l.Code
 	outs := len(c.Out)
@@ -86,10 +85,9 @@ func Expanded(l *expr.Loop, isa machine.ISA) (*expr.Loop, error) {
 	return x, nil
 }
 
-// Check compares a loop for an instruction set: for all numbers at which something may go wrong, for rows of up to 70
-// elements and at every address that the dtypes allow, directly before and behind what must not be touched, in the
-// memory of an operand, for several rows and for long ones past the caches. The error says what differs; one that wraps
-// [vector.ErrUnsupported], that there is no machine code.
+// Check compares a loop for an instruction set: with all edge cases of the dtypes, for rows of up to 70 elements, at
+// every alignment, next to guard pages, in place, for several rows, for long rows, and with non-temporal stores. The
+// error describes the first difference; it wraps [vector.ErrUnsupported] if there is no machine code.
 func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 	code, err := vector.Compile(l, isa, vector.Options{})
 	if err != nil {
@@ -100,7 +98,7 @@ func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 		return err
 	}
 	b.loop, b.code = l, code
-	if err := b.hold(e); err != nil {
+	if err := b.interpretLoop(e); err != nil {
 		return err
 	}
 	b.describe()
@@ -112,15 +110,15 @@ func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 	return nil
 }
 
-// hold makes a loop the one that is interpreted.
-func (b *Both) hold(l *expr.Loop) (err error) {
+// interpretLoop sets the loop that is interpreted.
+func (b *Both) interpretLoop(l *expr.Loop) (err error) {
 	if b.interp, err = interp.New(l); err == nil {
-		b.scratch = b.interp.NewScratch() // the interpreter's own outlives it by a collection or two
+		b.scratch = b.interp.NewScratch() // the interpreter's own scratch would live until later garbage collections
 	}
 	return err
 }
 
-// describe lists the pointers of the loop.
+// describe sets the pointers of the loop.
 func (b *Both) describe() {
 	b.ptrs = b.ptrs[:0]
 	for _, o := range b.loop.Code.Out {
@@ -145,14 +143,14 @@ func (b *Both) describe() {
 	}
 }
 
-// draw makes the pool.
+// draw draws the pool.
 func (p *pointer) draw(rng *rand.Rand) {
 	p.pool = Some(rng, p.dtype, 1024)
 	p.twice = slices.Concat(p.pool, p.pool)
 }
 
-// at is where the pointers of a run point, as offsets into their memory.
-type at [jit.MaxOperands]int
+// offsets are the addresses of a run's pointers, as offsets into their memory.
+type offsets [jit.MaxOperands]int
 
 // size returns the bytes of a row, and of all rows.
 func (p *pointer) size(n, rows int) (row, all int) {
@@ -163,9 +161,9 @@ func (p *pointer) size(n, rows int) (row, all int) {
 	return row, row * rows
 }
 
-// run runs rows of n elements both ways and compares. Output same is written over operand over, unless that is
+// run runs rows of n elements both ways and compares. Output same is in the memory of operand over, unless over is
 // negative.
-func (b *Both) run(place at, n, rows, same, over int) error {
+func (b *Both) run(place offsets, n, rows, same, over int) error {
 	b.fill(place, n, rows)
 	if over >= 0 {
 		place[same] = place[over]
@@ -213,26 +211,27 @@ func (b *Both) of(way, k, same, over int) []byte {
 	return b.mem[way][k]
 }
 
-// interpret runs the rows in Go, where accumulators stay where they are from row to row.
+// interpret runs the rows in the interpreter one at a time, since in a call of several rows it does not advance the
+// accumulators.
 func (b *Both) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
 	ops := len(b.ptrs) - len(b.loop.Folds)
 	for row := range rows {
-		b.here = b.here[:0]
+		b.current = b.current[:0]
 		for k, p := range ptrs {
 			if p != nil {
 				p = unsafe.Add(p, row*strides[k])
 			}
-			b.here = append(b.here, p)
+			b.current = append(b.current, p)
 		}
-		b.interp.Run(b.scratch, b.here[:ops], strides[:ops], b.here[ops:], n, 1)
+		b.interp.Run(b.scratch, b.current[:ops], strides[:ops], b.current[ops:], n, 1)
 	}
 }
 
-// window returns the bytes from a line before what is used of memory to one behind it.
+// window returns size bytes of memory with up to a line before and after them.
 func window(m []byte, at, size int) []byte { return m[max(0, at-line):min(len(m), at+size+line)] }
 
-// fill writes operands, and what shows in outputs whether it was left alone.
-func (b *Both) fill(place at, n, rows int) {
+// fill writes the operands, and a pattern into the rest of the memory, which reveals stray stores.
+func (b *Both) fill(place offsets, n, rows int) {
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
 		if !p.stored {
@@ -251,7 +250,7 @@ func (b *Both) fill(place at, n, rows int) {
 	}
 }
 
-// differ says what of the memory of a pointer is not the same.
+// differ describes the first difference in the memory of a pointer, or returns an empty string.
 func (b *Both) differ(k int, d tensor.DType, at, n, rows int) string {
 	_, size := b.ptrs[k].size(n, rows)
 	x, y := window(b.mem[0][k], at, size), window(b.mem[1][k], at, size)
@@ -266,13 +265,13 @@ func (b *Both) differ(k int, d tensor.DType, at, n, rows int) string {
 		copy(u, v[:e])
 	}
 	if !bytes.Equal(x, y) {
-		return fmt.Sprintf("bytes beside what pointer %d points to were changed", k)
+		return fmt.Sprintf("bytes next to the memory of pointer %d were changed", k)
 	}
 	return ""
 }
 
-// ends returns places directly before or behind what must not be touched.
-func (b *Both) ends(n, rows int, behind bool) (place at) {
+// ends returns offsets at which operands start after a guard page if behind is true, and else end before one.
+func (b *Both) ends(n, rows int, behind bool) (place offsets) {
 	for k := range b.ptrs {
 		if _, size := b.ptrs[k].size(n, rows); !behind {
 			place[k] = guarded - size
@@ -281,13 +280,13 @@ func (b *Both) ends(n, rows int, behind bool) (place at) {
 	return place
 }
 
-// addresses runs rows of every length up to the longest at one address after the other, and the longest at every
-// address. From row to row other elements come.
+// addresses runs rows of every length up to longest, and those of length longest at every alignment. The elements
+// change from run to run.
 func (b *Both) addresses() error {
-	least := line
+	smallest := line
 	for _, p := range b.ptrs {
 		if p.stored {
-			least = min(least, p.dtype.Size())
+			smallest = min(smallest, p.dtype.Size())
 		}
 	}
 	for n := 1; n <= longest; n++ {
@@ -295,15 +294,15 @@ func (b *Both) addresses() error {
 			b.run(b.ends(n, 3, false), n, 3, 0, -1))
 		shifts := 1
 		if n == longest {
-			shifts = line / least
+			shifts = line / smallest
 		}
 		for shift := range shifts {
-			var place at
+			var place offsets
 			for k, p := range b.ptrs {
 				place[k] = line + (n+shift+5*k)*p.dtype.Size()%line
 			}
 			err = errors.Join(err, b.run(place, n, 1, 0, -1))
-			b.turn(n)
+			b.rotate(n)
 		}
 		if err != nil {
 			return err
@@ -312,8 +311,8 @@ func (b *Both) addresses() error {
 	return nil
 }
 
-// turn brings other elements to the beginning of the pools.
-func (b *Both) turn(n int) {
+// rotate rotates the pools.
+func (b *Both) rotate(n int) {
 	for k := range b.ptrs {
 		if p := &b.ptrs[k]; len(p.pool) > 0 {
 			cut := (n + 7*k) * p.dtype.Size() % len(p.pool)
@@ -323,7 +322,7 @@ func (b *Both) turn(n int) {
 	}
 }
 
-// shared runs with an output in the memory of each operand that may be its.
+// shared runs with an output in the memory of each operand with elements of the same size.
 func (b *Both) shared() error {
 	outs := len(b.loop.Code.Out)
 	for same, o := range b.loop.Code.Out {
@@ -341,14 +340,14 @@ func (b *Both) shared() error {
 	return nil
 }
 
-// long runs rows of some hundreds of elements, and with stores past the caches.
+// long runs rows of hundreds of elements, and rows with non-temporal stores.
 func (b *Both) long(isa machine.ISA) error {
 	var err error
 	for _, n := range []int{1000, 1023} {
 		err = errors.Join(err, b.run(b.ends(n, 1, false), n, 1, 0, -1), b.run(b.ends(n, 2, true), n, 2, 0, -1))
 	}
-	code, compiles := b.code, vector.Options{NonTemporal: true}
-	if b.code, err = vector.Compile(b.loop, isa, compiles); err != nil {
+	code, options := b.code, vector.Options{NonTemporal: true}
+	if b.code, err = vector.Compile(b.loop, isa, options); err != nil {
 		return err
 	}
 	for _, n := range []int{500, 505} {

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// of makes a loop of one operation on two operands.
+// of returns a loop with one operation on two operands.
 func of(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop {
 	b := expr.NewBuilder(d, d)
 	v := b.Do(o, b.Load(0), b.Load(1))
@@ -32,8 +32,8 @@ func of(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop {
 	return l
 }
 
-// TestBothSees runs the code of one operation beside the interpreter of another: every part of Check must tell.
-func TestBothSees(t *testing.T) {
+// TestBothDetects compares the code of one operation with the interpreter of another: every part of Check must fail.
+func TestBothDetects(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
@@ -49,13 +49,13 @@ func TestBothSees(t *testing.T) {
 				if err := part(); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				if err := b.hold(wrong); err != nil {
+				if err := b.interpretLoop(wrong); err != nil {
 					t.Fatal(err)
 				}
 				if part() == nil {
 					t.Errorf("%s of %v, folds %v: the code of max passes for that of min", name, d, folds)
 				}
-				if err := b.hold(right); err != nil {
+				if err := b.interpretLoop(right); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -69,11 +69,11 @@ func TestBothSees(t *testing.T) {
 	}
 	l := &expr.Loop{Code: c, Scalar: []bool{false}}
 	if _, err := vector.Compile(l, machine.AVX2, vector.Options{}); err == nil {
-		t.Error("what is unsupported has code")
+		t.Error("no error for an unsupported function")
 	}
 }
 
-// TestGuardedDies touches a byte beside guarded memory, in processes of its own.
+// TestGuardedDies accesses a byte before and after guarded memory, in separate processes.
 func TestGuardedDies(t *testing.T) {
 	if where := os.Getenv("TOUCH"); where != "" {
 		m := Guarded(t, 100)
@@ -95,8 +95,8 @@ func TestGuardedDies(t *testing.T) {
 	}
 }
 
-// TestRulesRefuse gives code that breaks the rules.
-func TestRulesRefuse(t *testing.T) {
+// TestRulesReject checks code that violates the rules.
+func TestRulesReject(t *testing.T) {
 	const end = "\tVZEROUPPER\n\tRET\n"
 	if err := Rules("\tMOVQ\tAX, CX\n" + end + "DATA const<>+0(SB)/4, $0\n"); err != nil {
 		t.Error(err)
@@ -104,7 +104,7 @@ func TestRulesRefuse(t *testing.T) {
 	for _, code := range []string{"\tCALL\tAX\n" + end, "\tMOVQ\tAX, SP\n" + end, "\tADDQ\t8(BP)(AX*4), CX\n" + end,
 		"\tVLDMXCSR\t(AX)\n" + end, "\tRET\n" + end, "\tRET\n"} {
 		if Rules(code) == nil {
-			t.Errorf("passes: %s", code)
+			t.Errorf("no error for %s", code)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Sets returns the instruction sets whose code can be called here. It skips a test for which there are none.
+// Sets returns the instruction sets whose code this processor executes. It skips the test if there are none.
 func Sets(t testing.TB) []machine.ISA {
 	t.Helper()
 	if err := jit.Available(); err != nil {
@@ -26,24 +26,24 @@ func Sets(t testing.TB) []machine.ISA {
 	return []machine.ISA{machine.AVX2}
 }
 
-// Drawn is a call of code that computes tiles, drawn at random.
+// Drawn is a randomly drawn call of generated code.
 type Drawn interface {
 	Compile(isa machine.ISA) (*jit.Func, error)
-	// Place fills memory with the operands, directly before or behind what must not be touched. It returns where they
-	// begin, and nil where they have no room.
+	// Place fills mem with the operands, at its start if behind is true, and else at its end. It returns the operands'
+	// offsets, or nil if one does not fit.
 	Place(rng *rand.Rand, mem [][]byte, behind bool) []int
-	// Fill sets what is told but the places of operands.
+	// Fill sets the arguments of the call except for the addresses of the operands.
 	Fill(a *jit.Args)
-	// Reference computes in Go what the call computes, over memory of its own.
+	// Reference computes the call in Go, in a copy of the memory.
 	Reference(mem [][]byte)
 }
 
-// operandBytes is what each operand of a call that is drawn has room for.
+// operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckDrawn compares calls with Go, to the bit, between pages that must not be touched. Each operand's place is partly
-// in its pointer, partly in a number. Elements have some bytes, and of a number of seeds at least three quarters must
-// find room.
+// CheckDrawn draws a call for each seed and compares it with its reference, bit for bit. The operands are next to guard
+// pages, and their addresses are divided between Ptr and Row. size is the number of bytes of an element, for messages.
+// At least three quarters of the calls must fit into the memory.
 func CheckDrawn(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, isa machine.ISA) Drawn) {
 	t.Helper()
 	for _, isa := range Sets(t) {
@@ -51,7 +51,7 @@ func CheckDrawn(t *testing.T, operands, size int, seeds uint64, draw func(rng *r
 	}
 }
 
-// CheckDrawnFor is [CheckDrawn] for one instruction set, which the processor must have.
+// CheckDrawnFor is [CheckDrawn] for one instruction set, which the processor must support.
 func CheckDrawnFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint64,
 	draw func(rng *rand.Rand, isa machine.ISA) Drawn) {
 	t.Helper()
@@ -81,11 +81,11 @@ func CheckDrawnFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint
 		}
 	}
 	if called < seeds*3/4 {
-		t.Errorf("%v: only %d of %d calls had room", isa, called, seeds)
+		t.Errorf("%v: only %d of %d calls fit into the memory", isa, called, seeds)
 	}
 }
 
-// callAt says what a call leaves otherwise than it should.
+// callAt calls the code and returns the first difference to the reference, or an empty string.
 func callAt(rng *rand.Rand, code *jit.Func, c Drawn, mem, want [][]byte, at []int, size int) string {
 	a := new(jit.Args)
 	for k, at := range at {
@@ -99,7 +99,7 @@ func callAt(rng *rand.Rand, code *jit.Func, c Drawn, mem, want [][]byte, at []in
 	}
 	before.Spill = a.Spill
 	if *a != before {
-		return "the arguments were changed"
+		return "the call changed its arguments"
 	}
 	for k := range mem {
 		if bytes.Equal(mem[k], want[k]) {
@@ -108,7 +108,7 @@ func callAt(rng *rand.Rand, code *jit.Func, c Drawn, mem, want [][]byte, at []in
 		for i := range mem[k] {
 			if mem[k][i] != want[k][i] {
 				e := at[k] + (i-at[k])&^(size-1)
-				return fmt.Sprintf("operand %d differs %d bytes behind its place: % x, want % x", k, e-at[k], mem[k][e:e+size],
+				return fmt.Sprintf("operand %d differs at offset %d: % x, want % x", k, e-at[k], mem[k][e:e+size],
 					want[k][e:e+size])
 			}
 		}
@@ -116,8 +116,8 @@ func callAt(rng *rand.Rand, code *jit.Func, c Drawn, mem, want [][]byte, at []in
 	return ""
 }
 
-// Tail is an operation of a tail on an element and, where there is one, that of its operand.
-func Tail[T float32 | float64 | int32 | uint32](t tile.Tail, x, operand T) T {
+// Epilogue applies an operation of an epilogue to x, with the element of its operand if it has one.
+func Epilogue[T float32 | float64 | int32 | uint32](t tile.EpilogueStep, x, operand T) T {
 	switch t.Op {
 	case tile.AddTile, tile.AddResult, tile.AddLanes, tile.AddRows:
 		return x + operand
@@ -131,8 +131,8 @@ func Tail[T float32 | float64 | int32 | uint32](t tile.Tail, x, operand T) T {
 	return x * T(t.Lo)
 }
 
-// CheckListings holds every form of instruction of listings against Go's assembler, and the code to the rules for
-// what the runtime does not know. There are at least so many forms. A listing may be empty.
+// CheckListings compares each form of instruction in the listings with Go's assembler, at least a minimum number of
+// forms, and checks the rules of package jit. A listing may be empty.
 func CheckListings(t *testing.T, seeds uint64, least int, list func(seed uint64, isa machine.ISA) (string, error)) {
 	t.Helper()
 	var forms Forms

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// reduceRounds is how often the remainder of a vector is reduced at most: a quotient of float64 has up to 2,098 bits,
-// of which a step takes 51 at least.
+// reduceRounds is the maximum number of reduction steps of a remainder: a quotient of float64 has up to 2,098 bits, and
+// a step removes at least 51.
 const reduceRounds = 42
 
 var (
@@ -21,19 +21,19 @@ var (
 	advances = regexp.MustCompile(`^\tADDQ\t\$(\d+), CX$`)
 )
 
-// turn is a loop over the elements of a row: what one turn executes, and how many elements it takes.
-type turn struct{ cost, elements int }
+// elementLoop is a loop over the elements of a row: the instructions and the elements of an iteration.
+type elementLoop struct{ cost, elements int }
 
-// Executed returns how many instructions a call of the listed loop executes at most for rows of n0 elements each. It
-// counts in the text: the turns of a loop over elements follow from what it adds to CX, rows are the loop around those,
-// and a loop within them copies elements, which it counts down, or reduces remainders.
+// Executed returns the maximum number of instructions that a call of the listed loop executes for rows of n0 elements.
+// It analyzes the text. A loop over elements adds their number to CX in each iteration. The loop around these loops is
+// the one over rows. A loop inside them copies a number of elements that AX counts down, or reduces remainders.
 func Executed(listing string, n0, rows int) (int, error) {
 	code, _, _ := strings.Cut(listing, "DATA ")
 	lines := strings.Split(strings.TrimSuffix(code, "\n"), "\n")
 	labels := map[string]int{}
-	once := 0 // instructions in no loop over elements
-	var turns []turn
-	cost := make([]int, len(lines)) // of a line, in one turn of the loop around it
+	once := 0 // instructions outside the loops over elements
+	var loops []elementLoop
+	cost := make([]int, len(lines)) // instructions of a line in an iteration of the surrounding loop
 	for k, line := range lines {
 		if m := labelled.FindStringSubmatch(line); m != nil {
 			labels[m[1]] = k
@@ -57,24 +57,24 @@ func Executed(listing string, n0, rows int) (int, error) {
 		}
 		switch {
 		case step > 0:
-			turns = append(turns, turn{body, step})
+			loops = append(loops, elementLoop{body, step})
 			clear(cost[begin : k+1])
-		case len(turns) == 0 || !strings.Contains(strings.Join(lines[begin:k], "\n"), "CX\n"):
+		case len(loops) == 0 || !strings.Contains(strings.Join(lines[begin:k], "\n"), "CX\n"):
 			clear(cost[begin : k+1])
 			cost[k] = body * rounds(lines[:begin], lines[k-1])
 		}
 	}
-	if len(turns) == 0 {
+	if len(loops) == 0 {
 		return 0, fmt.Errorf("no loop over elements in\n%s", code)
 	}
 	for _, c := range cost {
 		once += c
 	}
-	slices.SortFunc(turns, func(a, b turn) int { return b.elements - a.elements })
+	slices.SortFunc(loops, func(a, b elementLoop) int { return b.elements - a.elements })
 	row, left := once, n0
-	for k, t := range turns {
+	for k, t := range loops {
 		n := left / t.elements
-		if left -= n * t.elements; k == len(turns)-1 && left > 0 {
+		if left -= n * t.elements; k == len(loops)-1 && left > 0 {
 			n++
 		}
 		row += n * t.cost
@@ -82,8 +82,8 @@ func Executed(listing string, n0, rows int) (int, error) {
 	return row * rows, nil
 }
 
-// rounds returns how often a loop within a turn goes round at most: as often as AX says that it counts down, twice for
-// elements that are copied by halves, or until remainders are reduced.
+// rounds returns the maximum number of iterations of a loop inside a loop over elements: the initial value of AX, twice
+// that if elements are copied in halves, or reduceRounds.
 func rounds(before []string, last string) int {
 	if last != "\tDECL\tAX" {
 		return reduceRounds

@@ -14,14 +14,15 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/goasm"
 )
 
-// perForm is how many instructions are kept of those that are encoded alike.
+// perForm is the maximum number of instructions of a form that are compared.
 const perForm = 6
 
-// Forms collects the instructions of listings, some of each form: that is all that tells encodings apart, the name,
-// kinds, widths and halves of registers, and how addresses and constants are written.
+// Forms collects instructions of listings, some of each form. A form is everything that determines the kind of
+// encoding: the name, the kinds of registers, their widths and whether their numbers exceed 15, and the kinds of
+// addresses and constants.
 type Forms struct {
 	seen  map[string]bool
-	of    map[string]int
+	of    map[string]int // number of instructions by form
 	lines []string
 }
 
@@ -34,7 +35,7 @@ var (
 	constant  = regexp.MustCompile(`^const<>\+[0-9]+\(SB\)$`)
 )
 
-// Add takes the instructions of a listing, jumps aside.
+// Add collects the instructions of a listing, except for jumps.
 func (f *Forms) Add(listing string) {
 	if f.seen == nil {
 		f.seen, f.of = map[string]bool{}, map[string]int{}
@@ -55,7 +56,7 @@ func (f *Forms) Add(listing string) {
 	}
 }
 
-// formOf tells operands apart as far as they are encoded otherwise.
+// formOf returns the part of the form that depends on the operands.
 func formOf(operands string) (form string) {
 	for _, o := range split(operands) {
 		form += " "
@@ -86,7 +87,7 @@ func split(operands string) []string {
 	return strings.Split(operands, ", ")
 }
 
-// parse makes operands of a line as a listing has it.
+// parse parses a line of a listing.
 func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err error) {
 	name, operands, _ := strings.Cut(line, "\t")
 	name, suffixes, _ := strings.Cut(name, ".")
@@ -126,13 +127,13 @@ func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err erro
 		case register(o) <= asm.R15:
 			args = append(args, register(o))
 		default:
-			return "", nil, fmt.Errorf("what is %q?", o)
+			return "", nil, fmt.Errorf("unknown operand %q", o)
 		}
 	}
 	return name, args, nil
 }
 
-// register returns a register by its name, or one that there is not.
+// register returns the register with a name, or an invalid one.
 func register(name string) asm.Reg {
 	for k, r := range registers {
 		if r == name {
@@ -142,14 +143,14 @@ func register(name string) asm.Reg {
 	return 99
 }
 
-// Check encodes what was collected and compares the bytes with those of Go's assembler. It returns how many forms there
-// were.
+// Check encodes the collected instructions and compares the bytes with those of Go's assembler. It returns the number
+// of forms.
 func (f *Forms) Check(t testing.TB) int {
 	t.Helper()
 	var lines []string
 	var ours [][]byte
 	for _, line := range f.lines {
-		if otherwise(line) {
+		if incomparable(line) {
 			continue
 		}
 		var a asm.Assembler
@@ -167,13 +168,14 @@ func (f *Forms) Check(t testing.TB) int {
 	}
 	for k, want := range goasm.Assemble(t, lines) {
 		if !equal(ours[k], want, strings.Contains(lines[k], "const<>")) {
-			t.Errorf("%s: % x, Go's assembler makes % x", lines[k][1:], ours[k], want)
+			t.Errorf("%s: % x, Go's assembler: % x", lines[k][1:], ours[k], want)
 		}
 	}
 	return len(f.of)
 }
 
-// equal compares bytes; the distance of a constant, which Go's assembler leaves to the linker as zeros, may differ.
+// equal compares bytes. If distance is true, the distance of a constant may differ: Go's assembler leaves zeros for the
+// linker.
 func equal(ours, want []byte, distance bool) bool {
 	if !distance || len(ours) != len(want) {
 		return bytes.Equal(ours, want)
@@ -187,9 +189,9 @@ func equal(ours, want []byte, distance bool) bool {
 	return false
 }
 
-// otherwise tells of the instructions that Go's assembler does not know, which package asm compares with the bytes of
-// others, and of those for which it has a form of AX alone that is as good.
-func otherwise(line string) bool {
+// incomparable reports whether Go's assembler cannot be compared with: it lacks the instruction, which the tests of
+// package asm compare with another assembler, or it has an equivalent encoding for AX alone.
+func incomparable(line string) bool {
 	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||
 		strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")
 }

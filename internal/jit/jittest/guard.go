@@ -1,7 +1,7 @@
 //go:build linux || darwin
 
-// Package jittest has what tests of machine code share: memory beside which nothing may be touched, the numbers at
-// which arithmetic goes wrong, and a comparison of machine code with the interpreter.
+// Package jittest has helpers for tests of generated code: memory between guard pages, edge cases of arithmetic, rules
+// for listings, and comparisons with the interpreter, with references in Go and with Go's assembler.
 package jittest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guarded returns memory of whole pages, n bytes or more, between two pages of which every touch ends the process.
+// Guarded returns whole pages of memory, at least n bytes, between two guard pages: an access there ends the process.
 func Guarded(t testing.TB, n int) []byte {
 	t.Helper()
 	page := os.Getpagesize()

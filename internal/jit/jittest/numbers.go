@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// floats are where arithmetic on floats, functions and conversions go wrong: zeros, infinities, NaN, the ends of ranges
-// of all dtypes, subnormal numbers, and numbers half-way between two of a narrower dtype.
+// floats are edge cases of arithmetic, functions and conversions: zeros, infinities, NaN, the bounds of all dtypes,
+// subnormals, and midpoints between two numbers of a narrower dtype.
 var floats = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, 2, 2.5, 3, -7.25, 10, math.Pi, math.E, 100.5,
 	math.Inf(1), math.Inf(-1), math.NaN(),
 	math.SmallestNonzeroFloat64, -0x1p-1050, 0x1p-1022, 0x1p-149, 0x1p-150, 0x1.8p-150, -0x1p-126, 0x1.fffffcp-127,
@@ -22,14 +22,14 @@ var floats = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, 2, 2.5, 3
 	1<<32 - 1, 1 << 32, 1<<53 + 2, 1 << 63, -1 << 63, 0x1.fffffffffffffp62, 1 << 64, 0x1.fffffffffffffp63, 5e9, -1e19,
 	88.7, -88, 103.9, 709.7, -745.1, 1e5, 0x1.921fb6p24, 1e22}
 
-// integers are where those of so many bits, and their conversions to floats, go wrong.
+// integers returns edge cases of integers with a number of bits, and of their conversions to floats.
 func integers(bits int) []uint64 {
 	top := uint64(1) << (bits - 1)
 	list := []uint64{0, 1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 100, top - 1, top, top + 1, 2 * top / 3}
 	for _, k := range []uint64{1, 2, 3, 7, 8, 32, 64, 101} {
 		list = append(list, -k)
 	}
-	// What is half-way between two floats, on either side of it, and would be rounded twice by way of a wider one.
+	// Numbers at and near the midpoint between two floats, which conversion through a wider dtype would round twice.
 	for _, k := range []uint64{1<<24 + 1, 1<<25 + 2, 1<<25 + 6, 1<<53 + 1, 1<<54 + 6, 1<<62 + 1<<38 + 1, 1<<62 - 1<<36} {
 		list = append(list, k, -k)
 	}
@@ -40,8 +40,7 @@ func integers(bits int) []uint64 {
 	return slices.Compact(list)
 }
 
-// Numbers returns the bits of elements of a real dtype, one behind another: all that there are where they have 8 bits,
-// else those at which something may go wrong.
+// Numbers returns elements of a real dtype, as adjacent bytes: all values of an 8-bit dtype, and else its edge cases.
 func Numbers(d tensor.DType) []byte {
 	var list []byte
 	add := func(bits uint64) {
@@ -69,7 +68,7 @@ func Numbers(d tensor.DType) []byte {
 	return list
 }
 
-// All returns every element of a dtype of 16 bits, and [Numbers] of another real one.
+// All returns all values of a 16-bit dtype, and [Numbers] of another real dtype.
 func All(d tensor.DType) []byte {
 	if d.Size() != 2 {
 		return Numbers(d)
@@ -81,8 +80,8 @@ func All(d tensor.DType) []byte {
 	return list
 }
 
-// Some returns n elements of any dtype, drawn from [Numbers] and, one in four, from all bits. Numbers that are no
-// extremes are drawn as often as all others, so that not every result is NaN.
+// Some returns n random elements of any dtype. One in four has random bits. Of floats, one in four is an
+// ordinary number, so that not every result is NaN. The others are from [Numbers].
 func Some(rng *rand.Rand, d tensor.DType, n int) []byte {
 	part := d
 	if d.IsComplex() {
@@ -106,7 +105,7 @@ func Some(rng *rand.Rand, d tensor.DType, n int) []byte {
 	return list
 }
 
-// Same reports whether two elements are the same: all NaN are.
+// Same reports whether two elements have the same bits or are both NaN.
 func Same(d tensor.DType, a, b []byte) bool {
 	if string(a) == string(b) {
 		return true

@@ -11,11 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// drawn is how many elements are drawn where not all combinations can be tried.
+// drawn is the number of random elements for loops with too many combinations.
 const drawn = 6000
 
-// values runs over all numbers that matter: of one operand, all of a dtype of 8 or 16 bits; of two, all pairs; else as
-// many as are drawn. What is folded has few rows of few, since one NaN hides all others.
+// values runs all edge cases: all values of a single operand of 8 or 16 bits, all pairs for two operands, and else
+// random elements. Folds have short rows, since one NaN hides all other elements.
 func (b *Both) values() error {
 	ops := len(b.loop.Code.In)
 	n, rows, data := drawn, 1, make([][]byte, ops)
@@ -43,7 +43,7 @@ func (b *Both) values() error {
 		}
 		step := count * d.Size()
 		if len(data[k]) == step {
-			step = 0 // all rows read the same
+			step = 0 // all rows read the same elements
 		}
 		strides = append(strides, step)
 		ins = append(ins, unsafe.Pointer(&data[k][0]))
@@ -53,7 +53,7 @@ func (b *Both) values() error {
 	return b.whole(ins, reads, strides, n, rows)
 }
 
-// pairs makes all pairs of numbers of two operands, as one row or as rows with one number of a Scalar operand each.
+// pairs sets all pairs of numbers of two operands, as one row, or as rows with one number of a Scalar operand each.
 func (b *Both) pairs(data [][]byte) (n, rows int) {
 	x, y := Numbers(b.loop.Code.In[0]), Numbers(b.loop.Code.In[1])
 	sx, sy := b.loop.Code.In[0].Size(), b.loop.Code.In[1].Size()
@@ -77,7 +77,7 @@ func (b *Both) pairs(data [][]byte) (n, rows int) {
 	return n, rows
 }
 
-// whole runs both ways over operands that were made, and compares the outputs.
+// whole runs both ways on given operands, and compares the outputs.
 func (b *Both) whole(ins, reads []unsafe.Pointer, strides []int, n, rows int) error {
 	outs := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
@@ -123,7 +123,7 @@ func (b *Both) whole(ins, reads []unsafe.Pointer, strides []int, n, rows int) er
 	return nil
 }
 
-// operandsAt tells what an output was computed from.
+// operandsAt prints the operands of an element.
 func (b *Both) operandsAt(reads []unsafe.Pointer, strides []int, at, n int) (text string) {
 	for k, d := range b.loop.Code.In {
 		off := at / n * strides[k]

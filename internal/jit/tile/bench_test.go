@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// peak returns code of nothing but independent multiply-adds, 16 a turn, Args.N turns.
+// peak returns code that executes Args.N iterations of 12 independent multiply-adds.
 func peak(b *testing.B, isa machine.ISA) *jit.Func {
 	g := newGen(&Spec{Size: 4, Rows: 1, Vectors: 1}, isa, false)
 	for i := range 16 {
@@ -35,7 +35,7 @@ func peak(b *testing.B, isa machine.ISA) *jit.Func {
 	return f
 }
 
-// rate returns the best rate of several rounds of calls, in multiplications and additions per nanosecond.
+// rate returns the best rate of several rounds of calls, in operations per nanosecond, for calls of flops operations.
 func rate(b *testing.B, flops float64, call func()) float64 {
 	best := 0.0
 	for range 7 {
@@ -48,8 +48,7 @@ func rate(b *testing.B, flops float64, call func()) float64 {
 	return best
 }
 
-// BenchmarkTile measures tiles whose operands stay in the nearest cache, beside what the processor multiplies and adds
-// at most.
+// BenchmarkTile measures tiles whose operands stay in L1, and compares them with the peak rate of the processor.
 func BenchmarkTile(b *testing.B) {
 	if err := jit.Available(); err != nil {
 		b.Skip(err)
@@ -66,12 +65,12 @@ func BenchmarkTile(b *testing.B) {
 		most, p, a := 0.0, peak(b, isa), &jit.Args{N: 1000}
 		most = rate(b, 2*12*1000*float64(bytes/4), func() { _ = p.Call(a) })
 		for _, s := range shapes {
-			for _, told := range []bool{false, true} {
-				if told && s[0] > DynamicRows {
+			for _, dynamic := range []bool{false, true} {
+				if dynamic && s[0] > DynamicRows {
 					continue
 				}
-				b.Run(fmt.Sprintf("%v/%dx%d/told=%v", isa, s[0], s[1], told), func(b *testing.B) {
-					r := tileRate(b, isa, s[0], s[1], told)
+				b.Run(fmt.Sprintf("%v/%dx%d/dynamic=%v", isa, s[0], s[1], dynamic), func(b *testing.B) {
+					r := tileRate(b, isa, s[0], s[1], dynamic)
 					b.ReportMetric(r, "GFLOP/s")
 					b.ReportMetric(100*r/most, "%peak")
 				})
@@ -81,16 +80,16 @@ func BenchmarkTile(b *testing.B) {
 }
 
 // tileRate measures a tile of 128 terms.
-func tileRate(b *testing.B, isa machine.ISA, rows, vectors int, told bool) float64 {
+func tileRate(b *testing.B, isa machine.ISA, rows, vectors int, dynamic bool) float64 {
 	const terms = 128
 	_, bytes := registers(isa)
 	s := &Spec{Size: 4, Rows: rows, Vectors: vectors,
 		Runs: []Run{{Terms: terms, InStep: 4, VecStep: vectors * bytes}}}
-	if told {
+	if dynamic {
 		s.Runs = []Run{{Terms: Dynamic, InStep: Dynamic, VecStep: Dynamic}}
 	}
 	for i := range rows {
-		if !told {
+		if !dynamic {
 			s.In = append(s.In, i*(terms*4+64))
 			s.Out = append(s.Out, i*vectors*bytes)
 		}

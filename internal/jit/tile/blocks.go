@@ -2,8 +2,8 @@ package tile
 
 import "github.com/graphrun/graphrun/internal/jit/asm"
 
-// inBlocks writes a run whose terms are cut into blocks.
-func (g *gen) inBlocks(r *Run) {
+// blockedRun emits a run whose terms are divided into blocks.
+func (g *gen) blockedRun(r *Run) {
 	block := min(r.Block, r.Terms)
 	n, rest := r.Terms/block, r.Terms%block
 	top := g.NewLabel()
@@ -12,66 +12,67 @@ func (g *gen) inBlocks(r *Run) {
 		g.Align(16)
 		g.Bind(top)
 	}
-	g.known(r, block, false)
+	g.constantTerms(r, block, false)
 	g.endBlock()
 	if n > 1 {
 		g.Emit("DECQ", word(termsLeft))
 		g.Emit("JNE", top)
 	}
 	if rest > 0 {
-		g.known(r, rest, false)
+		g.constantTerms(r, rest, false)
 		g.endBlock()
 	}
 }
 
-// endTurn ends the block that ends with a turn of a loop, if one does. left counts its turns.
-func (g *gen) endTurn(l *Loop, left asm.Mem) {
+// endIteration ends a block after an iteration of a loop if it is the block's last. left counts the block's remaining
+// iterations.
+func (g *gen) endIteration(l *Loop, left asm.Mem) {
 	switch {
 	case l.Block == 1:
 		g.endBlock()
 	case l.Block > 1:
-		goesOn := g.NewLabel()
+		continues := g.NewLabel()
 		g.Emit("DECQ", left)
-		g.Emit("JNE", goesOn)
+		g.Emit("JNE", continues)
 		g.endBlock()
 		g.Emit("MOVQ", asm.Imm(l.Block), left)
-		g.Bind(goesOn)
+		g.Bind(continues)
 	}
 }
 
-// sumApart is where the sum of the blocks before is kept.
-func (g *gen) sumApart(i int) asm.Mem { return asm.Mem{Base: apart, Disp: int32(i * g.bytes)} }
+// blockSum returns the memory of the sum of an accumulator's previous blocks.
+func (g *gen) blockSum(i int) asm.Mem { return asm.Mem{Base: blockSums, Disp: int32(i * g.bytes)} }
 
-// startApart makes the start a block of its own: which block is the first that has terms depends on the tile.
-func (g *gen) startApart() {
+// startBlocks makes the start a separate block: the first block with terms depends on the tile.
+func (g *gen) startBlocks() {
 	if !g.s.blocks() {
 		return
 	}
 	for i := range g.sums {
 		r := g.register(i)
-		g.Emit("VMOVUPS", r, g.sumApart(i))
+		g.Emit("VMOVUPS", r, g.blockSum(i))
 		if g.s.Start != Zero {
 			g.clear(r)
 		}
 	}
 }
 
-// endBlock adds all sums to those of the blocks before, and begins them anew.
+// endBlock adds the accumulators to the sums of the previous blocks, and resets them to 0.
 func (g *gen) endBlock() {
 	for i := range g.sums {
 		r := g.register(i)
-		g.Emit(g.op("VADDP"), g.sumApart(i), r, r)
-		g.Emit("VMOVUPS", r, g.sumApart(i))
+		g.Emit(g.op("VADDP"), g.blockSum(i), r, r)
+		g.Emit("VMOVUPS", r, g.blockSum(i))
 		g.clear(r)
 	}
 }
 
-// join adds the sums of the blocks before to the last one.
-func (g *gen) join() {
+// joinBlocks adds the sums of the previous blocks to those of the last one.
+func (g *gen) joinBlocks() {
 	if !g.s.blocks() {
 		return
 	}
 	for i := range g.sums {
-		g.Emit(g.op("VADDP"), g.sumApart(i), g.register(i), g.register(i))
+		g.Emit(g.op("VADDP"), g.blockSum(i), g.register(i), g.register(i))
 	}
 }

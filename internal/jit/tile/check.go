@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// registers returns how many vector registers an instruction set has, and their bytes.
+// registers returns the number of vector registers of an instruction set, and their size in bytes.
 func registers(isa machine.ISA) (n, bytes int) {
 	if isa == machine.AVX512 {
 		return 32, 64
@@ -16,7 +16,7 @@ func registers(isa machine.ISA) (n, bytes int) {
 	return 16, 32
 }
 
-// check says what is wrong with a spec.
+// check returns an error if a spec is invalid.
 func (s *Spec) check(isa machine.ISA) error {
 	n, bytes := registers(isa)
 	switch {
@@ -27,40 +27,41 @@ func (s *Spec) check(isa machine.ISA) error {
 	case s.Unit && isa != machine.AVX512:
 		return fmt.Errorf("tile: no matrix unit for %v", isa)
 	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.needs(isa) > n:
-		return fmt.Errorf("tile: %d rows of %d vectors in %d registers", s.Rows, s.Vectors, n)
+		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, n)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
-		return fmt.Errorf("tile: %d lanes of %d", s.Lanes, bytes/s.Size)
+		return fmt.Errorf("tile: %d lanes in vectors of %d", s.Lanes, bytes/s.Size)
 	case s.In != nil && len(s.In) != s.Rows || s.Out != nil && len(s.Out) != s.Rows:
-		return fmt.Errorf("tile: %d and %d places of %d rows", len(s.In), len(s.Out), s.Rows)
+		return fmt.Errorf("tile: %d offsets in the operand and %d in the result for %d rows", len(s.In), len(s.Out), s.Rows)
 	case s.In == nil && s.Rows > DynamicRows:
-		return fmt.Errorf("tile: %d rows at places that a call tells", s.Rows)
+		return fmt.Errorf("tile: %d rows with dynamic offsets", s.Rows)
 	case s.Start > FromResult:
-		return fmt.Errorf("tile: there is no start %d", s.Start)
+		return fmt.Errorf("tile: unknown start %d", s.Start)
 	case s.Bytes && s.Size != 4:
-		return fmt.Errorf("tile: bytes of elements of %d for %v", s.Size, isa)
+		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
 	case s.Words && (s.Size != 4 || s.Bytes):
-		return fmt.Errorf("tile: words of elements of %d", s.Size)
-	case s.Levels > Signed,
-		s.Levels != Sums && (!s.integers() || s.Out == nil || s.Start == FromResult || len(s.Tail) > 0):
-		return fmt.Errorf("tile: levels %d of sums that start with %d", s.Levels, s.Start)
-	case s.Unroll < 0 || s.Ahead < 0:
-		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)
+		return fmt.Errorf("tile: pairs of words in %d bytes, or words and bytes", s.Size)
+	case s.Quantized > Signed,
+		s.Quantized != Sums && (!s.integers() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
+		return fmt.Errorf("tile: quantized result %d of these elements, with start %d", s.Quantized, s.Start)
+	case s.Unroll < 0 || s.AheadLines < 0:
+		return fmt.Errorf("tile: %d terms per iteration, %d lines ahead", s.Unroll, s.AheadLines)
 	case len(s.Loops) > MaxLoops:
 		return fmt.Errorf("tile: %d loops", len(s.Loops))
 	case s.blocks() && (s.In == nil || s.integers()):
-		return fmt.Errorf("tile: blocks of terms of rows at places that a call tells, or of integers")
+		return fmt.Errorf("tile: blocks of terms require rows at constant offsets, and floats")
 	}
-	if err := s.checkFetch(); err != nil {
+	if err := s.checkPrefetch(); err != nil {
 		return err
 	}
 	for i, l := range s.Loops {
-		if l.In == Dynamic || l.Vec == Dynamic || l.Out != 0 || l.Turns < 1 && l.Turns != Dynamic || l.Block < 0 {
-			return fmt.Errorf("tile: loop %d is %+v", i, l)
+		if l.In == Dynamic || l.Vec == Dynamic || l.Out != 0 || l.Trips < 1 && l.Trips != Dynamic || l.Block < 0 {
+			return fmt.Errorf("tile: loop %d is invalid: %+v", i, l)
 		}
 	}
-	for i, t := range s.Tail {
-		if t.Op > Scale || t.Op == AddResult && s.integers() || t.Operand < 0 || t.Operand >= jit.MaxOperands-Tails {
-			return fmt.Errorf("tile: operation %d at the end is %+v", i, t)
+	for i, t := range s.Epilogue {
+		if t.Op > Scale || t.Op == AddResult && s.integers() || t.Operand < 0 ||
+			t.Operand >= jit.MaxOperands-EpilogueOperands {
+			return fmt.Errorf("tile: epilogue step %d is invalid: %+v", i, t)
 		}
 	}
 	if err := s.checkRuns(); err != nil {
@@ -72,21 +73,21 @@ func (s *Spec) check(isa machine.ISA) error {
 	return s.checkUnit()
 }
 
-func (s *Spec) checkFetch() error {
-	if s.Keep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
-		return fmt.Errorf("tile: what is read in %d runs and %d loops is kept", len(s.Runs), len(s.Loops))
+func (s *Spec) checkPrefetch() error {
+	if s.PackStep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
+		return fmt.Errorf("tile: %d runs and %d loops cannot pack the vector operand", len(s.Runs), len(s.Loops))
 	}
-	told := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
-	most := maxFetches
-	if s.Ahead > 0 {
-		most-- // for want of registers
+	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
+	most := maxPrefetches
+	if s.AheadLines > 0 {
+		most-- // its address occupies one of the registers
 	}
-	if len(s.Fetch) > most || len(s.Fetch) > 0 && !told {
-		return fmt.Errorf("tile: %d rows are asked for besides, of %d runs", len(s.Fetch), len(s.Runs))
+	if len(s.Prefetch) > most || len(s.Prefetch) > 0 && !dynamic {
+		return fmt.Errorf("tile: %d operands to prefetch in %d runs", len(s.Prefetch), len(s.Runs))
 	}
-	for i, f := range s.Fetch {
-		if f.Lines < 1 || f.Every < FewTerms || f.Every&(f.Every-1) != 0 {
-			return fmt.Errorf("tile: row %d that is asked for besides is %+v", i, f)
+	for i, f := range s.Prefetch {
+		if f.Lines < 1 || f.Every < DefaultUnroll || f.Every&(f.Every-1) != 0 {
+			return fmt.Errorf("tile: prefetched operand %d is invalid: %+v", i, f)
 		}
 	}
 	return nil
@@ -97,26 +98,26 @@ func (s *Spec) checkRuns() error {
 		dynamic := r.Terms == Dynamic || r.InStep == Dynamic || r.VecStep == Dynamic
 		switch {
 		case dynamic && len(s.Runs) > 1:
-			return fmt.Errorf("tile: run %d of %d is told by calls", i, len(s.Runs))
+			return fmt.Errorf("tile: run %d of %d is dynamic", i, len(s.Runs))
 		case r.Terms < 1 && r.Terms != Dynamic || r.In == Dynamic || r.Vec == Dynamic || r.Rows>>s.Rows != 0,
 			r.Block < 0, r.Block > 0 && r.Terms == Dynamic:
-			return fmt.Errorf("tile: run %d is %+v", i, r)
+			return fmt.Errorf("tile: run %d is invalid: %+v", i, r)
 		}
 	}
 	return nil
 }
 
-// needs returns how many registers a tile takes at least: sums, vectors, an element that is broadcast, where
-// multiplications do not take it from memory, and a mask, where that is no register of its own.
+// needs returns the minimum number of vector registers of a tile: the accumulators, the vectors of a term, a broadcast
+// element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
 func (s *Spec) needs(isa machine.ISA) int {
 	n := s.Rows*s.Vectors + s.Vectors
-	if s.Levels != Sums {
-		n = max(n, s.Rows*s.Vectors+levelRegs-1) // and one that is broadcast
+	if s.Quantized != Sums {
+		n = max(n, s.Rows*s.Vectors+quantizedRegs-1) // the register of the broadcast element is added below
 	}
 	switch {
 	case isa == machine.AVX512 && !s.integers():
 		return max(n, s.Rows*s.Vectors+1)
-	case s.Words && s.Vectors > 1: // products are there before they are added
+	case s.Words && s.Vectors > 1: // products need a register before they are added
 		n++
 	}
 	n++
@@ -126,22 +127,22 @@ func (s *Spec) needs(isa machine.ISA) int {
 	return n
 }
 
-// blocks reports whether terms are cut into blocks.
+// blocks reports whether terms are divided into blocks.
 func (s *Spec) blocks() bool {
 	return slices.ContainsFunc(s.Loops, func(l Loop) bool { return l.Block > 0 }) ||
 		slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Block > 0 })
 }
 
-// integers reports whether sums are int32.
+// integers reports whether the accumulators are int32.
 func (s *Spec) integers() bool { return s.Bytes || s.Words }
 
-// partial reports whether the last vector may have lanes that are not there.
+// partial reports whether the last vector may be partial.
 func (s *Spec) partial(isa machine.ISA) bool {
 	_, bytes := registers(isa)
 	return s.Lanes != 0 && s.Lanes != bytes/s.Size
 }
 
-// masksTerms reports whether a mask is a vector register that is needed among the terms.
+// masksTerms reports whether the k-loop needs a mask in a vector register.
 func (s *Spec) masksTerms(isa machine.ISA) bool {
 	return isa != machine.AVX512 && s.Masked && s.partial(isa)
 }

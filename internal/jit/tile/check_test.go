@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// TestRefused asks for what there is no code for.
-func TestRefused(t *testing.T) {
+// TestInvalid compiles invalid specs.
+func TestInvalid(t *testing.T) {
 	good := func() *tile.Spec {
 		return &tile.Spec{Size: 4, Rows: 6, Vectors: 2, Runs: []tile.Run{{Terms: 5, InStep: 4, VecStep: 64}}}
 	}
@@ -17,28 +17,28 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *tile.Spec){
-		"elements of 2 bytes":          func(s *tile.Spec) { s.Size = 2 },
-		"in 16 registers":              func(s *tile.Spec) { s.Rows = 7 },
-		"9 lanes of 8":                 func(s *tile.Spec) { s.Lanes = 9 },
-		"5 and 0 places of 6":          func(s *tile.Spec) { s.In = make([]int, 5) },
-		"that a call tells":            func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
-		"no start 4":                   func(s *tile.Spec) { s.Start = 4 },
-		"-1 terms a turn":              func(s *tile.Spec) { s.Unroll = -1 },
-		"4 loops":                      func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
-		"loop 0 is":                    func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
-		"operation 0 at the end":       func(s *tile.Spec) { s.Tail = []tile.Tail{{Operand: -1}} },
-		"run 0 of 2 is told":           func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
-		"run 0 is {In:0 Vec:0":         func(s *tile.Spec) { s.Runs[0].Rows = 64 },
-		"bytes of elements of 8":       func(s *tile.Spec) { s.Rows, s.Bytes, s.Size = 5, true, 8 },
-		"levels 1 of sums":             func(s *tile.Spec) { s.Levels = tile.Unsigned },
-		"words of elements of 8":       func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
-		"1 rows are asked for besides": func(s *tile.Spec) { s.Fetch = []tile.Fetch{{Lines: 1, Every: 8}} },
-		"row 0 that is asked for": func(s *tile.Spec) {
-			s.Runs[0].Terms, s.Fetch = tile.Dynamic, []tile.Fetch{{Lines: 1, Every: 12}}
+		"elements of 2 bytes":            func(s *tile.Spec) { s.Size = 2 },
+		"fit into 16 registers":          func(s *tile.Spec) { s.Rows = 7 },
+		"9 lanes in vectors of 8":        func(s *tile.Spec) { s.Lanes = 9 },
+		"5 offsets in the operand and 0": func(s *tile.Spec) { s.In = make([]int, 5) },
+		"rows with dynamic offsets":      func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
+		"unknown start 4":                func(s *tile.Spec) { s.Start = 4 },
+		"-1 terms per iteration":         func(s *tile.Spec) { s.Unroll = -1 },
+		"4 loops":                        func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
+		"loop 0 is invalid":              func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
+		"epilogue step 0 is invalid":     func(s *tile.Spec) { s.Epilogue = []tile.EpilogueStep{{Operand: -1}} },
+		"run 0 of 2 is dynamic":          func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
+		"run 0 is invalid: {In:0 Vec:0":  func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"groups of 8 bytes":              func(s *tile.Spec) { s.Rows, s.Bytes, s.Size = 5, true, 8 },
+		"quantized result 1":             func(s *tile.Spec) { s.Quantized = tile.Unsigned },
+		"pairs of words in 8 bytes":      func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
+		"1 operands to prefetch":         func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
+		"prefetched operand 0": func(s *tile.Spec) {
+			s.Runs[0].Terms, s.Prefetch = tile.Dynamic, []tile.Prefetch{{Lines: 1, Every: 12}}
 		},
-		"in 1 runs and 1 loops": func(s *tile.Spec) { s.Keep, s.Loops = 64, []tile.Loop{{Turns: 2}} },
-		"blocks of terms":       func(s *tile.Spec) { s.Runs[0].Block = 3 },
-		"loop 0 is {In:0":       func(s *tile.Spec) { s.Loops = []tile.Loop{{Turns: 1, Block: -1}} },
+		"1 runs and 1 loops":       func(s *tile.Spec) { s.PackStep, s.Loops = 64, []tile.Loop{{Trips: 2}} },
+		"blocks of terms":          func(s *tile.Spec) { s.Runs[0].Block = 3 },
+		"loop 0 is invalid: {In:0": func(s *tile.Spec) { s.Loops = []tile.Loop{{Trips: 1, Block: -1}} },
 		"rows of the broadcast operand: a distance of 1073741824": func(s *tile.Spec) {
 			s.In = []int{0, 1 << 30, 0, 0, 0, 0}
 		},
@@ -46,14 +46,16 @@ func TestRefused(t *testing.T) {
 			s.Out = []int{0, 4 - 1<<32, 0, 0, 0, 0}
 		},
 		"tiles: a distance of 4294967296": func(s *tile.Spec) { s.Tiles.In = 1 << 32 },
-		"loop 0 does not fit the code: {In:0 Vec:8589934592": func(s *tile.Spec) {
-			s.Loops = []tile.Loop{{Turns: 1, Vec: 1 << 33}}
+		"loop 0 has a distance or a number that is too large: {In:0 Vec:8589934592": func(s *tile.Spec) {
+			s.Loops = []tile.Loop{{Trips: 1, Vec: 1 << 33}}
 		},
-		"run 0 does not fit the code: {In:4611686018427387904": func(s *tile.Spec) { s.Runs[0].In = 1 << 62 },
-		"run 0 does not fit the code: {In:0 Vec:0 InStep:65536": func(s *tile.Spec) {
+		"run 0 has a distance or a number that is too large: {In:4611686018427387904": func(s *tile.Spec) {
+			s.Runs[0].In = 1 << 62
+		},
+		"run 0 has a distance or a number that is too large: {In:0 Vec:0 InStep:65536": func(s *tile.Spec) {
 			s.Runs[0].InStep, s.Runs[0].Terms = 1<<16, 1<<16
 		},
-		"run 1 does not fit the code: {In:-1": func(s *tile.Spec) {
+		"run 1 has a distance or a number that is too large: {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
 		"no machine code for por": nil,
@@ -68,7 +70,7 @@ func TestRefused(t *testing.T) {
 			isa = machine.AVX512
 		}
 		if _, err := tile.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("want %q, not %v", what, err)
+			t.Errorf("%v, want %q", err, what)
 		}
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Compile makes the code of a spec, or finds that which somebody has of an equal one. Code can be made for AVX2 and
-// AVX-512, whatever this processor is, and run where it has them. An error says what the spec has that cannot be.
+// Compile compiles a spec, or returns the existing code of an equal one. It can generate code for AVX2 and AVX-512 on
+// any processor; running it requires a processor with that instruction set. The error of an invalid spec describes what
+// is not supported.
 //
-// Calls compute tiles. Their arguments say where the operands are and what is Dynamic, see [Slot]; they are left as
-// they are, Spill aside. Operands are trusted: of the broadcast operand only the rows' terms are read, of the vector
-// operand whole vectors unless the spec says that they are masked, and of the result no lane is written that is not
-// there. The result may be the operand of a tail, and else shares no memory with operands.
+// Calls compute tiles. The arguments are the addresses of the operands and the Dynamic values, see [Slot]; calls modify
+// only their field Spill. Addresses are not checked. The code reads the terms of the broadcast operand's rows, and
+// whole vectors of the vector operand unless the spec is Masked. It writes only lanes that exist. The result may be an
+// operand of the epilogue; apart from that, it must not share memory with operands.
 func Compile(s *Spec, isa machine.ISA) (*jit.Func, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err

@@ -5,28 +5,29 @@ import (
 	"math"
 )
 
-// maxDistance bounds a distance in bytes: the sum of two distances, and of a tile's vectors, fits a displacement.
+// maxDistance bounds a distance in bytes: the sum of two distances and the size of a tile's vectors fits into a
+// displacement.
 const maxDistance = 1<<30 - 1<<16
 
-// checkDistances refuses distances, and sums of them, that do not fit the displacements and immediates of the code,
-// which have 32 bits.
+// checkDistances rejects distances, and sums of distances, that do not fit into the code's displacements and
+// immediates, which have 32 bits.
 func (s *Spec) checkDistances() error {
 	for _, d := range [...]struct {
 		what string
 		list []int
 	}{{"rows of the broadcast operand", s.In}, {"rows of the result", s.Out},
-		{"tiles", []int{told(s.Tiles.In), told(s.Tiles.Vec), told(s.Tiles.Out)}},
-		{"lines asked for", []int{s.Near, s.Ahead * lineBytes}},
-		{"terms kept", []int{s.unroll() * s.Keep}}} {
+		{"tiles", []int{constantOr0(s.Tiles.In), constantOr0(s.Tiles.Vec), constantOr0(s.Tiles.Out)}},
+		{"prefetched lines", []int{s.PrefetchDistance, s.AheadLines * lineBytes}},
+		{"packed terms", []int{s.unroll() * s.PackStep}}} {
 		for _, n := range d.list {
-			if !within(n) {
-				return fmt.Errorf("tile: %s: a distance of %d bytes does not fit the code", d.what, n)
+			if !fitsDistance(n) {
+				return fmt.Errorf("tile: %s: a distance of %d bytes is too large", d.what, n)
 			}
 		}
 	}
 	for i, l := range s.Loops {
-		if !within(l.In) || !within(l.Vec) || l.Turns > math.MaxInt32 || l.Block > math.MaxInt32 {
-			return fmt.Errorf("tile: loop %d does not fit the code: %+v", i, l)
+		if !fitsDistance(l.In) || !fitsDistance(l.Vec) || l.Trips > math.MaxInt32 || l.Block > math.MaxInt32 {
+			return fmt.Errorf("tile: loop %d has a distance or a number that is too large: %+v", i, l)
 		}
 	}
 	atIn, atVec := 0, 0 // the ends of the previous run's terms
@@ -35,38 +36,38 @@ func (s *Spec) checkDistances() error {
 		if terms == Dynamic {
 			terms = s.unroll()
 		}
-		if !within(r.In) || !within(r.Vec) || !reaches(r.InStep, terms) || !reaches(r.VecStep, terms) ||
-			!fits(r.In-atIn) || !fits(r.Vec-atVec) {
-			return fmt.Errorf("tile: run %d does not fit the code: %+v", i, r)
+		if !fitsDistance(r.In) || !fitsDistance(r.Vec) || !lastFits(r.InStep, terms) || !lastFits(r.VecStep, terms) ||
+			!fitsInt32(r.In-atIn) || !fitsInt32(r.Vec-atVec) {
+			return fmt.Errorf("tile: run %d has a distance or a number that is too large: %+v", i, r)
 		}
 		atIn, atVec = r.In+terms*r.InStep, r.Vec+terms*r.VecStep
 	}
 	return nil
 }
 
-func within(distance int) bool {
+func fitsDistance(distance int) bool {
 	return distance <= maxDistance && distance >= -maxDistance
 }
 
-// told returns a distance, 0 for a dynamic one.
-func told(distance int) int {
+// constantOr0 returns a constant distance, or 0 for a dynamic one.
+func constantOr0(distance int) int {
 	if distance == Dynamic {
 		return 0
 	}
 	return distance
 }
 
-func fits(distance int) bool { return distance == int(int32(distance)) }
+func fitsInt32(distance int) bool { return distance == int(int32(distance)) }
 
-// reaches reports whether the last of some terms, a step apart, is within the bound.
-func reaches(step, terms int) bool {
-	return terms <= math.MaxInt32 && within(told(step)) && within(told(step)*terms)
+// lastFits reports whether the offset after a number of terms at a constant step is within the bound.
+func lastFits(step, terms int) bool {
+	return terms <= math.MaxInt32 && fitsDistance(constantOr0(step)) && fitsDistance(constantOr0(step)*terms)
 }
 
-// unroll returns the number of terms in an iteration of the code.
+// unroll returns the number of terms of an iteration of the k-loop.
 func (s *Spec) unroll() int {
 	if s.Unroll > 0 {
 		return s.Unroll
 	}
-	return FewTerms
+	return DefaultUnroll
 }

@@ -19,45 +19,45 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	if isa == machine.AVX512 {
 		c.lanes, regs = 64/size, 32
 	}
-	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)), Touch: rng.IntN(3) == 0}
+	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)), PrefetchResult: rng.IntN(3) == 0}
 	c.spec = s
 	s.Bytes, s.Words = integers[T]()
 	s.Rows = 1 + rng.IntN(max(1, (regs-3-s.Vectors)/s.Vectors))
 	c.drawLanes(rng)
 	c.drawRows(rng)
 	c.drawRuns(rng)
-	c.drawLevels(rng)
+	c.drawQuantized(rng)
 	if !s.Bytes && !s.Words {
 		c.drawBlocks(rng)
-		c.drawTail(rng)
+		c.drawEpilogue(rng)
 	}
 	if rng.IntN(3) == 0 {
-		s.Near = rng.IntN(10000)
+		s.PrefetchDistance = rng.IntN(10000)
 	}
-	s.Ahead = max(0, rng.IntN(8)-5)
-	c.drawBesides(rng)
+	s.AheadLines = max(0, rng.IntN(8)-5)
+	c.drawPacking(rng)
 	return c
 }
 
-// drawBesides has what is read kept, or something else asked for, where a spec can have that.
-func (c *call[T]) drawBesides(rng *rand.Rand) {
+// drawPacking draws packing and prefetches, if the spec supports them.
+func (c *call[T]) drawPacking(rng *rand.Rand) {
 	s := c.spec
 	if len(s.Runs) > 1 || len(s.Loops) > 0 {
 		return
 	}
 	if rng.IntN(2) == 0 {
-		c.tiles, s.Keep = 1, int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9))
+		c.tiles, s.PackStep = 1, int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9))
 	}
 	if s.Runs[0].Terms == tile.Dynamic && s.Unroll == 0 {
-		for range rng.IntN(3 - min(1, s.Ahead)) {
-			s.Fetch = append(s.Fetch, tile.Fetch{Lines: 1 + rng.IntN(4), Every: tile.FewTerms << rng.IntN(4)})
+		for range rng.IntN(3 - min(1, s.AheadLines)) {
+			s.Prefetch = append(s.Prefetch, tile.Prefetch{Lines: 1 + rng.IntN(4), Every: tile.DefaultUnroll << rng.IntN(4)})
 		}
 	}
 }
 
-// eachKept visits the terms of which the vector operand is kept: where they are in it, and where in what is kept.
-func (c *call[T]) eachKept(visit func(vec, kept int)) {
-	if c.spec.Keep == 0 {
+// eachPacked visits the packed terms: their offsets in the vector operand and in the packed one.
+func (c *call[T]) eachPacked(visit func(vec, packed int)) {
+	if c.spec.PackStep == 0 {
 		return
 	}
 	r := &c.spec.Runs[0]
@@ -66,11 +66,11 @@ func (c *call[T]) eachKept(visit func(vec, kept int)) {
 		n = c.terms
 	}
 	for k := range n {
-		visit(int(r.Vec)+k*c.told(r.VecStep, tile.VecTerm), k*int(c.spec.Keep))
+		visit(int(r.Vec)+k*c.value(r.VecStep, tile.VecTerm), k*int(c.spec.PackStep))
 	}
 }
 
-// or makes one in three numbers one that the call tells.
+// or passes one in three numbers as an argument of the call, and returns Dynamic for it.
 func (c *call[T]) or(rng *rand.Rand, v int, slot tile.Slot) int {
 	if rng.IntN(3) > 0 {
 		return v
@@ -128,14 +128,14 @@ func (c *call[T]) drawRuns(rng *rand.Rand) {
 	}
 	for i := range rng.IntN(tile.MaxLoops + 1) {
 		s.Loops = append(s.Loops, tile.Loop{In: size * rng.IntN(99), Vec: size * (rng.IntN(999) - 500),
-			Turns: int(c.or(rng, 1+rng.IntN(3), tile.LoopTurns+i))})
-		if s.Loops[i].Turns == tile.Dynamic && rng.IntN(4) == 0 {
-			c.step[tile.LoopTurns+i] = 0
+			Trips: int(c.or(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
+		if s.Loops[i].Trips == tile.Dynamic && rng.IntN(4) == 0 {
+			c.step[tile.LoopTrips+i] = 0
 		}
 	}
 }
 
-// drawBlocks cuts terms into blocks, by turns and by terms.
+// drawBlocks divides terms into blocks, in loops and in runs.
 func (c *call[T]) drawBlocks(rng *rand.Rand) {
 	if c.spec.In == nil || rng.IntN(2) == 0 {
 		return
@@ -150,9 +150,10 @@ func (c *call[T]) drawBlocks(rng *rand.Rand) {
 	}
 }
 
-func (c *call[T]) drawTail(rng *rand.Rand) {
+func (c *call[T]) drawEpilogue(rng *rand.Rand) {
 	for range rng.IntN(4) {
-		t := tile.Tail{Op: tile.TailOp(rng.IntN(int(tile.Scale) + 1)), Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
+		op := tile.EpilogueOp(rng.IntN(int(tile.Scale) + 1))
+		t := tile.EpilogueStep{Op: op, Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
 		switch t.Op {
 		case tile.AddTile, tile.MulTile:
 			t.Operand = rng.IntN(2)
@@ -161,9 +162,9 @@ func (c *call[T]) drawTail(rng *rand.Rand) {
 		case tile.AddRows, tile.MulRows:
 			t.Operand = 3
 		}
-		c.spec.Tail = append(c.spec.Tail, t)
+		c.spec.Epilogue = append(c.spec.Epilogue, t)
 	}
 }
 
-// operands are how many a call has: of tails two that lie as the result does, one by lanes and one by rows.
-const operands = tile.Tails + 4
+// operands is the number of operands of a call. Epilogues have two tile operands, one by lanes and one by rows.
+const operands = tile.EpilogueOperands + 4

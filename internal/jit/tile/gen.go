@@ -9,64 +9,64 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// General registers. Where a tile is stays in three of them, where its terms are in others.
+// General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	inTile  = asm.SI // a word of the spill area where something is fetched, which takes it
-	vecTile = asm.R8
-	outTile = asm.R9
-	kept    = vecTile // of a tile that is the only one, once its terms begin
-	in      = asm.AX  // of rows at told places 0 to 4
-	in5     = asm.R12 // 5 to 9
-	in10    = asm.R13 // 10 to 14
-	stride  = asm.R10 // from a row to the next
-	stride3 = asm.R11
-	vec     = asm.BX
-	count   = asm.CX // terms
-	ahead   = asm.DX
-	vecStep = asm.R14
-	inStep  = asm.R15
-	apart   = stride // the sums of blocks, where rows are at told places
+	inTile    = asm.SI // in the spill area if Prefetch occupies the register
+	vecTile   = asm.R8
+	outTile   = asm.R9
+	packed    = vecTile // with PackStep: the call has one tile, whose address is not needed in the k-loop
+	in        = asm.AX  // rows 0 to 4 if their distance is dynamic
+	in5       = asm.R12 // 5 to 9
+	in10      = asm.R13 // 10 to 14
+	stride    = asm.R10 // distance between rows
+	stride3   = asm.R11
+	vec       = asm.BX
+	count     = asm.CX // remaining terms or iterations
+	ahead     = asm.DX
+	vecStep   = asm.R14
+	inStep    = asm.R15
+	blockSums = stride // sums of blocks, which require rows at constant offsets
 )
 
 // Words of the spill area.
 const (
-	tilesLeft = iota
-	termsLeft // blocks of terms of a run
-	loopWords // in, vec, turns left of each loop and of its block
-	inWord    = loopWords + wordsPerLoop*MaxLoops
-	tailWords = inWord + 1
-	words     = tailWords + jit.MaxOperands - Tails
+	tilesLeft     = iota
+	termsLeft     // remaining blocks of a run
+	loopWords     // of each loop: in, vec, remaining iterations, remaining iterations of the block
+	inWord        = loopWords + wordsPerLoop*MaxLoops
+	epilogueWords = inWord + 1
+	words         = epilogueWords + jit.MaxOperands - EpilogueOperands
 
 	wordsPerLoop = 4
 )
 
-// maxFetches is how many registers there are for what is fetched.
-const maxFetches = 2
+// maxPrefetches is the maximum length of Spec.Prefetch; the addresses are in registers.
+const maxPrefetches = 2
 
-// fetched are these registers.
-var fetched = [maxFetches]asm.Reg{inTile, ahead}
+// prefetchRegs has the addresses of Spec.Prefetch.
+var prefetchRegs = [maxPrefetches]asm.Reg{inTile, ahead}
 
-// FewTerms are a turn's, where no spec says otherwise.
-const FewTerms = 4
+// DefaultUnroll is the number of terms of an iteration of the k-loop, unless the spec specifies it.
+const DefaultUnroll = 4
 
 const (
 	lineBytes = 64
-	// longCode bounds the instructions of terms that are written out in full, rather than in a loop of a few.
-	longCode = 700
+	// maxUnrolled bounds the instructions of fully unrolled terms.
+	maxUnrolled = 700
 )
 
-// gen writes the code of a spec.
+// gen emits the code of a spec.
 type gen struct {
 	asm.Assembler
 	s     *Spec
 	isa   machine.ISA
-	bytes int // of a vector
+	bytes int // size of a vector
 
-	sums   int // registers of them, from 0 on
-	bcasts int // registers of elements that are broadcast, behind the vectors'
-	bcast  int // the one that is next
+	sums   int // number of accumulators, which start at register 0
+	bcasts int // number of registers for broadcast elements, after those of the vectors
+	bcast  int // index of the next one
 	mask   asm.Vec
-	unit   *unitGen // of a spec that says so
+	unit   *unitGen // for Spec.Unit
 }
 
 func newGen(s *Spec, isa machine.ISA, list bool) *gen {
@@ -91,10 +91,10 @@ func (g *gen) register(n int) asm.Vec {
 func (g *gen) sum(row, v int) asm.Vec { return g.register(row*g.s.Vectors + v) }
 func (g *gen) vector(v int) asm.Vec   { return g.register(g.sums + v) }
 
-// free returns the registers that are free outside of terms, the mask's aside.
+// free returns the registers that are free outside the k-loop, except for the mask.
 func (g *gen) free(i int) asm.Vec { return g.register(g.sums + i) }
 
-// op returns an instruction's name for the elements' size.
+// op appends the letter for the size of elements to the name of an instruction.
 func (g *gen) op(name string) string {
 	if g.s.Size == 8 {
 		return name + "D"
@@ -107,7 +107,7 @@ func beginOf(k Slot) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetRow 
 func stepOf(k Slot) asm.Mem  { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
 func word(k int) asm.Mem     { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
 
-// emit writes the whole function.
+// emit emits the function.
 func (g *gen) emit() {
 	if g.s.Unit {
 		g.emitUnit()
@@ -119,28 +119,28 @@ func (g *gen) emit() {
 	g.Bind(tile)
 	g.start()
 	g.loops(0)
-	g.join()
+	g.joinBlocks()
 	g.finish()
 	g.nextTile(tile)
 	g.Emit("VZEROUPPER")
 	g.Emit("RET")
 }
 
-// begin loads what stays in registers.
+// begin emits the loads of the registers and words that keep their values.
 func (g *gen) begin() {
 	g.operand(In, in)
 	g.Emit("MOVQ", in, g.inTile())
 	g.operand(Vec, vecTile)
 	g.operand(Out, outTile)
-	if g.s.Ahead > 0 {
+	if g.s.AheadLines > 0 {
 		g.operand(Ahead, ahead)
 	}
-	for i := range g.s.Fetch {
-		g.operand(Fetches+i, fetched[i])
+	for i := range g.s.Prefetch {
+		g.operand(PrefetchOperands+i, prefetchRegs[i])
 	}
 	for _, k := range g.tileOperands() {
-		g.operand(Tails+k, in)
-		g.Emit("MOVQ", in, word(tailWords+k))
+		g.operand(EpilogueOperands+k, in)
+		g.Emit("MOVQ", in, word(epilogueWords+k))
 	}
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, in)
 	g.Emit("MOVQ", in, word(tilesLeft))
@@ -157,16 +157,16 @@ func (g *gen) begin() {
 		}
 	}
 	if g.s.blocks() {
-		g.Emit("LEAQ", word(words+lineBytes/8-1), apart)
-		g.Emit("ANDQ", asm.Imm(-lineBytes), apart)
+		g.Emit("LEAQ", word(words+lineBytes/8-1), blockSums)
+		g.Emit("ANDQ", asm.Imm(-lineBytes), blockSums)
 	}
 	g.beginMask()
-	g.beginLevels()
+	g.beginQuantized()
 }
 
-// inTile is where the tile is in the broadcast operand.
+// inTile holds the address of the tile in the broadcast operand.
 func (g *gen) inTile() asm.Arg {
-	if len(g.s.Fetch) > 0 {
+	if len(g.s.Prefetch) > 0 {
 		return word(inWord)
 	}
 	return inTile
@@ -177,10 +177,10 @@ func (g *gen) operand(k Slot, to asm.Reg) {
 	g.Emit("ADDQ", beginOf(k), to)
 }
 
-// tileOperands are the tail's operands that move with the tiles, each once.
+// tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.
 func (g *gen) tileOperands() []int {
 	var list []int
-	for _, t := range g.s.Tail {
+	for _, t := range g.s.Epilogue {
 		if (t.Op == AddTile || t.Op == MulTile) && !slices.Contains(list, t.Operand) {
 			list = append(list, t.Operand)
 		}
@@ -188,9 +188,9 @@ func (g *gen) tileOperands() []int {
 	return list
 }
 
-// nextTile moves on to the next tile, if there is one.
+// nextTile emits the step to the next tile, and the jump if there is one.
 func (g *gen) nextTile(tile asm.Label) {
-	if g.s.Keep != 0 {
+	if g.s.PackStep != 0 {
 		return
 	}
 	move := func(d int, slot Slot, to asm.Arg) {
@@ -206,16 +206,17 @@ func (g *gen) nextTile(tile asm.Label) {
 	move(g.s.Tiles.Vec, VecTile, vecTile)
 	move(g.s.Tiles.Out, OutTile, outTile)
 	for _, k := range g.tileOperands() {
-		move(g.s.Tiles.Out, OutTile, word(tailWords+k))
+		move(g.s.Tiles.Out, OutTile, word(epilogueWords+k))
 	}
 	g.Emit("DECQ", word(tilesLeft))
 	g.Emit("JNE", tile)
 }
 
-// loops writes the loops from a level on, around the runs. Each level keeps where its turn began.
+// loops emits the loops from a level inwards, with the runs inside. Each level stores the addresses at which its
+// current iteration started.
 func (g *gen) loops(level int) {
 	if level == 0 {
-		g.place(g.inTile(), vecTile)
+		g.setAddresses(g.inTile(), vecTile)
 	}
 	if level == len(g.s.Loops) {
 		g.runs()
@@ -224,12 +225,12 @@ func (g *gen) loops(level int) {
 	l := &g.s.Loops[level]
 	at := loopWords + wordsPerLoop*level
 	end := g.NewLabel()
-	if l.Turns == Dynamic {
-		g.Emit("MOVQ", stepOf(LoopTurns+level), count)
+	if l.Trips == Dynamic {
+		g.Emit("MOVQ", stepOf(LoopTrips+level), count)
 		g.Emit("TESTQ", count, count)
 		g.Emit("JLE", end)
 	} else {
-		g.Emit("MOVL", asm.Imm(l.Turns), count)
+		g.Emit("MOVL", asm.Imm(l.Trips), count)
 	}
 	g.Emit("MOVQ", count, word(at+2))
 	g.Emit("MOVQ", in, word(at))
@@ -241,31 +242,31 @@ func (g *gen) loops(level int) {
 	top := g.NewLabel()
 	g.Bind(top)
 	g.loops(level + 1)
-	g.endTurn(l, word(at+3))
+	g.endIteration(l, word(at+3))
 	g.Emit("MOVQ", word(at), in)
 	g.Emit("MOVQ", word(at+1), vec)
 	g.advance(in, l.In)
 	g.advance(vec, l.Vec)
 	g.Emit("MOVQ", in, word(at))
 	g.Emit("MOVQ", vec, word(at+1))
-	g.spread()
+	g.setRowBases()
 	g.Emit("DECQ", word(at+2))
 	g.Emit("JNE", top)
 	g.Bind(end)
 }
 
-// place begins the terms at addresses.
-func (g *gen) place(fromIn, fromVec asm.Arg) {
+// setAddresses sets the addresses of the first term.
+func (g *gen) setAddresses(fromIn, fromVec asm.Arg) {
 	g.Emit("MOVQ", fromIn, in)
 	g.Emit("MOVQ", fromVec, vec)
-	if g.s.Keep != 0 {
-		g.operand(Kept, kept)
+	if g.s.PackStep != 0 {
+		g.operand(Packed, packed)
 	}
-	g.spread()
+	g.setRowBases()
 }
 
-// spread finds the further rows at told places from the first.
-func (g *gen) spread() {
+// setRowBases computes the addresses of rows 5 and 10 if the distance between rows is dynamic.
+func (g *gen) setRowBases() {
 	if g.s.In != nil {
 		return
 	}
@@ -276,7 +277,7 @@ func (g *gen) spread() {
 	}
 }
 
-// rowBases are the registers that rows are found from.
+// rowBases lists the registers from which the rows are addressed.
 func (g *gen) rowBases() []asm.Reg {
 	bases := []asm.Reg{in, in5, in10}
 	if g.s.In != nil {
@@ -285,7 +286,7 @@ func (g *gen) rowBases() []asm.Reg {
 	return bases[:(g.s.Rows+4)/5]
 }
 
-// row is an element of a row, so many bytes behind the term that registers are at.
+// row returns the address of a row's element, disp bytes after the term that the registers point to.
 func (g *gen) row(i, disp int) asm.Mem {
 	if g.s.In != nil {
 		return asm.Mem{Base: in, Disp: int32(g.s.In[i] + disp)}
@@ -306,9 +307,9 @@ func (g *gen) advance(r asm.Reg, d int) {
 	}
 }
 
-// runs writes the terms of a turn.
+// runs emits the runs of an iteration of the innermost loop.
 func (g *gen) runs() {
-	full := g.unit == nil && g.writtenOut()
+	full := g.unit == nil && g.fullyUnrolled()
 	atIn, atVec := 0, 0
 	for i := range g.s.Runs {
 		r := &g.s.Runs[i]
@@ -317,23 +318,23 @@ func (g *gen) runs() {
 		}
 		g.advance(vec, r.Vec-atVec)
 		if r.Terms == Dynamic {
-			g.told(r)
+			g.dynamicRun(r)
 			return
 		}
 		switch {
 		case g.unit != nil:
 			g.unit.run(r)
 		case r.Block > 0:
-			g.inBlocks(r)
+			g.blockedRun(r)
 		default:
-			g.known(r, r.Terms, full)
+			g.constantTerms(r, r.Terms, full)
 		}
 		atIn, atVec = r.In+r.Terms*r.InStep, r.Vec+r.Terms*r.VecStep
 	}
 }
 
-// writtenOut reports whether all terms are written one after the other.
-func (g *gen) writtenOut() bool {
+// fullyUnrolled reports whether all terms are unrolled.
+func (g *gen) fullyUnrolled() bool {
 	n := 0
 	for _, r := range g.s.Runs {
 		if r.Terms == Dynamic || r.Block > 0 {
@@ -341,5 +342,5 @@ func (g *gen) writtenOut() bool {
 		}
 		n += r.Terms * (g.s.Vectors + bits.OnesCount32(g.valid(&r))*(1+g.s.Vectors))
 	}
-	return n <= longCode && g.s.Unroll == 0 && g.s.Ahead == 0
+	return n <= maxUnrolled && g.s.Unroll == 0 && g.s.AheadLines == 0
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// key tells specs apart that have other code: all that a spec says, in text. Plans ask for tens of tiles each time they
-// are bound to sizes, most of which there are: to find them must cost little, and package fmt takes microseconds.
+// key returns the cache key of a spec's code: all fields as text. A plan looks up tens of tiles whenever it is bound to
+// sizes, and most of them exist already. The lookup must be cheap, and package fmt would take microseconds.
 func (s *Spec) key(isa machine.ISA) string {
 	k := key{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, isa.String()...)
-	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.Near, s.Ahead, s.Unroll,
-		int(s.Levels), s.Keep)
-	k.truths(s.Bytes, s.Unit, s.Words, s.Masked, s.Touch)
+	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.PrefetchDistance, s.AheadLines, s.Unroll,
+		int(s.Quantized), s.PackStep)
+	k.bools(s.Bytes, s.Unit, s.Words, s.Masked, s.PrefetchResult)
 	k.list('i', s.In)
 	k.list('o', s.Out)
 	k.loop('t', &s.Tiles)
@@ -25,11 +25,11 @@ func (s *Spec) key(isa machine.ISA) string {
 		k.b = append(k.b, ' ', 'r')
 		k.numbers(r.In, r.Vec, r.InStep, r.VecStep, r.Terms, int(r.Rows), r.Block)
 	}
-	for _, f := range s.Fetch {
+	for _, f := range s.Prefetch {
 		k.b = append(k.b, ' ', 'f')
 		k.numbers(f.Lines, f.Every)
 	}
-	for _, t := range s.Tail {
+	for _, t := range s.Epilogue {
 		k.b = append(k.b, ' ', '+')
 		k.numbers(int(t.Op), t.Operand)
 		k.b = strconv.AppendUint(append(k.b, ' '), math.Float64bits(t.Lo), 16)
@@ -38,7 +38,7 @@ func (s *Spec) key(isa machine.ISA) string {
 	return string(k.b)
 }
 
-// key is a text that grows: numbers with a space before each, and letters before what there may be any number of.
+// key builds a key. A space precedes each number, and a letter each list and each element of a list of structs.
 type key struct{ b []byte }
 
 func (k *key) numbers(list ...int) {
@@ -47,7 +47,7 @@ func (k *key) numbers(list ...int) {
 		switch {
 		case n == Dynamic:
 			k.b = append(k.b, '*')
-		case 0 <= n && n < 10: // most are
+		case 0 <= n && n < 10: // the most frequent case
 			k.b = append(k.b, byte('0'+n))
 		default:
 			k.b = strconv.AppendInt(k.b, int64(n), 10)
@@ -55,7 +55,7 @@ func (k *key) numbers(list ...int) {
 	}
 }
 
-func (k *key) truths(list ...bool) {
+func (k *key) bools(list ...bool) {
 	for _, is := range list {
 		n := 0
 		if is {
@@ -74,5 +74,5 @@ func (k *key) list(letter byte, list []int) {
 
 func (k *key) loop(letter byte, l *Loop) {
 	k.b = append(k.b, ' ', letter)
-	k.numbers(l.In, l.Vec, l.Out, l.Turns, l.Block)
+	k.numbers(l.In, l.Vec, l.Out, l.Trips, l.Block)
 }

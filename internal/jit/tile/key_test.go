@@ -9,16 +9,16 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Specs that differ in anything at all have other keys: each field is changed by itself, those of lists' elements, too.
-func TestKeyTellsAll(t *testing.T) {
+// TestKeyHasAllFields changes each field of a spec, and of the elements of its lists: the keys must differ.
+func TestKeyHasAllFields(t *testing.T) {
 	spec := func() *Spec {
-		return &Spec{In: []int{1, 2}, Out: []int{3}, Runs: make([]Run, 1), Loops: make([]Loop, 1), Tail: make([]Tail, 1),
-			Fetch: make([]Fetch, 1)}
+		return &Spec{In: []int{1, 2}, Out: []int{3}, Runs: make([]Run, 1), Loops: make([]Loop, 1),
+			Epilogue: make([]EpilogueStep, 1), Prefetch: make([]Prefetch, 1)}
 	}
 	plain := spec()
 	seen := map[string]string{
 		plain.key(machine.AVX2):   "the spec",
-		plain.key(machine.AVX512): "the other instruction set",
+		plain.key(machine.AVX512): "another instruction set",
 	}
 	assert.Equal(t, plain.key(machine.AVX2), spec().key(machine.AVX2))
 	assert.Len(t, seen, 2)
@@ -66,5 +66,5 @@ func TestKeyTellsAll(t *testing.T) {
 	assert.Equal(t, plain, s)
 	assert.Greater(t, changed, 25)
 	s.Lanes = Dynamic
-	differs(s, "lanes that a call tells")
+	differs(s, "dynamic lanes")
 }

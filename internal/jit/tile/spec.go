@@ -1,170 +1,195 @@
-// Package tile makes machine code of register tiles: sums of products that stay in vector registers until they are
-// done, for AVX-512 and AVX2 on amd64. Products of matrices, convolutions and transforms are made of it.
+// Package tile generates machine code for register tiles, for AVX-512 and AVX2 on amd64: the microkernels of matrix
+// products, convolutions and Winograd products. A [Spec] describes the code, and [Compile] generates it.
 //
-// A tile has rows and, beside one another, vectors of lanes. Element (row, lane) is the sum over terms of an element of
-// the broadcast operand, which belongs to the row, times one of the vector operand, which belongs to the lane: a
-// matrix product's A and B, or a convolution's pixels and weights. Where terms and rows lie is data of a [Spec], and
-// becomes constants of the code; what is [Dynamic] is read from the call's arguments, so that sizes share code.
+// A tile is a block of the result: some rows, of some adjacent vectors each. Its accumulators stay in vector registers
+// for the whole k-loop, which is
 //
-// The additions of an element have one order, that of loops, runs and terms, each by one fused multiply-add: however
-// a result is cut into tiles, and on whichever instruction set, it has the same bits. A long chain of additions rounds
-// what is small beside its sum. So terms may be cut into blocks ([Run] and [Loop] say where those end): each has a sum
-// of its own, which is added to those before it and to the start.
+//	sum[row][lane] += in[row, term] * vec[term, lane]
+//
+// The broadcast operand (In) supplies one element for each row and term; it is broadcast to all lanes. The vector
+// operand (Vec) supplies vectors for each term, which all rows share; it is usually a packed panel. In a matrix product
+// they are A and B, in a convolution the pixels and the weights. These are the terms of the package:
+//
+//	term      one iteration of the k-loop: a rank-1 update of the tile
+//	run       terms with constant steps between them in both operands (Run)
+//	loop      a loop around the runs, such as those over the rows of a convolution's window (Loop)
+//	block     consecutive terms that are summed separately (Run.Block, Loop.Block)
+//	start     the initial value of the accumulators: zero, a bias or the result's previous value (Start)
+//	epilogue  element-wise operations on the accumulators before they are stored (EpilogueStep)
+//
+// The offsets of rows and terms are constants of the code, or [Dynamic]: arguments of the call, so that several sizes
+// can share code. One call computes several tiles, at constant distances.
+//
+// The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A result
+// therefore has the same bits for every division into tiles and on both instruction sets. A long chain of additions
+// loses accuracy. Blocks limit its length: each block has its own sum, which is added to the start and the sums of the
+// blocks before it.
 package tile
 
 import "math"
 
-// Dynamic stands for a distance or a number that a call tells; see [Slot].
+// Dynamic stands for a distance or a number that is an argument of the call; see [Slot].
 const Dynamic = math.MinInt32
 
-// Most of a spec. Tiles have as many rows as registers hold beside the vectors; dynamic ones have at most DynamicRows.
+// Limits of a Spec. The registers limit the rows further: accumulators, a term's vectors and at least one broadcast
+// element must fit.
 const (
 	MaxLoops    = 3
-	DynamicRows = 15
+	DynamicRows = 15 // rows of a tile without Spec.In
 )
 
-// Spec is a tile's code as data. Distances are in bytes. A Spec that was compiled must not change.
+// Spec describes the code of a tile. All distances and offsets are in bytes and may be negative. Offsets in the
+// operands are relative to the operand's address for the tile. A Spec must not be modified after it was compiled.
 type Spec struct {
 	Size int // bytes of an element: 4 for float32, 8 for float64
-	// Bytes says that elements are four bytes each, of which products are added up, without sign in the broadcast
-	// operand and with one in the vector operand; sums, and what they start with, are int32, and become float32 before a
-	// tail. The processor must multiply bytes by the vectors that code is for.
-	Bytes bool
-	// Unit says that the processor's matrix unit multiplies Bytes. Places of rows, and numbers of terms, are told then;
-	// terms lie side by side, rows evenly, all of them or in two parts, and have all terms. The bias has whole vectors,
-	// and Room is UnitRoom bytes of memory. Needs AVX512.
-	Unit bool
-	// Words says that elements are two int16 each, of which products are added up likewise. Any instruction set has it.
-	Words bool
-	// Levels says that sums become bytes, where Bytes or Words is set: distances of results are of those. Out must be
-	// told.
-	Levels  Levels
-	Rows    int
-	Vectors int
-	Lanes   int // of the last vector; 0 for all of them, Dynamic for a number from 1 on
 
-	// In and Out are where the rows lie, from where the tile is in the broadcast operand and in the result. Without
-	// them rows are as far from one another as a call tells.
+	// Bytes selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed in
+	// the vector operand, whose products are summed. Accumulators, starts and results are int32; they are converted to
+	// float32 if there is an epilogue. Size is 4. The processor must have a byte dot product (VPDPBUSD) for these
+	// vectors.
+	Bytes bool
+	// Unit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
+	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
+	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
+	Unit bool
+	// Words selects int16 products: an element is a pair of int16. It works like Bytes, but on every instruction set.
+	Words bool
+	// Quantized selects the dtype of the result for Bytes and Words. If it is not Sums, elements of the result have one
+	// byte, and Out is required.
+	Quantized Quantized
+
+	Rows    int // rows of the tile, at least 1
+	Vectors int // vectors of a row, at least 1
+	Lanes   int // lanes of the last vector: 0 for all of them, or Dynamic, at least 1
+
+	// In and Out are the offsets of the rows in the broadcast operand and in the result. If nil, rows have a constant
+	// distance that the call passes (InRow, OutRow).
 	In, Out []int
 
-	// Masked vector operands have no elements behind the last vector's lanes. Others, such as packed panels, are read
-	// in whole vectors.
+	// Masked says that the vector operand ends after the Lanes of the last vector. Otherwise whole vectors are read,
+	// as from packed panels.
 	Masked bool
 
-	Runs  []Run  // the terms of a turn of the innermost loop, in order
-	Loops []Loop // around the runs, outermost first
-	Tiles Loop   // how far tiles are from one another; Turns is not used, for calls tell how many tiles there are
+	Runs  []Run  // terms of an iteration of the innermost loop, in order
+	Loops []Loop // loops around the runs, outermost first; at most MaxLoops
+	Tiles Loop   // distances between the tiles of a call; Trips is ignored, because Args.Rows is the number of tiles
 
-	Start Start
-	Tail  []Tail // what follows the sum, in order
+	Start    Start
+	Epilogue []EpilogueStep // applied in order
 
-	// Touch asks for the result's lines before the sum, so that a start or tail that reads them finds them near.
-	Touch bool
-	// Near asks for the vector operand that many bytes ahead of every line that is read, 0 for not at all.
-	Near int
-	// Ahead asks for so many lines of the operand [Ahead] per turn of unrolled terms, each behind the one before, for
-	// the second cache. They go on from tile to tile.
-	Ahead int
-	// Fetch asks for rows of other operands, which go on from tile to tile, too. Terms are those of one Dynamic run then.
-	Fetch []Fetch
-	// Keep writes what is read of the vector operand to the operand [Kept], too, by so many bytes from term to term:
-	// whole vectors, with zeros for lanes that are not there. A call computes one tile then. 0 keeps nothing.
-	Keep int
-	// Unroll is how many terms a turn of the code has; 0 leaves it to Compile.
+	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop, for a start or an
+	// epilogue that reads them.
+	PrefetchResult bool
+	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0
+	// disables it.
+	PrefetchDistance int
+	// AheadLines is the number of cache lines of the operand [Ahead] that are prefetched into L2 per iteration of the
+	// k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables it.
+	AheadLines int
+	// Prefetch lists further operands to prefetch into L2. It requires a single Dynamic run without loops, and no
+	// Unroll.
+	Prefetch []Prefetch
+	// PackStep, if not 0, packs the vector operand while it is read: every term's vectors are also stored to the operand
+	// [Packed], PackStep bytes after those of the previous term, in whole vectors. The lanes that a Masked operand lacks
+	// are 0. It requires a single run without loops, and one tile per call.
+	PackStep int
+	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for short
+	// runs.
 	Unroll int
 }
 
-// Fetch asks for lines that lie side by side, for the second cache, and for those so far behind them as a call tells
-// after so many terms: a power of two, FewTerms at least. So they come one by one, where many at once would have the
-// terms wait for theirs.
-type Fetch struct{ Lines, Every int }
+// Prefetch describes the prefetching of an operand into L2: Lines adjacent cache lines after every Every terms, then
+// the address advances by a distance that the call passes. Every is a power of two, at least DefaultUnroll. A few lines
+// at a time do not delay the loads of the k-loop.
+type Prefetch struct{ Lines, Every int }
 
-// Run is terms that lie evenly.
+// Run describes terms with constant steps.
 type Run struct {
-	In, Vec         int    // the first term, from where the loops are
-	InStep, VecStep int    // from a term to the next, or Dynamic
-	Terms           int    // or Dynamic, which may be none
-	Rows            uint32 // which rows have these terms, a bit each; 0 for all
+	In, Vec         int    // offsets of the first term in the operands, from the current iteration of the loops
+	InStep, VecStep int    // distances between terms, or Dynamic
+	Terms           int    // number of terms, at least 1, or Dynamic, which may be 0
+	Rows            uint32 // bit mask of the rows that have these terms; 0 for all rows
 
-	// Block is how many terms make a block: one ends behind each so many, and one behind the last term. 0 for none.
-	// Rows must lie at places that are told.
+	// Block is the number of terms of a block; 0 for none. The last term ends a block, too. It requires In in the Spec,
+	// and float elements.
 	Block int
 }
 
-// Loop repeats what it is around.
+// Loop repeats the loops inside it and the runs.
 type Loop struct {
-	In, Vec, Out int // from a turn to the next; of tiles, it may be Dynamic; Out belongs to tiles alone
-	Turns        int // or Dynamic, which may be none
-	Block        int // a block ends behind each so many turns; 0 for none. As Run.Block.
+	In, Vec, Out int // distances between iterations; only tiles have Out, and only tiles may have Dynamic ones
+	Trips        int // number of iterations, at least 1, or Dynamic, which may be 0
+	Block        int // number of iterations of a block; 0 for none. The requirements are those of Run.Block.
 }
 
-// Start is what a sum begins with.
+// Start is the initial value of the accumulators.
 type Start uint8
 
 // Starts.
 const (
 	Zero       Start = iota
-	FromLanes        // one element of the operand [Bias] per lane
-	FromRows         // one element of the operand [Bias] per row
-	FromResult       // the element that the result has
+	FromLanes        // an element of the operand [Bias] for each lane
+	FromRows         // an element of the operand [Bias] for each row
+	FromResult       // the element of the result
 )
 
-// Tail is an operation on the sums, in registers.
-type Tail struct {
-	Op      TailOp
-	Operand int     // which of the tail's operands, from 0; see Slot
-	Lo, Hi  float64 // bounds, or the factor in Lo, rounded to the tile's elements
+// EpilogueStep is an element-wise operation on the accumulators.
+type EpilogueStep struct {
+	Op      EpilogueOp
+	Operand int     // index among the operands of the epilogue, from 0; see EpilogueOperands
+	Lo, Hi  float64 // bounds, or the factor in Lo; rounded to the dtype of the elements
 }
 
-// TailOp tells operations of tails apart.
-type TailOp uint8
+// EpilogueOp is the operation of an EpilogueStep.
+type EpilogueOp uint8
 
-// Operations of tails. Tile operands have the rows, distances and lanes of the result; those by lanes one element for
-// each lane, those by rows one for each row, and neither moves from tile to tile. NaNs stay NaNs.
+// Operations of epilogues. A tile operand (AddTile, MulTile) has the offsets and lanes of the result, and moves with
+// the tiles. An operand by lanes or rows has one element for each lane or row of a tile, and is the same for all tiles
+// of a call. NaNs are propagated.
 const (
-	AddTile   TailOp = iota
-	AddResult        // what the result has before it is written
+	AddTile   EpilogueOp = iota
+	AddResult            // add the previous value of the result
 	MulTile
 	AddLanes
 	MulLanes
 	AddRows
 	MulRows
-	AtLeast // at least Lo
-	AtMost  // at most Hi
-	Scale   // times Lo
+	AtLeast // max(x, Lo)
+	AtMost  // min(x, Hi)
+	Scale   // x * Lo
 )
 
-// Slot is where a call's arguments are in [jit.Args]. Operand k begins Row[k] bytes behind Ptr[k], so that a call's
-// place is a number, and no pointer needs to be written. Numbers of Dynamic are in Step.
+// Slot is the index of an argument in [jit.Args]. Operand k starts Row[k] bytes after Ptr[k], so that a call can move
+// without writing pointers. Dynamic values are in Step.
 type Slot = int
 
-// Operands: entries of Ptr and Row. Tail operand i is at Tails+i, and that of Fetch i at Fetches+i. What is asked for
-// ahead need not be memory that can be read.
+// Operands: indices into Ptr and Row. Operand i of the epilogue is at EpilogueOperands+i, and that of Spec.Prefetch[i]
+// at PrefetchOperands+i. Addresses that are only prefetched need not be readable.
 const (
 	In Slot = iota
 	Vec
 	Out
 	Bias
 	Ahead
-	Kept
-	Room
-	Fetches
-	Tails = Fetches + maxFetches
+	Packed
+	Scratch
+	PrefetchOperands
+	EpilogueOperands = PrefetchOperands + maxPrefetches
 )
 
-// Numbers: entries of Step. Args.Rows is how many tiles there are, 1 or more, and Args.N how many terms a Dynamic run
-// has. Those of loop i are at LoopTurns+i, and those of Fetch i at FetchStep+i.
+// Numbers: indices into Step. Args.Rows is the number of tiles, at least 1, and Args.N the number of terms of a Dynamic
+// run. The number of loop i is at LoopTrips+i, and that of Spec.Prefetch[i] at PrefetchStep+i.
 const (
-	InRow     Slot = iota // bytes from a row to the next of the broadcast operand, where Spec.In is nil
-	OutRow                // the same of the result and of the tile operands of tails, where Spec.Out is nil
-	InTerm                // Run.InStep
-	VecTerm               // Run.VecStep
-	InTile                // Spec.Tiles.In
-	VecTile               // Spec.Tiles.Vec
-	OutTile               // Spec.Tiles.Out
-	LastLanes             // Spec.Lanes
-	FetchStep             // bytes from what a Fetch asks for to what it asks for next
+	InRow        Slot = iota // distance between rows of the broadcast operand, without Spec.In
+	OutRow                   // distance between rows of the result and of tile operands, without Spec.Out
+	InTerm                   // Run.InStep
+	VecTerm                  // Run.VecStep
+	InTile                   // Spec.Tiles.In
+	VecTile                  // Spec.Tiles.Vec
+	OutTile                  // Spec.Tiles.Out
+	LastLanes                // Spec.Lanes
+	PrefetchStep             // distance between consecutive prefetches of an operand
 
-	// LoopTurns has Loop.Turns.
-	LoopTurns = FetchStep + maxFetches
+	// LoopTrips is the index of the first loop's Trips.
+	LoopTrips = PrefetchStep + maxPrefetches
 )

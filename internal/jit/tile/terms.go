@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// valid are the rows of a run, a bit each.
+// valid returns the bit mask of the rows that have a run's terms.
 func (g *gen) valid(r *Run) uint32 {
 	if r.Rows != 0 {
 		return r.Rows
@@ -13,22 +13,22 @@ func (g *gen) valid(r *Run) uint32 {
 	return uint32(1<<g.s.Rows - 1)
 }
 
-// known writes so many terms of a run, in a loop of a few or all of them.
-func (g *gen) known(r *Run, terms int, full bool) {
+// constantTerms emits a constant number of terms of a run, unrolled if full is true, and in an unrolled loop otherwise.
+func (g *gen) constantTerms(r *Run, terms int, full bool) {
 	n := g.s.unroll()
 	if full {
 		n = terms
 	}
-	turns, rest := terms/n, terms%n
+	trips, rest := terms/n, terms%n
 	switch {
-	case turns == 1:
-		g.turn(r, n)
-	case turns > 1:
-		g.Emit("MOVL", asm.Imm(turns), count)
+	case trips == 1:
+		g.iteration(r, n)
+	case trips > 1:
+		g.Emit("MOVL", asm.Imm(trips), count)
 		g.Align(32)
 		top := g.NewLabel()
 		g.Bind(top)
-		g.turn(r, n)
+		g.iteration(r, n)
 		g.Emit("DECQ", count)
 		g.Emit("JNE", top)
 	}
@@ -37,18 +37,18 @@ func (g *gen) known(r *Run, terms int, full bool) {
 	}
 }
 
-// told writes a run whose number of terms a call tells: a loop of a few, and one of single terms.
-func (g *gen) told(r *Run) {
+// dynamicRun emits a run with a dynamic number of terms: an unrolled loop, and a loop over the remaining terms.
+func (g *gen) dynamicRun(r *Run) {
 	n := int64(g.s.unroll())
-	few, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
+	unrolled, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, count)
 	g.Emit("SUBQ", asm.Imm(n), count)
 	g.Emit("JLT", rest)
 	g.Align(32)
-	g.Bind(few)
-	g.turn(r, int(n))
+	g.Bind(unrolled)
+	g.iteration(r, int(n))
 	g.Emit("SUBQ", asm.Imm(n), count)
-	g.Emit("JGE", few)
+	g.Emit("JGE", unrolled)
 	g.Bind(rest)
 	g.Emit("ADDQ", asm.Imm(n), count)
 	g.Emit("JLE", end)
@@ -60,37 +60,38 @@ func (g *gen) told(r *Run) {
 	g.Bind(end)
 }
 
-// turn writes the terms of a loop's turn.
-func (g *gen) turn(r *Run, n int) {
-	for i := range g.s.Ahead {
+// iteration emits an iteration of the k-loop: its prefetches and n terms.
+func (g *gen) iteration(r *Run, n int) {
+	for i := range g.s.AheadLines {
 		g.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
 	}
-	g.advance(ahead, g.s.Ahead*lineBytes)
-	for i, f := range g.s.Fetch {
-		g.fetch(i, f)
+	g.advance(ahead, g.s.AheadLines*lineBytes)
+	for i, f := range g.s.Prefetch {
+		g.prefetch(i, f)
 	}
 	g.terms(r, n)
 }
 
-// fetch asks for the next lines, in one turn of some: by how many terms are left, of which a turn has FewTerms.
-func (g *gen) fetch(i int, f Fetch) {
+// prefetch emits the prefetches of Spec.Prefetch[i]. count, the remaining terms, selects the iterations that execute
+// them; an iteration has DefaultUnroll terms.
+func (g *gen) prefetch(i int, f Prefetch) {
 	later := g.NewLabel()
-	if f.Every > FewTerms {
-		g.Emit("TESTL", asm.Imm(f.Every-FewTerms), count)
+	if f.Every > DefaultUnroll {
+		g.Emit("TESTL", asm.Imm(f.Every-DefaultUnroll), count)
 		g.Emit("JNE", later)
 	}
 	for line := range f.Lines {
-		g.Emit("PREFETCHT1", asm.Mem{Base: fetched[i], Disp: int32(line * lineBytes)})
+		g.Emit("PREFETCHT1", asm.Mem{Base: prefetchRegs[i], Disp: int32(line * lineBytes)})
 	}
-	g.Emit("ADDQ", stepOf(FetchStep+i), fetched[i])
+	g.Emit("ADDQ", stepOf(PrefetchStep+i), prefetchRegs[i])
 	g.Bind(later)
 }
 
-// terms writes n terms and moves behind them.
+// terms emits n terms and advances the addresses past them.
 func (g *gen) terms(r *Run, n int) {
 	atIn, atVec := 0, 0
 	for i := range n {
-		g.term(r, atIn, atVec, i*g.s.Keep)
+		g.term(r, atIn, atVec, i*g.s.PackStep)
 		if r.InStep == Dynamic {
 			for _, b := range g.rowBases() {
 				g.Emit("ADDQ", inStep, b)
@@ -108,22 +109,22 @@ func (g *gen) terms(r *Run, n int) {
 		g.advance(b, atIn)
 	}
 	g.advance(vec, atVec)
-	g.advance(kept, n*g.s.Keep)
+	g.advance(packed, n*g.s.PackStep)
 }
 
-// term adds one term to all sums that have it.
+// term emits one term: it loads the vectors and updates the accumulators of the rows that have it.
 func (g *gen) term(r *Run, atIn, atVec, atKept int) {
 	last := g.s.Vectors - 1
 	for v := range g.s.Vectors {
 		at := asm.Mem{Base: vec, Disp: int32(atVec + v*g.bytes)}
 		g.load(at, g.vector(v), g.s.Masked && v == last)
-		if g.s.Keep != 0 {
-			g.store(g.vector(v), asm.Mem{Base: kept, Disp: int32(atKept + v*g.bytes)}, false)
+		if g.s.PackStep != 0 {
+			g.store(g.vector(v), asm.Mem{Base: packed, Disp: int32(atKept + v*g.bytes)}, false)
 		}
 	}
-	if g.s.Near != 0 {
+	if g.s.PrefetchDistance != 0 {
 		for d := 0; d < g.s.Vectors*g.bytes; d += lineBytes {
-			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(atVec + d + g.s.Near)})
+			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(atVec + d + g.s.PrefetchDistance)})
 		}
 	}
 	if g.s.integers() {
@@ -143,7 +144,7 @@ func (g *gen) term(r *Run, atIn, atVec, atKept int) {
 			}
 			continue
 		}
-		x := g.next()
+		x := g.nextBroadcast()
 		g.Emit(g.op("VBROADCASTS"), at, x)
 		for v := range g.s.Vectors {
 			g.Emit(fma, x, g.vector(v), g.sum(i, v))
@@ -151,31 +152,31 @@ func (g *gen) term(r *Run, atIn, atVec, atKept int) {
 	}
 }
 
-// next returns the register for the next element that is broadcast.
-func (g *gen) next() asm.Vec {
+// nextBroadcast returns the register for the next broadcast element; they rotate.
+func (g *gen) nextBroadcast() asm.Vec {
 	x := g.register(g.sums + g.s.Vectors + g.bcast)
 	g.bcast = (g.bcast + 1) % g.bcasts
 	return x
 }
 
-// integerTerm is the rest of a term whose elements are four bytes or two words. The instruction for bytes takes those
-// without sign from a register. That for words makes products, which are added behind it.
+// integerTerm emits the multiplications of a term of bytes or words. VPDPBUSD reads its unsigned operand from a
+// register, so the element is broadcast first. VPMADDWD only multiplies; the products are added separately.
 func (g *gen) integerTerm(r *Run, atIn int) {
 	last := g.s.Vectors - 1
 	for i := range g.s.Rows {
 		if g.valid(r)>>i&1 == 0 {
 			continue
 		}
-		x := g.next()
+		x := g.nextBroadcast()
 		g.Emit("VPBROADCASTD", g.row(i, atIn), x)
 		for v := range g.s.Vectors {
 			if g.s.Bytes {
 				g.Emit("VPDPBUSD", g.vector(v), x, g.sum(i, v))
 				continue
 			}
-			to := x // which nobody needs behind the last vector
+			to := x // free after the last vector
 			for v < last && to == x {
-				to = g.next()
+				to = g.nextBroadcast()
 			}
 			g.Emit("VPMADDWD", g.vector(v), x, to)
 			g.Emit("VPADDD", to, g.sum(i, v), g.sum(i, v))

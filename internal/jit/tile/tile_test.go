@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// number is what tiles are of: int32 stands for four bytes, uint32 for two words, and both for sums of
-// products of those.
+// number is the dtype of a tile: int32 stands for a group of four bytes, uint32 for a pair of words, and both for sums
+// of their products.
 type number interface {
 	float32 | float64 | int32 | uint32
 }
@@ -61,19 +61,19 @@ func term[T number](x, y, sum T) T {
 	return T(math.FMA(float64(x), float64(y), float64(sum)))
 }
 
-// call is a spec with what a call tells, and with memory that ends or begins where nothing may be touched.
+// call is a spec with the arguments of a call.
 type call[T number] struct {
 	spec  *tile.Spec
-	lanes int // of a whole vector
+	lanes int // lanes of a whole vector
 	tiles int
-	terms int // of a Dynamic run
+	terms int // terms of a Dynamic run
 	step  map[tile.Slot]int
 	mem   [][]byte
-	at    []int // of each operand in its memory
+	at    []int // offset of each operand in its memory
 }
 
-// told returns a distance or a number, from the call if it is Dynamic.
-func (c *call[T]) told(v int, slot tile.Slot) int {
+// value returns a distance or a number, from the call if it is Dynamic.
+func (c *call[T]) value(v int, slot tile.Slot) int {
 	if v == tile.Dynamic {
 		return c.step[slot]
 	}
@@ -84,7 +84,7 @@ func (c *call[T]) last() int {
 	if c.spec.Lanes == 0 {
 		return c.lanes
 	}
-	return c.told(c.spec.Lanes, tile.LastLanes)
+	return c.value(c.spec.Lanes, tile.LastLanes)
 }
 
 func (c *call[T]) in(row int) int {
@@ -101,12 +101,13 @@ func (c *call[T]) out(row int) int {
 	return int(c.spec.Out[row])
 }
 
-// eachTerm visits the terms of a row, where they are in both operands from where the tile is, and ends of blocks.
+// eachTerm visits the terms of a row, with their offsets in both operands, and calls end after each block. in and vec
+// are the offsets of the tile.
 func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end func()) {
 	s := c.spec
 	if level < len(s.Loops) {
 		l := s.Loops[level]
-		for i := range c.told(l.Turns, tile.LoopTurns+level) {
+		for i := range c.value(l.Trips, tile.LoopTrips+level) {
 			c.eachTerm(level+1, in, vec, row, visit, end)
 			if l.Block > 0 && (i+1)%l.Block == 0 {
 				end()
@@ -127,7 +128,7 @@ func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end
 			n = c.terms
 		}
 		for k := range n {
-			visit(in+int(r.In)+c.in(row)+k*c.told(r.InStep, tile.InTerm), vec+int(r.Vec)+k*c.told(r.VecStep, tile.VecTerm))
+			visit(in+int(r.In)+c.in(row)+k*c.value(r.InStep, tile.InTerm), vec+int(r.Vec)+k*c.value(r.VecStep, tile.VecTerm))
 			if r.Block > 0 && ((k+1)%r.Block == 0 || k == n-1) {
 				end()
 			}
@@ -135,19 +136,19 @@ func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end
 	}
 }
 
-// blocks reports whether terms are cut into blocks.
+// blocks reports whether terms are divided into blocks.
 func (c *call[T]) blocks() bool {
 	return slices.ContainsFunc(c.spec.Loops, func(l tile.Loop) bool { return l.Block > 0 }) ||
 		slices.ContainsFunc(c.spec.Runs, func(r tile.Run) bool { return r.Block > 0 })
 }
 
-// moves returns where a tile is in the broadcast operand, in the vector operand and in the result.
-func (c *call[T]) moves(t int) (in, vec, out int) {
+// tileOffsets returns the offsets of tile t in the broadcast operand, in the vector operand and in the result.
+func (c *call[T]) tileOffsets(t int) (in, vec, out int) {
 	s := &c.spec.Tiles
-	return t * c.told(s.In, tile.InTile), t * c.told(s.Vec, tile.VecTile), t * c.told(s.Out, tile.OutTile)
+	return t * c.value(s.In, tile.InTile), t * c.value(s.Vec, tile.VecTile), t * c.value(s.Out, tile.OutTile)
 }
 
-// extents returns the first and the last byte but one of each operand that may be touched.
+// extents returns the range of bytes of each operand that the call may access.
 func (c *call[T]) extents() (from, to []int) {
 	from, to = make([]int, operands), make([]int, operands)
 	size := int(unsafe.Sizeof(T(0)))
@@ -159,7 +160,7 @@ func (c *call[T]) extents() (from, to []int) {
 	}
 	wide := (c.spec.Vectors-1)*c.lanes + c.last()
 	for t := range c.tiles {
-		in, vec, out := c.moves(t)
+		in, vec, out := c.tileOffsets(t)
 		for row := range c.spec.Rows {
 			c.eachTerm(0, in, vec, row, func(in, vec int) {
 				touch(tile.In, in, size)
@@ -171,11 +172,11 @@ func (c *call[T]) extents() (from, to []int) {
 			}, func() {})
 			touch(tile.Out, out+c.out(row), wide*c.outSize())
 		}
-		c.eachKept(func(_, kept int) { touch(tile.Kept, kept, c.spec.Vectors*c.lanes*size) })
-		if c.spec.Levels != tile.Sums {
+		c.eachPacked(func(_, packed int) { touch(tile.Packed, packed, c.spec.Vectors*c.lanes*size) })
+		if c.spec.Quantized != tile.Sums {
 			continue
 		}
-		for _, k := range []int{tile.Tails, tile.Tails + 1} {
+		for _, k := range []int{tile.EpilogueOperands, tile.EpilogueOperands + 1} {
 			for row := range c.spec.Rows {
 				touch(k, out+c.out(row), wide*size)
 			}
@@ -188,12 +189,12 @@ func (c *call[T]) extents() (from, to []int) {
 			to[tile.Bias] = c.spec.Vectors * c.lanes * size
 		}
 	}
-	if c.spec.Levels != tile.Sums {
+	if c.spec.Quantized != tile.Sums {
 		touch(tile.Scales, 0, wide*size)
 		touch(tile.Point, 0, size)
 	}
-	touch(tile.Tails+2, 0, wide*size)
-	touch(tile.Tails+3, 0, c.spec.Rows*size)
+	touch(tile.EpilogueOperands+2, 0, wide*size)
+	touch(tile.EpilogueOperands+3, 0, c.spec.Rows*size)
 	return from, to
 }
 
@@ -214,15 +215,15 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 			*c.elem(mem, k, i-at) = draw[T](rng)
 		}
 	}
-	if c.spec.Levels != tile.Sums {
-		c.placeLevels(rng, mem, (c.spec.Vectors-1)*c.lanes+c.last())
+	if c.spec.Quantized != tile.Sums {
+		c.fillScales(rng, mem, (c.spec.Vectors-1)*c.lanes+c.last())
 	}
 	return c.at
 }
 
-// outSize is the bytes of an element of the result.
+// outSize returns the bytes of an element of the result.
 func (c *call[T]) outSize() int {
-	if c.spec.Levels != tile.Sums {
+	if c.spec.Quantized != tile.Sums {
 		return 1
 	}
 	return int(unsafe.Sizeof(T(0)))
@@ -234,17 +235,17 @@ func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(
 func (c *call[T]) Reference(mem [][]byte) {
 	s, size := c.spec, int(unsafe.Sizeof(T(0)))
 	wide := (s.Vectors-1)*c.lanes + c.last()
-	c.eachKept(func(vec, kept int) {
+	c.eachPacked(func(vec, packed int) {
 		for lane := range s.Vectors * c.lanes {
 			var x T
 			if lane < wide || !s.Masked {
 				x = *c.elem(mem, tile.Vec, vec+lane*size)
 			}
-			*c.elem(mem, tile.Kept, kept+lane*size) = x
+			*c.elem(mem, tile.Packed, packed+lane*size) = x
 		}
 	})
 	for t := range c.tiles {
-		in, vec, out := c.moves(t)
+		in, vec, out := c.tileOffsets(t)
 		for row := range s.Rows {
 			for lane := range wide {
 				at := out + c.out(row) + lane*c.outSize()
@@ -257,20 +258,20 @@ func (c *call[T]) Reference(mem [][]byte) {
 				case tile.FromResult:
 					sum = *c.elem(mem, tile.Out, at)
 				}
-				var apart T
+				var earlier T // the sum of the blocks before
 				if c.blocks() {
-					sum, apart = 0, sum
+					sum, earlier = 0, sum
 				}
 				c.eachTerm(0, in, vec, row, func(in, vec int) {
 					x, y := *c.elem(mem, tile.In, in), *c.elem(mem, tile.Vec, vec+lane*size)
 					sum = term(x, y, sum)
-				}, func() { sum, apart = 0, apart+sum })
-				sum += apart
-				for _, op := range s.Tail {
-					sum = jittest.Tail(op, sum, c.operand(mem, op, at, row, lane))
+				}, func() { sum, earlier = 0, earlier+sum })
+				sum += earlier
+				for _, op := range s.Epilogue {
+					sum = jittest.Epilogue(op, sum, c.operand(mem, op, at, row, lane))
 				}
-				if s.Levels != tile.Sums {
-					*(*uint8)(unsafe.Pointer(c.elem(mem, tile.Out, at))) = c.level(mem, int32(sum), lane)
+				if s.Quantized != tile.Sums {
+					*(*uint8)(unsafe.Pointer(c.elem(mem, tile.Out, at))) = c.quantize(mem, int32(sum), lane)
 					continue
 				}
 				*c.elem(mem, tile.Out, at) = sum
@@ -279,9 +280,9 @@ func (c *call[T]) Reference(mem [][]byte) {
 	}
 }
 
-// operand is that of an operation of the tail for an element.
-func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, row, lane int) T {
-	size, k := int(unsafe.Sizeof(T(0))), tile.Tails+t.Operand
+// operand returns the epilogue operand for an element.
+func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, row, lane int) T {
+	size, k := int(unsafe.Sizeof(T(0))), tile.EpilogueOperands+t.Operand
 	switch t.Op {
 	case tile.AddTile, tile.MulTile:
 		return *c.elem(mem, k, at)
@@ -295,27 +296,27 @@ func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, row, lane int) T {
 	return 0
 }
 
-// Fill sets what the call tells.
+// Fill sets the arguments except for the addresses of the operands.
 func (c *call[T]) Fill(a *jit.Args) {
 	a.N, a.Rows = c.terms, c.tiles
 	a.Ptr[tile.Ahead] = unsafe.Pointer(&c.mem[0][0])
 	if c.spec.Unit {
-		a.Ptr[tile.Room], a.Row[tile.Room] = unsafe.Pointer(new([tile.UnitRoom]byte)), 0
+		a.Ptr[tile.Scratch], a.Row[tile.Scratch] = unsafe.Pointer(new([tile.UnitScratchBytes]byte)), 0
 	}
-	for i := range c.spec.Fetch {
-		a.Ptr[tile.Fetches+i], a.Step[tile.FetchStep+i] = a.Ptr[tile.Ahead], 999*i
+	for i := range c.spec.Prefetch {
+		a.Ptr[tile.PrefetchOperands+i], a.Step[tile.PrefetchStep+i] = a.Ptr[tile.Ahead], 999*i
 	}
 	for k, v := range c.step {
 		a.Step[k] = v
 	}
 }
 
-// Compile makes the code of the spec.
+// Compile compiles the spec.
 func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return tile.Compile(c.spec, isa) }
 
-// Format writes what was drawn.
+// Format prints the call.
 func (c *call[T]) Format(f fmt.State, _ rune) {
-	fmt.Fprintf(f, "%+v\n%d tiles, %d terms, told %v", *c.spec, c.tiles, c.terms, c.step)
+	fmt.Fprintf(f, "%+v\n%d tiles, %d terms, dynamic %v", *c.spec, c.tiles, c.terms, c.step)
 }
 
 // TestRandom compares tiles of random specs with Go.
@@ -339,7 +340,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestForms lists random specs.
+// TestForms compares the instructions of random specs with Go's assembler.
 func TestForms(t *testing.T) {
 	jittest.CheckListings(t, 800, 1000, func(seed uint64, isa machine.ISA) (string, error) {
 		rng := rand.New(rand.NewPCG(seed, 3))

@@ -8,38 +8,40 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// What the processor's matrix unit multiplies: so many rows, columns and terms of four bytes, at most.
+// Limits of the matrix unit (AMX), which multiplies tile registers. A group is four bytes: one element, and one term.
 const (
-	// UnitRows are those of half of a tile of the unit.
+	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of as many rows.
 	UnitRows = 16
-	// UnitTerms are those of a chunk, of four bytes each, at most.
+	// UnitTerms is the maximum number of terms of a chunk: the terms that one instruction multiplies.
 	UnitTerms = 16
+	// unitTiles is the number of tile registers.
 	unitTiles = 8
-	// UnitVectors are those of a tile of the unit, at most.
+	// UnitVectors is the maximum number of vectors of a tile.
 	UnitVectors = 2
-	// UnitRoom is the memory that sums of a tile of the unit take.
-	UnitRoom = 2 * UnitRows * UnitVectors * lineBytes
-	// UnitCallFours bounds a call of the unit, by products of four bytes, to 25 us at a third of its rate.
-	UnitCallFours = 5 << 20
-	// UnitStripFours are those that a call is worth: to begin one takes 0.1 us, in which the unit multiplies 1<<16.
-	UnitStripFours = 1 << 20
-	// UnitGrain is how many times the work of vectors a chunk has.
+	// UnitScratchBytes is the memory for the sums of a tile.
+	UnitScratchBytes = 2 * UnitRows * UnitVectors * lineBytes
+	// UnitCallGroups bounds the products of groups in a call, to 25 us at a third of the peak rate.
+	UnitCallGroups = 5 << 20
+	// UnitStripGroups is the number of products of groups that amortizes a call: starting one takes 0.1 us, in which the
+	// unit computes 1<<16.
+	UnitStripGroups = 1 << 20
+	// UnitGrain is the factor by which a worker's unit of work has more multiplications than with vectors.
 	UnitGrain = 4
-	// unitPass is how many registers are for sums that the unit made.
-	unitPass = 28
+	// unitSumRegs is the number of vector registers for sums in the epilogue.
+	unitSumRegs = 28
 )
 
-// unitCut is how a tile's rows and terms are cut for the matrix unit.
-type unitCut struct {
-	rows          int   // of a part
-	first         []int // the row at which each part begins
-	step, vecStep int   // from a row to the next, and from a line of the vector operand to the next
-	outStep       int   // from a row of the result to the next; 0 where rows of a part are not even
-	terms, rest   int   // of a chunk, and of the last one of a run, if that is shorter
+// unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit.
+type unitSplit struct {
+	rows          int   // rows of a part
+	first         []int // first row of each part
+	step, vecStep int   // distances between rows, and between terms of the vector operand
+	outStep       int   // distance between rows of the result; 0 if it is not constant
+	terms, rest   int   // terms of a chunk, and of a run's last chunk if that is shorter
 }
 
-// unit cuts a tile whose spec was checked otherwise.
-func (s *Spec) unit() (u unitCut, err error) {
+// unit divides a tile for the matrix unit; the other fields of the spec have been checked.
+func (s *Spec) unit() (u unitSplit, err error) {
 	segments := u.segments(s.In)
 	most, least := 0, s.Rows
 	for _, n := range segments {
@@ -49,23 +51,24 @@ func (s *Spec) unit() (u unitCut, err error) {
 	u.rows = most
 	at := 0
 	for _, n := range segments {
-		for i := 0; i < n; i += most { // the last part may have rows of the one before
+		for i := 0; i < n; i += most { // the last part may overlap the previous one
 			u.first = append(u.first, at+min(i, n-most))
 		}
 		at += n
 	}
-	u.even(s.Out)
+	u.setOutStep(s.Out)
 	if err = u.chunks(s); err != nil {
 		return u, err
 	}
 	if most > least || len(u.first) > 2 {
-		return u, fmt.Errorf("tile: the matrix unit has no place for %d parts of %v rows", len(u.first), segments)
+		return u, fmt.Errorf("tile: the matrix unit does not support %d parts of %v rows", len(u.first), segments)
 	}
 	return u, nil
 }
 
-// segments finds rows that are as far from one another as the first two.
-func (u *unitCut) segments(in []int) (list []int) {
+// segments divides the rows at each change of their distance, and returns the lengths. The first two rows define the
+// distance.
+func (u *unitSplit) segments(in []int) (list []int) {
 	if len(in) > 1 {
 		u.step = in[1] - in[0]
 	}
@@ -78,8 +81,8 @@ func (u *unitCut) segments(in []int) (list []int) {
 	return list
 }
 
-// even finds how far rows of a part are from one another in the result.
-func (u *unitCut) even(out []int) {
+// setOutStep sets outStep from the offsets of the rows in the result.
+func (u *unitSplit) setOutStep(out []int) {
 	for i, f := range u.first {
 		for k := f + 1; k < f+u.rows; k++ {
 			step := out[k] - out[k-1]
@@ -93,13 +96,12 @@ func (u *unitCut) even(out []int) {
 		}
 	}
 	if u.rows == 1 {
-		u.outStep = lineBytes // of a single row any will do
+		u.outStep = lineBytes // unused: parts have one row
 	}
 }
 
-// chunks cuts the terms of all runs alike: into as few chunks as can be, of one size if there is one that they all are
-// multiples of.
-func (u *unitCut) chunks(s *Spec) error {
+// chunks divides the terms of all runs into the fewest chunks, and prefers a size of chunks that divides all runs.
+func (u *unitSplit) chunks(s *Spec) error {
 	fewest := 0
 	for _, r := range s.Runs {
 		fewest += (r.Terms + UnitTerms - 1) / UnitTerms
@@ -123,51 +125,52 @@ func (u *unitCut) chunks(s *Spec) error {
 	for _, r := range s.Runs {
 		rest := r.Terms % u.terms
 		if r.VecStep != u.vecStep || r.InStep != s.Size || rest > 0 && u.rest > 0 && rest != u.rest {
-			return fmt.Errorf("tile: the matrix unit has no place for the terms of %+v", r)
+			return fmt.Errorf("tile: the matrix unit does not support the terms of %+v", r)
 		}
 		u.rest = max(u.rest, rest)
 	}
 	return nil
 }
 
-// checkUnit says what a spec has that the matrix unit has not.
+// checkUnit returns an error if the matrix unit does not support a spec.
 func (s *Spec) checkUnit() error {
 	all := func(r Run) bool { return r.Terms != Dynamic && (r.Rows == 0 || r.Rows == uint32(1<<s.Rows-1)) }
-	lines := func(t Tail) bool { return t.Op == AddRows || t.Op == MulRows }
+	lines := func(t EpilogueStep) bool { return t.Op == AddRows || t.Op == MulRows }
 	switch {
-	case !s.Bytes || s.In == nil || s.Out == nil || s.Start == FromRows || s.Masked || s.Keep != 0 || len(s.Fetch) > 0:
-		return fmt.Errorf("tile: the matrix unit is for bytes at places that are told")
+	case !s.Bytes || s.In == nil || s.Out == nil || s.Start == FromRows || s.Masked || s.PackStep != 0 ||
+		len(s.Prefetch) > 0:
+		return fmt.Errorf("tile: the matrix unit requires bytes at constant offsets")
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
 		return fmt.Errorf("tile: %d rows of %d vectors for the matrix unit", s.Rows, s.Vectors)
-	case slices.ContainsFunc(s.Tail, lines):
-		return fmt.Errorf("tile: tails by rows behind the matrix unit")
+	case slices.ContainsFunc(s.Epilogue, lines):
+		return fmt.Errorf("tile: the matrix unit does not support epilogues by rows")
 	}
 	for _, r := range s.Runs {
 		if !all(r) {
-			return fmt.Errorf("tile: the matrix unit has no place for the rows of %+v", r)
+			return fmt.Errorf("tile: the matrix unit does not support the rows of %+v", r)
 		}
 	}
 	_, err := s.unit()
 	return err
 }
 
-// Registers that hold how far lines are from one another, while terms are added.
+// General registers: distances, in the k-loop, and the memory of sums after it.
 const (
 	unitStep    = stride
 	unitVecStep = stride3
-	room        = vec // memory for sums, once terms are added
+	scratch     = vec
 )
 
-// unitGen emits what the matrix unit does of a tile.
+// unitGen emits the code of the matrix unit.
 type unitGen struct {
 	*gen
-	cut                unitCut
-	a, b, aRest, bRest []asm.Tile // operands of chunks, and of those that are shorter
+	split              unitSplit
+	a, b, aRest, bRest []asm.Tile // registers for the operands of chunks, and of shorter chunks
 }
 
 func (g *gen) unitGen() *unitGen {
 	u, _ := g.s.unit()
-	x := &unitGen{gen: g, cut: u}
+	x := &unitGen{gen: g, split: u}
 	sums := len(u.first) * g.s.Vectors
 	list := make([]asm.Tile, 0, unitTiles)
 	for i := sums; i < unitTiles; i++ {
@@ -188,48 +191,48 @@ func (g *gen) unitGen() *unitGen {
 	return x
 }
 
-// sumTile is the register of the sums of a part and a vector.
+// sumTile returns the tile register with the accumulators of a part and a vector.
 func (x *unitGen) sumTile(part, v int) asm.Tile { return asm.Tile(part*x.s.Vectors + v) }
 
-// configure tells the unit how large tiles are.
+// configure emits the configuration of the tile registers.
 func (x *unitGen) configure() {
 	c := make([]byte, lineBytes)
-	c[0] = 1 // the only palette that there is
-	of := func(list []asm.Tile, rows, bytes int) {
+	c[0] = 1 // the palette; there is only this one
+	set := func(list []asm.Tile, rows, bytes int) {
 		for _, t := range list {
 			binary.LittleEndian.PutUint16(c[16+2*t:], uint16(bytes))
 			c[48+t] = byte(rows)
 		}
 	}
-	for part := range x.cut.first {
+	for part := range x.split.first {
 		for v := range x.s.Vectors {
-			of([]asm.Tile{x.sumTile(part, v)}, x.cut.rows, lineBytes)
+			set([]asm.Tile{x.sumTile(part, v)}, x.split.rows, lineBytes)
 		}
 	}
-	of(x.a, x.cut.rows, x.cut.terms*x.s.Size)
-	of(x.b, x.cut.terms, lineBytes)
-	of(x.aRest, x.cut.rows, x.cut.rest*x.s.Size)
-	of(x.bRest, x.cut.rest, lineBytes)
+	set(x.a, x.split.rows, x.split.terms*x.s.Size)
+	set(x.b, x.split.terms, lineBytes)
+	set(x.aRest, x.split.rows, x.split.rest*x.s.Size)
+	set(x.bRest, x.split.rest, lineBytes)
 	x.Emit("LDTILECFG", x.Constant(c))
 }
 
-// eachSum visits the sums of all parts.
+// eachSum visits the accumulators; row is the first row of a part.
 func (x *unitGen) eachSum(visit func(t asm.Tile, row, v int)) {
-	for part, row := range x.cut.first {
+	for part, row := range x.split.first {
 		for v := range x.s.Vectors {
 			visit(x.sumTile(part, v), row, v)
 		}
 	}
 }
 
-// emitUnit writes the whole function for a spec that the matrix unit multiplies.
+// emitUnit emits the function for Spec.Unit.
 func (g *gen) emitUnit() {
 	x := g.unitGen()
 	g.unit = x
 	g.begin()
 	x.configure()
-	g.Emit("MOVQ", asm.Imm(x.cut.step), unitStep)
-	g.Emit("MOVQ", asm.Imm(x.cut.vecStep), unitVecStep)
+	g.Emit("MOVQ", asm.Imm(x.split.step), unitStep)
+	g.Emit("MOVQ", asm.Imm(x.split.vecStep), unitVecStep)
 	g.Align(32)
 	tile := g.NewLabel()
 	g.Bind(tile)
@@ -242,7 +245,7 @@ func (g *gen) emitUnit() {
 	g.Emit("RET")
 }
 
-// start gives sums their first values. A bias is the same line for all rows; of the last vector it has all lanes.
+// start emits the initialization of the accumulators. A bias is loaded with distance 0 between rows, in whole vectors.
 func (x *unitGen) start() {
 	if x.s.Start != FromLanes {
 		x.eachSum(func(t asm.Tile, _, _ int) { x.Emit("TILEZERO", t) })
@@ -252,30 +255,30 @@ func (x *unitGen) start() {
 	x.eachSum(func(t asm.Tile, _, v int) { x.Emit("TILELOADD", asm.Mem{Base: in, Disp: int32(v * lineBytes)}, t) })
 }
 
-// run adds the terms of a run.
+// run emits the terms of a run.
 func (x *unitGen) run(r *Run) {
-	if n := r.Terms / x.cut.terms; n == 1 {
-		x.chunk(x.a, x.b, x.cut.terms)
+	if n := r.Terms / x.split.terms; n == 1 {
+		x.chunk(x.a, x.b, x.split.terms)
 	} else if n > 1 {
 		x.Emit("MOVL", asm.Imm(n), count)
 		x.Align(32)
 		top := x.NewLabel()
 		x.Bind(top)
-		x.chunk(x.a, x.b, x.cut.terms)
+		x.chunk(x.a, x.b, x.split.terms)
 		x.Emit("DECQ", count)
 		x.Emit("JNE", top)
 	}
-	if rest := r.Terms % x.cut.terms; rest > 0 {
+	if rest := r.Terms % x.split.terms; rest > 0 {
 		x.chunk(x.aRest, x.bRest, rest)
 	}
 }
 
-// chunk adds so many terms to all sums, and moves behind them. A factor that is in its register is not loaded again:
-// every other part goes over vectors the other way.
+// chunk emits a chunk of terms and advances the addresses. Every other part visits the vectors in reverse order, to
+// reuse the operand that is in a register.
 func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
-	x.ask(terms)
+	x.prefetch(terms)
 	hasA, hasB := [unitTiles]int{}, [unitTiles]int{}
-	for part, row := range x.cut.first {
+	for part, row := range x.split.first {
 		ta := a[part%len(a)]
 		for i := range x.s.Vectors {
 			v := i
@@ -295,56 +298,56 @@ func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 		}
 	}
 	x.advance(in, terms*x.s.Size)
-	x.advance(vec, terms*x.cut.vecStep)
+	x.advance(vec, terms*x.split.vecStep)
 }
 
-// ask asks for the lines that a spec wants of a chunk.
-func (x *unitGen) ask(terms int) {
-	for i := range x.s.Ahead * terms / FewTerms {
+// prefetch emits the prefetches of a chunk.
+func (x *unitGen) prefetch(terms int) {
+	for i := range x.s.AheadLines * terms / DefaultUnroll {
 		x.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
 	}
-	x.advance(ahead, x.s.Ahead*terms/FewTerms*lineBytes)
-	if x.s.Near == 0 {
+	x.advance(ahead, x.s.AheadLines*terms/DefaultUnroll*lineBytes)
+	if x.s.PrefetchDistance == 0 {
 		return
 	}
 	for i := range terms {
 		for v := range x.s.Vectors {
-			x.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(i*x.cut.vecStep + v*lineBytes + x.s.Near)})
+			x.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(i*x.split.vecStep + v*lineBytes + x.s.PrefetchDistance)})
 		}
 	}
 }
 
-// finish writes the sums to the result, or by way of memory that stays near to registers for what follows.
+// finish stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads them.
 func (x *unitGen) finish() {
 	s := x.s
-	if s.Levels == Sums && len(s.Tail) == 0 && s.Start != FromResult && x.cut.outStep != 0 && !s.partial(x.isa) {
-		x.Emit("MOVQ", asm.Imm(x.cut.outStep), count)
+	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 && !s.partial(x.isa) {
+		x.Emit("MOVQ", asm.Imm(x.split.outStep), count)
 		x.eachSum(func(t asm.Tile, row, v int) {
 			x.Emit("TILESTORED", t, asm.Mem{Base: outTile, Index: count, Scale: 1, Disp: int32(s.Out[row] + v*lineBytes)})
 		})
 		return
 	}
 	line := s.Vectors * lineBytes
-	x.operand(Room, room)
+	x.operand(Scratch, scratch)
 	x.Emit("MOVL", asm.Imm(line), count)
 	x.eachSum(func(t asm.Tile, row, v int) {
-		x.Emit("TILESTORED", t, asm.Mem{Base: room, Index: count, Scale: 1, Disp: int32(row*line + v*lineBytes)})
+		x.Emit("TILESTORED", t, asm.Mem{Base: scratch, Index: count, Scale: 1, Disp: int32(row*line + v*lineBytes)})
 	})
-	step := unitPass / s.Vectors &^ 1
+	step := unitSumRegs / s.Vectors &^ 1
 	for row := 0; row < s.Rows; row += step {
-		x.pass(row, min(step, s.Rows-row))
+		x.finishRows(row, min(step, s.Rows-row))
 	}
 }
 
-// pass finishes some rows of the sums in registers.
-func (x *unitGen) pass(row, rows int) {
-	whole := x.s
-	part := *whole
+// finishRows loads the sums of some rows, applies the epilogue and stores them.
+func (x *unitGen) finishRows(row, rows int) {
+	spec := x.s
+	part := *spec
 	part.Rows, part.Out = rows, part.Out[row:row+rows]
 	x.gen.s, x.sums = &part, rows*part.Vectors
 	for i := range rows {
 		for v := range part.Vectors {
-			at := asm.Mem{Base: room, Disp: int32(((row+i)*part.Vectors + v) * lineBytes)}
+			at := asm.Mem{Base: scratch, Disp: int32(((row+i)*part.Vectors + v) * lineBytes)}
 			x.Emit("VMOVUPS", at, x.sum(i, v))
 		}
 	}
@@ -355,5 +358,5 @@ func (x *unitGen) pass(row, rows int) {
 		})
 	}
 	x.gen.finish()
-	x.gen.s = whole
+	x.gen.s = spec
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// BenchmarkUnit measures tiles that the matrix unit multiplies, whose operands stay near: in one call ten tiles, which
-// are written as they are or as bytes.
+// BenchmarkUnit measures calls of ten tiles on the matrix unit, with operands in cache and with int32 or quantized
+// results.
 func BenchmarkUnit(b *testing.B) {
 	if err := jit.Available(); err != nil || !machine.MultipliesMatrices() {
 		b.Skip("there is no matrix unit")
 	}
 	for _, rows := range []int{32, 16, 14, 7} {
 		for _, terms := range []int{16, 24, 128, 576} {
-			for _, levels := range []Levels{Sums, Unsigned} {
-				name := fmt.Sprintf("%dx2/%d/levels=%d", rows, terms, levels)
-				b.Run(name, func(b *testing.B) { unitRate(b, rows, terms, levels) })
+			for _, dtype := range []Quantized{Sums, Unsigned} {
+				name := fmt.Sprintf("%dx2/%d/quantized=%d", rows, terms, dtype)
+				b.Run(name, func(b *testing.B) { unitRate(b, rows, terms, dtype) })
 			}
 		}
 	}
 }
 
-// unitRate measures a tile of so many terms of four bytes, in nanoseconds and in what it multiplies.
-func unitRate(b *testing.B, rows, terms int, levels Levels) {
+// unitRate reports the time of a tile with a number of terms, and the rate of its multiplications.
+func unitRate(b *testing.B, rows, terms int, dtype Quantized) {
 	const tiles = 10
-	s := &Spec{Size: 4, Bytes: true, Unit: true, Rows: rows, Vectors: 2, Levels: levels, Start: FromLanes,
+	s := &Spec{Size: 4, Bytes: true, Unit: true, Rows: rows, Vectors: 2, Quantized: dtype, Start: FromLanes,
 		Runs: []Run{{Terms: terms, InStep: 4, VecStep: 128}}}
 	for i := range rows {
 		s.In, s.Out = append(s.In, i*terms*4), append(s.Out, i*128)
@@ -41,7 +41,7 @@ func unitRate(b *testing.B, rows, terms int, levels Levels) {
 	a := &jit.Args{Rows: tiles}
 	a.Ptr[In], a.Ptr[Vec], a.Ptr[Out] = unsafe.Pointer(&x[0]), unsafe.Pointer(&w[0]), unsafe.Pointer(&y[0])
 	a.Ptr[Bias], a.Ptr[Scales], a.Ptr[Point] = unsafe.Pointer(&bias[0]), unsafe.Pointer(&bias[0]), unsafe.Pointer(&bias[0])
-	a.Ptr[Room] = unsafe.Pointer(new([UnitRoom]byte))
+	a.Ptr[Scratch] = unsafe.Pointer(new([UnitScratchBytes]byte))
 	macs := tiles * rows * 32 * terms * 4
 	r := rate(b, float64(macs), func() {
 		if err := c.Call(a); err != nil {

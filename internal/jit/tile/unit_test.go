@@ -11,12 +11,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// randomUnit draws a call of the matrix unit: rows in one part or in two, terms that are chunks of one size or have a
-// rest.
+// randomUnit draws a call of the matrix unit: rows in one or two parts, and terms in chunks of one or two sizes.
 func randomUnit(rng *rand.Rand) *call[int32] {
 	c := &call[int32]{lanes: 16, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
-	s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Vectors: 1 + rng.IntN(tile.UnitVectors), Touch: rng.IntN(3) == 0,
-		Start: []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
+	s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Vectors: 1 + rng.IntN(tile.UnitVectors),
+		PrefetchResult: rng.IntN(3) == 0, Start: []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
 	c.spec = s
 	if rng.IntN(2) == 0 {
 		s.Lanes = int(c.or(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
@@ -25,11 +24,11 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 	if parts == 1 && rng.IntN(2) == 0 {
 		rows += tile.UnitRows
 	}
-	wide, step, apart := s.Vectors*64, 4*rng.IntN(50), rng.IntN(3)*4
+	wide, step, gap := s.Vectors*64, 4*rng.IntN(50), rng.IntN(3)*4
 	for p := range parts {
 		begin := p * (4000 + 4*rng.IntN(9))
 		for i := range rows {
-			s.In, s.Out = append(s.In, begin+i*step), append(s.Out, (p*rows+i)*(wide+apart))
+			s.In, s.Out = append(s.In, begin+i*step), append(s.Out, (p*rows+i)*(wide+gap))
 		}
 	}
 	if s.Rows = parts * rows; rng.IntN(4) == 0 {
@@ -44,17 +43,17 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 	}
 	for i := range rng.IntN(tile.MaxLoops) {
 		s.Loops = append(s.Loops, tile.Loop{In: 4 * rng.IntN(99), Vec: 4 * (rng.IntN(999) - 500),
-			Turns: int(c.or(rng, 1+rng.IntN(3), tile.LoopTurns+i))})
+			Trips: int(c.or(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
 	}
-	c.drawLevels(rng)
+	c.drawQuantized(rng)
 	if rng.IntN(3) == 0 {
-		s.Near = rng.IntN(10000)
+		s.PrefetchDistance = rng.IntN(10000)
 	}
-	s.Ahead = max(0, rng.IntN(8)-5)
+	s.AheadLines = max(0, rng.IntN(8)-5)
 	return c
 }
 
-// TestUnit compares tiles that the matrix unit multiplies with Go.
+// TestUnit compares tiles of the matrix unit with Go.
 func TestUnit(t *testing.T) {
 	for _, isa := range jittest.Sets(t) {
 		if isa != machine.AVX512 || !machine.MultipliesMatrices() {
@@ -66,18 +65,18 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// A spec that the matrix unit has no place for is refused.
-func TestUnitRefuses(t *testing.T) {
+// TestUnitInvalid compiles specs that the matrix unit does not support.
+func TestUnitInvalid(t *testing.T) {
 	for name, change := range map[string]func(s *tile.Spec){
-		"rows at places that are told": func(s *tile.Spec) { s.In = nil },
-		"a number of terms":            func(s *tile.Spec) { s.Runs[0].Terms = tile.Dynamic },
-		"uneven rows":                  func(s *tile.Spec) { s.In[2]++ },
-		"three parts":                  func(s *tile.Spec) { s.In[1], s.In[3] = 100, 1 },
-		"terms apart":                  func(s *tile.Spec) { s.Runs[0].InStep = 8 },
-		"rows without terms":           func(s *tile.Spec) { s.Runs[0].Rows = 1 },
-		"floats":                       func(s *tile.Spec) { s.Bytes = false },
-		"vectors":                      func(s *tile.Spec) { s.Vectors = 3 },
-		"a start by rows":              func(s *tile.Spec) { s.Start = tile.FromRows },
+		"dynamic offsets of rows":     func(s *tile.Spec) { s.In = nil },
+		"a dynamic number of terms":   func(s *tile.Spec) { s.Runs[0].Terms = tile.Dynamic },
+		"rows at different distances": func(s *tile.Spec) { s.In[2]++ },
+		"three parts":                 func(s *tile.Spec) { s.In[1], s.In[3] = 100, 1 },
+		"terms that are not adjacent": func(s *tile.Spec) { s.Runs[0].InStep = 8 },
+		"rows without terms":          func(s *tile.Spec) { s.Runs[0].Rows = 1 },
+		"floats":                      func(s *tile.Spec) { s.Bytes = false },
+		"vectors":                     func(s *tile.Spec) { s.Vectors = 3 },
+		"a start by rows":             func(s *tile.Spec) { s.Start = tile.FromRows },
 	} {
 		s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
 			Out: []int{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}
@@ -86,12 +85,12 @@ func TestUnitRefuses(t *testing.T) {
 		}
 		change(s)
 		if _, err := tile.Compile(s, machine.AVX512); err == nil {
-			t.Errorf("%s: the matrix unit takes %+v", name, s)
+			t.Errorf("%s: no error for %+v", name, s)
 		}
 	}
 	s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 1, Vectors: 1, In: []int{0}, Out: []int{0},
 		Runs: []tile.Run{{Terms: 1, InStep: 4, VecStep: 64}}}
 	if _, err := tile.Compile(s, machine.AVX2); err == nil {
-		t.Error("vectors of 256 bits have a matrix unit")
+		t.Error("no error for a matrix unit with AVX2")
 	}
 }

@@ -244,9 +244,9 @@ func (w *walk) home(v value) asm.Mem {
 	case o.op == opBias:
 		return asm.Mem{Base: regBias, Index: regChannel, Scale: 1}
 	case o.op == opTile:
-		return w.c.tailTile(o.operand, o.row, o.col)
+		return w.c.tileOperand(o.operand, o.row, o.col)
 	case o.op == opLanes:
-		return w.c.tailLanes(o.operand)
+		return w.c.lanesOperand(o.operand)
 	}
 	return w.c.source.mem(w.c, o.row, o.col)
 }

@@ -26,8 +26,8 @@ const (
 	opFNMA                // y - k*x, rounded once
 	opMax                 // max(x, k), where NaNs in x are kept
 	opMin                 // min(x, k), where NaNs in x are kept
-	opTile                // the element of a tail operand for (row, col) of the result
-	opLanes               // the element of a tail operand for the channel
+	opTile                // the element of an epilogue operand for (row, col) of the result
+	opLanes               // the element of an epilogue operand for the channel
 	opTimes               // x * y
 	opStore               // stores x at (row, col) of the result
 )
@@ -38,7 +38,7 @@ type operation struct {
 	x, y, k  value
 	row, col int
 	number   float32 // of a constant
-	operand  int     // of a tail
+	operand  int     // of an epilogue
 }
 
 // block is a straight-line sequence of vector operations.
@@ -218,8 +218,8 @@ func (f Form) operandBlock(p Part) *block {
 }
 
 // resultBlock is the transform of a tile's points to the given rows and columns of results, with the bias if bias is
-// true, and the tail.
-func (f Form) resultBlock(rows, cols int, bias bool, tail []tile.Tail) *block {
+// true, and the epilogue.
+func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueStep) *block {
 	b := new(block)
 	n := f.N()
 	half := make([][]value, f.M)
@@ -241,8 +241,8 @@ func (f Form) resultBlock(rows, cols int, bias bool, tail []tile.Tail) *block {
 		for col, v := range f.result(b, half[row]) {
 			if col < cols {
 				v = b.scaled(f.scale(row)*f.scale(col), v, add)
-				for _, t := range tail {
-					v = b.tail(t, v, row, col, lanes)
+				for _, t := range epilogue {
+					v = b.epilogueStep(t, v, row, col, lanes)
 				}
 				b.store(v, row, col)
 			}
@@ -251,9 +251,9 @@ func (f Form) resultBlock(rows, cols int, bias bool, tail []tile.Tail) *block {
 	return b
 }
 
-// tail applies an operation of a tail to the result at (row, col). lanes has the tail operands by channel that were
-// loaded so far.
-func (b *block) tail(t tile.Tail, v value, row, col int, lanes map[int]value) value {
+// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes has the epilogue
+// operands by channel that were loaded so far.
+func (b *block) epilogueStep(t tile.EpilogueStep, v value, row, col int, lanes map[int]value) value {
 	o := operation{op: opAdd, x: v, y: zero, k: zero}
 	switch t.Op {
 	case tile.AtLeast:

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// evaluate interprets a block for one lane. tail returns tail operands; it may be nil.
-func (b *block) evaluate(load func(row, col int) float32, bias float32, tail func(o operation) float32,
+// evaluate interprets a block for one lane. operand returns epilogue operands; it may be nil.
+func (b *block) evaluate(load func(row, col int) float32, bias float32, operand func(o operation) float32,
 	store func(v float32, row, col int)) {
 	v := make([]float32, len(b.list))
 	fma := func(x, y, z float32) float32 {
@@ -32,7 +32,7 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, tail fun
 		case opFNMA:
 			v[i] = fma(-v[o.k], v[o.x], v[o.y])
 		case opTile, opLanes:
-			v[i] = tail(o)
+			v[i] = operand(o)
 		case opTimes:
 			v[i] = v[o.x] * v[o.y]
 		case opMax:

@@ -20,16 +20,16 @@ const (
 	tileOf = 2
 )
 
-// Tails is the index of the first tail operand among the pointers of a call. The caller sets them, with Row the offset
-// in bytes to the value for the first element of the call.
-const Tails = 4
+// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets them, with
+// Row the offset in bytes to the value for the first element of the call.
+const EpilogueOperands = 4
 
 // The general-purpose registers of the code. The input is read column by column, and the output written row by row.
 const (
-	regArgs    = asm.DI
-	regBias    = asm.SI // of results; for points it is free
-	regChannel = asm.BX // offset of the current channels in bytes
-	regTail    = asm.AX // for results the address of a tail operand, for points the distance between rows
+	regArgs     = asm.DI
+	regBias     = asm.SI // of results; for points it is free
+	regChannel  = asm.BX // offset of the current channels in bytes
+	regEpilogue = asm.AX // for results the address of an epilogue operand, for points the distance between rows
 )
 
 // plane computes the addresses of a tile's elements from their two coordinates, one of which is the major one.
@@ -88,7 +88,7 @@ func newCode(isa machine.ISA, part int, results, list bool) (*code, error) {
 	}
 	c.source = plane{base: asm.R8, cursor: asm.CX, minor: [3]asm.Reg{asm.R10, asm.R11, asm.R12}, major: asm.R13}
 	c.target = plane{byRows: true, base: asm.R9, cursor: asm.DX, minor: [3]asm.Reg{asm.R14, asm.R15, regBias},
-		major: regTail}
+		major: regEpilogue}
 	if results {
 		c.target.major = asm.Mem{Base: regArgs, Disp: jit.OffsetRow + 8*target}
 	}
@@ -175,21 +175,21 @@ func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	}
 }
 
-// tailTile returns the address of a tail operand's element, for an operand with the layout of the result. Its offset
-// from the result's element is the same for all elements.
-func (c *code) tailTile(operand, row, col int) asm.Mem {
+// tileOperand returns the address of an epilogue operand's element, for an operand with the layout of the result. Its
+// offset from the result's element is the same for all elements.
+func (c *code) tileOperand(operand, row, col int) asm.Mem {
 	m := c.target.mem(c, row, col)
-	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(Tails+operand)}, regTail)
-	c.Emit("ADDQ", m.Base, regTail)
-	m.Base = regTail
+	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(EpilogueOperands+operand)}, regEpilogue)
+	c.Emit("ADDQ", m.Base, regEpilogue)
+	m.Base = regEpilogue
 	return m
 }
 
-// tailLanes returns the address of a tail operand's current channels.
-func (c *code) tailLanes(operand int) asm.Mem {
-	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + 8*int32(Tails+operand)}, regTail)
-	c.Emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + 8*int32(Tails+operand)}, regTail)
-	return asm.Mem{Base: regTail, Index: regChannel, Scale: 1}
+// lanesOperand returns the address of an epilogue operand's current channels.
+func (c *code) lanesOperand(operand int) asm.Mem {
+	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + 8*int32(EpilogueOperands+operand)}, regEpilogue)
+	c.Emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + 8*int32(EpilogueOperands+operand)}, regEpilogue)
+	return asm.Mem{Base: regEpilogue, Index: regChannel, Scale: 1}
 }
 
 // begin emits the loads that precede the loops.
@@ -212,7 +212,7 @@ func (c *code) begin() {
 		load(jit.OffsetPtr, biasAt, regBias)
 	} else {
 		times(c.target.minor, 2, 5)
-		load(jit.OffsetRow, target, regTail)
+		load(jit.OffsetRow, target, regEpilogue)
 	}
 }
 

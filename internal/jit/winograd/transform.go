@@ -12,10 +12,10 @@ import (
 
 // Transform is a compiled transform. It is immutable, and several goroutines may run it at the same time.
 type Transform struct {
-	fn    *jit.Func
-	isa   machine.ISA
-	part  int
-	tails int // tail operands
+	fn       *jit.Func
+	isa      machine.ISA
+	part     int
+	operands int // epilogue operands
 }
 
 // Operands compiles the transform of input tiles to points. The pixels outside p are zero. over is the number of
@@ -27,18 +27,20 @@ func (f Form) Operands(isa machine.ISA, p Part, over int) (*Transform, error) {
 }
 
 // Results compiles the transform of points to output tiles. It computes the given number of rows and columns of each
-// tile, adds a bias if bias is true, and applies the operations of the tail. Tail operands that vary by tile have the
-// layout of the pixels. over is the number of channels modulo [Lanes].
-func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, tail []tile.Tail, over int) (*Transform, error) {
-	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v tail %v over %d", isa, f.M, rows, cols, bias, tail, over)
-	t, err := newTransform(key, isa, over, true, func() *block { return f.resultBlock(rows, cols, bias, tail) })
+// tile, adds a bias if bias is true, and applies the operations of the epilogue. Epilogue operands that vary by tile
+// have the layout of the pixels. over is the number of channels modulo [Lanes].
+func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, epilogue []tile.EpilogueStep, over int) (*Transform,
+	error) {
+	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", isa, f.M, rows, cols, bias,
+		epilogue, over)
+	t, err := newTransform(key, isa, over, true, func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range tail {
+	for _, x := range epilogue {
 		switch x.Op {
 		case tile.AddTile, tile.MulTile, tile.AddLanes, tile.MulLanes:
-			t.tails = max(t.tails, x.Operand+1)
+			t.operands = max(t.operands, x.Operand+1)
 		}
 	}
 	return t, nil
@@ -79,7 +81,7 @@ const callVectors = 512
 // Run transforms tiles with the given number of channels. Points are read and written in whole vectors: each must have
 // room for them, and the padding after the channels may have any content. bias is the address of the first channel's
 // bias, or nil for a transform without bias. The caller must not share a with other goroutines during the call, and
-// sets the tail operands in it, starting at [Tails]. Addresses are not checked.
+// sets the epilogue operands in it, starting at [EpilogueOperands]. Addresses are not checked.
 func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.isa)
 	if channels%lanes != t.part {
@@ -88,7 +90,7 @@ func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channe
 	a.N = channels / lanes * lanes * 4
 	a.Row[target], a.Step[target], a.Step[tileOf+target] = to.Row, to.Col, to.Tile
 	a.Row[source], a.Step[source], a.Step[tileOf+source] = from.Row, from.Col, from.Tile
-	for i := Tails; i < Tails+t.tails; i++ {
+	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {
 		a.Step[i] = int(uintptr(a.Ptr[i]) + uintptr(a.Row[i]) - uintptr(to.Ptr))
 	}
 	once := max(1, callVectors*lanes/max(1, channels))

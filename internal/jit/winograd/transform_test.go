@@ -65,11 +65,12 @@ func checkOperands(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, p Part, 
 	}
 }
 
-// relu is a tail of one operation.
-var relu = []tile.Tail{{Op: tile.AtLeast}}
+// relu is an epilogue of one operation.
+var relu = []tile.EpilogueStep{{Op: tile.AtLeast}}
 
-// tails returns the tails that are tested: none, each operation alone, and several operations.
-var tails = [][]tile.Tail{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, {{Op: tile.Scale, Lo: -1.5}}, {{Op: tile.AddTile}},
+// epilogues returns the epilogues that are tested: none, each operation alone, and several operations.
+var epilogues = [][]tile.EpilogueStep{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, {{Op: tile.Scale, Lo: -1.5}},
+	{{Op: tile.AddTile}},
 	{{Op: tile.MulTile}}, {{Op: tile.AddLanes}}, {{Op: tile.MulLanes}},
 	{{Op: tile.MulLanes, Operand: 1}, {Op: tile.AddTile}, {Op: tile.AtLeast, Lo: -0.125}, {Op: tile.MulTile, Operand: 2}},
 	{{Op: tile.AddLanes, Operand: 2}, {Op: tile.MulLanes}, {Op: tile.AddLanes, Operand: 2}, {Op: tile.AtMost, Hi: 6}}}
@@ -82,11 +83,11 @@ func TestResults(t *testing.T) {
 		for _, f := range forms() {
 			for i := range 120 {
 				x := resultCheck{r: r, isa: isa, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
-					channels: 1 + r.IntN(40), tiles: 1 + r.IntN(4), tail: tails[i%len(tails)]}
+					channels: 1 + r.IntN(40), tiles: 1 + r.IntN(4), epilogue: epilogues[i%len(epilogues)]}
 				x.run(t)
 			}
 			long := resultCheck{r: r, isa: isa, form: f, rows: f.M, cols: f.M, channels: 200*Lanes(isa) + 3, tiles: 7,
-				tail: tails[8]}
+				epilogue: epilogues[8]}
 			long.run(t)
 		}
 	}
@@ -95,7 +96,8 @@ func TestResults(t *testing.T) {
 // TestTailKeepsNaNs checks that bounds keep NaNs.
 func TestTailKeepsNaNs(t *testing.T) {
 	for _, isa := range jittest.Sets(t) {
-		code, err := Form{M: 2}.Results(isa, 1, 1, false, []tile.Tail{{Op: tile.AtLeast}, {Op: tile.AtMost, Hi: 1}}, 0)
+		steps := []tile.EpilogueStep{{Op: tile.AtLeast}, {Op: tile.AtMost, Hi: 1}}
+		code, err := Form{M: 2}.Results(isa, 1, 1, false, steps, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +121,7 @@ type resultCheck struct {
 	form            Form
 	rows, cols      int
 	bias            bool
-	tail            []tile.Tail
+	epilogue        []tile.EpilogueStep
 	channels, tiles int
 }
 
@@ -135,7 +137,7 @@ func (x *resultCheck) run(t *testing.T) {
 	t.Helper()
 	f, channels, tiles := x.form, x.channels, x.tiles
 	n, lanes := f.N(), Lanes(x.isa)
-	code, err := f.Results(x.isa, x.rows, x.cols, x.bias, x.tail, channels%lanes)
+	code, err := f.Results(x.isa, x.rows, x.cols, x.bias, x.epilogue, channels%lanes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +148,7 @@ func (x *resultCheck) run(t *testing.T) {
 	a := new(jit.Args)
 	operands := make([][]float32, 3)
 	byLanes := map[int]bool{}
-	for _, s := range x.tail {
+	for _, s := range x.epilogue {
 		if operands[s.Operand] != nil {
 			continue
 		}
@@ -156,8 +158,8 @@ func (x *resultCheck) run(t *testing.T) {
 			size = channels
 		}
 		operands[s.Operand] = x.fill(t, size)
-		a.Ptr[Tails+s.Operand] = unsafe.Add(unsafe.Pointer(&operands[s.Operand][0]), -64)
-		a.Row[Tails+s.Operand] = 64
+		a.Ptr[EpilogueOperands+s.Operand] = unsafe.Add(unsafe.Pointer(&operands[s.Operand][0]), -64)
+		a.Row[EpilogueOperands+s.Operand] = 64
 	}
 	var sums unsafe.Pointer
 	if x.bias {
@@ -168,7 +170,7 @@ func (x *resultCheck) run(t *testing.T) {
 	from := Plane{Ptr: unsafe.Pointer(&points[0]), Row: n * tiles * room * 4, Col: tiles * room * 4, Tile: room * 4}
 	to := Plane{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
 	want := slices.Clone(image)
-	b := f.resultBlock(x.rows, x.cols, x.bias, x.tail)
+	b := f.resultBlock(x.rows, x.cols, x.bias, x.epilogue)
 	for tile := range tiles {
 		for c := range channels {
 			at := func(row, col int) int { return (row*width+tile*f.M+col)*channels + c }

@@ -81,7 +81,7 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
 	t := &depthwiseWindow{s: s, outPixelStride: s.outPixel()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
-	t.tail = newCodeTail(s.tail, s.o, depthwise.Tails)
+	t.tail = newCodeTail(s.tail, s.o, depthwise.EpilogueOperands)
 	if t.tail.tail != nil && t.repeats() {
 		s.tail.Leave()
 		t.tail.tail = nil

@@ -214,8 +214,8 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 		Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int{s.w * pixel, pixel}, Out: [2]int{s.ow * result, result},
-		NextIn: across.n * s.sw * pixel, NextOut: across.n * result, Bias: s.hasBias, Tail: t.tail.steps,
-		Touch: t.prefetchesResults()}
+		NextIn: across.n * s.sw * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.tail.steps,
+		PrefetchResult: t.prefetchesResults()}
 	whole := down.first == 0 && down.end == (down.n-1)*s.sh+(s.kh-1)*s.dh+1
 	if p.Told = down.n == 1 || whole && s.kh >= rolledRows; p.Told {
 		p.First[0], p.End[0] = 0, 0
@@ -232,5 +232,6 @@ func (t *depthwiseWindow) prefetchesResults() bool {
 }
 
 func sameSpec(a, b *depthwise.Spec) bool {
-	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.Told == b.Told && slices.Equal(a.Tail, b.Tail)
+	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.Told == b.Told &&
+		slices.Equal(a.Epilogue, b.Epilogue)
 }

@@ -31,13 +31,13 @@ type direct struct {
 	strips          int            // number of strips of an image
 	parts           machine.Cut    // tiles of each strip, if strips are not rows
 	sums            sumBlocks
-	images          int         // images of the batch; 1 if strips span all of them
-	inPixelBytes    int         // stride of the input's pixels, in bytes
-	outPixelStride  int         // stride of the result's pixels, in elements
-	outSize         int         // bytes of an element of the result
-	levels          tile.Levels // requantization of sums, if elements are bytes or words
-	byteElements    bool        // elements are four bytes
-	wordElements    bool        // elements are two words
+	images          int            // images of the batch; 1 if strips span all of them
+	inPixelBytes    int            // stride of the input's pixels, in bytes
+	outPixelStride  int            // stride of the result's pixels, in elements
+	outSize         int            // bytes of an element of the result
+	levels          tile.Quantized // requantization of sums, if elements are bytes or words
+	byteElements    bool           // elements are four bytes
+	wordElements    bool           // elements are two words
 	order           multiply.Strips
 	prefetch        int  // cache lines to prefetch per step of the code
 	stripPrefetch   int  // bytes of the next block's weight to prefetch per strip
@@ -83,7 +83,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
 		inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(), outSize: d.Size()}
-	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
+	t.tail = newCodeTail(s.tail, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()
 	t.arrange()
@@ -100,8 +100,8 @@ func (t *direct) compile() error {
 		for _, whole := range t.specs {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.Ahead, spec.Tail = t.prefetch, t.tail.steps
-			spec.Lanes, spec.Levels = channels%t.shape.lanes, t.levels
+			spec.AheadLines, spec.Epilogue = t.prefetch, t.tail.steps
+			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.levels
 			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
@@ -163,9 +163,9 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixel()
 		}
 		t.tail.at(a, out+c.out, channel)
-		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
+		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
 		if t.shape.volumes {
-			a.Step[tile.LoopTurns+t.shape.windowLoop()-1] = c.planes
+			a.Step[tile.LoopTrips+t.shape.windowLoop()-1] = c.planes
 		}
 		if err := codes[c.code].Call(a); err != nil {
 			return err

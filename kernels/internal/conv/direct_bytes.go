@@ -220,7 +220,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newDirectBytes(c)
 	if t.levels == tile.Sums {
-		t.tail = newCodeTail(fusion.EpilogueOf(c), t.s.o, tile.Tails)
+		t.tail = newCodeTail(fusion.EpilogueOf(c), t.s.o, tile.EpilogueOperands)
 	}
 	t.cut()
 	t.arrange()
@@ -246,7 +246,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		k.Worker = t.s.w * t.paddedChannels()
 	}
 	if t.shape.unit {
-		k.Worker = tile.UnitRoom
+		k.Worker = tile.UnitScratchBytes
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -411,7 +411,7 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
 		}
 		if t.shape.unit {
-			a.Ptr[tile.Room] = unsafe.Pointer(unsafe.SliceData(m.Worker))
+			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
 		}
 		t.tail.enter(a, &r.tail, m)
 		err := t.order.Each(chunk, func(image, block, strip int) error {
@@ -455,7 +455,7 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 		a.Row[tile.In], a.Row[tile.Out] = in+c.in, out+c.out
 		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
 		t.tail.at(a, out+c.out, channel*elementBytes)
-		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
+		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
 		if err := codes[c.code].Call(a); err != nil {
 			return err
 		}

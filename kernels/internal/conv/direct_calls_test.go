@@ -67,8 +67,8 @@ func TestUnitCallsAreShort(t *testing.T) {
 		for strip := range d.strips {
 			for _, call := range d.callsOf(nil, strip) {
 				rows := kit.DivUp(d.specs[call.code].Rows, tile.UnitRows) * tile.UnitRows
-				if n := call.tiles * rows * f.block() * s.unitDepth(); n > tile.UnitCallFours && call.tiles > 1 {
-					t.Fatalf("%+v: a call of %d multiplications, want at most %d", c, n, tile.UnitCallFours)
+				if n := call.tiles * rows * f.block() * s.unitDepth(); n > tile.UnitCallGroups && call.tiles > 1 {
+					t.Fatalf("%+v: a call of %d multiplications, want at most %d", c, n, tile.UnitCallGroups)
 				}
 			}
 		}

@@ -56,13 +56,13 @@ func (t *direct) arrange() {
 		if t.shape.cut == alongRows {
 			tiles *= strips
 		}
-		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.FewTerms)
+		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.DefaultUnroll)
 		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
 		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
 	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.h*s.w*t.pixel() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes)
-		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.cg/tile.FewTerms)))
+		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.cg/tile.DefaultUnroll)))
 	}
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain

@@ -65,7 +65,7 @@ func (s *convShape) channelOf(planes bool) int {
 func (t *direct) spec(rows int) *tile.Spec {
 	s := &tile.Spec{Size: t.size, Rows: rows}
 	if !t.shape.unit { // loads of the matrix unit have many lines; prefetching does not help
-		s.Near = prefetchDistance
+		s.PrefetchDistance = prefetchDistance
 	}
 	return s
 }
@@ -73,7 +73,7 @@ func (t *direct) spec(rows int) *tile.Spec {
 // callMACs bounds the multiply-adds of a call, for the width of the vectors.
 func (t *direct) callMACs() int {
 	if t.shape.unit {
-		return tile.UnitCallFours
+		return tile.UnitCallGroups
 	}
 	return directCallMACs * t.shape.lanes / 16
 }
@@ -93,7 +93,7 @@ func (t *direct) cutFlat() {
 	t.tiles = split(pixels, t.tileRows())
 	strip, depth := directFlatMACs, s.depth()
 	if t.shape.unit {
-		strip, depth = tile.UnitStripFours, s.unitDepth()
+		strip, depth = tile.UnitStripGroups, s.unitDepth()
 	}
 	t.parts = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*depth, strip)
 	t.strips = t.parts.Chunks
@@ -196,11 +196,11 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	}
 	f.Tiles = tile.Loop{In: n * s.sw * t.pixel(), Out: n * t.outPixel()}
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return uint((ow+i)*s.sw-s.pw+kw*s.dw) < uint(s.w) })
-	window := tile.Loop{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Turns: tile.Dynamic}
+	window := tile.Loop{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Trips: tile.Dynamic}
 	f.Loops = t.overChannels(window)
 	if s.depthDim.in > 0 {
 		plane := s.depthDim.dilated * s.h * s.w * t.pixel()
-		planes := tile.Loop{In: plane, Vec: s.kh * window.Vec, Turns: tile.Dynamic}
+		planes := tile.Loop{In: plane, Vec: s.kh * window.Vec, Trips: tile.Dynamic}
 		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
 	}
 	return f
@@ -211,7 +211,7 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.panel, Turns: t.s.cg,
+	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.panel, Trips: t.s.cg,
 		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }

@@ -60,7 +60,7 @@ func (t *direct) cutBands() {
 	t.tiles = split(s.ow, t.tileRows()/band)
 	bands := kit.DivUp(s.oh, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.ow, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.parts = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), tile.UnitStripFours)
+	t.parts = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), tile.UnitStripGroups)
 	t.strips = t.parts.Chunks
 	for _, rows := range []int{band, s.oh % band} {
 		for _, p := range t.tiles.kinds() {
@@ -104,7 +104,7 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	}
 	f.Tiles = tile.Loop{In: rows * s.sh * s.w * t.pixel(), Out: rows * s.ow * t.outPixel()}
 	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Turns: tile.Dynamic}}
+	f.Loops = []tile.Loop{{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Trips: tile.Dynamic}}
 	return f
 }
 

@@ -12,7 +12,7 @@ import (
 // strip of the result after it is computed.
 type codeTail struct {
 	tail  *fusion.Epilogue // applied to strips; nil if registers apply it all
-	steps []tile.Tail
+	steps []tile.EpilogueStep
 	reads []fusion.EpilogueStep // operands of steps
 	slot  int                   // of the first operand among the code's arguments
 }
@@ -29,7 +29,7 @@ func newCodeTail(t *fusion.Epilogue, channels, slot int) codeTail {
 	}
 	d := codeTail{slot: slot}
 	for _, s := range chain {
-		x := tile.Tail{Operand: len(d.reads), Lo: s.Number, Hi: s.Number}
+		x := tile.EpilogueStep{Operand: len(d.reads), Lo: s.Number, Hi: s.Number}
 		switch number := s.Place == 0; {
 		case s.Op == expr.Max && number:
 			x.Op = tile.AtLeast

@@ -72,7 +72,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
 		operands: map[winograd.Part]*winograd.Transform{}, inverses: map[resultCode]*winograd.Transform{},
 		products: map[int]*jit.Func{}}
-	r.tail = newCodeTail(w.s.tail, w.s.o, winograd.Tails)
+	r.tail = newCodeTail(w.s.tail, w.s.o, winograd.EpilogueOperands)
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (r *winogradRun) cut() (section, part int) {
 		few = min(few, strips)
 	}
 	if r.schedule != perChunk && few > 1 {
-		r.prefetch = kit.DivUp(tile.FewTerms*r.width*4/machine.LineBytes, few)
+		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.width*4/machine.LineBytes, few)
 	}
 	return r.sections.most(), part
 }
@@ -217,10 +217,10 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 
 // product generates the product of a number of tiles and a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
-	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), Near: prefetchBytes,
-		Ahead: r.prefetch,
-		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.width, Terms: r.s.c}},
-		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
+	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), PrefetchDistance: prefetchBytes,
+		AheadLines: r.prefetch,
+		Runs:       []tile.Run{{InStep: 4, VecStep: 4 * r.width, Terms: r.s.c}},
+		Tiles:      tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {
 		spec.In = append(spec.In, i*r.tileStride*4)
 		spec.Out = append(spec.Out, i*r.width*4)

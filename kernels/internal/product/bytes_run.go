@@ -177,7 +177,7 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *gr
 		at = t.stripH * t.width() * groupBytes
 	}
 	a := &r.args
-	a.Ptr[tile.Room] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
+	a.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
 	if t.inTile != tile.Sums {
 		r.point = byteAt(zero(m), t.d, 0)
 		a.Ptr[tile.Scales], a.Ptr[tile.Point] = scale(m), unsafe.Pointer(&r.point)
@@ -214,7 +214,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 		start = tile.FromLanes
 	}
 	if t.unit {
-		most = tile.UnitCallFours
+		most = tile.UnitCallGroups
 	}
 	for g := 0; g < t.groups; g += callGroups {
 		a.N = min(callGroups, t.groups-g)

@@ -12,7 +12,7 @@ import (
 
 // byteTail is an epilogue of byte products: float32 operations that tiles apply to the sums in registers.
 type byteTail struct {
-	steps []tile.Tail
+	steps []tile.EpilogueStep
 	reads []fusion.EpilogueStep // by operand of steps
 }
 
@@ -56,7 +56,7 @@ func (t *byteTiles) newTail(tail *fusion.Epilogue) (d byteTail) {
 
 // byteTailStep returns an operation in the form of tiles; false if they cannot apply it. columns is the number of
 // columns of the result.
-func byteTailStep(s fusion.EpilogueStep, columns int) (x tile.Tail, ok bool) {
+func byteTailStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
 	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
 	switch {
@@ -85,13 +85,13 @@ func byteTailStep(s fusion.EpilogueStep, columns int) (x tile.Tail, ok bool) {
 // enter sets the addresses of a chunk.
 func (d *byteTail) enter(a *jit.Args, r *byteTailRun, m *graph.Mem) {
 	for i, s := range d.reads {
-		a.Ptr[tile.Tails+i] = m.Ptrs[s.Place]
+		a.Ptr[tile.EpilogueOperands+i] = m.Ptrs[s.Place]
 		if s.One {
 			by := *(*float32)(m.Ptrs[s.Place])
 			for k := range r[i] {
 				r[i][k] = by
 			}
-			a.Ptr[tile.Tails+i] = unsafe.Pointer(&r[i])
+			a.Ptr[tile.EpilogueOperands+i] = unsafe.Pointer(&r[i])
 		}
 	}
 }
@@ -101,11 +101,11 @@ func (d *byteTail) at(a *jit.Args, element, column int) {
 	for i, s := range d.reads {
 		switch {
 		case s.One:
-			a.Row[tile.Tails+i] = 0
+			a.Row[tile.EpilogueOperands+i] = 0
 		case s.Lanes:
-			a.Row[tile.Tails+i] = column * groupBytes
+			a.Row[tile.EpilogueOperands+i] = column * groupBytes
 		default:
-			a.Row[tile.Tails+i] = element * groupBytes
+			a.Row[tile.EpilogueOperands+i] = element * groupBytes
 		}
 	}
 }

@@ -33,7 +33,7 @@ type byteTiles struct {
 	scaleStep, stripH int                   // stride of the scale between columns; rows of a strip
 	finish            *loops.Loop           // for sums that need correction, or one scale for all
 	levels            *multiply.Requantiser // for sums without correction, with a scale for each column
-	inTile            tile.Levels           // conversions in tiles, instead of levels
+	inTile            tile.Quantized        // conversion in tiles, instead of levels
 	finishing         multiply.Finish
 	tail              byteTail // of sums that are results
 	codes             map[byteCode]*jit.Func
@@ -144,12 +144,12 @@ func (t *byteTiles) arrange() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStrip
 	if t.unit {
-		sums = min(tile.UnitStripFours/t.groups, byteUnitSums)
+		sums = min(tile.UnitStripGroups/t.groups, byteUnitSums)
 	}
 	most := max(1, sums/(t.height*t.width()))
 	t.stripH = kit.DivUp(t.m, kit.DivUp(tiles, most))
 	strips := kit.DivUp(t.m, t.stripH)
-	turns := kit.DivUp(min(t.m, t.stripH), t.height) * strips * kit.DivUp(t.groups, tile.FewTerms)
+	turns := kit.DivUp(min(t.m, t.stripH), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
 	t.ahead = min(byteAhead, kit.DivUp(t.panelBytes()/machine.LineBytes, turns))
 	t.order = multiply.Strips{Images: len(t.cOff), Blocks: t.blocks(), Strips: strips,
 		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
@@ -218,11 +218,11 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCod
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
-		Tail:    t.tail.steps,
-		Vectors: t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Epilogue: t.tail.steps,
+		Vectors:  t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
 	if t.unit {
-		s.Unit, s.Levels, s.Runs[0].Terms, s.Ahead = true, t.inTile, k.groups, t.ahead
+		s.Unit, s.Quantized, s.Runs[0].Terms, s.AheadLines = true, t.inTile, k.groups, t.ahead
 		for i := range k.height {
 			s.In, s.Out = append(s.In, i*t.a.step()), append(s.Out, i*t.outStep())
 		}
@@ -255,7 +255,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
 	if t.unit {
-		k.Worker = tile.UnitRoom
+		k.Worker = tile.UnitScratchBytes
 	}
 	if t.aside() {
 		k.Worker += t.stripH * t.width() * groupBytes

@@ -5,17 +5,17 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/requantise"
 )
 
-// pointWord is where levels on AVX2 keep the zero point, in all lanes.
-const pointWord = words
+// zeroPointWord is the word of the spill area with the zero point in all lanes.
+const zeroPointWord = words
 
-// levels256 is levels for AVX2, where the bytes of a vector of sums are eight.
-func (g *gen) levels256() {
-	x, last := g.outside(), g.s.partial(g.isa)
+// storeQuantized256 is storeQuantized for AVX2, where a vector of sums becomes 8 bytes.
+func (g *gen) storeQuantized256() {
+	x, last := g.loadEpilogueMask(), g.s.partial(g.isa)
 	temp := g.free(1)
 	if last && temp == g.mask {
 		temp = g.free(2)
 	}
-	l := &requantise.Levels256{Signed: g.s.Levels == Signed, Add: word(pointWord), Temp: temp}
+	l := &requantise.Levels256{Signed: g.s.Quantized == Signed, Add: word(zeroPointWord), Temp: temp}
 	g.operand(Point, in)
 	l.Begin(&g.Assembler, asm.Mem{Base: in})
 	g.eachLanes(Scales, x, func(i, v int) {
@@ -27,10 +27,10 @@ func (g *gen) levels256() {
 	if g.s.Lanes == Dynamic {
 		g.Emit("MOVQ", stepOf(LastLanes), count)
 	}
-	for v := 0; v < g.s.Vectors; v += piece {
-		n := min(piece, g.s.Vectors-v)
-		for i, rows := 0, piece/n; i < g.s.Rows; i += rows {
-			part := [piece]asm.Vec{x, x, x, x}
+	for v := 0; v < g.s.Vectors; v += packedVectors {
+		n := min(packedVectors, g.s.Vectors-v)
+		for i, rows := 0, packedVectors/n; i < g.s.Rows; i += rows {
+			part := [packedVectors]asm.Vec{x, x, x, x}
 			for k := range min(rows, g.s.Rows-i) * n {
 				part[k] = g.sum(i+k/n, v+k%n)
 			}
@@ -42,7 +42,7 @@ func (g *gen) levels256() {
 				if last && v+n == g.s.Vectors {
 					whole--
 				}
-				g.storeParts(part[0], x, row*n, whole, at)
+				g.storeParts256(part[0], x, row*n, whole, at)
 				if whole < n {
 					at.Disp += int32(whole * 8)
 					g.storeBytes(g.quarter(part[0], x, row*n+whole), at)
@@ -52,9 +52,9 @@ func (g *gen) levels256() {
 	}
 }
 
-// storeParts writes n parts of eight bytes of a register, from one on that halves of it begin with, or of one part.
-func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem) {
-	if n == piece {
+// storeParts256 stores n parts of 8 bytes of a register, from part first on, which is even unless n is 1.
+func (g *gen) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
+	if n == packedVectors {
 		g.Emit("VMOVDQU", from, at)
 		return
 	}
@@ -78,7 +78,7 @@ func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem) {
 	}
 }
 
-// quarter brings a part of eight bytes to a general register.
+// quarter moves a part of 8 bytes to a general register.
 func (g *gen) quarter(from, x asm.Vec, part int) asm.Reg {
 	of := asm.X(from.Num())
 	if part >= 2 {
@@ -93,8 +93,8 @@ func (g *gen) quarter(from, x asm.Vec, part int) asm.Reg {
 	return in
 }
 
-// storeBytes writes as many bytes of a register as the last vector has lanes: there are no masks for bytes. The number
-// of those is in count where a call tells it.
+// storeBytes stores as many bytes of a register as the last vector has lanes, since AVX2 has no byte masks. A dynamic
+// number of lanes is in count.
 func (g *gen) storeBytes(from asm.Reg, at asm.Mem) {
 	if g.s.Lanes == Dynamic {
 		g.Emit("LEAQ", at, vec)
@@ -110,17 +110,17 @@ func (g *gen) storeBytes(from asm.Reg, at asm.Mem) {
 			}
 			continue
 		}
-		without := g.NewLabel()
+		skip := g.NewLabel()
 		g.Emit("TESTL", asm.Imm(n), count)
-		g.Emit("JEQ", without)
+		g.Emit("JEQ", skip)
 		g.Emit(name, from, at)
 		g.Emit("ADDQ", asm.Imm(n), vec)
 		g.shift(from, n)
-		g.Bind(without)
+		g.Bind(skip)
 	}
 }
 
-// shift brings the bytes behind the first n to where those are.
+// shift removes the first n bytes of a register.
 func (g *gen) shift(r asm.Reg, n int) {
 	if n == 2 || n == 4 {
 		g.Emit("SHRQ", asm.Imm(8*n), r)

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// beginMask prepares the mask of the last vector: K1, or a register that is kept.
+// beginMask loads the mask of the last vector into K1, or into its vector register if the k-loop needs it.
 func (g *gen) beginMask() {
 	if !g.s.partial(g.isa) {
 		return
@@ -29,24 +29,25 @@ func (g *gen) beginMask() {
 	g.Emit("KMOVW", in, asm.K1)
 }
 
-// loadMask loads AVX2's mask of the last vector: a part of ones that zeros follow.
+// loadMask loads AVX2's mask of the last vector from ones that are followed by zeros.
 func (g *gen) loadMask(to asm.Vec) {
-	pool := make([]byte, 2*g.bytes)
+	ones := make([]byte, 2*g.bytes)
 	for i := range g.bytes {
-		pool[i] = 0xFF
+		ones[i] = 0xFF
 	}
 	if g.s.Lanes != Dynamic {
-		g.Emit("VMOVUPS", g.Constant(pool[g.bytes-g.s.Lanes*g.s.Size:][:g.bytes]), to)
+		g.Emit("VMOVUPS", g.Constant(ones[g.bytes-g.s.Lanes*g.s.Size:][:g.bytes]), to)
 		return
 	}
-	g.Emit("LEAQ", g.Constant(pool), in)
+	g.Emit("LEAQ", g.Constant(ones), in)
 	g.Emit("MOVQ", stepOf(LastLanes), count)
 	g.Emit("NEGQ", count)
 	g.Emit("VMOVUPS", asm.Mem{Base: in, Index: count, Scale: uint8(g.s.Size), Disp: int32(g.bytes)}, to)
 }
 
-// outside brings AVX2's mask to where it is used outside of terms; the registers that are free begin behind it.
-func (g *gen) outside() (scratch asm.Vec) {
+// loadEpilogueMask loads AVX2's mask for the code outside the k-loop, if its register does not hold it already. It
+// returns a free register.
+func (g *gen) loadEpilogueMask() (scratch asm.Vec) {
 	if g.isa != machine.AVX512 && g.s.partial(g.isa) && !g.s.masksTerms(g.isa) {
 		g.mask = g.free(1)
 		g.loadMask(g.mask)
@@ -54,7 +55,7 @@ func (g *gen) outside() (scratch asm.Vec) {
 	return g.free(0)
 }
 
-// load reads a vector, without what is behind its lanes if it is masked.
+// load loads a vector; if masked, only the lanes of the last vector.
 func (g *gen) load(at asm.Mem, to asm.Vec, masked bool) {
 	switch {
 	case !masked || !g.s.partial(g.isa):
@@ -77,7 +78,7 @@ func (g *gen) store(from asm.Vec, at asm.Mem, masked bool) {
 	}
 }
 
-// eachResult visits the vectors of something that lies as the result does.
+// eachResult visits the vectors of an operand with the offsets of the result.
 func (g *gen) eachResult(base asm.Reg, visit func(row, v int, at asm.Mem, masked bool)) {
 	if g.s.Out == nil {
 		g.Emit("MOVQ", base, in5)
@@ -99,7 +100,7 @@ func (g *gen) eachResult(base asm.Reg, visit func(row, v int, at asm.Mem, masked
 	}
 }
 
-// eachLanes visits sums by vectors, with a vector of an operand that has one element for each lane.
+// eachLanes visits the sums after loading the vector of an operand by lanes into x.
 func (g *gen) eachLanes(operand Slot, x asm.Vec, visit func(row, v int)) {
 	g.operand(operand, in)
 	for v := range g.s.Vectors {
@@ -110,10 +111,10 @@ func (g *gen) eachLanes(operand Slot, x asm.Vec, visit func(row, v int)) {
 	}
 }
 
-// start gives the sums their first values.
+// start emits the initialization of the accumulators.
 func (g *gen) start() {
-	x := g.outside()
-	if g.s.Touch {
+	x := g.loadEpilogueMask()
+	if g.s.PrefetchResult {
 		g.eachResult(outTile, func(_, v int, at asm.Mem, _ bool) {
 			if v*g.bytes%lineBytes == 0 {
 				g.Emit("PREFETCHT0", at)
@@ -138,7 +139,7 @@ func (g *gen) start() {
 	case FromResult:
 		g.eachResult(outTile, func(i, v int, at asm.Mem, masked bool) { g.load(at, g.sum(i, v), masked) })
 	}
-	g.startApart()
+	g.startBlocks()
 }
 
 func (g *gen) clear(r asm.Vec) {
@@ -149,26 +150,26 @@ func (g *gen) clear(r asm.Vec) {
 	}
 }
 
-// finish applies the tail and writes the result.
+// finish applies the epilogue and stores the result.
 func (g *gen) finish() {
-	if g.s.Levels != Sums {
-		g.levels()
+	if g.s.Quantized != Sums {
+		g.storeQuantized()
 		return
 	}
-	x := g.outside()
-	if g.s.integers() && len(g.s.Tail) > 0 {
+	x := g.loadEpilogueMask()
+	if g.s.integers() && len(g.s.Epilogue) > 0 {
 		for i := range g.sums {
 			g.Emit("VCVTDQ2PS", g.register(i), g.register(i))
 		}
 	}
-	for _, t := range g.s.Tail {
-		g.tail(t, x)
+	for _, t := range g.s.Epilogue {
+		g.epilogueStep(t, x)
 	}
 	g.eachResult(outTile, func(i, v int, at asm.Mem, masked bool) { g.store(g.sum(i, v), at, masked) })
 }
 
-// Instruction names what applies an operation, without the letter for the size of elements.
-func (o TailOp) Instruction() string {
+// Instruction returns the instruction of an operation, without the letter for the size of elements.
+func (o EpilogueOp) Instruction() string {
 	switch o {
 	case MulTile, MulLanes, MulRows, Scale:
 		return "VMULP"
@@ -180,27 +181,27 @@ func (o TailOp) Instruction() string {
 	return "VADDP"
 }
 
-// Number returns the bound, or the factor, of operations that have one.
-func (t Tail) Number() float64 {
+// Number returns the bound or the factor of an operation that has one.
+func (t EpilogueStep) Number() float64 {
 	if t.Op == AtMost {
 		return t.Hi
 	}
 	return t.Lo
 }
 
-// tail applies an operation to all sums.
-func (g *gen) tail(t Tail, x asm.Vec) {
+// epilogueStep applies an operation to all sums; x is a free register.
+func (g *gen) epilogueStep(t EpilogueStep, x asm.Vec) {
 	name := g.op(t.Op.Instruction())
 	switch t.Op {
 	case AddResult:
-		g.tailTile(name, outTile, x)
+		g.tileStep(name, outTile, x)
 	case AddTile, MulTile:
-		g.Emit("MOVQ", word(tailWords+t.Operand), in)
-		g.tailTile(name, in, x)
+		g.Emit("MOVQ", word(epilogueWords+t.Operand), in)
+		g.tileStep(name, in, x)
 	case AddLanes, MulLanes:
-		g.eachLanes(Tails+t.Operand, x, func(i, v int) { g.Emit(name, x, g.sum(i, v), g.sum(i, v)) })
+		g.eachLanes(EpilogueOperands+t.Operand, x, func(i, v int) { g.Emit(name, x, g.sum(i, v), g.sum(i, v)) })
 	case AddRows, MulRows:
-		g.operand(Tails+t.Operand, in)
+		g.operand(EpilogueOperands+t.Operand, in)
 		for i := range g.s.Rows {
 			g.Emit(g.op("VBROADCASTS"), asm.Mem{Base: in, Disp: int32(i * g.s.Size)}, x)
 			for v := range g.s.Vectors {
@@ -209,14 +210,14 @@ func (g *gen) tail(t Tail, x asm.Vec) {
 		}
 	default:
 		g.Emit(g.op("VBROADCASTS"), g.number(t.Number()), x)
-		for i := range g.sums { // of two numbers of which one is a NaN, the first operand is taken
+		for i := range g.sums { // if one is NaN, VMAXPS and VMINPS return the first operand
 			g.Emit(name, g.register(i), x, g.register(i))
 		}
 	}
 }
 
-// tailTile applies an operation with an operand that lies as the result does.
-func (g *gen) tailTile(name string, base asm.Reg, x asm.Vec) {
+// tileStep applies an operation with an operand that has the offsets of the result.
+func (g *gen) tileStep(name string, base asm.Reg, x asm.Vec) {
 	g.eachResult(base, func(i, v int, at asm.Mem, masked bool) {
 		if !masked || !g.s.partial(g.isa) {
 			g.Emit(name, at, g.sum(i, v), g.sum(i, v))
@@ -227,7 +228,7 @@ func (g *gen) tailTile(name string, base asm.Reg, x asm.Vec) {
 	})
 }
 
-// number is a constant of the elements' size.
+// number returns a constant with the size of elements.
 func (g *gen) number(x float64) asm.Mem {
 	if g.s.Size == 8 {
 		return g.Constant(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))

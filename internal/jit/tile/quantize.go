@@ -1,0 +1,115 @@
+package tile
+
+import (
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/requantise"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Quantized is the dtype of the results of a tile of bytes or words.
+type Quantized uint8
+
+// Dtypes. Unsigned and Signed are quantized bytes: a sum is multiplied by the scale of its lane, rounded, and added to
+// the zero point with saturation, as in package requantise.
+const (
+	Sums Quantized = iota // int32 sums, or float32 after an epilogue
+	Unsigned
+	Signed
+)
+
+// Operands of quantized results: indices into Ptr and Row. Scales has a float32 for each lane. Point is the zero
+// point, one int32.
+const (
+	Scales = EpilogueOperands + iota
+	Point
+)
+
+const (
+	packedVectors = 4  // vectors of sums whose bytes fill one vector
+	partBytes     = 16 // bytes of one vector of sums
+	quantizedRegs = 3  // registers needed besides the sums and the mask
+)
+
+// Mask registers.
+const (
+	lastBytes = asm.K2 // the last bytes of a row
+	ordered   = asm.K3
+)
+
+// lastVectors returns the number of vectors of sums in the last vector of bytes of a row.
+func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
+
+// beginQuantized computes the mask of the last bytes of a row.
+func (g *gen) beginQuantized() {
+	if g.s.Quantized == Sums || g.isa != machine.AVX512 {
+		return
+	}
+	before := int64(partBytes * (g.s.lastVectors() - 1))
+	switch g.s.Lanes {
+	case Dynamic:
+		g.Emit("MOVQ", stepOf(LastLanes), count)
+		g.Emit("ADDQ", asm.Imm(before), count)
+	case 0:
+		g.Emit("MOVL", asm.Imm(before+partBytes), count)
+	default:
+		g.Emit("MOVL", asm.Imm(before+int64(g.s.Lanes)), count)
+	}
+	g.Emit("MOVQ", asm.Imm(-1), in)
+	g.Emit("BZHIQ", count, in, in)
+	g.Emit("KMOVQ", in, lastBytes)
+}
+
+// storeQuantized converts the sums and stores them. It packs up to four vectors, of one row or of several rows.
+func (g *gen) storeQuantized() {
+	if g.isa != machine.AVX512 {
+		g.storeQuantized256()
+		return
+	}
+	x, most, add := g.free(0), g.free(1), g.free(2)
+	l := &requantise.Levels{Signed: g.s.Quantized == Signed, Most: most, Add: add, Ordered: ordered}
+	g.operand(Point, in)
+	l.Begin(&g.Assembler, asm.Mem{Base: in})
+	g.eachLanes(Scales, x, func(i, v int) {
+		g.Emit("VCVTDQ2PS", g.sum(i, v), g.sum(i, v))
+		l.Level(&g.Assembler, g.sum(i, v), x)
+	})
+	order := most
+	requantise.Order(&g.Assembler, order)
+	for v := 0; v < g.s.Vectors; v += packedVectors {
+		n := min(packedVectors, g.s.Vectors-v)
+		for i, rows := 0, packedVectors/n; i < g.s.Rows; i += rows {
+			part := [packedVectors]asm.Vec{x, x, x, x}
+			for k := range min(rows, g.s.Rows-i) * n {
+				part[k] = g.sum(i+k/n, v+k%n)
+			}
+			l.Pack(&g.Assembler, part)
+			g.Emit("VPERMD", part[0], order, part[0])
+			for row := range min(rows, g.s.Rows-i) {
+				g.storeParts(part[0], x, row*n, n, asm.Mem{Base: outTile, Disp: int32(g.s.Out[i+row] + v*partBytes)},
+					v+n == g.s.Vectors)
+			}
+		}
+	}
+}
+
+// storeParts stores n parts of 16 bytes of a register, from part first on.
+func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem, last bool) {
+	of := func(r asm.Vec) asm.Vec {
+		return map[int]asm.Vec{1: asm.X(int(r)), 2: asm.Y(int(r)), 3: asm.Z(int(r)), 4: asm.Z(int(r))}[n]
+	}
+	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
+	masked := n == 3 || last && g.s.partial(g.isa)
+	if first > 0 {
+		if !masked {
+			g.Emit(name, asm.Imm(first/n), from, at)
+			return
+		}
+		g.Emit(name, asm.Imm(first/n), from, of(x))
+		from = x
+	}
+	if masked {
+		g.Emit("VMOVDQU8", of(from), lastBytes, at)
+	} else {
+		g.Emit("VMOVDQU8", of(from), at)
+	}
+}
