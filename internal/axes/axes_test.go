@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Positions of the kept axes by those of the others visit every element once, with the
-// output that belongs to it; in order, the position along the others is the logical one.
+// Kept and reduced positions together visit every element once, with its output; in order, the reduced position is the
+// logical index.
 func TestSplitVisitsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := rapid.SliceOfN(rapid.IntRange(1, 4), 0, 4).Draw(t, "shape")
@@ -76,8 +76,8 @@ func rangeOf(n int) func(yield func(int) bool) {
 	}
 }
 
-// The sums of the columns of a transposed matrix: elements come in runs of float64,
-// whatever they are in memory.
+// The sums of the columns of a transposed matrix: elements are loaded in runs of float64 whatever their dtype in
+// memory.
 func ExampleSplit() {
 	x := tensor.Must(tensor.FromSlice([]int32{1, 2, 3, 4, 5, 6}, 3, 2))
 	m, _ := x.Transpose(0, 1)

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sums over the last dimension of a turned matrix of integers, as a kernel of its own takes them: a walk over the
-// dimensions that are kept, and for each position a line, which comes as a block of float32 however it is laid out.
+// Sums over the last dimension of a transposed matrix of integers, as a kernel computes them: a walk over the kept
+// dimensions, and at each position a line, which is loaded as a block of float32 whatever its layout.
 func Example() {
 	data := []int32{1, 2, 3, 10, 20, 30}
 	in, _ := tensor.New(tensor.Int32, 2, 3).Transpose(0, 1) // three lines of two elements

@@ -93,20 +93,20 @@ func (b *builder) fuse() error {
 			kept |= 1 << n
 		}
 	}
-	all := &fusedLoop{}
+	fused := &fusedLoop{}
 	var ahead loops.Ahead
-	if b.group == 0 || b.weight > 1 { // else out-of-order execution suffices
+	if b.group == 0 || b.weight > 1 { // else the processor itself reads far enough ahead
 		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedAhead)
 	}
 	opts := b.options(kept != 1<<len(out)-1, ahead)
 	opts.Kept = kept
-	all.loop, err = loops.New(l, opts)
-	if err != nil || !all.loop.Compiled() || b.maxLength(0) > all.loop.Most() {
+	fused.loop, err = loops.New(l, opts)
+	if err != nil || !fused.loop.Compiled() || b.maxLength(0) > fused.loop.Most() {
 		return err
 	}
 	for _, list := range [][]expr.Place{out, in} {
 		for _, q := range list {
-			all.slots = append(all.slots, fusedSlot{b.objectAt(q, false, true), q.Element / group, q.Element % group})
+			fused.slots = append(fused.slots, fusedSlot{b.objectAt(q, false, true), q.Element / group, q.Element % group})
 		}
 	}
 	for e := range group * len(b.passes) {
@@ -114,10 +114,10 @@ func (b *builder) fuse() error {
 			if f.acc >= 0 {
 				return nil // fused loops do not support accumulators in memory
 			}
-			all.slots = append(all.slots, fusedSlot{f.number, e / group, e % group})
+			fused.slots = append(fused.slots, fusedSlot{f.number, e / group, e % group})
 		}
 	}
-	b.fused = all
+	b.fused = fused
 	return nil
 }
 

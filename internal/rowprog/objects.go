@@ -61,12 +61,14 @@ type compiledPass struct {
 // elementSlot is a slot of a compiledPass, advanced by a number of elements of a column.
 type elementSlot struct{ slot, element int }
 
-// fold is a fold of a pass.
+// fold is a fold of a pass: the objects of its result and accumulators, which are -1 if not used.
 type fold struct {
-	number, acc, upper int // objects; no acc where loops leave totals
-	neutral            [expr.Lanes * 8]byte
-	combine            func(dst, acc unsafe.Pointer, n int)
-	join               *loops.Loop // of accumulators by columns, and of pieces
+	number  int // result per row
+	acc     int // along rows, unless loops leave totals: lanes per row
+	upper   int // along columns: sums of blocks of foldBlock elements
+	neutral [expr.Lanes * 8]byte
+	combine func(dst, acc unsafe.Pointer, n int)
+	join    *loops.Loop // combines accumulators of columns, and parts of rows
 }
 
 // partial is the location in scratch memory of a fold's results for the parts of cut rows: size bytes per part, the

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maxPieceElements is the maximum number of elements of a piece, unless that leaves too few along its dimensions:
-	// they stay in L1 between passes.
+	// maxPieceElements is the maximum number of elements of a piece: they stay in L1 between passes.
 	maxPieceElements = 1 << 12
 	// minColumnElements is the minimum number of elements of pieces that are columns: with fewer, there would be many
 	// results to combine.
@@ -218,7 +217,7 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 
 // phasePlans returns the plans that run in a phase, and the phase of these plans: those of pieces (second may be nil),
 // or the plan that combines them.
-func (p *Pieces) phasePlans(phase int) (first, second *Plan, of int) {
+func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
 	pieces := p.each.Phases()
 	if p.rest != nil {
 		pieces = max(pieces, p.rest.Phases())
@@ -240,8 +239,8 @@ func (p *Pieces) Phases() int {
 
 // Chunks returns the number of chunks of a phase, as [Plan.Chunks] does.
 func (p *Pieces) Chunks(phase int) int {
-	first, second, of := p.phasePlans(phase)
-	return first.chunksOrZero(of) + second.chunksOrZero(of)
+	first, second, planPhase := p.phasePlans(phase)
+	return first.chunksOrZero(planPhase) + second.chunksOrZero(planPhase)
 }
 
 // chunksOrZero is Chunks, or 0 if the plan is nil or has no such phase.
@@ -314,7 +313,7 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 		return fmt.Errorf("rowprog: %d bytes of scratch memory instead of %d", len(scratch), p.Scratch())
 	}
 	defer func() { clear(s.piecePtrs) }()
-	q, rest, of := p.phasePlans(phase)
+	q, rest, planPhase := p.phasePlans(phase)
 	s.piecePtrs = s.piecePtrs[:0]
 	own := scratch[p.partialBytes:]
 	if q == p.join {
@@ -325,18 +324,18 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 		for _, i := range p.code.In {
 			s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts+i])
 		}
-		return q.Run(s, of, chunk, s.piecePtrs, own, worker)
+		return q.Run(s, planPhase, chunk, s.piecePtrs, own, worker)
 	}
 	for _, at := range p.partialOffsets {
 		s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
 	}
 	s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts:p.nouts+operands]...)
 	s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
-	if n := q.chunksOrZero(of); chunk >= n {
+	if n := q.chunksOrZero(planPhase); chunk >= n {
 		for i, at := range p.restOffsets {
 			s.piecePtrs[i] = unsafe.Add(s.piecePtrs[i], at)
 		}
-		return rest.Run(s, of, chunk-n, s.piecePtrs, own[q.Scratch():], worker)
+		return rest.Run(s, planPhase, chunk-n, s.piecePtrs, own[q.Scratch():], worker)
 	}
-	return q.Run(s, of, chunk, s.piecePtrs, own, worker)
+	return q.Run(s, planPhase, chunk, s.piecePtrs, own, worker)
 }

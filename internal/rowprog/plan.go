@@ -88,7 +88,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 	if err := checked(c, p.nouts, p.metas, mask); err != nil {
 		return nil, err
 	}
-	c, err := p.position(c, mask)
+	c, err := p.loadPositions(c, mask)
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,9 @@ func indices(n int) []int32 {
 	return list
 }
 
-// position replaces positions in the code by loads from an operand that the plan adds after the others: the numbers
-// from 0 on, row-major over the reduced dimensions.
-func (p *Plan) position(c *expr.Code, mask []bool) (*expr.Code, error) {
+// loadPositions replaces positions in the code by loads from an operand that the plan adds after the others: the
+// numbers from 0 on, row-major over the reduced dimensions.
+func (p *Plan) loadPositions(c *expr.Code, mask []bool) (*expr.Code, error) {
 	c, ok := c.Positioned()
 	if !ok {
 		return c, nil

@@ -263,24 +263,24 @@ func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 
 // foldColumns folds columns, foldBlock elements of each at a time.
 func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
-	added, levels := 0, false
-	lift := func() {
+	added, flushed := 0, false
+	flush := func() {
 		for k := range st.folds {
 			f := &st.folds[k]
-			if !levels {
+			if !flushed {
 				p.setNeutral(s, f, f.upper, t.n)
 			}
 			p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.upper], s.base[f.upper], s.base[f.number]},
 				[]int{0, 0, 0}, t.n, 1)
 			p.setNeutral(s, f, f.number, t.n)
 		}
-		added, levels = 0, true
+		added, flushed = 0, true
 	}
 	p.eachPosition(s, t, st.slots, func(n0, n1 int) {
 		for n1 > 0 {
 			if added == foldBlock {
 				ends.Look(s.Context)
-				lift()
+				flush()
 			}
 			n := min(n1, foldBlock-added)
 			p.runColumns(s, st, n0, n)
@@ -295,10 +295,10 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 			}
 		}
 	})
-	if !levels {
+	if !flushed {
 		return
 	}
-	lift()
+	flush()
 	for k := range st.folds {
 		f := &st.folds[k]
 		n := t.n * p.objects[f.number].size
@@ -367,6 +367,7 @@ func (p *Plan) stageOut(s *State, t tile) {
 	}
 }
 
+// copyNumbers copies a staged operand or output with one element per row.
 func (p *Plan) copyNumbers(s *State, t tile, mv move) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: outside.keptStride}
@@ -377,6 +378,7 @@ func (p *Plan) copyNumbers(s *State, t tile, mv move) {
 	mv.elem.Block(s.base[mv.staged], s.base[mv.outside], a, strided.Axis{N: 1})
 }
 
+// copyElements copies all elements of a staged operand or output.
 func (p *Plan) copyElements(s *State, t tile, mv move) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	inner, outer := p.inner(), p.outer()

@@ -55,9 +55,9 @@ var benchmarks = []struct {
 	{"Transpose2048of16", 16, permuted(16, []int{2048, 2048}, 1, 0)},
 }
 
-// BenchmarkCopies copies between orders, by one worker and by two, and reports the least time of a copy in
-// milliseconds, what was read and written in a nanosecond, and that as a part of what the builtin copy does for as many
-// bytes, which takes turns with it. Least times are what others on the machine disturb least.
+// BenchmarkCopies copies between dimension orders with one and two workers. It reports the minimum time of a copy in
+// milliseconds, the bytes read and written per nanosecond, and their ratio to those of the builtin copy of the same
+// size, which alternates with it. Minimum times are disturbed least by other processes.
 func BenchmarkCopies(b *testing.B) {
 	for _, c := range benchmarks {
 		for _, workers := range []int{1, 2} {
@@ -87,7 +87,7 @@ func BenchmarkCopies(b *testing.B) {
 	}
 }
 
-// best returns the least time of many calls.
+// best returns the minimum time of many calls.
 func best(b *testing.B, f func()) time.Duration {
 	var times []time.Duration
 	for begin := time.Now(); len(times) < 5 || time.Since(begin) < 300*time.Millisecond; {
@@ -98,7 +98,7 @@ func best(b *testing.B, f func()) time.Duration {
 	return slices.Min(times)
 }
 
-// shared copies with several workers that take chunks of tiles.
+// shared copies with several workers, which take chunks of tiles.
 func shared(p *Copy, dst, src []byte, workers int) {
 	each := max(1, 2*tileElems/p.Len())
 	var next atomic.Int64

@@ -17,7 +17,7 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	case e.moves:
 		blocks[e.Dst](dst, src, a, b)
 	default:
-		if across(a, b) {
+		if rowsAlongB(a, b) {
 			a, b = b, a
 		}
 		for i := range b.N {
@@ -26,9 +26,9 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// across reports whether rows should run along b instead of a: along the longer one, or if both are long,
-// along the one with the smaller stride in src.
-func across(a, b Axis) bool {
+// rowsAlongB reports whether rows should run along b instead of a: along the longer one, or if both are long, along the
+// one with the smaller stride in src.
+func rowsAlongB(a, b Axis) bool {
 	if min(a.N, b.N) < longRow {
 		return b.N > a.N
 	}
@@ -62,7 +62,7 @@ func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		transpose[T](dst, src, a, b)
 		return
 	}
-	if across(a, b) {
+	if rowsAlongB(a, b) {
 		a, b = b, a
 	}
 	for i := range b.N {

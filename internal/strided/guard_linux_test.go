@@ -9,8 +9,7 @@ import (
 	"unsafe"
 )
 
-// fenced returns n bytes between two pages that must not be touched: directly behind the first, or directly
-// in front of the second.
+// fenced returns n bytes between two inaccessible pages: directly after the first, or directly before the second.
 func fenced(t *testing.T, n int, front bool) []byte {
 	t.Helper()
 	page := os.Getpagesize()
@@ -36,8 +35,8 @@ func fenced(t *testing.T, n int, front bool) []byte {
 	return mem[page+inner-n : page+inner : page+inner]
 }
 
-// TestGuarded copies and turns ragged matrices of every size of element, rows apart and backwards, at addresses of any
-// alignment, with nothing readable or writable directly around them.
+// TestGuarded copies and transposes matrices of odd sizes and all element sizes, with gaps and negative strides, at
+// addresses of any alignment, between inaccessible pages.
 func TestGuarded(t *testing.T) {
 	sides := []int{1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 16, 17, 19, 20, 31, 33, 48, 63, 64, 65, 67, 80, 100, 129, 200}
 	const room = 1 << 19
@@ -110,7 +109,7 @@ func TestGuarded(t *testing.T) {
 	})
 }
 
-// place returns n bytes of m, off bytes from the guard at its front or at its end.
+// place returns n bytes of m, off bytes from the guard page at its front or end.
 func place(m []byte, n, off int, front bool) []byte {
 	if front {
 		return m[off : off+n : off+n]

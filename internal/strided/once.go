@@ -17,21 +17,21 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	case len(axes) == 1:
 		e.Row(dst, src, axes[0].Dst, axes[0].Src, axes[0].N)
 		return
-	case len(axes) == 2 && axes[0].N*axes[1].N <= nearElems:
+	case len(axes) == 2 && axes[0].N*axes[1].N <= maxUnplannedElems:
 		e.Block(dst, src, axes[0], axes[1])
 		return
 	}
 	p := Copy{elem: e}
-	p.walks(p.arrange(axes))
-	var room []byte
+	p.addOuter(p.arrange(axes))
+	var scratch []byte
 	if n := p.Room(); n > 0 {
-		room = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
+		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
 	}
-	p.Run(dst, src, room, 0, p.tiles)
+	p.Run(dst, src, scratch, 0, p.tiles)
 }
 
-// nearElems is the number of elements up to which tiles are not worth planning.
-const nearElems = 1024
+// maxUnplannedElems is the number of elements up to which planning tiles does not pay.
+const maxUnplannedElems = 1024
 
 // empty reports whether there are no elements. Then there may be no memory either, so no address may be
 // computed.

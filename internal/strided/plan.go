@@ -12,7 +12,7 @@ type Copy struct {
 	elem       Elem
 	a, b       axis
 	outer      []outerAxis
-	all        int // number of elements
+	elems      int // number of elements
 	tiles      int
 	transposed bool // dst is dense along a, src along b, and elements are moved
 	staged     bool // dst is dense along a, src along b, and tiles are transposed in a worker's scratch
@@ -49,21 +49,21 @@ const (
 	// tileElems is the number of elements of a tile: half of a chunk's grain, so that chunks of whole tiles
 	// are nearly equal.
 	tileElems = machine.MoveGrain / 2
-	// fewTiles is about the number of tiles of a small copy, to share it among workers, as long as a tile has
-	// leastTile elements.
-	fewTiles, leastTile = 8, machine.MoveGrain / 16
-	// fewRuns is fewTiles for a copy by rows, which is cut into two chunks if it is small.
-	fewRuns = 4
-	// fewParts is about the number of tiles of b if rows of other dimensions are between its own.
-	fewParts = 4
-	// grainSize is the element size in bytes that grains assume; runs of smaller elements are less work.
-	grainSize = 4
+	// targetTiles is the approximate number of tiles of a small copy, which workers share, as long as a tile has
+	// minTileElems elements.
+	targetTiles, minTileElems = 8, machine.MoveGrain / 16
+	// targetRowTiles is targetTiles for a copy of contiguous rows, which is cut into two chunks if it is small.
+	targetRowTiles = 4
+	// targetBTiles is the approximate number of tiles of b if rows of other dimensions are between its own.
+	targetBTiles = 4
+	// grainElemBytes is the element size that grains assume; contiguous rows of smaller elements are less work.
+	grainElemBytes = 4
 	// panelBytes is the length of a transposed tile along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
 	// stagedRows is the number of rows of dst that are staged together; they should stay in L1.
 	stagedRows = 128
-	// nearSpan is the number of bytes of dst that stay in L1 beside the source, whatever the strides.
-	nearSpan = 8 << 10
+	// l1Span is the number of bytes of dst that stay in L1 beside the source for any strides.
+	l1Span = 8 << 10
 )
 
 // streamBytes is the size of dst in bytes from which non-temporal stores are used; tests change it.
@@ -73,7 +73,7 @@ var streamBytes = machine.FarBytes
 // negative.
 func New(e Elem, axes []Axis) *Copy {
 	p := &Copy{elem: e}
-	p.walks(p.arrange(Coalesce(append([]Axis(nil), axes...))))
+	p.addOuter(p.arrange(Coalesce(append([]Axis(nil), axes...))))
 	return p
 }
 
@@ -95,7 +95,7 @@ func Coalesce(axes []Axis) []Axis {
 		}
 		at := len(out)
 		out = append(out, x)
-		for ; at > 0 && nearer(x, out[at-1]); at-- {
+		for ; at > 0 && strideLess(x, out[at-1]); at-- {
 			out[at] = out[at-1]
 		}
 		out[at] = x
@@ -112,7 +112,7 @@ func Coalesce(axes []Axis) []Axis {
 	return out[:k]
 }
 
-func nearer(x, y Axis) bool {
+func strideLess(x, y Axis) bool {
 	if x.Dst != y.Dst {
 		return y.Dst == 0 || x.Dst != 0 && x.Dst < y.Dst
 	}
@@ -129,24 +129,24 @@ func (p *Copy) Len() int { return p.a.tile * p.b.tile }
 func (p *Copy) Room() int {
 	switch {
 	case p.squares():
-		return squareRoom
+		return squareScratch
 	case !p.staged:
 		return 0
 	}
-	return min(stagedRows, p.b.tile) * p.roomStride()
+	return min(stagedRows, p.b.tile) * p.scratchStride()
 }
 
 // roomStride returns the row stride of a staged tile in bytes: a cache line more than needed, so that strides
 // are not powers of two.
-func (p *Copy) roomStride() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
+func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
 // arrange selects a and b from coalesced axes and cuts them into tiles. It returns the other axes, in the
 // memory of rest, for [Copy.walks].
 func (p *Copy) arrange(rest []Axis) []Axis {
 	one := axis{Axis{N: 1}, 1, 1}
-	p.a, p.b, p.all = one, one, 1
+	p.a, p.b, p.elems = one, one, 1
 	for _, x := range rest {
-		p.all *= x.N
+		p.elems *= x.N
 	}
 	take := func(i int) axis {
 		x := axis{Axis: rest[i]}
@@ -165,7 +165,7 @@ func (p *Copy) arrange(rest []Axis) []Axis {
 	switch {
 	case at >= 0:
 		p.b = take(at)
-		p.cutTurned(p.between(rest) > 0)
+		p.cutTransposed(p.between(rest) > 0)
 	case len(rest) > 0:
 		p.b = take(p.rowsAlong(rest))
 		p.cutRows()
@@ -194,11 +194,10 @@ func (p *Copy) between(rest []Axis) int {
 	return n
 }
 
-// walks adds the loops over the other axes, with tiles numbered in the order of dst. A worker's range of
-// tiles then is a range of dst; with interleaved rows of several workers, the cache lines at the ends of rows
-// would move between cores many times. Two workers, one of them with the even planes of 7 by 7 pixels, took
-// 40 us, one worker 15.
-func (p *Copy) walks(rest []Axis) {
+// addOuter adds the loops over the other axes. Tiles are numbered in the order of dst, so that a worker's range of
+// tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
+// between cores many times: two workers, one with the even planes of 7 by 7 pixels, took 40 us; one worker took 15.
+func (p *Copy) addOuter(rest []Axis) {
 	at, below := p.between(rest), p.a.tiles
 	if at == 0 || p.b.tiles == 1 {
 		at, below = -1, p.a.tiles*p.b.tiles
@@ -225,7 +224,7 @@ func (p *Copy) walks(rest []Axis) {
 // starting a tile costs more than a few rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	at := 0
-	if p.a.N*rest[0].N < leastTile {
+	if p.a.N*rest[0].N < minTileElems {
 		for i, x := range rest {
 			if x.N > rest[at].N && p.a.N*x.N <= tileElems {
 				at = i
@@ -235,32 +234,33 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 	return at
 }
 
-// cutTurned cuts tiles for a transposition: a panel of dst times as many rows of src as make a tile, or a
-// wider part of dst if those are few. With apart, rows of other dimensions are between those of b: then b is
-// cut too, so that workers can share it.
-func (p *Copy) cutTurned(apart bool) {
+// cutTransposed cuts tiles for a transposition: a panel of dst by the rows of src that fill a tile, or a wider part of
+// dst if there are fewer rows. If apart, rows of other dimensions are between those of b, and b is cut too, so that
+// workers can share it.
+func (p *Copy) cutTransposed(apart bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.Dst, p.tileElems()
 	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/e.Dst)
 	if p.b.cut(elems / p.a.tile); apart {
-		p.b.cutEvenly(min(p.b.tile, max(leastTile/p.a.tile, (p.b.N+fewParts-1)/fewParts)), machine.LineBytes/e.Src)
+		part := max(minTileElems/p.a.tile, (p.b.N+targetBTiles-1)/targetBTiles)
+		p.b.cutEvenly(min(p.b.tile, part), machine.LineBytes/e.Src)
 	}
 	dense := p.a.Dst == e.Dst && p.b.Src == e.Src
 	p.transposed = dense && e.moves
 	p.stream = p.transposed
 	p.staged = dense && min(p.a.tile, p.b.tile) >= 4 &&
-		(!e.moves || turners[e.Dst] == nil && p.b.Dst*p.b.tile > nearSpan)
+		(!e.moves || tileRoutines[e.Dst] == nil && p.b.Dst*p.b.tile > l1Span)
 }
 
 // bytes returns the size of dst in bytes.
-func (p *Copy) bytes() int { return p.elem.Dst * p.all }
+func (p *Copy) bytes() int { return p.elem.Dst * p.elems }
 
 // tileElems returns the maximum number of elements of a tile.
 func (p *Copy) tileElems() int {
-	if p.runs() {
-		return min(p.perGrain(tileElems), max(p.perGrain(leastTile), p.all/fewRuns))
+	if p.movesRows() {
+		return min(p.perGrain(tileElems), max(p.perGrain(minTileElems), p.elems/targetRowTiles))
 	}
-	return min(tileElems, max(leastTile, p.all/fewTiles))
+	return min(tileElems, max(minTileElems, p.elems/targetTiles))
 }
 
 // cutRows cuts tiles of long rows; of many rows if they are short.
@@ -276,37 +276,37 @@ func (p *Copy) cutRows() {
 	p.stream = p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src
 }
 
-// runs reports whether elements are moved, and are contiguous along a on both sides in long rows.
-func (p *Copy) runs() bool {
+// movesRows reports whether elements are moved unchanged, and long rows along a are contiguous on both sides.
+func (p *Copy) movesRows() bool {
 	return p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src && p.a.N >= longRow
 }
 
 // perGrain returns the number of contiguous elements that are as much work as n of grainSize bytes. Larger
 // elements count as one too, as in loops that compute.
-func (p *Copy) perGrain(n int) int { return n * max(1, grainSize/p.elem.Dst) }
+func (p *Copy) perGrain(n int) int { return n * max(1, grainElemBytes/p.elem.Dst) }
 
 // Grain returns the number of elements worth a chunk.
 func (p *Copy) Grain() int {
-	if p.runs() {
+	if p.movesRows() {
 		return p.perGrain(machine.MoveGrain)
 	}
 	return machine.MoveGrain
 }
 
-// Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of all axes; room is
-// scratch memory of Room bytes.
-func (p *Copy) Run(dst, src unsafe.Pointer, room []byte, from, to int) {
-	p.walk(len(p.outer), room, dst, src, p.b.N, from, to)
+// Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of all axes; scratch has
+// [Copy.Room] bytes.
+func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
+	p.copyRange(len(p.outer), scratch, dst, src, p.b.N, from, to)
 	if p.stream {
 		fence()
 	}
 }
 
-// walk copies tiles [from, to) of the first outer axes, for nb indices of b. It divides at the start only,
-// because a division per tile would cost more than a small tile.
-func (p *Copy) walk(outer int, room []byte, dst, src unsafe.Pointer, nb, from, to int) {
+// copyRange copies tiles [from, to) of the first outer axes, for nb indices of b. It divides at the start only, because
+// a division per tile would cost more than a small tile.
+func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, nb, from, to int) {
 	if outer == 0 {
-		p.plane(room, dst, src, nb, from, to)
+		p.copyPlane(scratch, dst, src, nb, from, to)
 		return
 	}
 	x, k := &p.outer[outer-1], 0
@@ -318,13 +318,13 @@ func (p *Copy) walk(outer int, room []byte, dst, src unsafe.Pointer, nb, from, t
 		if x.isB {
 			nb = min(p.b.tile, p.b.N-k*p.b.tile)
 		}
-		p.walk(outer-1, room, unsafe.Add(dst, k*x.Dst), unsafe.Add(src, k*x.Src), nb, from, min(to, x.below))
+		p.copyRange(outer-1, scratch, unsafe.Add(dst, k*x.Dst), unsafe.Add(src, k*x.Src), nb, from, min(to, x.below))
 		from, to = 0, to-x.below
 	}
 }
 
-// plane copies tiles [from, to) of a and of nb indices of b.
-func (p *Copy) plane(room []byte, dst, src unsafe.Pointer, nb, from, to int) {
+// copyPlane copies tiles [from, to) of a and of nb indices of b.
+func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, nb, from, to int) {
 	a, b := &p.a, &p.b
 	ia, ib := 0, 0
 	if from > 0 {
@@ -332,7 +332,7 @@ func (p *Copy) plane(room []byte, dst, src unsafe.Pointer, nb, from, to int) {
 	}
 	for ; from < to; from++ {
 		i, j := ia*a.tile, ib*b.tile
-		p.tile(room, unsafe.Add(dst, i*a.Dst+j*b.Dst), unsafe.Add(src, i*a.Src+j*b.Src), min(a.tile, a.N-i),
+		p.copyTile(scratch, unsafe.Add(dst, i*a.Dst+j*b.Dst), unsafe.Add(src, i*a.Src+j*b.Src), min(a.tile, a.N-i),
 			min(b.tile, nb-j))
 		if ia++; ia == a.tiles {
 			ia, ib = 0, ib+1
@@ -340,28 +340,28 @@ func (p *Copy) plane(room []byte, dst, src unsafe.Pointer, nb, from, to int) {
 	}
 }
 
-// tile copies na by nb elements.
-func (p *Copy) tile(room []byte, dst, src unsafe.Pointer, na, nb int) {
+// copyTile copies na by nb elements.
+func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, na, nb int) {
 	a, b := Axis{na, p.a.Dst, p.a.Src}, Axis{nb, p.b.Dst, p.b.Src}
 	switch {
 	case p.staged:
 		for j := 0; j < nb; j += stagedRows {
 			b.N = min(stagedRows, nb-j)
-			p.turnStaged(room, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
+			p.transposeStaged(scratch, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
-	case p.transposed && p.matrix(room, dst, src, na, nb).turn():
-	case p.stream && !p.transposed && passRows(dst, src, na*p.elem.Dst, b):
+	case p.transposed && p.matrix(scratch, dst, src, na, nb).transpose():
+	case p.stream && !p.transposed && streamBlock(dst, src, na*p.elem.Dst, b):
 	default:
 		p.elem.Block(dst, src, a, b)
 	}
 }
 
 // matrix returns a tile as a matrix to transpose.
-func (p *Copy) matrix(room []byte, dst, src unsafe.Pointer, na, nb int) matrix {
+func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, na, nb int) matrix {
 	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.Dst,
 		stream: p.stream}
 	if p.squares() {
-		m.room = unsafe.Pointer(unsafe.SliceData(room))
+		m.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
 	}
 	return m
 }
@@ -371,12 +371,11 @@ func (p *Copy) squares() bool {
 	return p.transposed && p.elem.Dst == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
 }
 
-// turnStaged transposes a tile in room, and copies it to dst row by row. Rows of large arrays are often a
-// power of two apart, so that the lines of a tile written directly would evict one another before they are
-// full.
-func (p *Copy) turnStaged(room []byte, dst, src unsafe.Pointer, a, b Axis) {
+// transposeStaged transposes a tile in scratch, and copies it to dst row by row. Rows of large arrays are often a power
+// of two apart, so the cache lines of a tile that is written directly would evict one another before they are full.
+func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.Src
-	at, row := unsafe.Pointer(unsafe.SliceData(room)), p.roomStride()
+	at, row := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()
 	blocks[size](at, src, Axis{a.N, size, a.Src}, Axis{b.N, row, size})
 	for j := range b.N {
 		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.Dst, size, a.N)

@@ -15,15 +15,13 @@ import (
 // sized has a dtype for every size of an element.
 var sized = []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128}
 
-// buffer is memory in which the elements of some axes lie: the address of index 0 is at first,
-// as steps may be negative.
+// buffer is memory for the elements of some axes. Index 0 is at first, because strides may be negative.
 type buffer struct {
 	data  []byte
 	first int
 }
 
-// room makes a buffer for elements of a size. The bytes are drawn; those between elements must
-// stay.
+// room makes a buffer of random bytes for elements of a size. The bytes between elements must not change.
 func room(r *rand.Rand, axes []strided.Axis, size int, step func(strided.Axis) int) buffer {
 	low, high := 0, 0
 	for _, x := range axes {
@@ -56,8 +54,7 @@ func plain(dst, src buffer, axes []strided.Axis, size int) []byte {
 	return out
 }
 
-// laid gives axes of some sizes the steps of an order, the slowest dimension first, with a gap
-// after every so many elements of the fastest.
+// laid returns the strides of a dimension order, slowest dimension first, with a gap after each run of the fastest one.
 func laid(sizes, order []int, size, gap int) []int {
 	steps := make([]int, len(sizes))
 	step := size
@@ -71,7 +68,7 @@ func laid(sizes, order []int, size, gap int) []int {
 	return steps
 }
 
-// check copies with tiles, in any order of them, and by plain loops.
+// check compares a copy by tiles, in any order, with plain loops.
 func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []strided.Axis) {
 	t.Helper()
 	dst := room(r, axes, d.Size(), func(x strided.Axis) int { return x.Dst })
@@ -95,7 +92,7 @@ func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []strided.Axis) {
 	}
 }
 
-// TestCopy has sizes around those of tiles, so that the last ones are cut short.
+// TestTiles has sizes around those of tiles, so that the last tiles are shorter.
 func TestTiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	shapes := [][]int{{1, 1}, {1, 7}, {3, 5}, {4, 4}, {127, 129}, {128, 128}, {130, 257}, {5, 1000}, {1000, 5},
@@ -123,7 +120,7 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// Steps of the source may be 0 or negative.
+// Source strides may be 0 or negative.
 func TestTilesBackwardsAndSpread(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, d := range sized {
@@ -140,7 +137,7 @@ func TestTilesBackwardsAndSpread(t *testing.T) {
 	}
 }
 
-// What is converted is what the converter says, whatever the layouts.
+// Converted elements are those of the converter for all layouts.
 func TestTilesConvert(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, c := range [][2]tensor.DType{{tensor.Float32, tensor.Int16}, {tensor.Uint8, tensor.Float64},
@@ -174,7 +171,7 @@ func TestTilesConvert(t *testing.T) {
 	}
 }
 
-// Tiles are cut from shapes alone, and no tile is larger than it says.
+// Tiles depend on shapes only, and no tile exceeds the reported size.
 func TestTileSizes(t *testing.T) {
 	for _, c := range []struct {
 		axes       []strided.Axis
@@ -197,7 +194,7 @@ func TestTileSizes(t *testing.T) {
 	}
 }
 
-// TestRanges copies ranges of tiles that begin and end anywhere, over outer dimensions, in order.
+// TestRanges copies consecutive ranges of tiles with arbitrary limits, over outer dimensions.
 func TestRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	sizes := []int{3, 2, 5, 30, 700}
@@ -224,8 +221,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestTilesOfRuns: small copies of bytes are one tile or two, and a short row that is written several times is no tile
-// by itself.
+// TestTilesOfRuns checks that small copies of bytes have one or two tiles, and that a short row that is written several
+// times is not a tile by itself.
 func TestTilesOfRuns(t *testing.T) {
 	for _, c := range []struct {
 		size  int
@@ -244,8 +241,8 @@ func TestTilesOfRuns(t *testing.T) {
 	}
 }
 
-// TestPartsOfDst: where rows of a copy that is turned have rows of others between them, halves of its tiles are those
-// of what is written, as far as tiles are alike; where rows are whole lines, tiles are larger.
+// TestPartsOfDst checks that if rows of a transposing copy are interleaved with rows of other dimensions, half of the
+// tiles write half of dst, up to the sizes of tiles; if rows are whole cache lines, tiles are larger.
 func TestPartsOfDst(t *testing.T) {
 	for _, c := range []struct{ pixels, channels, half int }{{49, 488, 512 * 49}, {196, 64, 64 * 196}, {64, 64, 0}} {
 		n := c.pixels * c.channels * 2
@@ -265,7 +262,7 @@ func TestPartsOfDst(t *testing.T) {
 		}
 		for _, x := range dst[first:] {
 			if c.half > 0 && x != 0 {
-				t.Fatalf("%d pixels: half of %d tiles write behind the first half", c.pixels, p.Tiles())
+				t.Fatalf("%d pixels: half of %d tiles write beyond the first half", c.pixels, p.Tiles())
 			}
 		}
 		p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), make([]byte, p.Room()), p.Tiles()/2, p.Tiles())

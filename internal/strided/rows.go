@@ -10,8 +10,8 @@ import (
 // addresses. Rows have strides dstStep and srcStep, and src is prefetched ahead bytes in advance.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
-// longBytes is the row length from which the hardware prefetches well by itself.
-const longBytes = 2048
+// hardwarePrefetchBytes is the row length from which hardware prefetching suffices.
+const hardwarePrefetchBytes = 2048
 
 // aheadRows is the prefetch distance in rows.
 const aheadRows = 16
@@ -24,11 +24,11 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 		return
 	}
 	switch {
-	case vectorRows != nil && machine.LineBytes <= n && n < longBytes:
+	case vectorRows != nil && machine.LineBytes <= n && n < hardwarePrefetchBytes:
 		vectorRows(b.N, dst, b.Dst, src, b.Src, n, aheadRows*b.Src)
 		return
-	case n < len(runs) && runs[n] != nil:
-		runs[n](dst, src, b)
+	case n < len(fixedRows) && fixedRows[n] != nil:
+		fixedRows[n](dst, src, b)
 		return
 	}
 	to, at := 0, 0
@@ -38,13 +38,13 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	}
 }
 
-// Far reports whether a result of that size is better written by non-temporal stores.
+// Far reports whether non-temporal stores are faster for a result of that many bytes.
 func Far(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
 // BlockPast is [Elem.Block] with non-temporal stores if dst consists of whole cache lines. [Fence] must
 // follow before another goroutine uses the result.
 func (e *Elem) BlockPast(dst, src unsafe.Pointer, a, b Axis) {
-	if !e.moves || a.Dst != e.Dst || a.Src != e.Src || !passRows(dst, src, a.N*e.Dst, b) {
+	if !e.moves || a.Dst != e.Dst || a.Src != e.Src || !streamBlock(dst, src, a.N*e.Dst, b) {
 		e.Block(dst, src, a, b)
 	}
 }
@@ -52,9 +52,9 @@ func (e *Elem) BlockPast(dst, src unsafe.Pointer, a, b Axis) {
 // Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// passRows is copyRows with non-temporal stores, if most of the touched cache lines are whole. It reports
-// whether it copied; then [Fence] must follow.
-func passRows(dst, src unsafe.Pointer, n int, b Axis) bool {
+// streamBlock is copyRows with non-temporal stores, if most of the touched cache lines are whole. It reports whether it
+// copied; then [Fence] must follow.
+func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	const line = machine.LineBytes
 	if b.Dst == n && b.Src == n {
 		n, b = n*b.N, Axis{N: 1}
@@ -63,18 +63,18 @@ func passRows(dst, src unsafe.Pointer, n int, b Axis) bool {
 	switch {
 	case streamRows == nil || n < line || !whole && n < 16*line:
 		return false
-	case whole && n < longBytes:
+	case whole && n < hardwarePrefetchBytes:
 		streamRows(b.N, dst, b.Dst, src, b.Src, n, aheadRows*b.Src)
 		return true
 	}
 	for i := range b.N {
-		passRow(unsafe.Add(dst, i*b.Dst), unsafe.Add(src, i*b.Src), n)
+		streamRow(unsafe.Add(dst, i*b.Dst), unsafe.Add(src, i*b.Src), n)
 	}
 	return true
 }
 
-// passRow copies one row; the parts before the first and after the last whole cache line use normal stores.
-func passRow(dst, src unsafe.Pointer, n int) {
+// streamRow copies one row; the parts before the first and after the last whole cache line use normal stores.
+func streamRow(dst, src unsafe.Pointer, n int) {
 	const line, ahead = machine.LineBytes, 1024
 	head := int(-uintptr(dst) % line)
 	body := (n - head) / line * line
@@ -85,14 +85,15 @@ func passRow(dst, src unsafe.Pointer, n int) {
 	}
 }
 
-// runs holds the loops over rows of a fixed number of bytes.
-var runs = [257]func(dst, src unsafe.Pointer, b Axis){
-	2: run[[2]byte], 3: run[[3]byte], 4: run[[4]byte], 6: run[[6]byte], 8: run[[8]byte], 12: run[[12]byte],
-	16: run[[16]byte], 24: run[[24]byte], 32: run[[32]byte], 48: run[[48]byte], 64: run[[64]byte],
-	96: run[[96]byte], 128: run[[128]byte], 256: run[[256]byte],
+// fixedRows holds the loops over rows of a fixed number of bytes.
+var fixedRows = [257]func(dst, src unsafe.Pointer, b Axis){
+	2: fixedRow[[2]byte], 3: fixedRow[[3]byte], 4: fixedRow[[4]byte], 6: fixedRow[[6]byte], 8: fixedRow[[8]byte],
+	12: fixedRow[[12]byte], 16: fixedRow[[16]byte], 24: fixedRow[[24]byte], 32: fixedRow[[32]byte],
+	48: fixedRow[[48]byte], 64: fixedRow[[64]byte], 96: fixedRow[[96]byte], 128: fixedRow[[128]byte],
+	256: fixedRow[[256]byte],
 }
 
-func run[A any](dst, src unsafe.Pointer, b Axis) {
+func fixedRow[A any](dst, src unsafe.Pointer, b Axis) {
 	to, at := 0, 0
 	for range b.N {
 		*(*A)(unsafe.Add(dst, to)) = *(*A)(unsafe.Add(src, at))

@@ -1,7 +1,7 @@
 //go:build amd64 && !noasm
 
-// Rows that are copied: pieces of 64 bytes, of which the last may overlap the one before it. What is ahead bytes further
-// is fetched, since rows may be further apart than prefetchers of hardware look.
+// Rows are copied in pieces of 64 bytes; the last piece may overlap the one before it. The address ahead bytes further
+// is prefetched, because rows may be too far apart for hardware prefetchers.
 
 #include "textflag.h"
 
@@ -16,7 +16,7 @@
 	MOVQ ahead+48(FP), R12   \
 	ADDQ SI, R12
 
-// R11 is where the last piece begins, AX where one does.
+// R11 is the offset of the last piece, AX that of the current one.
 #define ROWS(PIECE) \
 row:                                \
 	XORQ AX, AX                 \

@@ -13,8 +13,8 @@ import (
 
 var sizes = []int{1, 2, 4, 8, 16}
 
-// layout lays a shape out in a random order of dimensions, with gaps at times, and returns its
-// steps, the bytes that it takes and where its first element lies.
+// layout lays out a shape in a random order of dimensions, sometimes with gaps, and returns its strides, its size in
+// bytes and the offset of its first element.
 func layout(r *rand.Rand, shape []int, size int, reads bool) (steps []int, bytes, first int) {
 	steps = make([]int, len(shape))
 	at := size
@@ -47,7 +47,7 @@ func each(axes []Axis, f func(dst, src int)) {
 	}
 }
 
-// problem is a copy with what it reads, and what must be written.
+// problem is a copy with its source and the expected destination.
 type problem struct {
 	elem       Elem
 	axes       []Axis
@@ -56,7 +56,7 @@ type problem struct {
 	background []byte
 }
 
-// widened moves elements, and adds as many bytes of 0xAA to each.
+// widened moves elements, and appends the same number of bytes 0xAA to each.
 func widened(size int) Elem {
 	return Convert(2*size, size, func(dst, src unsafe.Pointer, ds, ss, n int) {
 		for i := range n {
@@ -69,7 +69,7 @@ func widened(size int) Elem {
 	})
 }
 
-func makeUp(r *rand.Rand, e Elem, shape []int) problem {
+func newProblem(r *rand.Rand, e Elem, shape []int) problem {
 	p := problem{elem: e}
 	ds, nd, _ := layout(r, shape, e.Dst, false)
 	ss, ns, first := layout(r, shape, e.Src, true)
@@ -110,16 +110,18 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 	}
 }
 
-// withISA runs a test with the routines of each instruction set that this processor has, and those past the
-// caches whatever the size, or never.
+// withISA runs a test with the routines of each instruction set of this processor, with non-temporal stores always or
+// never.
 func withISA(t *testing.T, f func(t *testing.T)) {
-	have, to, past, three, when := turners, vectorRows, streamRows, hasThree, streamBytes
-	defer func() { turners, vectorRows, streamRows, hasThree, streamBytes = have, to, past, three, when }()
+	routines, rows, stream, three, least := tileRoutines, vectorRows, streamRows, hasThreeChannels, streamBytes
+	defer func() {
+		tileRoutines, vectorRows, streamRows, hasThreeChannels, streamBytes = routines, rows, stream, three, least
+	}()
 	for isa := machine.Portable; isa <= machine.Instructions(); isa++ {
 		for _, streamBytes = range []int{0, 1 << 60} {
-			turners = turnersOf(isa)
+			tileRoutines = tileRoutinesOf(isa)
 			vectorRows, streamRows = rowsOf(isa)
-			hasThree = three && isa >= machine.AVX512
+			hasThreeChannels = three && isa >= machine.AVX512
 			name := isa.String()
 			if streamBytes == 0 {
 				name += "/stream"
@@ -129,13 +131,13 @@ func withISA(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// TestCopies copies random shapes between random layouts in every way there is.
+// TestCopies copies random shapes between random layouts in every way.
 func TestCopies(t *testing.T) { withISA(t, testCopies) }
 
 func testCopies(t *testing.T) {
 	r, order := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 3)) // problems do not depend on the number of tiles
 	ns := []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33}
-	turned, blocks, between := 0, 0, 0
+	staged, blocks, between := 0, 0, 0
 	for i := range 500 {
 		e := Move(sizes[r.IntN(len(sizes))])
 		if i%5 == 0 {
@@ -152,10 +154,10 @@ func testCopies(t *testing.T) {
 		if i%7 == 3 {
 			shape = []int{2 + r.IntN(3), 100 + r.IntN(200), 20 + r.IntN(40)}
 		}
-		p := makeUp(r, e, shape)
+		p := newProblem(r, e, shape)
 		c := New(e, p.axes)
 		if c.staged {
-			turned++
+			staged++
 		}
 		p.check(t, "New", func(dst, src unsafe.Pointer) {
 			mem := room(c.Room())
@@ -179,9 +181,8 @@ func testCopies(t *testing.T) {
 			p.check(t, "Block", func(dst, src unsafe.Pointer) { e.Block(dst, src, p.axes[0], p.axes[1]) })
 		}
 	}
-	if turned < 8 || blocks < 33 || between < 8 {
-		t.Errorf("%d copies were turned, %d blocks, and %d had rows of others between; the test is to have more", turned,
-			blocks, between)
+	if staged < 8 || blocks < 33 || between < 8 {
+		t.Errorf("only %d copies staged, %d blocks, %d with interleaved rows", staged, blocks, between)
 	}
 }
 
@@ -201,7 +202,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestInOrder writes places several times.
+// TestInOrder writes to the same address several times.
 func TestInOrder(t *testing.T) {
 	src := []uint32{1, 2, 3, 4, 5, 6}
 	for _, tc := range []struct {
@@ -220,7 +221,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestCoalesce joins what is one run on both sides.
+// TestCoalesce merges axes that are contiguous on both sides.
 func TestCoalesce(t *testing.T) {
 	for _, tc := range []struct{ axes, want []Axis }{
 		{[]Axis{{2, 48, 48}, {3, 16, 16}, {4, 4, 4}}, []Axis{{24, 4, 4}}},
@@ -236,7 +237,7 @@ func TestCoalesce(t *testing.T) {
 	}
 }
 
-// TestInterleave transposes rows that are anywhere, some of which are missing.
+// TestInterleave transposes rows at arbitrary addresses; some are nil.
 func TestInterleave(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

@@ -4,16 +4,16 @@ package strided
 
 import "unsafe"
 
-// Names give the bytes of an element and of the row part that is written at once. turn and stream take 16
-// elements of a row if a vector has at least as many, else one vector; stream uses non-temporal stores, with
-// dst and dstStep multiples of 64; near does not prefetch dst; narrow takes 16 bytes. All are [turnFunc].
+// The numbers in a name are the bytes of an element and of the row part that one store writes. tile and stream read 16
+// elements of a row if a vector has at least 16, otherwise one vector; stream uses non-temporal stores, for dst and
+// dstStep in multiples of 64; close does not prefetch dst; narrow reads 16 bytes of a row. All are [tileFunc].
 
 //go:noescape
-func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func near1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func close1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -21,11 +21,11 @@ func stream1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 	after unsafe.Pointer)
 
 //go:noescape
-func turn2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func near2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func close2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -37,11 +37,11 @@ func narrow2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 	after unsafe.Pointer)
 
 //go:noescape
-func turn4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func near4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func close4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -53,11 +53,11 @@ func narrow4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 	after unsafe.Pointer)
 
 //go:noescape
-func turn8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func near8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func close8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -69,11 +69,11 @@ func narrow8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 	after unsafe.Pointer)
 
 //go:noescape
-func turn16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func near16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func close16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -81,19 +81,19 @@ func stream16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poi
 	after unsafe.Pointer)
 
 //go:noescape
-func turn1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func turn2x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile2x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func turn2x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile2x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
-func turn4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -105,11 +105,11 @@ func stream4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 	after unsafe.Pointer)
 
 //go:noescape
-func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+func tile8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
-// rows copies n rows of at least 64 bytes with vectors of that many bits, streamRows by non-temporal stores:
-// [rowsFunc].
+// rows copies n rows of at least 64 bytes with vectors of 512 or 256 bits; streamRows uses non-temporal stores. Both
+// are [rowsFunc].
 
 //go:noescape
 func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)

@@ -2,9 +2,8 @@
 
 package strided
 
-// permutations assembles three vectors of 16 doublewords from three others: index is the source of an
-// element, 0 to 15 in the first vector and 16 to 31 in the second, or if its bit of third is set, in the
-// third.
+// permutations assembles three vectors of 16 doublewords from three others. index is the source of an element: 0 to 15
+// in the first vector and 16 to 31 in the second; or, if its bit of third is set, an index in the third vector.
 type permutations struct {
 	index [3][16]uint32
 	third [3]uint16
@@ -18,7 +17,7 @@ func (p *permutations) set(vector, at, from, index int) {
 	p.index[vector][at] = uint32(16*from + index)
 }
 
-// splitting takes every third element; weaving takes one of each vector in turn.
+// splitting takes every third element; weaving takes elements of the three vectors in rotation.
 var splitting, weaving = func() (s, w permutations) {
 	for i := range 48 {
 		s.set(i%3, i/3, i/16, i%16)
@@ -27,12 +26,12 @@ var splitting, weaving = func() (s, w permutations) {
 	return s, w
 }()
 
-// three is [matrix.turn] for three adjacent channels of 4 bytes. It returns the number of elements per
-// channel that it transposed: a multiple of a vector.
-func (m *matrix) three() int {
+// threeChannels is [matrix.transpose] for three adjacent channels of 4 bytes. It returns the number of elements per
+// channel that it transposed: a multiple of the vector length.
+func (m *matrix) threeChannels() int {
 	const lanes = 16
 	switch {
-	case m.size != 4 || !hasThree:
+	case m.size != 4 || !hasThreeChannels:
 	case m.nb == 3 && m.srcStep == 12 && m.na >= lanes:
 		split3x512(m.na&^(lanes-1), m.dst, m.dstStep, m.src, &splitting)
 		return m.na &^ (lanes - 1)

@@ -1,8 +1,7 @@
 //go:build amd64 && !noasm
 
-// Three channels of double words: each of three vectors is put together of three others, two by a
-// permutation of both, the third by one under a mask. permutations has the three indices, and behind them the
-// masks.
+// Three channels of doublewords. Each of three vectors is assembled from three others: two by a permutation of both,
+// the third by a masked permutation. The argument permutations holds the three indices, followed by the masks.
 
 #include "textflag.h"
 

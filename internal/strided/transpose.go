@@ -6,8 +6,11 @@ import "unsafe"
 // read, and adjacent elements are written.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	if b.Src == size && (matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, na: a.N, nb: b.N, size: size}).turn() {
-		return
+	if b.Src == size {
+		m := matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, na: a.N, nb: b.N, size: size}
+		if m.transpose() {
+			return
+		}
 	}
 	if b.N < 8 && b.N < a.N && b.Src == size {
 		split[T](dst, src, b.Dst, a.Src, a.N, b.N)
@@ -84,13 +87,13 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0
 	switch {
-	case !vectors || from != size || n < 8:
+	case !hasInterleave || from != size || n < 8:
 	case size == 4:
 		k = n &^ 7
-		transpose4x32(k, dst, step, s0, s1, s2, s3)
+		interleave4x32(k, dst, step, s0, s1, s2, s3)
 	case size == 8:
 		k = n &^ 3
-		transpose4x64(k, dst, step, s0, s1, s2, s3)
+		interleave4x64(k, dst, step, s0, s1, s2, s3)
 	}
 	to, at := k*step, k*from
 	for ; k < n; k++ {

@@ -47,33 +47,33 @@ const (
 )
 
 const (
-	// fewRows is the tile side below which Go code takes longer per element.
-	fewRows = 8
-	// lastingLines is the number of lines of dst that are still in L1 when the next tile is written.
-	lastingLines = 32 << 10 / machine.LineBytes
+	// minGoRows is the tile side below which Go code takes longer per element.
+	minGoRows = 8
+	// l1Lines is the number of lines of dst that are still in L1 when the next tile is written.
+	l1Lines = 32 << 10 / machine.LineBytes
 )
 
 // Turning returns the tiles of a copy whose way is [Turned].
 func (p *Copy) Turning() Turning {
-	t := Turning{How: p.how(), Tiles: p.tiles}
-	if t.How == Single && p.b.Dst > machine.LineBytes && p.b.tile > lastingLines {
-		t.Pieces = p.all / p.a.tile
+	t := Turning{How: p.transposeMethod(), Tiles: p.tiles}
+	if t.How == Single && p.b.Dst > machine.LineBytes && p.b.tile > l1Lines {
+		t.Pieces = p.elems / p.a.tile
 	}
 	return t
 }
 
-func (p *Copy) how() How {
+func (p *Copy) transposeMethod() How {
 	m := p.matrix(nil, nil, nil, p.a.tile, p.b.tile)
-	for i := range turners[m.size] {
-		t := &turners[m.size][i]
-		if t.rows <= m.na && t.cols <= m.nb && (t.turn != nil || m.stream && t.stream != nil) {
+	for i := range tileRoutines[m.size] {
+		t := &tileRoutines[m.size][i]
+		if t.rows <= m.na && t.cols <= m.nb && (t.plain != nil || m.stream && t.stream != nil) {
 			return InRegisters
 		}
 	}
 	switch {
-	case len(turners[m.size]) == 0 && min(m.na, m.nb) >= fewRows:
+	case len(tileRoutines[m.size]) == 0 && min(m.na, m.nb) >= minGoRows:
 		return InRegisters
-	case hasThree && m.size == 4 && max(m.na, m.nb) >= 16 &&
+	case hasThreeChannels && m.size == 4 && max(m.na, m.nb) >= 16 &&
 		(m.nb == 3 && m.srcStep == 12 || m.na == 3 && m.dstStep == 12):
 		return Woven
 	}

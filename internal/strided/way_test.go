@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// What tiles take follows from their sides: many small ones count, few rows go one by one, and so do the lines that are
-// driven out before the next tile writes to them again.
+// TestTurning checks the counts that determine the price of a transposing copy: tiles, rows that are copied element by
+// element, and cache lines that are evicted before the next tile writes to them.
 func TestTurning(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -33,7 +33,7 @@ func TestTurning(t *testing.T) {
 	}
 }
 
-// What is only looked at is like what is copied.
+// Look returns the properties of the copy that New plans.
 func TestLook(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	seen := map[strided.Way]int{}
@@ -59,5 +59,5 @@ func TestLook(t *testing.T) {
 		require.Equal(t, p.Tiles(), q.Tiles())
 		seen[way]++
 	}
-	require.Len(t, seen, 3, "ways that were there: %v", seen)
+	require.Len(t, seen, 3, "ways: %v", seen)
 }

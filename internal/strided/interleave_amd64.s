@@ -1,7 +1,6 @@
 //go:build amd64 && !noasm
 
-// Transposing copies from four runs, with AVX2: the stores, not the width of the
-// vectors, limit them.
+// Interleaving four runs with AVX2. The stores are the bottleneck, not the vector width.
 
 #include "textflag.h"
 
@@ -22,8 +21,8 @@
 	VMOVUPS (R11)(AX*1), Y3 \
 	ADDQ    $32, AX
 
-// func transpose4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-TEXT ·transpose4x32(SB), NOSPLIT, $0-56
+// func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+TEXT ·interleave4x32(SB), NOSPLIT, $0-56
 	ARGS
 	LEAQ (R12)(R12*2), R13
 
@@ -52,8 +51,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func transpose4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-TEXT ·transpose4x64(SB), NOSPLIT, $0-56
+// func interleave4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+TEXT ·interleave4x64(SB), NOSPLIT, $0-56
 	ARGS
 	LEAQ (R12)(R12*2), R13
 

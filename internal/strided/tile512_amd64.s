@@ -1,31 +1,30 @@
 //go:build amd64 && !noasm
 
-// Transposing tiles with AVX-512. A tile takes 16, 32 or 64 bytes from each of as many rows of the source as
-// fill 64 bytes of the destination. Pieces of 16 bytes are loaded to where they belong among the four lanes
-// of a register, so that what remains is to transpose within lanes: rounds in each of which register i and the
-// one half of all registers further are interleaved element by element. After as many rounds as there are
-// bits in the number of elements of a lane, rows are columns.
+// Transposing tiles with AVX-512. A tile reads 16, 32 or 64 bytes of each source row; it has as many rows as fill 64
+// bytes of the destination. Pieces of 16 bytes are loaded into their final lanes of the registers, so that only
+// transpositions within lanes remain. Each round interleaves the elements of register i with those of register i+n/2,
+// for n registers. After log2(elements per lane) rounds, rows are columns.
 
-#include "turn_amd64.h"
+#include "tile_amd64.h"
 
-// First pieces of a row: lane 0.
+// Load the pieces of a row into lane 0.
 #define GET1(a, p)          VMOVUPS a, p
 #define GET2(a, p, q)       GET1(a, p); VMOVUPS 16 a, q
 #define GET4(a, p, q, r, s) GET2(a, p, q); VMOVUPS 32 a, r; VMOVUPS 48 a, s
 
-// The pieces of a row that go to lane l.
+// Load the pieces of a row into lane l.
 #define PUT1(l, a, p)          VINSERTI32X4 $l, a, p, p
 #define PUT2(l, a, p, q)       PUT1(l, a, p); VINSERTI32X4 $l, 16 a, q, q
 #define PUT4(l, a, p, q, r, s) PUT2(l, a, p, q); VINSERTI32X4 $l, 32 a, r, r; VINSERTI32X4 $l, 48 a, s, s
 
-// Four rows of bytes to lane 0, and to lane l.
+// Load four rows of bytes into lane 0, or into lane l.
 #define BYTES0(x0, x1, x2, x3) \
 	GET1(ROW0, x0); GET1(ROW1, x1); GET1(ROW2, x2); GET1(ROW3, x3); DOWN4
 
 #define BYTES(l, z0, z1, z2, z3) \
 	PUT1(l, ROW0, z0); PUT1(l, ROW1, z1); PUT1(l, ROW2, z2); PUT1(l, ROW3, z3); DOWN4
 
-// Sixteen rows of bytes to lane l.
+// Load sixteen rows of bytes into lane l.
 #define BYTES16(l) \
 	BYTES(l, Z0, Z1, Z2, Z3) \
 	BYTES(l, Z4, Z5, Z6, Z7) \
@@ -45,7 +44,7 @@
 	PAIRS(VPUNPCKLBW, VPUNPCKHBW, Z22, Z23, Z30, Z31, Z12, Z13, Z14, Z15)
 
 // 64 rows of 16 bytes.
-#define TURN1(out4) \
+#define TILE1(out4) \
 	ARGS                        \
 loop:                               \
 	NEXT                        \
@@ -66,7 +65,7 @@ loop:                               \
 	out4(Z12, Z13, Z14, Z15) \
 	AGAIN
 
-// Eight rows of words to lane l: a piece each, and two.
+// Load eight rows of words into lane l: one piece each, or two.
 #define WORDS8(l) \
 	PUT1(l, ROW0, Z0); PUT1(l, ROW1, Z1); PUT1(l, ROW2, Z2); PUT1(l, ROW3, Z3); DOWN4 \
 	PUT1(l, ROW0, Z4); PUT1(l, ROW1, Z5); PUT1(l, ROW2, Z6); PUT1(l, ROW3, Z7); DOWN4
@@ -84,7 +83,7 @@ loop:                               \
 	PAIRS(VPUNPCKLWD, VPUNPCKHWD, a2, a3, a6, a7, b4, b5, b6, b7)
 
 // 32 rows of 16 words.
-#define TURN2(out4) \
+#define TILE2(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -101,7 +100,7 @@ loop:        \
 	out4(Z28, Z29, Z30, Z31) \
 	AGAIN
 
-// Four rows of double words to lane l: a piece each, and four.
+// Load four rows of doublewords into lane l: one piece each, or four.
 #define DWORDS4(l) \
 	PUT1(l, ROW0, Z0); PUT1(l, ROW1, Z1); PUT1(l, ROW2, Z2); PUT1(l, ROW3, Z3); DOWN4
 
@@ -114,8 +113,8 @@ loop:        \
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, a0, a1, a2, a3, b0, b1, b2, b3) \
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, b0, b1, b2, b3, a0, a1, a2, a3)
 
-// 16 rows of 16 double words.
-#define TURN4(out4) \
+// 16 rows of 16 doublewords.
+#define TILE4(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -135,12 +134,12 @@ loop:        \
 	out4(Z12, Z13, Z14, Z15)                 \
 	AGAIN
 
-// Two rows of quad words to lane l.
+// Load two rows of quadwords into lane l.
 #define QWORDS2(l, r0, r1) \
 	PUT4(l, r0, Z0, Z2, Z4, Z6); PUT4(l, r1, Z1, Z3, Z5, Z7)
 
-// 8 rows of 8 quad words.
-#define TURN8(out4) \
+// 8 rows of 8 quadwords.
+#define TILE8(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -157,7 +156,7 @@ loop:        \
 	AGAIN
 
 // 4 rows of 4 elements of 16 bytes.
-#define TURN16(out4) \
+#define TILE16(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -169,54 +168,54 @@ loop:        \
 	out4(Z0, Z1, Z2, Z3)   \
 	AGAIN
 
-// func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+// func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 //	after unsafe.Pointer)
-TEXT ·turn1x64(SB), NOSPLIT, $0-64
-	TURN1(KEPT4)
+TEXT ·tile1x64(SB), NOSPLIT, $0-64
+	TILE1(PREFETCHED4)
 
-TEXT ·near1x64(SB), NOSPLIT, $0-64
-	TURN1(NEAR4)
+TEXT ·close1x64(SB), NOSPLIT, $0-64
+	TILE1(PLAIN4)
 
 TEXT ·stream1x64(SB), NOSPLIT, $0-64
-	TURN1(PAST4)
+	TILE1(STREAM4)
 
-TEXT ·turn2x64(SB), NOSPLIT, $0-64
-	TURN2(KEPT4)
+TEXT ·tile2x64(SB), NOSPLIT, $0-64
+	TILE2(PREFETCHED4)
 
-TEXT ·near2x64(SB), NOSPLIT, $0-64
-	TURN2(NEAR4)
+TEXT ·close2x64(SB), NOSPLIT, $0-64
+	TILE2(PLAIN4)
 
 TEXT ·stream2x64(SB), NOSPLIT, $0-64
-	TURN2(PAST4)
+	TILE2(STREAM4)
 
-TEXT ·turn4x64(SB), NOSPLIT, $0-64
-	TURN4(KEPT4)
+TEXT ·tile4x64(SB), NOSPLIT, $0-64
+	TILE4(PREFETCHED4)
 
-TEXT ·near4x64(SB), NOSPLIT, $0-64
-	TURN4(NEAR4)
+TEXT ·close4x64(SB), NOSPLIT, $0-64
+	TILE4(PLAIN4)
 
 TEXT ·stream4x64(SB), NOSPLIT, $0-64
-	TURN4(PAST4)
+	TILE4(STREAM4)
 
-TEXT ·turn8x64(SB), NOSPLIT, $0-64
-	TURN8(KEPT4)
+TEXT ·tile8x64(SB), NOSPLIT, $0-64
+	TILE8(PREFETCHED4)
 
-TEXT ·near8x64(SB), NOSPLIT, $0-64
-	TURN8(NEAR4)
+TEXT ·close8x64(SB), NOSPLIT, $0-64
+	TILE8(PLAIN4)
 
 TEXT ·stream8x64(SB), NOSPLIT, $0-64
-	TURN8(PAST4)
+	TILE8(STREAM4)
 
-TEXT ·turn16x64(SB), NOSPLIT, $0-64
-	TURN16(KEPT4)
+TEXT ·tile16x64(SB), NOSPLIT, $0-64
+	TILE16(PREFETCHED4)
 
-TEXT ·near16x64(SB), NOSPLIT, $0-64
-	TURN16(NEAR4)
+TEXT ·close16x64(SB), NOSPLIT, $0-64
+	TILE16(PLAIN4)
 
 TEXT ·stream16x64(SB), NOSPLIT, $0-64
-	TURN16(PAST4)
+	TILE16(STREAM4)
 
-// The narrow ones take 16 bytes of each row: 8 words, 4 double words, 2 quad words.
+// The narrow routines read 16 bytes of each row: 8 words, 4 doublewords or 2 quadwords.
 
 TEXT ·narrow2x64(SB), NOSPLIT, $0-64
 	ARGS
@@ -229,8 +228,8 @@ loop:
 	WORDS8(2)
 	WORDS8(3)
 	ROUNDS8(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23)
-	KEPT4(Z16, Z17, Z18, Z19)
-	KEPT4(Z20, Z21, Z22, Z23)
+	PREFETCHED4(Z16, Z17, Z18, Z19)
+	PREFETCHED4(Z20, Z21, Z22, Z23)
 	AGAIN
 
 TEXT ·narrow4x64(SB), NOSPLIT, $0-64
@@ -243,7 +242,7 @@ loop:
 	DWORDS4(2)
 	DWORDS4(3)
 	ROUNDS4(Z0, Z1, Z2, Z3, Z16, Z17, Z18, Z19)
-	KEPT4(Z0, Z1, Z2, Z3)
+	PREFETCHED4(Z0, Z1, Z2, Z3)
 	AGAIN
 
 TEXT ·narrow8x64(SB), NOSPLIT, $0-64

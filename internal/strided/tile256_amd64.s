@@ -1,16 +1,15 @@
 //go:build amd64 && !noasm
 
-// Transposing tiles with AVX2, in the way of those with AVX-512 on two lanes: what is written at once is half
-// a cache line.
+// Transposing tiles with AVX2: the method of tile512_amd64.s with two lanes, so that a store writes half a cache line.
 
-#include "turn_amd64.h"
+#include "tile_amd64.h"
 
 #define GET1(a, p)    VMOVUPS a, p
 #define GET2(a, p, q) GET1(a, p); VMOVUPS 16 a, q
 #define PUT1(a, p)    VINSERTI128 $1, a, p, p
 #define PUT2(a, p, q) PUT1(a, p); VINSERTI128 $1, 16 a, q, q
 
-// Eight rows of a piece each to a lane.
+// Load 16 bytes of each of eight rows into the low lane (LOW8), or into the high lane (HIGH8).
 #define LOW8 \
 	GET1(ROW0, X0); GET1(ROW1, X1); GET1(ROW2, X2); GET1(ROW3, X3); DOWN4 \
 	GET1(ROW0, X4); GET1(ROW1, X5); GET1(ROW2, X6); GET1(ROW3, X7); DOWN4
@@ -29,7 +28,7 @@
 #define DOWN8(lo, hi) \
 	ROUND8(lo, hi, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7)
 
-// Three rounds leave eight rows of two columns in a lane: halves change places, so that a column is a lane.
+// After three rounds a lane has eight rows of two columns: the middle quadwords are exchanged so that each column is one lane.
 #define COLUMNS(y, x) \
 	VPERMQ       $0xD8, y, y         \
 	VMOVUPS      x, (DI)             \
@@ -37,7 +36,7 @@
 	LEAQ         (DI)(R13*2), DI
 
 // 16 rows of 16 bytes.
-TEXT ·turn1x16(SB), NOSPLIT, $0-64
+TEXT ·tile1x16(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
@@ -58,7 +57,7 @@ loop:
 	AGAIN
 
 // 16 rows of 8 words.
-TEXT ·turn2x32(SB), NOSPLIT, $0-64
+TEXT ·tile2x32(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
@@ -68,12 +67,12 @@ loop:
 	UP8(VPUNPCKLWD, VPUNPCKHWD)
 	DOWN8(VPUNPCKLWD, VPUNPCKHWD)
 	UP8(VPUNPCKLWD, VPUNPCKHWD)
-	KEPT4(Y8, Y9, Y10, Y11)
-	KEPT4(Y12, Y13, Y14, Y15)
+	PREFETCHED4(Y8, Y9, Y10, Y11)
+	PREFETCHED4(Y12, Y13, Y14, Y15)
 	AGAIN
 
 // 8 rows of 8 words.
-TEXT ·turn2x16(SB), NOSPLIT, $0-64
+TEXT ·tile2x16(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
@@ -82,12 +81,12 @@ loop:
 	UP8(VPUNPCKLWD, VPUNPCKHWD)
 	DOWN8(VPUNPCKLWD, VPUNPCKHWD)
 	UP8(VPUNPCKLWD, VPUNPCKHWD)
-	KEPT4(X8, X9, X10, X11)
-	KEPT4(X12, X13, X14, X15)
+	PREFETCHED4(X8, X9, X10, X11)
+	PREFETCHED4(X12, X13, X14, X15)
 	AGAIN
 
-// 8 rows of 8 double words.
-TEXT ·turn4x32(SB), NOSPLIT, $0-64
+// 8 rows of 8 doublewords.
+TEXT ·tile4x32(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
@@ -98,13 +97,13 @@ loop:
 	PUT2(ROW0, Y0, Y4); PUT2(ROW1, Y1, Y5); PUT2(ROW2, Y2, Y6); PUT2(ROW3, Y3, Y7)
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y0, Y1, Y2, Y3, Y8, Y9, Y10, Y11)
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y8, Y9, Y10, Y11, Y0, Y1, Y2, Y3)
-	KEPT4(Y0, Y1, Y2, Y3)
+	PREFETCHED4(Y0, Y1, Y2, Y3)
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y4, Y5, Y6, Y7, Y12, Y13, Y14, Y15)
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y12, Y13, Y14, Y15, Y4, Y5, Y6, Y7)
-	KEPT4(Y4, Y5, Y6, Y7)
+	PREFETCHED4(Y4, Y5, Y6, Y7)
 	AGAIN
 
-// 8 rows of 4 double words.
+// 8 rows of 4 doublewords.
 TEXT ·narrow4x32(SB), NOSPLIT, $0-64
 	ARGS
 
@@ -114,10 +113,10 @@ loop:
 	PUT1(ROW0, Y0); PUT1(ROW1, Y1); PUT1(ROW2, Y2); PUT1(ROW3, Y3)
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y0, Y1, Y2, Y3, Y8, Y9, Y10, Y11)
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y8, Y9, Y10, Y11, Y0, Y1, Y2, Y3)
-	KEPT4(Y0, Y1, Y2, Y3)
+	PREFETCHED4(Y0, Y1, Y2, Y3)
 	AGAIN
 
-// 16 rows of 4 double words: halves of a line that go past the caches one right after the other.
+// 16 rows of 4 doublewords: the halves of a line are written by consecutive non-temporal stores.
 #define LINE(a, b, to) \
 	VMOVNTPS a, to    \
 	VMOVNTPS b, 32 to
@@ -145,8 +144,8 @@ loop:
 	LINE(Y3, Y7, (DI)(BX*1))
 	AGAIN
 
-// 4 rows of 4 quad words.
-TEXT ·turn8x32(SB), NOSPLIT, $0-64
+// 4 rows of 4 quadwords.
+TEXT ·tile8x32(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
@@ -155,7 +154,7 @@ loop:
 	GET2(ROW0, X0, X2); GET2(ROW1, X1, X3)
 	PUT2(ROW2, Y0, Y2); PUT2(ROW3, Y1, Y3)
 	PAIRS(VPUNPCKLQDQ, VPUNPCKHQDQ, Y0, Y2, Y1, Y3, Y8, Y9, Y10, Y11)
-	KEPT4(Y8, Y9, Y10, Y11)
+	PREFETCHED4(Y8, Y9, Y10, Y11)
 	AGAIN
 
 // func fence()

@@ -1,0 +1,68 @@
+//go:build amd64 && !noasm
+
+package strided
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
+var hasInterleave = machine.Instructions() >= machine.AVX2
+
+// tileRoutines are the routines of the instruction set in use.
+var tileRoutines = tileRoutinesOf(machine.Instructions())
+
+// vectorRows and streamRows copy rows; nil if Go's copy is as good.
+var vectorRows, streamRows = rowsOf(machine.Instructions())
+
+// hasThreeChannels reports whether [matrix.threeChannels] is available.
+var hasThreeChannels = machine.Instructions() >= machine.AVX512
+
+// tileRoutinesOf returns the routines of an instruction set by element size, those with more rows first, then those
+// with more columns.
+func tileRoutinesOf(isa machine.ISA) (t [17][]tileRoutine) {
+	if isa >= machine.AVX512 {
+		t[1] = append(t[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
+		t[2] = append(t[2], tileRoutine{32, 16, 8, tile2x64, stream2x64, close2x64},
+			tileRoutine{32, 8, 8, narrow2x64, nil, nil})
+		t[4] = append(t[4], tileRoutine{16, 16, 4, tile4x64, stream4x64, close4x64},
+			tileRoutine{16, 4, 4, narrow4x64, nil, nil})
+		t[8] = append(t[8], tileRoutine{8, 8, 2, tile8x64, stream8x64, close8x64},
+			tileRoutine{8, 2, 2, narrow8x64, nil, nil})
+		t[16] = append(t[16], tileRoutine{4, 4, 4, tile16x64, stream16x64, close16x64})
+	}
+	if isa >= machine.AVX2 {
+		t[1] = append(t[1], tileRoutine{16, 16, 16, tile1x16, nil, nil})
+		t[2] = append(t[2], tileRoutine{16, 8, 8, tile2x32, nil, nil}, tileRoutine{8, 8, 8, tile2x16, nil, nil})
+		t[4] = append(t[4], tileRoutine{16, 4, 4, nil, stream4x32, nil}, tileRoutine{8, 8, 4, tile4x32, nil, nil},
+			tileRoutine{8, 4, 4, narrow4x32, nil, nil})
+		t[8] = append(t[8], tileRoutine{4, 4, 4, tile8x32, nil, nil})
+	}
+	return t
+}
+
+func rowsOf(isa machine.ISA) (copying, streaming rowsFunc) {
+	switch {
+	case isa >= machine.AVX512:
+		return rows512, streamRows512
+	case isa >= machine.AVX2:
+		return rows256, streamRows256
+	}
+	return nil, nil
+}
+
+// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits. n is a positive multiple of 8 and
+// of 4, respectively.
+
+//go:noescape
+func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+
+//go:noescape
+func interleave4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+
+// fence orders non-temporal stores before all later stores.
+//
+//go:noescape
+func fence()
