@@ -57,7 +57,7 @@ func TestPrimitives(t *testing.T) {
 // checkPairs runs an operation on all pairs of numbers.
 func checkPairs(t *testing.T, c *expr.Code, o expr.Op, d tensor.DType) {
 	t.Helper()
-	numbers, size := jittest.Numbers(d), d.Size()
+	numbers, size := jittest.EdgeCases(d), d.Size()
 	n := len(numbers) / size
 	var x, y []byte
 	for i := range n {
@@ -66,7 +66,7 @@ func checkPairs(t *testing.T, c *expr.Code, o expr.Op, d tensor.DType) {
 		}
 		y = append(y, numbers...)
 	}
-	which := jittest.Some(rand.New(rand.NewPCG(1, 1)), tensor.Bool, n*n)
+	which := jittest.RandomElements(rand.New(rand.NewPCG(1, 1)), tensor.Bool, n*n)
 	result := c.Out[0].DType
 	got := make([]byte, n*n*result.Size())
 	p, err := interp.New(&expr.Loop{Code: c, Scalar: make([]bool, 3)})
@@ -207,7 +207,7 @@ func converted(s, d tensor.DType, bits uint64) (want uint64, ok bool) {
 func TestConversions(t *testing.T) {
 	real := tensor.DTypes()[:len(tensor.DTypes())-2]
 	for _, s := range real {
-		list := jittest.All(s)
+		list := jittest.AllValues(s)
 		n := len(list) / s.Size()
 		for _, d := range real {
 			b := expr.NewBuilder(s)

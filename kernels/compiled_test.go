@@ -176,7 +176,7 @@ func TestCompiledLoops(t *testing.T) {
 			}
 			t.Run(op.Name, func(t *testing.T) {
 				t.Parallel()
-				b := jittest.NewBoth(t)
+				b := jittest.NewComparison(t)
 				for k, l := range loops {
 					for _, isa := range sets {
 						var err error
@@ -224,7 +224,7 @@ func TestEmittedForms(t *testing.T) {
 					continue
 				}
 				listing := c.Listing()
-				if err := jittest.Rules(listing); err != nil {
+				if err := jittest.CheckRules(listing); err != nil {
 					t.Errorf("%s: %v", op.Name, err)
 				}
 				forms.Add(listing)
@@ -262,7 +262,7 @@ func TestCallsAreShort(t *testing.T) {
 			}
 			listing := r.Listing(op.Name).Assembly
 			for _, n0 := range []int{1, 7, r.Most()} {
-				n, err := jittest.Executed(listing, n0, r.MostRows(n0))
+				n, err := jittest.MaxInstructions(listing, n0, r.MostRows(n0))
 				if err != nil {
 					t.Fatalf("%s: %v", op.Name, err)
 				}

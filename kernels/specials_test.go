@@ -62,7 +62,7 @@ func specialCall(op *graph.Op, attrs graph.Attrs, metas []tensor.Meta) (bool, er
 		if m.Rank() > 0 {
 			metas[k] = tensor.New(m.DType, specials)
 		}
-		some := jittest.Some(rng, m.DType, metas[k].Numel())
+		some := jittest.RandomElements(rng, m.DType, metas[k].Numel())
 		in[k] = tensor.Must(tensor.Over(metas[k], tensor.StorageOf(some)))
 	}
 	c, err := kerneltest.CallOf(op, attrs, metas)

@@ -162,12 +162,12 @@ func (c *byteCall) Format(f fmt.State, _ rune) {
 
 // TestBytes compares rows of random specs of bytes with a computation in Go, and checks their listings.
 func TestBytes(t *testing.T) {
-	for _, isa := range jittest.Sets(t) {
+	for _, isa := range jittest.InstructionSets(t) {
 		for _, words := range []bool{false, true} {
 			if words && isa == machine.AVX512 || !words && !isa.MultipliesBytes() {
 				continue
 			}
-			jittest.CheckDrawnFor(t, isa, depthwise.Point+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+			jittest.CheckCallsFor(t, isa, depthwise.Point+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 				return drawBytes(rng, isa, words)
 			})
 		}

@@ -246,10 +246,10 @@ func (c *call[T]) Format(f fmt.State, _ rune) {
 
 // TestRandom compares tiles of random specs with a computation in Go.
 func TestRandom(t *testing.T) {
-	jittest.CheckDrawn(t, operands, 4, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+	jittest.CheckCalls(t, operands, 4, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 		return random[float32](rng, isa)
 	})
-	jittest.CheckDrawn(t, operands, 8, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+	jittest.CheckCalls(t, operands, 8, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 		return random[float64](rng, isa)
 	})
 }

@@ -12,9 +12,9 @@ import (
 // changes of state on which the runtime relies. SP and BP must not be operands.
 var forbidden = regexp.MustCompile(`(?m)^\t(CALL|PUSH|POP|INT|SYSCALL|LDMXCSR|VLDMXCSR|STD|CLI|XCHG|LOCK)|\b(SP|BP)\b`)
 
-// Rules returns an error if a listing violates the rules of package jit: no calls, SP, BP and MXCSR are preserved, and
-// the only exit is VZEROUPPER and RET at the end.
-func Rules(listing string) error {
+// CheckRules returns an error if a listing violates the rules of package jit: no calls, SP, BP and MXCSR are preserved,
+// and the only exit is VZEROUPPER and RET at the end.
+func CheckRules(listing string) error {
 	if m := forbidden.FindString(listing); m != "" {
 		return fmt.Errorf("the code has %q", strings.TrimSpace(m))
 	}

@@ -16,7 +16,7 @@ const drawn = 6000
 
 // values runs all edge cases: all values of a single operand of 8 or 16 bits, all pairs for two operands, and else
 // random elements. Folds have short rows, since one NaN hides all other elements.
-func (b *Both) values() error {
+func (b *Comparison) values() error {
 	ops := len(b.loop.Code.In)
 	n, rows, data := drawn, 1, make([][]byte, ops)
 	folds := len(b.loop.Folds) > 0
@@ -24,7 +24,7 @@ func (b *Both) values() error {
 	case folds:
 		n, rows = 60, 100
 	case ops == 1 && !b.loop.Scalar[0] && !b.loop.Code.In[0].IsComplex():
-		data[0] = All(b.loop.Code.In[0])
+		data[0] = AllValues(b.loop.Code.In[0])
 		n = len(data[0]) / b.loop.Code.In[0].Size()
 	case ops == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
 		n, rows = b.pairs(data)
@@ -39,7 +39,7 @@ func (b *Both) values() error {
 			count = 1
 		}
 		if data[k] == nil {
-			data[k] = Some(b.rng, d, count*rows)
+			data[k] = RandomElements(b.rng, d, count*rows)
 		}
 		step := count * d.Size()
 		if len(data[k]) == step {
@@ -50,12 +50,12 @@ func (b *Both) values() error {
 		copied := slices.Clone(data[k])
 		reads = append(reads, unsafe.Pointer(&copied[0]))
 	}
-	return b.whole(ins, reads, strides, n, rows)
+	return b.compareOn(ins, reads, strides, n, rows)
 }
 
 // pairs sets all pairs of numbers of two operands, as one row, or as rows with one number of a Scalar operand each.
-func (b *Both) pairs(data [][]byte) (n, rows int) {
-	x, y := Numbers(b.loop.Code.In[0]), Numbers(b.loop.Code.In[1])
+func (b *Comparison) pairs(data [][]byte) (n, rows int) {
+	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
 	sx, sy := b.loop.Code.In[0].Size(), b.loop.Code.In[1].Size()
 	nx, ny := len(x)/sx, len(y)/sy
 	switch {
@@ -77,8 +77,8 @@ func (b *Both) pairs(data [][]byte) (n, rows int) {
 	return n, rows
 }
 
-// whole runs both ways on given operands, and compares the outputs.
-func (b *Both) whole(ins, reads []unsafe.Pointer, strides []int, n, rows int) error {
+// compareOn runs both ways on given operands, and compares the outputs.
+func (b *Comparison) compareOn(ins, reads []unsafe.Pointer, strides []int, n, rows int) error {
 	outs := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
 	var made [2][][]byte
@@ -124,7 +124,7 @@ func (b *Both) whole(ins, reads []unsafe.Pointer, strides []int, n, rows int) er
 }
 
 // operandsAt prints the operands of an element.
-func (b *Both) operandsAt(reads []unsafe.Pointer, strides []int, at, n int) (text string) {
+func (b *Comparison) operandsAt(reads []unsafe.Pointer, strides []int, at, n int) (text string) {
 	for k, d := range b.loop.Code.In {
 		off := at / n * strides[k]
 		if !b.loop.Scalar[k] {

@@ -24,7 +24,7 @@ type call struct {
 	at               []int
 }
 
-func random(rng *rand.Rand, _ machine.ISA) jittest.Drawn {
+func random(rng *rand.Rand, _ machine.ISA) jittest.Call {
 	c := &call{signed: rng.IntN(2) == 0, columns: 1 + rng.IntN(requantise.Columns), rows: 1 + rng.IntN(20)}
 	if rng.IntN(3) == 0 {
 		c.columns = requantise.Columns
@@ -99,7 +99,7 @@ func TestRandom(t *testing.T) {
 	if machine.Instructions() != machine.AVX512 || jit.Available() != nil {
 		t.Skip("no machine code")
 	}
-	jittest.CheckDrawnFor(t, machine.AVX512, requantise.Point+1, 1, 500, random)
+	jittest.CheckCallsFor(t, machine.AVX512, requantise.Point+1, 1, 500, random)
 }
 
 // TestForms lists the code.

@@ -52,10 +52,10 @@ type Spec struct {
 	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
 	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
 	Unit bool
-	// Words selects int16 products: an element is a pair of int16. It works like Bytes, but on every instruction set.
+	// Words selects int16 products instead: an element is a pair of int16. It works like Bytes, on every instruction set.
 	Words bool
 	// Quantized selects the dtype of the result for Bytes and Words. If it is not Sums, elements of the result have one
-	// byte, and Out is required.
+	// byte. It then requires Out, a start other than FromResult, and no epilogue.
 	Quantized Quantized
 
 	Rows    int // rows of the tile, at least 1
@@ -70,7 +70,7 @@ type Spec struct {
 	// as from packed panels.
 	Masked bool
 
-	Runs  []Run  // terms of an iteration of the innermost loop, in order
+	Runs  []Run  // terms of an iteration of the innermost loop, in order; a run with Dynamic fields must be the only one
 	Loops []Loop // loops around the runs, outermost first; at most MaxLoops
 	Tiles Loop   // distances between the tiles of a call; Trips is ignored, because Args.Rows is the number of tiles
 
@@ -86,8 +86,8 @@ type Spec struct {
 	// AheadLines is the number of cache lines of the operand [Ahead] that are prefetched into L2 per iteration of the
 	// k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables it.
 	AheadLines int
-	// Prefetch lists further operands to prefetch into L2. It requires a single Dynamic run without loops, and no
-	// Unroll.
+	// Prefetch lists further operands to prefetch into L2: at most two, or one with AheadLines. It requires a single run
+	// with Dynamic Terms, no loops, and no Unroll.
 	Prefetch []Prefetch
 	// PackStep, if not 0, packs the vector operand while it is read: every term's vectors are also stored to the operand
 	// [Packed], PackStep bytes after those of the previous term, in whole vectors. The lanes that a Masked operand lacks
@@ -148,7 +148,7 @@ type EpilogueOp uint8
 // of a call. NaNs are propagated.
 const (
 	AddTile   EpilogueOp = iota
-	AddResult            // add the previous value of the result
+	AddResult            // add the previous value of the result; not for Bytes and Words
 	MulTile
 	AddLanes
 	MulLanes

@@ -113,13 +113,13 @@ func (g *gen) terms(r *Run, n int) {
 }
 
 // term emits one term: it loads the vectors and updates the accumulators of the rows that have it.
-func (g *gen) term(r *Run, atIn, atVec, atKept int) {
+func (g *gen) term(r *Run, atIn, atVec, atPacked int) {
 	last := g.s.Vectors - 1
 	for v := range g.s.Vectors {
 		at := asm.Mem{Base: vec, Disp: int32(atVec + v*g.bytes)}
 		g.load(at, g.vector(v), g.s.Masked && v == last)
 		if g.s.PackStep != 0 {
-			g.store(g.vector(v), asm.Mem{Base: packed, Disp: int32(atKept + v*g.bytes)}, false)
+			g.store(g.vector(v), asm.Mem{Base: packed, Disp: int32(atPacked + v*g.bytes)}, false)
 		}
 	}
 	if g.s.PrefetchDistance != 0 {

@@ -321,20 +321,20 @@ func (c *call[T]) Format(f fmt.State, _ rune) {
 
 // TestRandom compares tiles of random specs with Go.
 func TestRandom(t *testing.T) {
-	jittest.CheckDrawn(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 		return random[float32](rng, isa)
 	})
-	jittest.CheckDrawn(t, operands, 8, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+	jittest.CheckCalls(t, operands, 8, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 		return random[float64](rng, isa)
 	})
-	jittest.CheckDrawn(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 		return random[uint32](rng, isa)
 	})
-	for _, isa := range jittest.Sets(t) {
+	for _, isa := range jittest.InstructionSets(t) {
 		if !isa.MultipliesBytes() {
 			continue
 		}
-		jittest.CheckDrawnFor(t, isa, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+		jittest.CheckCallsFor(t, isa, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 			return random[int32](rng, isa)
 		})
 	}

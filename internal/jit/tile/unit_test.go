@@ -55,11 +55,11 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 
 // TestUnit compares tiles of the matrix unit with Go.
 func TestUnit(t *testing.T) {
-	for _, isa := range jittest.Sets(t) {
+	for _, isa := range jittest.InstructionSets(t) {
 		if isa != machine.AVX512 || !machine.MultipliesMatrices() {
 			continue
 		}
-		jittest.CheckDrawnFor(t, isa, operands, 4, 1200, func(rng *rand.Rand, _ machine.ISA) jittest.Drawn {
+		jittest.CheckCallsFor(t, isa, operands, 4, 1200, func(rng *rand.Rand, _ machine.ISA) jittest.Call {
 			return randomUnit(rng)
 		})
 	}

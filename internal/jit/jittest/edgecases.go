@@ -40,8 +40,8 @@ func integers(bits int) []uint64 {
 	return slices.Compact(list)
 }
 
-// Numbers returns elements of a real dtype, as adjacent bytes: all values of an 8-bit dtype, and else its edge cases.
-func Numbers(d tensor.DType) []byte {
+// EdgeCases returns elements of a real dtype, as adjacent bytes: all values of an 8-bit dtype, and else its edge cases.
+func EdgeCases(d tensor.DType) []byte {
 	var list []byte
 	add := func(bits uint64) {
 		list = append(list, binary.LittleEndian.AppendUint64(nil, bits)[:d.Size()]...)
@@ -68,10 +68,10 @@ func Numbers(d tensor.DType) []byte {
 	return list
 }
 
-// All returns all values of a 16-bit dtype, and [Numbers] of another real dtype.
-func All(d tensor.DType) []byte {
+// AllValues returns all values of a 16-bit dtype, and [EdgeCases] of another real dtype.
+func AllValues(d tensor.DType) []byte {
 	if d.Size() != 2 {
-		return Numbers(d)
+		return EdgeCases(d)
 	}
 	var list []byte
 	for x := range 1 << 16 {
@@ -80,15 +80,15 @@ func All(d tensor.DType) []byte {
 	return list
 }
 
-// Some returns n random elements of any dtype. One in four has random bits. Of floats, one in four is an
-// ordinary number, so that not every result is NaN. The others are from [Numbers].
-func Some(rng *rand.Rand, d tensor.DType, n int) []byte {
+// RandomElements returns n random elements of any dtype. One in four has random bits. Of floats, one in four is an
+// ordinary number, so that not every result is NaN. The others are from [EdgeCases].
+func RandomElements(rng *rand.Rand, d tensor.DType, n int) []byte {
 	part := d
 	if d.IsComplex() {
 		part = d.ToReal()
 	}
 	size, list := part.Size(), make([]byte, 0, n*d.Size())
-	special := Numbers(part)
+	special := EdgeCases(part)
 	for len(list) < n*d.Size() {
 		switch k := rng.IntN(4); {
 		case k == 0 && d != tensor.Bool:

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Sets returns the instruction sets whose code this processor executes. It skips the test if there are none.
-func Sets(t testing.TB) []machine.ISA {
+// InstructionSets returns the instruction sets whose code this processor executes. It skips the test if there are none.
+func InstructionSets(t testing.TB) []machine.ISA {
 	t.Helper()
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -26,8 +26,8 @@ func Sets(t testing.TB) []machine.ISA {
 	return []machine.ISA{machine.AVX2}
 }
 
-// Drawn is a randomly drawn call of generated code.
-type Drawn interface {
+// Call is a randomly drawn call of generated code.
+type Call interface {
 	Compile(isa machine.ISA) (*jit.Func, error)
 	// Place fills mem with the operands, at its start if behind is true, and else at its end. It returns the operands'
 	// offsets, or nil if one does not fit.
@@ -41,19 +41,19 @@ type Drawn interface {
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckDrawn draws a call for each seed and compares it with its reference, bit for bit. The operands are next to guard
+// CheckCalls draws a call for each seed and compares it with its reference, bit for bit. The operands are next to guard
 // pages, and their addresses are divided between Ptr and Row. size is the number of bytes of an element, for messages.
 // At least three quarters of the calls must fit into the memory.
-func CheckDrawn(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, isa machine.ISA) Drawn) {
+func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, isa machine.ISA) Call) {
 	t.Helper()
-	for _, isa := range Sets(t) {
-		CheckDrawnFor(t, isa, operands, size, seeds, draw)
+	for _, isa := range InstructionSets(t) {
+		CheckCallsFor(t, isa, operands, size, seeds, draw)
 	}
 }
 
-// CheckDrawnFor is [CheckDrawn] for one instruction set, which the processor must support.
-func CheckDrawnFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint64,
-	draw func(rng *rand.Rand, isa machine.ISA) Drawn) {
+// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support.
+func CheckCallsFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint64,
+	draw func(rng *rand.Rand, isa machine.ISA) Call) {
 	t.Helper()
 	mem, want := make([][]byte, operands), make([][]byte, operands)
 	for k := range mem {
@@ -86,7 +86,7 @@ func CheckDrawnFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint
 }
 
 // callAt calls the code and returns the first difference to the reference, or an empty string.
-func callAt(rng *rand.Rand, code *jit.Func, c Drawn, mem, want [][]byte, at []int, size int) string {
+func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, at []int, size int) string {
 	a := new(jit.Args)
 	for k, at := range at {
 		p := rng.IntN(len(mem[k]))
@@ -142,7 +142,7 @@ func CheckListings(t *testing.T, seeds uint64, least int, list func(seed uint64,
 			if err != nil {
 				t.Fatalf("%v, seed %d: %v", isa, seed, err)
 			}
-			if err := Rules(listing); err != nil && listing != "" {
+			if err := CheckRules(listing); err != nil && listing != "" {
 				t.Errorf("%v, seed %d: %v", isa, seed, err)
 			}
 			forms.Add(listing)

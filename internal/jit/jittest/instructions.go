@@ -24,10 +24,10 @@ var (
 // elementLoop is a loop over the elements of a row: the instructions and the elements of an iteration.
 type elementLoop struct{ cost, elements int }
 
-// Executed returns the maximum number of instructions that a call of the listed loop executes for rows of n0 elements.
-// It analyzes the text. A loop over elements adds their number to CX in each iteration. The loop around these loops is
-// the one over rows. A loop inside them copies a number of elements that AX counts down, or reduces remainders.
-func Executed(listing string, n0, rows int) (int, error) {
+// MaxInstructions returns the maximum number of instructions that a call of the listed loop executes for rows of n0
+// elements. It analyzes the text. A loop over elements adds their number to CX in each iteration. The loop around these
+// loops is the one over rows. A loop inside them copies elements, with their number in AX, or reduces remainders.
+func MaxInstructions(listing string, n0, rows int) (int, error) {
 	code, _, _ := strings.Cut(listing, "DATA ")
 	lines := strings.Split(strings.TrimSuffix(code, "\n"), "\n")
 	labels := map[string]int{}

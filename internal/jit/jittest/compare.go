@@ -26,8 +26,8 @@ const (
 	longest = 70       // elements of the rows that run at every alignment
 )
 
-// Both runs loops as machine code and in the interpreter, and compares the results. It is for one goroutine.
-type Both struct {
+// Comparison runs loops as machine code and in the interpreter, and compares the results. It is for one goroutine.
+type Comparison struct {
 	mem  [2][][]byte // memory of the machine code and of the interpreter, by pointer
 	args *jit.Args
 	rng  *rand.Rand
@@ -53,9 +53,9 @@ type pointer struct {
 	stored bool   // false for outputs without memory
 }
 
-// NewBoth returns a Both with memory for loops.
-func NewBoth(t testing.TB) *Both {
-	b := &Both{args: new(jit.Args), rng: rand.New(rand.NewPCG(9, 7))}
+// NewComparison returns a Comparison with memory for loops.
+func NewComparison(t testing.TB) *Comparison {
+	b := &Comparison{args: new(jit.Args), rng: rand.New(rand.NewPCG(9, 7))}
 	for k := range b.mem {
 		for range jit.MaxOperands {
 			b.mem[k] = append(b.mem[k], Guarded(t, guarded))
@@ -88,7 +88,7 @@ func Expanded(l *expr.Loop, isa machine.ISA) (*expr.Loop, error) {
 // Check compares a loop for an instruction set: with all edge cases of the dtypes, for rows of up to 70 elements, at
 // every alignment, next to guard pages, in place, for several rows, for long rows, and with non-temporal stores. The
 // error describes the first difference; it wraps [vector.ErrUnsupported] if there is no machine code.
-func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
+func (b *Comparison) Check(l *expr.Loop, isa machine.ISA) error {
 	code, err := vector.Compile(l, isa, vector.Options{})
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 }
 
 // interpretLoop sets the loop that is interpreted.
-func (b *Both) interpretLoop(l *expr.Loop) (err error) {
+func (b *Comparison) interpretLoop(l *expr.Loop) (err error) {
 	if b.interp, err = interp.New(l); err == nil {
 		b.scratch = b.interp.NewScratch() // the interpreter's own scratch would live until later garbage collections
 	}
@@ -119,7 +119,7 @@ func (b *Both) interpretLoop(l *expr.Loop) (err error) {
 }
 
 // describe sets the pointers of the loop.
-func (b *Both) describe() {
+func (b *Comparison) describe() {
 	b.ptrs = b.ptrs[:0]
 	for _, o := range b.loop.Code.Out {
 		b.ptrs = append(b.ptrs, pointer{dtype: o.DType, out: true, stored: o.DType != tensor.Invalid})
@@ -145,7 +145,7 @@ func (b *Both) describe() {
 
 // draw draws the pool.
 func (p *pointer) draw(rng *rand.Rand) {
-	p.pool = Some(rng, p.dtype, 1024)
+	p.pool = RandomElements(rng, p.dtype, 1024)
 	p.twice = slices.Concat(p.pool, p.pool)
 }
 
@@ -163,10 +163,10 @@ func (p *pointer) size(n, rows int) (row, all int) {
 
 // run runs rows of n elements both ways and compares. Output same is in the memory of operand over, unless over is
 // negative.
-func (b *Both) run(place offsets, n, rows, same, over int) error {
-	b.fill(place, n, rows)
+func (b *Comparison) run(at offsets, n, rows, same, over int) error {
+	b.fill(at, n, rows)
 	if over >= 0 {
-		place[same] = place[over]
+		at[same] = at[over]
 	}
 	b.strides = b.strides[:0]
 	var both [2][jit.MaxOperands]unsafe.Pointer
@@ -177,8 +177,8 @@ func (b *Both) run(place offsets, n, rows, same, over int) error {
 		b.strides = append(b.strides, row)
 		for way := range b.mem {
 			var to unsafe.Pointer
-			if m := b.of(way, k, same, over); p.stored {
-				to = unsafe.Pointer(&m[place[k]])
+			if m := b.memory(way, k, same, over); p.stored {
+				to = unsafe.Pointer(&m[at[k]])
 			}
 			ptrs[way][k] = to
 		}
@@ -195,16 +195,16 @@ func (b *Both) run(place offsets, n, rows, same, over int) error {
 		if k == over {
 			d = b.ptrs[same].dtype
 		}
-		if why := b.differ(k, d, place[k], n, rows); why != "" {
-			return fmt.Errorf("%d rows of %d, addresses %v, output %d over %d: %s", rows, n, place[:len(b.ptrs)], same, over,
+		if why := b.differ(k, d, at[k], n, rows); why != "" {
+			return fmt.Errorf("%d rows of %d, addresses %v, output %d over %d: %s", rows, n, at[:len(b.ptrs)], same, over,
 				why)
 		}
 	}
 	return nil
 }
 
-// of returns the memory of a pointer.
-func (b *Both) of(way, k, same, over int) []byte {
+// memory returns the memory of a pointer.
+func (b *Comparison) memory(way, k, same, over int) []byte {
 	if over >= 0 && k == same {
 		k = over
 	}
@@ -213,7 +213,7 @@ func (b *Both) of(way, k, same, over int) []byte {
 
 // interpret runs the rows in the interpreter one at a time, since in a call of several rows it does not advance the
 // accumulators.
-func (b *Both) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
+func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
 	ops := len(b.ptrs) - len(b.loop.Folds)
 	for row := range rows {
 		b.current = b.current[:0]
@@ -231,7 +231,7 @@ func (b *Both) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
 func window(m []byte, at, size int) []byte { return m[max(0, at-line):min(len(m), at+size+line)] }
 
 // fill writes the operands, and a pattern into the rest of the memory, which reveals stray stores.
-func (b *Both) fill(place offsets, n, rows int) {
+func (b *Comparison) fill(at offsets, n, rows int) {
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
 		if !p.stored {
@@ -239,11 +239,11 @@ func (b *Both) fill(place offsets, n, rows int) {
 		}
 		_, size := p.size(n, rows)
 		for way := range b.mem {
-			w := window(b.mem[way][k], place[k], size)
+			w := window(b.mem[way][k], at[k], size)
 			for i := range w {
 				w[i] = 0xA5
 			}
-			for to := b.mem[way][k][place[k] : place[k]+size]; !p.out && len(to) > 0; {
+			for to := b.mem[way][k][at[k] : at[k]+size]; !p.out && len(to) > 0; {
 				to = to[copy(to, p.pool):]
 			}
 		}
@@ -251,7 +251,7 @@ func (b *Both) fill(place offsets, n, rows int) {
 }
 
 // differ describes the first difference in the memory of a pointer, or returns an empty string.
-func (b *Both) differ(k int, d tensor.DType, at, n, rows int) string {
+func (b *Comparison) differ(k int, d tensor.DType, at, n, rows int) string {
 	_, size := b.ptrs[k].size(n, rows)
 	x, y := window(b.mem[0][k], at, size), window(b.mem[1][k], at, size)
 	if bytes.Equal(x, y) {
@@ -271,18 +271,18 @@ func (b *Both) differ(k int, d tensor.DType, at, n, rows int) string {
 }
 
 // ends returns offsets at which operands start after a guard page if behind is true, and else end before one.
-func (b *Both) ends(n, rows int, behind bool) (place offsets) {
+func (b *Comparison) ends(n, rows int, behind bool) (at offsets) {
 	for k := range b.ptrs {
 		if _, size := b.ptrs[k].size(n, rows); !behind {
-			place[k] = guarded - size
+			at[k] = guarded - size
 		}
 	}
-	return place
+	return at
 }
 
 // addresses runs rows of every length up to longest, and those of length longest at every alignment. The elements
 // change from run to run.
-func (b *Both) addresses() error {
+func (b *Comparison) addresses() error {
 	smallest := line
 	for _, p := range b.ptrs {
 		if p.stored {
@@ -297,11 +297,11 @@ func (b *Both) addresses() error {
 			shifts = line / smallest
 		}
 		for shift := range shifts {
-			var place offsets
+			var at offsets
 			for k, p := range b.ptrs {
-				place[k] = line + (n+shift+5*k)*p.dtype.Size()%line
+				at[k] = line + (n+shift+5*k)*p.dtype.Size()%line
 			}
-			err = errors.Join(err, b.run(place, n, 1, 0, -1))
+			err = errors.Join(err, b.run(at, n, 1, 0, -1))
 			b.rotate(n)
 		}
 		if err != nil {
@@ -312,7 +312,7 @@ func (b *Both) addresses() error {
 }
 
 // rotate rotates the pools.
-func (b *Both) rotate(n int) {
+func (b *Comparison) rotate(n int) {
 	for k := range b.ptrs {
 		if p := &b.ptrs[k]; len(p.pool) > 0 {
 			cut := (n + 7*k) * p.dtype.Size() % len(p.pool)
@@ -323,7 +323,7 @@ func (b *Both) rotate(n int) {
 }
 
 // shared runs with an output in the memory of each operand with elements of the same size.
-func (b *Both) shared() error {
+func (b *Comparison) shared() error {
 	outs := len(b.loop.Code.Out)
 	for same, o := range b.loop.Code.Out {
 		for k, d := range b.loop.Code.In {
@@ -341,7 +341,7 @@ func (b *Both) shared() error {
 }
 
 // long runs rows of hundreds of elements, and rows with non-temporal stores.
-func (b *Both) long(isa machine.ISA) error {
+func (b *Comparison) long(isa machine.ISA) error {
 	var err error
 	for _, n := range []int{1000, 1023} {
 		err = errors.Join(err, b.run(b.ends(n, 1, false), n, 1, 0, -1), b.run(b.ends(n, 2, true), n, 2, 0, -1))

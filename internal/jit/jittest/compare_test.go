@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// of returns a loop with one operation on two operands.
-func of(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop {
+// binaryLoop returns a loop with one operation on two operands.
+func binaryLoop(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop {
 	b := expr.NewBuilder(d, d)
 	v := b.Do(o, b.Load(0), b.Load(1))
 	c, err := b.Build(b.Real(v))
@@ -32,15 +32,16 @@ func of(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop {
 	return l
 }
 
-// TestBothDetects compares the code of one operation with the interpreter of another: every part of Check must fail.
-func TestBothDetects(t *testing.T) {
+// TestComparisonDetects compares the code of one operation with the interpreter of another: every part of Check must
+// fail.
+func TestComparisonDetects(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	b := NewBoth(t)
+	b := NewComparison(t)
 	for _, folds := range []bool{false, true} {
 		for _, d := range []tensor.DType{tensor.Int8, tensor.Float32, tensor.Int64} {
-			right, wrong := of(t, expr.Max, d, folds), of(t, expr.Min, d, folds)
+			right, wrong := binaryLoop(t, expr.Max, d, folds), binaryLoop(t, expr.Min, d, folds)
 			if err := b.Check(right, machine.AVX2); err != nil {
 				t.Fatal(err)
 			}
@@ -95,15 +96,15 @@ func TestGuardedDies(t *testing.T) {
 	}
 }
 
-// TestRulesReject checks code that violates the rules.
-func TestRulesReject(t *testing.T) {
+// TestCheckRules checks code that violates the rules.
+func TestCheckRules(t *testing.T) {
 	const end = "\tVZEROUPPER\n\tRET\n"
-	if err := Rules("\tMOVQ\tAX, CX\n" + end + "DATA const<>+0(SB)/4, $0\n"); err != nil {
+	if err := CheckRules("\tMOVQ\tAX, CX\n" + end + "DATA const<>+0(SB)/4, $0\n"); err != nil {
 		t.Error(err)
 	}
 	for _, code := range []string{"\tCALL\tAX\n" + end, "\tMOVQ\tAX, SP\n" + end, "\tADDQ\t8(BP)(AX*4), CX\n" + end,
 		"\tVLDMXCSR\t(AX)\n" + end, "\tRET\n" + end, "\tRET\n"} {
-		if Rules(code) == nil {
+		if CheckRules(code) == nil {
 			t.Errorf("no error for %s", code)
 		}
 	}
