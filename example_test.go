@@ -138,22 +138,26 @@ func swish() *graph.Op {
 		Beta float64 `attr:"beta" default:"1" doc:"steepness of the sigmoid"`
 	}
 	o, err := fusion.Define(graph.Op{
-		Name:   "swish",
-		Doc:    "Gives x * sigmoid(beta * x).",
-		Params: []graph.Param{{Name: "x"}},
-		Schema: graph.SchemaOf[attrs](),
-		Pointwise: &graph.Pointwise{
-			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-				return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
-			},
-			Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
-				beta := c.Attrs.(*attrs).Beta
-				return iter.Map1(func(x float32) float32 {
-					return float32(float64(x) / (1 + math.Exp(-beta*float64(x))))
-				}), nil
+		Semantics: graph.Semantics{
+			Name:   "swish",
+			Doc:    "Gives x * sigmoid(beta * x).",
+			Params: []graph.Param{{Name: "x"}},
+			Schema: graph.SchemaOf[attrs](),
+			NoRef:  "an example",
+		},
+		Lowerings: graph.Lowerings{
+			Pointwise: &graph.Pointwise{
+				Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+					return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
+				},
+				Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
+					beta := c.Attrs.(*attrs).Beta
+					return iter.Map1(func(x float32) float32 {
+						return float32(float64(x) / (1 + math.Exp(-beta*float64(x))))
+					}), nil
+				},
 			},
 		},
-		NoRef: "an example",
 	})
 	check(err)
 	return o

@@ -458,7 +458,8 @@ func TestOwnOps(t *testing.T) {
 
 func TestLookupRefuses(t *testing.T) {
 	o := swish()
-	relu, err := fusion.Define(graph.Op{Name: "relu", Params: o.Params, Pointwise: o.Pointwise, NoRef: "a test"})
+	relu, err := fusion.Define(graph.Op{Semantics: graph.Semantics{Name: "relu", Params: o.Params, NoRef: "a test"},
+		Lowerings: graph.Lowerings{Pointwise: o.Pointwise}})
 	require.NoError(t, err)
 	for want, own := range map[string][]*graph.Op{
 		`op 1 is nil`:               {swish(), nil},

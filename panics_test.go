@@ -77,9 +77,13 @@ func TestPanicsOfOthers(t *testing.T) {
 
 // TestPanicOfAnOp holds it for the inference of an op.
 func TestPanicOfAnOp(t *testing.T) {
-	sick, err := fusion.Define(graph.Op{Name: "sick", Doc: "Panics.", Params: []graph.Param{{Name: "self"}},
-		Infer:   func(*graph.Call) ([]graph.Result, error) { panic("of the op") },
-		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }, NoRef: "it is sick"})
+	sick, err := fusion.Define(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "sick", Doc: "Panics.", Params: []graph.Param{{Name: "self"}},
+			Infer: func(*graph.Call) ([]graph.Result, error) { panic("of the op") }, NoRef: "it is sick",
+		},
+		Lowerings: graph.Lowerings{Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }},
+	})
 	require.NoError(t, err)
 	g := graph.New("g", func(name string) *graph.Op {
 		if name == "sick" {

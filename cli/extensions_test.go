@@ -23,16 +23,22 @@ func (renamed) Name() string { return "mine" }
 // doubled is an op that multiplies by 2.
 func doubled(t *testing.T) *graph.Op {
 	t.Helper()
-	o, err := fusion.Define(graph.Op{Name: "doubled", Doc: "Multiplies by 2.", Params: []graph.Param{{Name: "x"}},
-		Schema: graph.SchemaOf[struct{}](), NoRef: "a test",
-		Pointwise: &graph.Pointwise{
-			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-				return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
+	o, err := fusion.Define(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "doubled", Doc: "Multiplies by 2.", Params: []graph.Param{{Name: "x"}},
+			Schema: graph.SchemaOf[struct{}](), NoRef: "a test",
+		},
+		Lowerings: graph.Lowerings{
+			Pointwise: &graph.Pointwise{
+				Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+					return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
+				},
+				Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+					return iter.Map1(func(x float32) float32 { return 2 * x }), nil
+				},
 			},
-			Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-				return iter.Map1(func(x float32) float32 { return 2 * x }), nil
-			},
-		}})
+		},
+	})
 	require.NoError(t, err)
 	return o
 }

@@ -112,27 +112,38 @@ func TestClassesAreBounded(t *testing.T) {
 // Operands that begin elsewhere in their storage are of one class, unless an op sees where.
 func TestClassesOfOffsets(t *testing.T) {
 	for _, sees := range []bool{false, true} {
-		look := defined(graph.Op{Name: "look", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Storage: sees,
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+		look := defined(graph.Op{
+			Semantics: graph.Semantics{
+				Name: "look", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+				Infer: func(c *graph.Call) ([]graph.Result, error) {
+					return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+				},
 			},
-			Compile: lookup("half").Compile})
-		rows := defined(graph.Op{Name: "rows", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-			Infer: dynamicOps["twice"].Infer,
-			Eager: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				body := lookBody(look)
-				var last []*tensor.Tensor
-				for i := range 3 {
-					m, err := in[0].Select(0, i)
-					if err != nil {
-						return nil, err
+			Facts:     graph.Facts{Storage: sees},
+			Lowerings: graph.Lowerings{Compile: lookup("half").Compile},
+		})
+		rows := defined(graph.Op{
+			Semantics: graph.Semantics{
+				Name: "rows", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+				Infer: dynamicOps["twice"].Infer,
+			},
+			Lowerings: graph.Lowerings{
+				Eager: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+					body := lookBody(look)
+					var last []*tensor.Tensor
+					for i := range 3 {
+						m, err := in[0].Select(0, i)
+						if err != nil {
+							return nil, err
+						}
+						if last, err = rt.Run(body, []*tensor.Tensor{tensor.Must(in[0].View(m))}); err != nil {
+							return nil, err
+						}
 					}
-					if last, err = rt.Run(body, []*tensor.Tensor{tensor.Must(in[0].View(m))}); err != nil {
-						return nil, err
-					}
-				}
-				return last, nil
-			}})
+					return last, nil
+				},
+			},
+		})
 		g := graph.New("g", func(name string) *graph.Op {
 			if name == "rows" {
 				return rows
@@ -158,16 +169,22 @@ func lookBody(look *graph.Op) *graph.Graph {
 
 // maybe is an op whose result depends on data where its operand has an odd number of elements, which
 // is known only when the operand is.
-var maybe = defined(graph.Op{Name: "maybe", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		r := c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type())
-		r[0].Dynamic = c.Meta(0).Numel()%2 == 1
-		return r, nil
+var maybe = defined(graph.Op{
+	Semantics: graph.Semantics{
+		Name: "maybe", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			r := c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type())
+			r[0].Dynamic = c.Meta(0).Numel()%2 == 1
+			return r, nil
+		},
 	},
-	Compile: lookup("half").Compile,
-	Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return []*tensor.Tensor{in[0]}, nil
-	}})
+	Lowerings: graph.Lowerings{
+		Compile: lookup("half").Compile,
+		Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return []*tensor.Tensor{in[0]}, nil
+		},
+	},
+})
 
 // A node that turns out to decide shapes cuts its segment once more.
 func TestSegmentsAreCutAgain(t *testing.T) {
@@ -208,14 +225,20 @@ func TestSegmentsAreCutAgain(t *testing.T) {
 func TestConstantsAreFoldedOnceForAllClasses(t *testing.T) {
 	var folded atomic.Int64
 	half := lookup("half")
-	counted := defined(graph.Op{Name: "counted", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+	counted := defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "counted", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+			},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			folded.Add(1)
-			return half.Compile(c)
-		}})
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				folded.Add(1)
+				return half.Compile(c)
+			},
+		},
+	})
 	g := graph.New("g", func(name string) *graph.Op {
 		if name == "counted" {
 			return counted

@@ -278,18 +278,24 @@ func TestNoInPlaceUnderATransposedReader(t *testing.T) {
 }
 
 // gapped has a result with a gap after each element.
-var gapped = defined(graph.Op{Name: "gapped", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		return c.One(tensor.Meta{DType: tensor.Float32, Shape: []int{4096}, Strides: []int{2}}.Type()), nil
+var gapped = defined(graph.Op{
+	Semantics: graph.Semantics{
+		Name: "gapped", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return c.One(tensor.Meta{DType: tensor.Float32, Shape: []int{4096}, Strides: []int{2}}.Type()), nil
+		},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			for i := range 4096 {
-				*(*float32)(unsafe.Add(m.Ptrs[0], 8*i)) = 1
-			}
-			return nil
-		}}}}, nil
-	}})
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+				for i := range 4096 {
+					*(*float32)(unsafe.Add(m.Ptrs[0], 8*i)) = 1
+				}
+				return nil
+			}}}}, nil
+		},
+	},
+})
 
 // Memory between the elements of a result holds nothing of another run.
 func TestGapsOfResultsAreZero(t *testing.T) {

@@ -18,37 +18,51 @@ import (
 )
 
 // spoil overwrites its operand in place, chunk by chunk, and fails on the last.
-var spoil = defined(graph.Op{Name: "spoil", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+var spoil = defined(graph.Op{
+	Semantics: graph.Semantics{
+		Name: "spoil", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+		},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		n := c.Meta(0).Numel()
-		k := &graph.Kernel{Phases: []graph.Phase{{Chunks: 4, Run: func(m *graph.Mem, chunk int) error {
-			for i := chunk * n / 4; i < (chunk+1)*n/4; i++ {
-				unsafe.Slice((*float32)(m.Ptrs[0]), n)[i] = -777
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			n := c.Meta(0).Numel()
+			k := &graph.Kernel{Phases: []graph.Phase{{Chunks: 4, Run: func(m *graph.Mem, chunk int) error {
+				for i := chunk * n / 4; i < (chunk+1)*n/4; i++ {
+					unsafe.Slice((*float32)(m.Ptrs[0]), n)[i] = -777
+				}
+				if chunk == 3 {
+					return errRefused
+				}
+				return nil
+			}}, {Chunks: 1, Run: func(*graph.Mem, int) error { panic("a phase after a failed one") }}}}
+			if c.Meta(0).IsContiguous() {
+				k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 			}
-			if chunk == 3 {
-				return errRefused
-			}
-			return nil
-		}}, {Chunks: 1, Run: func(*graph.Mem, int) error { panic("a phase after a failed one") }}}}
-		if c.Meta(0).IsContiguous() {
-			k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
-		}
-		return k, nil
-	}})
+			return k, nil
+		},
+	},
+})
 
 var errNoKernel = errors.New("no kernel for this")
 
 var failingOps = map[string]*graph.Op{
 	"spoil": spoil,
-	"nokernel": defined(graph.Op{Name: "nokernel", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer:   spoil.Infer,
-		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, errNoKernel }}),
-	"badcompile": defined(graph.Op{Name: "badcompile", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer:   spoil.Infer,
-		Compile: func(*graph.Call) (*graph.Kernel, error) { panic("in Compile") }}),
+	"nokernel": defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "nokernel", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: spoil.Infer,
+		},
+		Lowerings: graph.Lowerings{Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, errNoKernel }},
+	}),
+	"badcompile": defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "badcompile", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: spoil.Infer,
+		},
+		Lowerings: graph.Lowerings{Compile: func(*graph.Call) (*graph.Kernel, error) { panic("in Compile") }},
+	}),
 }
 
 func lookupFailing(name string) *graph.Op {

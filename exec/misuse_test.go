@@ -29,10 +29,15 @@ func TestNothingToRun(t *testing.T) {
 }
 
 func TestOpWithoutKernel(t *testing.T) {
-	o, err := fusion.Define(graph.Op{Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
-		Kind:    graph.Own,
-		Infer:   func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
-		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }, NoRef: "nothing defines it"})
+	o, err := fusion.Define(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
+			Kind:  graph.Own,
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
+			NoRef: "nothing defines it",
+		},
+		Lowerings: graph.Lowerings{Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }},
+	})
 	require.NoError(t, err)
 	g := graph.New("g", func(string) *graph.Op { return o })
 	g.Output("y", g.Apply("hollow", nil, g.Input("x", tensor.Float32, 4))[0])
@@ -43,10 +48,16 @@ func TestOpWithoutKernel(t *testing.T) {
 
 // A program runs on the host: it rejects the kernel of another place.
 func TestKernelOfAnotherPlace(t *testing.T) {
-	o, err := fusion.Define(graph.Op{Name: "far", Doc: "Runs on a device.", Params: []graph.Param{{Name: "self"}},
-		Kind:    graph.Own,
-		Infer:   func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
-		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{Place: 1}, nil }, NoRef: "a test"})
+	o, err := fusion.Define(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "far", Doc: "Runs on a device.", Params: []graph.Param{{Name: "self"}},
+			Kind:  graph.Own,
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil }, NoRef: "a test",
+		},
+		Lowerings: graph.Lowerings{
+			Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{Place: 1}, nil },
+		},
+	})
 	require.NoError(t, err)
 	g := graph.New("g", func(string) *graph.Op { return o })
 	g.Output("y", g.Apply("far", nil, g.Input("x", tensor.Float32, 4))[0])

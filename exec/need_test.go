@@ -178,11 +178,17 @@ func TestTooMuchTogether(t *testing.T) {
 }
 
 func TestEagerResultsThatDoNotFit(t *testing.T) {
-	huge := defined(graph.Op{Name: "huge", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: dynamicOps["positive"].Infer,
-		Eager: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return []*tensor.Tensor{tensor.Zeros(tensor.Float32, 1<<44)}, nil
-		}})
+	huge := defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "huge", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: dynamicOps["positive"].Infer,
+		},
+		Lowerings: graph.Lowerings{
+			Eager: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				return []*tensor.Tensor{tensor.Zeros(tensor.Float32, 1<<44)}, nil
+			},
+		},
+	})
 	g := graph.New("g", func(name string) *graph.Op {
 		if name == "huge" {
 			return huge

@@ -22,9 +22,15 @@ func pointwise(name string, grain int, params []graph.Param, config func(*graph.
 	error), body rule.Kernel) *graph.Op {
 	p := &graph.Pointwise{Config: config, Grain: grain,
 		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return body, nil }}
-	return &graph.Op{Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows,
-		Pointwise: p, Infer: p.Infer,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) }}
+	return &graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows, Infer: p.Infer,
+		},
+		Lowerings: graph.Lowerings{
+			Pointwise: p,
+			Compile:   func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) },
+		},
+	}
 }
 
 func binary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -42,53 +48,67 @@ var linger func(chunk int)
 
 // chunked makes an op of several chunks that call f.
 func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
-	return &graph.Op{Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.New(tensor.Float32, 4).Type()), nil
+	return &graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				return c.One(tensor.New(tensor.Float32, 4).Type()), nil
+			},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(_ *graph.Mem, chunk int) error {
-				return f(chunk)
-			}}}}, nil
-		}}
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(_ *graph.Mem, chunk int) error {
+					return f(chunk)
+				}}}}, nil
+			},
+		},
+	}
 }
 
 // total sums in two phases with scratch: the partial sums of fixed cuts, then their sum.
-var total = &graph.Op{Name: "total", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-	Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Float32).Type()), nil },
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		const cut = 100
-		n := c.Meta(0).Numel()
-		chunks := (n + cut - 1) / cut
-		return &graph.Kernel{Scratch: 4 * chunks, Phases: []graph.Phase{
-			{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-				var s float32
-				for _, x := range unsafe.Slice((*float32)(m.Ptrs[1]), n)[chunk*cut : min(n, (chunk+1)*cut)] {
-					s += x
-				}
-				*(*float32)(unsafe.Pointer(&m.Scratch[4*chunk])) = s
-				return nil
-			}},
-			{Chunks: 0},
-			{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-				var s float32
-				for k := range chunks {
-					s += *(*float32)(unsafe.Pointer(&m.Scratch[4*k]))
-				}
-				*(*float32)(m.Ptrs[0]) = s
-				return nil
-			}},
-		}}, nil
-	}}
+var total = &graph.Op{
+	Semantics: graph.Semantics{
+		Name: "total", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Float32).Type()), nil },
+	},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			const cut = 100
+			n := c.Meta(0).Numel()
+			chunks := (n + cut - 1) / cut
+			return &graph.Kernel{Scratch: 4 * chunks, Phases: []graph.Phase{
+				{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+					var s float32
+					for _, x := range unsafe.Slice((*float32)(m.Ptrs[1]), n)[chunk*cut : min(n, (chunk+1)*cut)] {
+						s += x
+					}
+					*(*float32)(unsafe.Pointer(&m.Scratch[4*chunk])) = s
+					return nil
+				}},
+				{Chunks: 0},
+				{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+					var s float32
+					for k := range chunks {
+						s += *(*float32)(unsafe.Pointer(&m.Scratch[4*k]))
+					}
+					*(*float32)(m.Ptrs[0]) = s
+					return nil
+				}},
+			}}, nil
+		},
+	},
+}
 
 type transposeAttrs struct{}
 
-var flip = &graph.Op{Name: "flip", Params: []graph.Param{one}, Schema: graph.SchemaOf[transposeAttrs](),
+var flip = &graph.Op{Semantics: graph.Semantics{
+	Name: "flip", Params: []graph.Param{one}, Schema: graph.SchemaOf[transposeAttrs](),
 	Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, err := c.Meta(0).Transpose(0, -1)
 		return []graph.Result{{Type: m.Type(), Alias: 0}}, err
-	}}
+	},
+}}
 
 var catalogue = func() map[string]*graph.Op {
 	m := map[string]*graph.Op{}

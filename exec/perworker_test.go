@@ -19,23 +19,29 @@ import (
 func TestPerWorker(t *testing.T) {
 	type memory struct{ busy atomic.Bool }
 	var made, shared, chunks atomic.Int32
-	op := defined(graph.Op{Name: "mine", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: spoil.Infer,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			own := &graph.PerWorker[memory]{Make: func() *memory { made.Add(1); return new(memory) }}
-			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 64, Run: func(m *graph.Mem, _ int) error {
-				x := own.Of(m)
-				if !x.busy.CompareAndSwap(false, true) {
-					shared.Add(1)
-				}
-				for range 20 {
-					runtime.Gosched()
-				}
-				x.busy.Store(false)
-				chunks.Add(1)
-				return nil
-			}}}}, nil
-		}})
+	op := defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "mine", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: spoil.Infer,
+		},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				own := &graph.PerWorker[memory]{Make: func() *memory { made.Add(1); return new(memory) }}
+				return &graph.Kernel{Phases: []graph.Phase{{Chunks: 64, Run: func(m *graph.Mem, _ int) error {
+					x := own.Of(m)
+					if !x.busy.CompareAndSwap(false, true) {
+						shared.Add(1)
+					}
+					for range 20 {
+						runtime.Gosched()
+					}
+					x.busy.Store(false)
+					chunks.Add(1)
+					return nil
+				}}}}, nil
+			},
+		},
+	})
 	const threads, steps, runs = 4, 3, 5
 	g := graph.New("", func(name string) *graph.Op { return map[string]*graph.Op{"mine": op}[name] })
 	x := g.InputMeta("x", tensor.New(tensor.Float32, 4))

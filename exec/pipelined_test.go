@@ -24,25 +24,31 @@ const (
 // windowSums returns an op whose chunks process memory in order: an element of the result is the sum of three of the
 // operand, one of them far behind it and one a little ahead.
 func windowSums(name string, failing int) *graph.Op {
-	return defined(graph.Op{Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.New(tensor.Float32, flowN).Type()), nil
+	return defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				return c.One(tensor.New(tensor.Float32, flowN).Type()), nil
+			},
 		},
-		Compile: func(*graph.Call) (*graph.Kernel, error) {
-			flow := &graph.Flow{Made: func(chunk int) int { return (chunk + 1) * flowChunk },
-				Needs: func(chunk int) int { return min(flowN, (chunk+1)*flowChunk+flowAhead) }}
-			run := func(m *graph.Mem, chunk int) error {
-				if chunk == failing {
-					return errRefused
+		Lowerings: graph.Lowerings{
+			Compile: func(*graph.Call) (*graph.Kernel, error) {
+				flow := &graph.Flow{Made: func(chunk int) int { return (chunk + 1) * flowChunk },
+					Needs: func(chunk int) int { return min(flowN, (chunk+1)*flowChunk+flowAhead) }}
+				run := func(m *graph.Mem, chunk int) error {
+					if chunk == failing {
+						return errRefused
+					}
+					out, x := unsafe.Slice((*float32)(m.Ptrs[0]), flowN), unsafe.Slice((*float32)(m.Ptrs[1]), flowN)
+					for i := chunk * flowChunk; i < (chunk+1)*flowChunk; i++ {
+						out[i] = x[i] + x[max(0, i-flowBack)] - 3*x[min(flowN-1, i+flowAhead)]
+					}
+					return nil
 				}
-				out, x := unsafe.Slice((*float32)(m.Ptrs[0]), flowN), unsafe.Slice((*float32)(m.Ptrs[1]), flowN)
-				for i := chunk * flowChunk; i < (chunk+1)*flowChunk; i++ {
-					out[i] = x[i] + x[max(0, i-flowBack)] - 3*x[min(flowN-1, i+flowAhead)]
-				}
-				return nil
-			}
-			return &graph.Kernel{Phases: []graph.Phase{{Chunks: flowN / flowChunk, Run: run, Flow: flow}}}, nil
-		}})
+				return &graph.Kernel{Phases: []graph.Phase{{Chunks: flowN / flowChunk, Run: run, Flow: flow}}}, nil
+			},
+		},
+	})
 }
 
 // flowGraph is a chain of ops.

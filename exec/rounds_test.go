@@ -19,14 +19,20 @@ func countedOps(compiled *int) graph.Lookup {
 	infer := func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Meta(0).Type()), nil }
 	kernel := &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(*graph.Mem, int) error { return nil }}}}
 	op := func(name string, fails bool) *graph.Op {
-		return defined(graph.Op{Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: infer,
-			Compile: func(*graph.Call) (*graph.Kernel, error) {
-				*compiled++
-				if fails {
-					panic(&tensor.MemoryError{Bytes: 1 << 40})
-				}
-				return kernel, nil
-			}})
+		return defined(graph.Op{
+			Semantics: graph.Semantics{
+				Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: infer,
+			},
+			Lowerings: graph.Lowerings{
+				Compile: func(*graph.Call) (*graph.Kernel, error) {
+					*compiled++
+					if fails {
+						panic(&tensor.MemoryError{Bytes: 1 << 40})
+					}
+					return kernel, nil
+				},
+			},
+		})
 	}
 	ops := map[string]*graph.Op{"greedy": op("greedy", true), "plain": op("plain", false)}
 	return func(name string) *graph.Op {

@@ -25,61 +25,81 @@ type headAttrs struct {
 
 var dynamicOps = map[string]*graph.Op{
 	// positive returns the positive elements: how many there are depends on the data.
-	"positive": defined(graph.Op{Name: "positive", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
+	"positive": defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "positive", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
+			},
 		},
-		Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			v, err := tensor.ToSlice[float32](in[0])
-			if err != nil {
-				return nil, err
-			}
-			var kept []float32
-			for _, x := range v {
-				if x > 0 {
-					kept = append(kept, x)
+		Lowerings: graph.Lowerings{
+			Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				v, err := tensor.ToSlice[float32](in[0])
+				if err != nil {
+					return nil, err
 				}
-			}
-			if len(kept) == 0 {
-				return nil, errors.New("nothing is positive")
-			}
-			t, err := tensor.FromSlice(kept, len(kept))
-			return []*tensor.Tensor{t}, err
-		}}),
-	// count returns the number of positive elements.
-	"count": defined(graph.Op{Name: "count", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Int64).Type()), nil },
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			n := c.Meta(0).Numel()
-			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-				k := int64(0)
-				for _, x := range unsafe.Slice((*float32)(m.Ptrs[1]), n) {
+				var kept []float32
+				for _, x := range v {
 					if x > 0 {
-						k++
+						kept = append(kept, x)
 					}
 				}
-				*(*int64)(m.Ptrs[0]) = k
-				return nil
-			}}}}, nil
-		}}),
-	"head": defined(graph.Op{Name: "head", Params: []graph.Param{one}, Schema: graph.SchemaOf[headAttrs](),
+				if len(kept) == 0 {
+					return nil, errors.New("nothing is positive")
+				}
+				t, err := tensor.FromSlice(kept, len(kept))
+				return []*tensor.Tensor{t}, err
+			},
+		},
+	}),
+	// count returns the number of positive elements.
+	"count": defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "count", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Int64).Type()), nil },
+		},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				n := c.Meta(0).Numel()
+				return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+					k := int64(0)
+					for _, x := range unsafe.Slice((*float32)(m.Ptrs[1]), n) {
+						if x > 0 {
+							k++
+						}
+					}
+					*(*int64)(m.Ptrs[0]) = k
+					return nil
+				}}}}, nil
+			},
+		},
+	}),
+	"head": defined(graph.Op{Semantics: graph.Semantics{
+		Name: "head", Params: []graph.Param{one}, Schema: graph.SchemaOf[headAttrs](),
 		Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := c.Meta(0).Narrow(0, 0, c.Attrs.(*headAttrs).K)
 			return []graph.Result{{Type: m.Type(), Alias: 0}}, err
-		}}),
-	// twice runs a subgraph two times, one on the result of the other.
-	"twice": defined(graph.Op{Name: "twice", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
 		},
-		Eager: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			out, err := rt.Run(halving, in)
-			if err != nil {
-				return nil, err
-			}
-			return rt.Run(halving, out)
-		}}),
+	}}),
+	// twice runs a subgraph two times, one on the result of the other.
+	"twice": defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "twice", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
+			},
+		},
+		Lowerings: graph.Lowerings{
+			Eager: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				out, err := rt.Run(halving, in)
+				if err != nil {
+					return nil, err
+				}
+				return rt.Run(halving, out)
+			},
+		},
+	}),
 }
 
 var halving = func() *graph.Graph {
@@ -175,19 +195,25 @@ func TestRefToConstant(t *testing.T) {
 func TestSegmentsLetGo(t *testing.T) {
 	var read []weak.Pointer[tensor.Storage]
 	var held []int // by call: how many of those read before are in memory
-	note := defined(graph.Op{Name: "note", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: dynamicOps["positive"].Infer,
-		Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			runtime.GC()
-			n := 0
-			for _, p := range read {
-				if p.Value() != nil {
-					n++
+	note := defined(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "note", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: dynamicOps["positive"].Infer,
+		},
+		Lowerings: graph.Lowerings{
+			Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				runtime.GC()
+				n := 0
+				for _, p := range read {
+					if p.Value() != nil {
+						n++
+					}
 				}
-			}
-			held, read = append(held, n), append(read, weak.Make(in[0].Storage()))
-			return []*tensor.Tensor{in[0].CopyTo(tensor.New(tensor.Float32, in[0].Shape...))}, nil
-		}})
+				held, read = append(held, n), append(read, weak.Make(in[0].Storage()))
+				return []*tensor.Tensor{in[0].CopyTo(tensor.New(tensor.Float32, in[0].Shape...))}, nil
+			},
+		},
+	})
 	g := graph.New("g", func(name string) *graph.Op {
 		if name == "note" {
 			return note

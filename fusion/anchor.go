@@ -32,11 +32,13 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 		return nil
 	}
 	t := graph.Op{
-		Name: "fused_" + o.Name, Kind: o.Kind, Many: true, AnyOrder: o.AnyOrder, AsInferred: o.AsInferred,
-		Images: o.Images,
-		Doc:    fmt.Sprintf("Computes %s, and ops that go over the elements of its result. %s", o.Name, o.Doc),
-		Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, Number: true}},
-		Infer:  inferFused, NoRef: o.NoRef,
+		Semantics: graph.Semantics{
+			Name: "fused_" + o.Name, Kind: o.Kind, Many: true,
+			Doc:    fmt.Sprintf("Computes %s, and ops that go over the elements of its result. %s", o.Name, o.Doc),
+			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, Number: true}},
+			Infer:  inferFused, NoRef: o.NoRef,
+		},
+		Facts: graph.Facts{AnyOrder: o.AnyOrder, AsInferred: o.AsInferred, Images: o.Images},
 	}
 	if o.Ref != nil {
 		t.Ref = fusedRef

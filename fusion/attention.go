@@ -83,13 +83,18 @@ func makeAttending(o *graph.Op) *graph.Op {
 		return nil
 	}
 	t := graph.Op{
-		Name: "fused_attention", Kind: graph.Own, Many: true, AnyOrder: true,
-		Doc:    "Computes a product of matrices, loops over the rows of what that makes, and a product of these rows.",
-		Params: []graph.Param{{Name: "operands", Variadic: true}},
-		Infer:  inferFused, Ref: fusedRef,
-		Impls: []graph.Impl{
-			attended{o.Attend, true}.impl("flushed", o.Attend.Doc+" Weights below e^-60 of the largest are 0."),
-			attended{o.Attend, false}.impl("blocks", o.Attend.Doc),
+		Semantics: graph.Semantics{
+			Name: "fused_attention", Kind: graph.Own, Many: true,
+			Doc:    "Computes a product of matrices, loops over the rows of what that makes, and a product of these rows.",
+			Params: []graph.Param{{Name: "operands", Variadic: true}},
+			Infer:  inferFused, Ref: fusedRef,
+		},
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Impls: []graph.Impl{
+				attended{o.Attend, true}.impl("flushed", o.Attend.Doc+" Weights below e^-60 of the largest are 0."),
+				attended{o.Attend, false}.impl("blocks", o.Attend.Doc),
+			},
 		},
 	}
 	op, err := graph.Define(t)

@@ -55,17 +55,22 @@ type FusedArg struct {
 // Fused is the op of pointwise groups and row programs. It is in no catalogue: passes make its nodes with a [Fuser].
 var Fused = func() *graph.Op {
 	op, err := graph.Define(graph.Op{
-		Name: "fused", Kind: graph.Follows, Many: true,
-		Doc:    "Computes several ops that go over the same elements in one loop, or rows in a few.",
-		Params: []graph.Param{{Name: "operands", Variadic: true}},
-		Infer:  inferFused,
-		Impls: []graph.Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
-			Work: fusedWork, Lower: lowerFused,
-			Writes: func(c *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
-				f, ok := c.Attrs.(*Fusion)
-				return ok && f.Mask == nil
-			}}},
-		Ref: fusedRef, Pricing: fusedPricing{},
+		Semantics: graph.Semantics{
+			Name: "fused", Kind: graph.Follows, Many: true,
+			Doc:    "Computes several ops that go over the same elements in one loop, or rows in a few.",
+			Params: []graph.Param{{Name: "operands", Variadic: true}},
+			Infer:  inferFused,
+			Ref:    fusedRef,
+		},
+		Lowerings: graph.Lowerings{
+			Impls: []graph.Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
+				Work: fusedWork, Lower: lowerFused,
+				Writes: func(c *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
+					f, ok := c.Attrs.(*Fusion)
+					return ok && f.Mask == nil
+				}}},
+			Pricing: fusedPricing{},
+		},
 	})
 	if err != nil {
 		panic(err)

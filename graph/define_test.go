@@ -22,8 +22,10 @@ func TestDefineFillsIn(t *testing.T) {
 	negate := func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 		return iter.Map1(func(a float32) float32 { return -a }), nil
 	}
-	op, err := fusion.Define(graph.Op{Name: "mine", Params: []graph.Param{graphtest.Self}, NoRef: "a test",
-		Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: negate}})
+	op, err := fusion.Define(graph.Op{
+		Semantics: graph.Semantics{Name: "mine", Params: []graph.Param{graphtest.Self}, NoRef: "a test"},
+		Lowerings: graph.Lowerings{Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: negate}},
+	})
 	require.NoError(t, err)
 	assert.Equal(t, graph.Follows, op.Kind)
 	g := graph.New("g", func(string) *graph.Op { return op })
@@ -107,8 +109,13 @@ func TestDefineRefuses(t *testing.T) {
 			o.Ref = func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil }
 		},
 	} {
-		o := graph.Op{Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferCat, Compile: compile,
-			NoRef: "a test"}
+		o := graph.Op{
+			Semantics: graph.Semantics{
+				Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferCat,
+				NoRef: "a test",
+			},
+			Lowerings: graph.Lowerings{Compile: compile},
+		}
 		change(&o)
 		_, err := fusion.Define(o)
 		if assert.Error(t, err, want) {
@@ -120,7 +127,8 @@ func TestDefineRefuses(t *testing.T) {
 // An op that Define did not make, a copy of one that it made, and no op at all are mistakes
 // of the graph, in Go and in a file.
 func TestUndefinedOps(t *testing.T) {
-	loose := &graph.Op{Name: "loose", Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: graphtest.NoBody}}
+	loose := &graph.Op{Semantics: graph.Semantics{Name: "loose"},
+		Lowerings: graph.Lowerings{Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: graphtest.NoBody}}}
 	changed := *graphtest.Catalogue["relu"]
 	ops := func(name string) *graph.Op {
 		return map[string]*graph.Op{"loose": loose, "changed": &changed}[name]

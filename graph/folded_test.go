@@ -17,8 +17,10 @@ type levelAttrs struct {
 
 // leveled is an op of a number alone.
 func leveled() *Op {
-	return &Op{Name: "leveled", Schema: SchemaOf[levelAttrs](),
-		Infer: func(c *Call) ([]Result, error) { return c.One(tensor.New(tensor.Float64, 1).Type()), nil }}
+	return &Op{Semantics: Semantics{
+		Name: "leveled", Schema: SchemaOf[levelAttrs](),
+		Infer: func(c *Call) ([]Result, error) { return c.One(tensor.New(tensor.Float64, 1).Type()), nil },
+	}}
 }
 
 func TestFoldTellsAttributesByTheirBits(t *testing.T) {

@@ -131,5 +131,5 @@ func (g *Graph) rejectNode(n *Node, err error) {
 // unknownOp stands for an op that there is not, so that a graph can be inferred past its
 // nodes, which are rejected.
 func unknownOp(name string) *Op {
-	return &Op{Name: name, Schema: SchemaOf[struct{}]()}
+	return &Op{Semantics: Semantics{Name: name, Schema: SchemaOf[struct{}]()}}
 }

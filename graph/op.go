@@ -15,81 +15,101 @@ import (
 // They never test the name. Ops are immutable and shared by all graphs. fusion.Define makes an op that runs; [Define]
 // makes one for inference and evaluation only.
 type Op struct {
+	Semantics
+	Facts
+	Lowerings
+
+	defined *Op       // the op itself once Define has made it, which distinguishes it from copies
+	derived *sync.Map // see Derived
+}
+
+// Semantics is the meaning of an op: operands, attributes, inference, and the reference.
+type Semantics struct {
 	Name   string  // aten's name
 	Doc    string  // first line: what it does; then shapes and rules
 	Params []Param // tensor operands in aten's order
 	Schema *Schema // attributes
-	Kind   Kind
 
 	// Outputs names the results; nil: there is one. If the number depends on attributes and shapes (split), it is nil and
 	// Many is set.
 	Outputs []string
 	Many    bool
+	Kind    Kind
 
 	// Infer returns the types that eager PyTorch gives, and the operand that shares its storage with a view. It is pure
 	// and must not retain c. Its errors are PyTorch's.
 	Infer func(c *Call) ([]Result, error)
 
-	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Of equally
-	// cheap ones the first is chosen. If none is listed, [Define] makes one of Compile.
-	Impls []Impl
-	// AnyOrder says that kernels made by Compile write any dense layout, as those of kind Follows do, not only the
-	// inferred one.
-	AnyOrder bool
-	// AsInferred is the reason why results are written in the inferred layout only. Reports show it to explain a copy.
-	AsInferred string
+	// Ref is the definition: it computes the results index by index, from tensors of any layout (nil for an absent
+	// operand, 0-dim for a number). Results have any layout; only values and dtypes count.
+	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// Compile makes the kernel for the final layouts of a call. It is not called for results that share storage. For an op
-	// with Impls it is Lower of the chosen one.
-	Compile func(c *Call) (*Kernel, error)
+	// NoRef is the reason why there is no Ref. Users read it when a graph could not be checked.
+	NoRef string
 
-	// Decompose expresses a composite op by nodes of other ops, which run in its place; the op then has no kernel. It
-	// returns a value for each output, with the inferred dtype, shape and layout. It is called when the graph is planned,
-	// with the inferred results in c.Out, and must accept every call that Infer accepts.
-	Decompose func(p *Parts, c *Call) ([]*Value, error)
+	// Examples are calls that tests and the documentation run.
+	Examples []Example
+}
 
-	// Restate rewrites a node, together with nodes that make its operands, to other nodes, which may round differently:
-	// quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It is called
-	// before composite nodes are decomposed; see [Restatement]. Nil: nodes of the op are not rewritten.
-	Restate func(p *Parts, c *Call, a Around) (Restatement, error)
-
+// Facts are properties of an op that passes and prices use. The zero Facts claim nothing.
+type Facts struct {
 	// Selects says that each element of the result is an element of an operand, chosen by position or as the largest: a
 	// monotonic function may be applied before or after. Views other than [Op.Storage] imply it.
 	Selects bool
 
-	// Chooses returns, for an op that stands for one of several graphs, the graph that sizes choose, and its operands. Its
-	// nodes run in the place of the op: see [Graph.Settle]. Nil: the op has a kernel.
-	Chooses func(c *Call) (*Graph, []Arg)
-
-	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it; false if
-	// not, or if the op should run as it is. The nodes of the iterations then run in the place of the op.
-	Repeats func(c *Call) (Repetition, bool)
-
 	// Identity says that the result has operand 0's elements unchanged if the dtypes are equal. Passes remove such nodes
 	// where possible.
 	Identity bool
+
 	// Permutes returns, for a view that only reorders dimensions, the operand's dimension for each dimension of the
 	// result; nil: the view does more.
 	Permutes func(c *Call) []int
+
 	// Copies marks the op of the catalogue by which passes copy values: it is an Identity, needs no attributes, and writes
 	// any dense layout.
 	Copies bool
+
 	// Joins returns the dimension of its only result along which the op concatenates its operands, all of them tensors;
 	// false for a call that does more, such as converting ranks. Passes then write operands directly into the result: see
 	// [Value.Within]. Nil: the op does not concatenate.
 	Joins func(c *Call) (dim int, ok bool)
+
 	// Images says whether operands and results are images: strategies that prefer channels last use it.
 	Images Images
+
 	// Storage says that the result depends on the operand's layout in memory (as_strided), which must not be changed.
 	Storage bool
 
+	// Alone is the reason why nodes of an element-wise op (a scan) do not share loops. Reports show it.
+	Alone string
+
+	// AnyOrder says that kernels made by Compile write any dense layout, as those of kind Follows do, not only the
+	// inferred one.
+	AnyOrder bool
+
+	// AsInferred is the reason why results are written in the inferred layout only. Reports show it to explain a copy.
+	AsInferred string
+
 	// Flops returns the arithmetic operations of a call, for the cost model; nil: one for each element of the outputs.
 	Flops func(c *Call) float64
+
 	// FlopKernel names the inner kernel whose unit is one of Flops; empty: [Flop].
 	FlopKernel string
+
 	// Each is the additional work for each element of operand 0, or of the first result if that has more, for the cost
 	// model; zero: one simple operation if there are no Flops, or a function in a pointwise op with a small Grain.
 	Each Each
+}
+
+// Lowerings are the ways to compute an op: by kernels, as an expression or a row program, or by nodes of other ops.
+type Lowerings struct {
+	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Of equally
+	// cheap ones the first is chosen. If none is listed, [Define] makes one of Compile.
+	Impls []Impl
+
+	// Compile makes the kernel for the final layouts of a call. It is not called for results that share storage. For an op
+	// with Impls it is Lower of the chosen one.
+	Compile func(c *Call) (*Kernel, error)
 
 	// Pointwise has the iteration and the computation of a pointwise op, from which Infer and Compile follow; nil for
 	// other ops.
@@ -105,30 +125,33 @@ type Op struct {
 	// error, for a call that has none. It is called with sizes that are numbers. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)
 
-	// Alone is the reason why nodes of an element-wise op (a scan) do not share loops. Reports show it.
-	Alone string
-
 	// Attend describes how the op, a product of two matrices, computes attention; nil: it does not.
 	Attend *Attend
 
-	// Ref is the definition: it computes the results index by index, from tensors of any layout (nil for an absent
-	// operand, 0-dim for a number). Results have any layout; only values and dtypes count.
-	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
-	// NoRef is the reason why there is no Ref. Users read it when a graph could not be checked.
-	NoRef string
+	// Decompose expresses a composite op by nodes of other ops, which run in its place; the op then has no kernel. It
+	// returns a value for each output, with the inferred dtype, shape and layout. It is called when the graph is planned,
+	// with the inferred results in c.Out, and must accept every call that Infer accepts.
+	Decompose func(p *Parts, c *Call) ([]*Value, error)
+
+	// Restate rewrites a node, together with nodes that make its operands, to other nodes, which may round differently:
+	// quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It is called
+	// before composite nodes are decomposed; see [Restatement]. Nil: nodes of the op are not rewritten.
+	Restate func(p *Parts, c *Call, a Around) (Restatement, error)
+
+	// Chooses returns, for an op that stands for one of several graphs, the graph that sizes choose, and its operands. Its
+	// nodes run in the place of the op: see [Graph.Settle]. Nil: the op has a kernel.
+	Chooses func(c *Call) (*Graph, []Arg)
+
+	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it; false if
+	// not, or if the op should run as it is. The nodes of the iterations then run in the place of the op.
+	Repeats func(c *Call) (Repetition, bool)
 
 	// Eager computes the results of an op whose shapes depend on data; Infer then gives
 	// Results that are Dynamic. The graph runs in segments around it.
 	Eager func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// Examples are calls that tests and the documentation run.
-	Examples []Example
-
 	// Pricing prices implementations that state no work; nil: by Flops and Each.
 	Pricing Pricing
-
-	defined *Op       // the op itself once Define has made it, which distinguishes it from copies
-	derived *sync.Map // see Derived
 }
 
 // Epilogue is an expression of each element of a result and of further operands: operand 0 of the expression is the

@@ -52,12 +52,14 @@ func (p *Packed) Kept() *tensor.Tensor {
 // attributes are the [Packing]. Of what the graph means they change nothing, so the reference gives the operand.
 var packOp = func() *Op {
 	o, err := Define(Op{
-		Name:    "pack",
-		Doc:     "Brings self into the form in which the implementation of an op reads it.",
-		Params:  []Param{{Name: "self"}},
-		Infer:   inferPack,
-		Compile: compilePack,
-		Ref:     func(_ *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil },
+		Semantics: Semantics{
+			Name:   "pack",
+			Doc:    "Brings self into the form in which the implementation of an op reads it.",
+			Params: []Param{{Name: "self"}},
+			Infer:  inferPack,
+			Ref:    func(_ *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil },
+		},
+		Lowerings: Lowerings{Compile: compilePack},
 	})
 	if err != nil {
 		panic("graph: " + err.Error())

@@ -8,8 +8,8 @@ import (
 
 // TestCatalogueOf checks that a name that two families list is rejected.
 func TestCatalogueOf(t *testing.T) {
-	add, other := &graph.Op{Name: "add"}, &graph.Op{Name: "add"}
-	byName, err := catalogueOf([][]*graph.Op{{add}, {{Name: "sub"}}})
+	add, other := &graph.Op{Semantics: graph.Semantics{Name: "add"}}, &graph.Op{Semantics: graph.Semantics{Name: "add"}}
+	byName, err := catalogueOf([][]*graph.Op{{add}, {{Semantics: graph.Semantics{Name: "sub"}}}})
 	if err != nil || len(byName) != 2 || byName["add"] != add {
 		t.Errorf("two ops give %v, %v", byName, err)
 	}

@@ -234,12 +234,18 @@ func TestUnknownSizes(t *testing.T) {
 
 // TestUnknownSizesFindsNumbers checks that an op that uses a hint as the size is detected.
 func TestUnknownSizesFindsNumbers(t *testing.T) {
-	op, err := fusion.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
-		Schema: graph.SchemaOf[kit.None](), NoRef: "it is never run",
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+	op, err := fusion.Define(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
+			Schema: graph.SchemaOf[kit.None](), NoRef: "it is never run",
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+			},
 		},
-		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }})
+		Lowerings: graph.Lowerings{
+			Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil },
+		},
+	})
 	require.NoError(t, err)
 	_, err = compared(op, graph.Example{In: []tensor.Meta{kit.F32(2, 3)}}, rand.New(rand.NewPCG(1, 1)))
 	assert.ErrorContains(t, err, "want")

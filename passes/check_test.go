@@ -17,11 +17,17 @@ import (
 
 // opaque copies and has no reference; fragile has one that refuses.
 func withOwnOps(name string) *graph.Op {
-	o := graph.Op{Name: name, Params: []graph.Param{{Name: "self"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+	o := graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Params: []graph.Param{{Name: "self"}},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+			},
 		},
-		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}
+		Lowerings: graph.Lowerings{
+			Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil },
+		},
+	}
 	switch name {
 	case "opaque":
 		o.NoRef = "it asks the hardware"

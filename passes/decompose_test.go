@@ -44,16 +44,21 @@ func TestDecompose(t *testing.T) {
 
 // double is y = x + x as a composite op whose Decompose is the test's.
 func double(t *testing.T, parts func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error)) *graph.Graph {
-	o, err := fusion.Define(graph.Op{Name: "double", Params: []graph.Param{{Name: "self"}}, Decompose: parts,
-		Schema: graph.SchemaOf[nothing](),
-		Infer:  func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
-		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			y := tensor.Zeros(f32, 3, 4)
-			for i := range 12 {
-				y.Set(tensor.FloatScalar(2*in[0].At(i/4, i%4).Float()), i/4, i%4)
-			}
-			return []*tensor.Tensor{y}, nil
-		}})
+	o, err := fusion.Define(graph.Op{
+		Semantics: graph.Semantics{
+			Name: "double", Params: []graph.Param{{Name: "self"}},
+			Schema: graph.SchemaOf[nothing](),
+			Infer:  func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
+			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				y := tensor.Zeros(f32, 3, 4)
+				for i := range 12 {
+					y.Set(tensor.FloatScalar(2*in[0].At(i/4, i%4).Float()), i/4, i%4)
+				}
+				return []*tensor.Tensor{y}, nil
+			},
+		},
+		Lowerings: graph.Lowerings{Decompose: parts},
+	})
 	require.NoError(t, err)
 	g := graph.New("g", func(name string) *graph.Op {
 		if name == "double" {

@@ -24,11 +24,18 @@ func init() {
 		"novariant": func(*graph.Call, []tensor.Order) []graph.Walk { return nil },
 		"panics":    func(*graph.Call, []tensor.Order) []graph.Walk { panic("a mistake in the rule") },
 	} {
-		op, err := fusion.Define(graph.Op{Name: name, Params: []graph.Param{{Name: "self"}},
-			Schema: graph.SchemaOf[nothing](),
-			Kind:   graph.Requires, Infer: same, Impls: []graph.Impl{{Name: "only", Walks: walks,
-				Lower: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}},
-			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }})
+		op, err := fusion.Define(graph.Op{
+			Semantics: graph.Semantics{
+				Name: name, Params: []graph.Param{{Name: "self"}},
+				Schema: graph.SchemaOf[nothing](),
+				Kind:   graph.Requires, Infer: same,
+				Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil },
+			},
+			Lowerings: graph.Lowerings{
+				Impls: []graph.Impl{{Name: "only", Walks: walks,
+					Lower: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}},
+			},
+		})
 		if err != nil {
 			panic(err)
 		}

@@ -25,18 +25,22 @@ func swish() (*graph.Op, error) {
 		return nil, err
 	}
 	return fusion.Define(graph.Op{
-		Name: "swish", Doc: "Multiplies each element by the sigmoid of beta times it.",
-		Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[swishAttrs](), NoRef: "an example",
-		Pointwise: &graph.Pointwise{
-			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-				return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
-			},
-			Body: func(c *graph.Call, r *rule.Rule) (rule.Kernel, error) {
-				out, in := r.DType(0), r.DType(1)
-				return rule.ExprOf(func() (*expr.Code, error) {
-					return f.Code([]tensor.DType{in}, expr.Typing{Out: []tensor.DType{out},
-						Attrs: map[string]tensor.Scalar{"beta": c.Attrs.(*swishAttrs).Beta}})
-				}, 1, out, in), nil
+		Semantics: graph.Semantics{
+			Name: "swish", Doc: "Multiplies each element by the sigmoid of beta times it.",
+			Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[swishAttrs](), NoRef: "an example",
+		},
+		Lowerings: graph.Lowerings{
+			Pointwise: &graph.Pointwise{
+				Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+					return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
+				},
+				Body: func(c *graph.Call, r *rule.Rule) (rule.Kernel, error) {
+					out, in := r.DType(0), r.DType(1)
+					return rule.ExprOf(func() (*expr.Code, error) {
+						return f.Code([]tensor.DType{in}, expr.Typing{Out: []tensor.DType{out},
+							Attrs: map[string]tensor.Scalar{"beta": c.Attrs.(*swishAttrs).Beta}})
+					}, 1, out, in), nil
+				},
 			},
 		},
 	})

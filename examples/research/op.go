@@ -23,26 +23,30 @@ func channelNorm() (*graph.Op, error) {
 		return nil, err
 	}
 	return fusion.Define(graph.Op{
-		Name:   "channel_norm",
-		Doc:    "Normalises each pixel of float32 images over its channels.",
-		Params: []graph.Param{{Name: "self"}},
-		Schema: graph.SchemaOf[normAttrs](),
-		Kind:   graph.Requires,
-		Images: graph.ImageOp,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			if x := c.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
-				return nil, errors.New("channel_norm takes images of float32")
-			}
-			return c.One(c.Type(0)), nil
+		Semantics: graph.Semantics{
+			Name:   "channel_norm",
+			Doc:    "Normalises each pixel of float32 images over its channels.",
+			Params: []graph.Param{{Name: "self"}},
+			Schema: graph.SchemaOf[normAttrs](),
+			Kind:   graph.Requires,
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				if x := c.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
+					return nil, errors.New("channel_norm takes images of float32")
+				}
+				return c.One(c.Type(0)), nil
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				return []*tensor.Tensor{normReference(in[0], c.Attrs.(*normAttrs).Eps)}, nil
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5)}}},
 		},
-		Impls: []graph.Impl{
-			normIn("pixels", "A pixel is a line of memory.", pixels, graph.Dense),
-			normIn("planes", "The elements of a pixel are a plane apart.", tensor.RowMajorOrder(4), graph.Strided),
+		Facts: graph.Facts{Images: graph.ImageOp},
+		Lowerings: graph.Lowerings{
+			Impls: []graph.Impl{
+				normIn("pixels", "A pixel is a line of memory.", pixels, graph.Dense),
+				normIn("planes", "The elements of a pixel are a plane apart.", tensor.RowMajorOrder(4), graph.Strided),
+			},
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return []*tensor.Tensor{normReference(in[0], c.Attrs.(*normAttrs).Eps)}, nil
-		},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5)}}},
 	})
 }
 

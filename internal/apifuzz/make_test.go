@@ -90,7 +90,7 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Parts](): func(w *world) any { return pick(w, []*graph.Parts{nil, new(graph.Parts)}) },
 	reflect.TypeFor[*graph.Op]():    func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
 	reflect.TypeFor[*graph.Schema](): func(w *world) any {
-		return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema
+		return pick(w, append(kernels.All(), &graph.Op{Semantics: graph.Semantics{Schema: new(graph.Schema)}})).Schema
 	},
 	reflect.TypeFor[*graph.Kernel](): func(w *world) any {
 		return &graph.Kernel{Scratch: w.rng.IntN(99), Worker: w.rng.IntN(99)}
@@ -215,7 +215,7 @@ func cancelled() context.Context {
 
 func noOps(string) *graph.Op { return nil }
 
-func looseOps(name string) *graph.Op { return &graph.Op{Name: name} }
+func looseOps(name string) *graph.Op { return &graph.Op{Semantics: graph.Semantics{Name: name}} }
 
 // failing reads and writes nothing.
 type failing struct{}

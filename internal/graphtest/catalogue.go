@@ -81,7 +81,8 @@ func NoBody(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Kernel{}
 
 func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
 	p.Body = NoBody
-	return &graph.Op{Name: name, Doc: name, Params: params, Schema: s, Pointwise: p}
+	return &graph.Op{Semantics: graph.Semantics{Name: name, Doc: name, Params: params, Schema: s},
+		Lowerings: graph.Lowerings{Pointwise: p}}
 }
 
 var (
@@ -100,23 +101,44 @@ func init() {
 		pointwise("mul", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
 		pointwise("relu", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: Unary}, Self),
 		pointwise("every", graph.SchemaOf[EveryAttrs](), &graph.Pointwise{Config: Unary}, Self),
-		{Name: "permute", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[permuteAttrs](),
-			Infer: inferPermute},
-		{Name: "expand", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[SizeAttrs](),
-			Infer: inferExpand},
-		{Name: "chunk", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[chunkAttrs](),
-			Infer: inferChunk, Many: true},
-		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](),
-			Infer: InferCat},
-		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Impls: ConvImpls(),
-			Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}}},
-		{Name: "var_mean", Params: []graph.Param{Self}, Schema: graph.SchemaOf[noAttrs](),
-			Outputs: []string{"var", "mean"}, Infer: inferVarMean},
-		{Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}},
-			Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs]()},
-		{Name: "clone", Params: []graph.Param{Self}, Schema: graph.SchemaOf[struct {
-			Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
-		}](), Infer: InferCat},
+		{Semantics: graph.Semantics{
+			Name: "permute", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[permuteAttrs](),
+			Infer: inferPermute,
+		}},
+		{Semantics: graph.Semantics{
+			Name: "expand", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[SizeAttrs](),
+			Infer: inferExpand,
+		}},
+		{Semantics: graph.Semantics{
+			Name: "chunk", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[chunkAttrs](),
+			Infer: inferChunk, Many: true,
+		}},
+		{Semantics: graph.Semantics{
+			Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: InferCat,
+		}},
+		{
+			Semantics: graph.Semantics{
+				Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv,
+				Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}},
+			},
+			Lowerings: graph.Lowerings{Impls: ConvImpls()},
+		},
+		{Semantics: graph.Semantics{
+			Name: "var_mean", Params: []graph.Param{Self}, Schema: graph.SchemaOf[noAttrs](),
+			Outputs: []string{"var", "mean"}, Infer: inferVarMean,
+		}},
+		{Semantics: graph.Semantics{
+			Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}},
+			Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs](),
+		}},
+		{Semantics: graph.Semantics{
+			Name: "clone", Params: []graph.Param{Self},
+			Schema: graph.SchemaOf[struct {
+				Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
+			}](),
+			Infer: InferCat,
+		}},
 	} {
 		o.NoRef = "nothing is evaluated here"
 		if o.Compile == nil && o.Pointwise == nil && o.Impls == nil {

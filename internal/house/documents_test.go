@@ -4,9 +4,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +48,7 @@ func declarations(t *testing.T, name string) declared {
 		return nil
 	}
 	names := declared{}
+	embedded := map[string][]string{}
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
@@ -55,13 +58,27 @@ func declarations(t *testing.T, name string) declared {
 			t.Fatal(err)
 		}
 		for _, d := range file.Decls {
-			names.add(d)
+			names.add(d, embedded)
 		}
 	}
+	names.promote(embedded)
 	return names
 }
 
-func (names declared) add(d ast.Decl) {
+// promote adds the members of embedded types of the same package to the structs that embed them.
+func (names declared) promote(embedded map[string][]string) {
+	for outer, types := range embedded {
+		for _, inner := range types {
+			for _, name := range slices.Collect(maps.Keys(names)) {
+				if member, ok := strings.CutPrefix(name, inner+"."); ok {
+					names[outer+"."+member] = true
+				}
+			}
+		}
+	}
+}
+
+func (names declared) add(d ast.Decl, embedded map[string][]string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		name := d.Name.Name
@@ -78,14 +95,14 @@ func (names declared) add(d ast.Decl) {
 				}
 			case *ast.TypeSpec:
 				names[s.Name.Name] = true
-				names.addMembers(s)
+				names.addMembers(s, embedded)
 			}
 		}
 	}
 }
 
-// addMembers adds the fields of a struct, or the methods of an interface.
-func (names declared) addMembers(s *ast.TypeSpec) {
+// addMembers adds the fields of a struct, or the methods of an interface, and enters the types that it embeds.
+func (names declared) addMembers(s *ast.TypeSpec, embedded map[string][]string) {
 	var fields *ast.FieldList
 	switch t := s.Type.(type) {
 	case *ast.StructType:
@@ -96,6 +113,9 @@ func (names declared) addMembers(s *ast.TypeSpec) {
 		return
 	}
 	for _, f := range fields.List {
+		if id, ok := f.Type.(*ast.Ident); ok && f.Names == nil {
+			embedded[s.Name.Name] = append(embedded[s.Name.Name], id.Name)
+		}
 		for _, id := range f.Names {
 			names[s.Name.Name+"."+id.Name] = true
 		}

@@ -26,5 +26,5 @@ func TestLayoutColors(t *testing.T) {
 	color, _ := alone.colorOf(0)
 	all, _ := p.colorOf(len(p.legend) - 1)
 	assert.Equal(t, all, color)
-	assert.Equal(t, "conv2d", opsOf(&graph.Node{Op: &graph.Op{Name: "conv2d"}}))
+	assert.Equal(t, "conv2d", opsOf(&graph.Node{Op: &graph.Op{Semantics: graph.Semantics{Name: "conv2d"}}}))
 }

@@ -20,16 +20,21 @@ type laidAttrs struct {
 // formats do not determine. It is not in the catalogue. After pointwise nodes it joins their loop, which then writes
 // with these strides: there is no copy.
 var laid = kit.Define[laidAttrs](graph.Op{
-	Name: "laid", AnyOrder: true,
-	Doc:     "Converts self to a dtype, and lays it out by strides.",
-	Params:  []graph.Param{kit.Self},
-	Infer:   inferLaid,
-	Compile: copies.Call,
-	Expression: func(c *graph.Call) (*expr.Code, error) {
-		return kit.Conversion(c.Type(0).DType, kit.Attrs[laidAttrs](c).DType)
+	Semantics: graph.Semantics{
+		Name:     "laid",
+		Doc:      "Converts self to a dtype, and lays it out by strides.",
+		Params:   []graph.Param{kit.Self},
+		Infer:    inferLaid,
+		Ref:      copies.Ref(inferLaid),
+		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dtype": "float32", "strides": []int{1, 2}}),
 	},
-	Ref:      copies.Ref(inferLaid),
-	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dtype": "float32", "strides": []int{1, 2}}),
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: copies.Call,
+		Expression: func(c *graph.Call) (*expr.Code, error) {
+			return kit.Conversion(c.Type(0).DType, kit.Attrs[laidAttrs](c).DType)
+		},
+	},
 })
 
 func inferLaid(c *graph.Call) ([]graph.Result, error) {

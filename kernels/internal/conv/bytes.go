@@ -12,38 +12,41 @@ import (
 // ConvBytes is the convolution of quantized images. It replaces the several ops by which quantized models express it,
 // with their constants combined.
 var ConvBytes = kit.Define[bytesAttrs](graph.Op{
-	Images: graph.ImageOp,
-	Name:   "conv2d_bytes",
-	Doc: "Convolves quantized images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias " +
-		"[o] of int32, scale [o] of float32, and the scalar zero points of input and result. The sum of the bias and " +
-		"(input - zero point) * weight is int32 and wraps. The sum is multiplied by the scale, rounded half to even, " +
-		"offset by the zero point of the result, and saturated to the dtype of that zero point, uint8 or int8. Without " +
-		"scale and zero_point the result is the int32 sum.",
-	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale", Optional: true},
-		{Name: "input_zero_point"}, {Name: "zero_point", Optional: true}},
-	Kind: graph.Requires, AnyOrder: true,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, err := bytesResult(c)
-		return c.One(t), err
+	Semantics: graph.Semantics{
+		Name: "conv2d_bytes",
+		Doc: "Convolves quantized images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias " +
+			"[o] of int32, scale [o] of float32, and the scalar zero points of input and result. The sum of the bias and " +
+			"(input - zero point) * weight is int32 and wraps. The sum is multiplied by the scale, rounded half to even, " +
+			"offset by the zero point of the result, and saturated to the dtype of that zero point, uint8 or int8. Without " +
+			"scale and zero_point the result is the int32 sum.",
+		Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale", Optional: true},
+			{Name: "input_zero_point"}, {Name: "zero_point", Optional: true}},
+		Kind: graph.Requires,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := bytesResult(c)
+			return c.One(t), err
+		},
+		Ref: bytesRef,
+		Examples: []graph.Example{
+			{In: bytesExample(5, 8, 3, 7, tensor.Uint8), Attrs: graph.Attrs{"padding": 1}},
+			{In: bytesExample(9, 3, 3, 20, tensor.Int8), Attrs: graph.Attrs{"padding": []int{2, 0, 1, 1}, "stride": 2}},
+			{In: []tensor.Meta{tensor.New(tensor.Uint8, 1, 6, 4, 5), tensor.New(tensor.Int8, 9, 6, 2, 2),
+				tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
+		},
 	},
-	Impls: []graph.Impl{
-		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four or two at a time, in machine " +
-			"code generated for the window, and requantizes sums in registers; channels last.",
-			Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
-		{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64 or 32 channels at a time, multiplies four or two " +
-			"rows of the window at once, and requantizes sums in registers; channels last.",
-			Epilogues: true, Walks: byteWindowWalks, Work: byteWindowWork, Pack: byteWindowPack, Lower: lowerByteWindow,
-			Read: readBytes},
-		{Name: "loops", Doc: "Sums the window of each element of the result in Go.", Work: bytesLoopsWork,
-			Lower: lowerBytesLoops},
-	},
-	Flops: byteConv.flops,
-	Ref:   bytesRef,
-	Examples: []graph.Example{
-		{In: bytesExample(5, 8, 3, 7, tensor.Uint8), Attrs: graph.Attrs{"padding": 1}},
-		{In: bytesExample(9, 3, 3, 20, tensor.Int8), Attrs: graph.Attrs{"padding": []int{2, 0, 1, 1}, "stride": 2}},
-		{In: []tensor.Meta{tensor.New(tensor.Uint8, 1, 6, 4, 5), tensor.New(tensor.Int8, 9, 6, 2, 2),
-			tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
+	Facts: graph.Facts{Images: graph.ImageOp, AnyOrder: true, Flops: byteConv.flops},
+	Lowerings: graph.Lowerings{
+		Impls: []graph.Impl{
+			{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four or two at a time, in machine " +
+				"code generated for the window, and requantizes sums in registers; channels last.",
+				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
+			{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64 or 32 channels at a time, multiplies four or two " +
+				"rows of the window at once, and requantizes sums in registers; channels last.",
+				Epilogues: true, Walks: byteWindowWalks, Work: byteWindowWork, Pack: byteWindowPack, Lower: lowerByteWindow,
+				Read: readBytes},
+			{Name: "loops", Doc: "Sums the window of each element of the result in Go.", Work: bytesLoopsWork,
+				Lower: lowerBytesLoops},
+		},
 	},
 })
 

@@ -25,47 +25,48 @@ type conv1dAttrs struct {
 
 // Conv2d is the cross-correlation of images with a window.
 var Conv2d = kit.Define[conv2dAttrs](graph.Op{
-	Images: graph.ImageOp,
-	Name:   "conv2d",
-	Doc: "Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give " +
-		"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not " +
-		"flipped. The result is channels-last where input or weight suggests that memory format, else row-major.",
-	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Kind:    graph.Requires,
-	Infer:   conv2d.infer,
-	Impls:   conv2d.impls(),
-	Restate: compose.Widened,
-	Flops:   conv2d.flops,
-	Ref:     conv2d.ref,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 6, 7), tensor.New(tensor.Float32, 4, 3, 3, 3),
-			tensor.New(tensor.Float32, 4)},
-			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1}}},
-		{In: []tensor.Meta{kit.NHWC(2, 4, 5, 5), tensor.New(tensor.Float32, 6, 2, 3, 3)}, Attrs: graph.Attrs{"groups": 2}},
-		{In: []tensor.Meta{kit.NHWC(1, 4, 5, 5), tensor.New(tensor.Float32, 4, 1, 3, 3)},
-			Attrs: graph.Attrs{"groups": 4, "dilation": 2}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 1, 2, 5, 6), tensor.New(tensor.Float32, 3, 2, 2, 3)},
-			Attrs: graph.Attrs{"padding": "same"}},
+	Semantics: graph.Semantics{
+		Name: "conv2d",
+		Doc: "Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give " +
+			"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not " +
+			"flipped. The result is channels-last where input or weight suggests that memory format, else row-major.",
+		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+		Kind:   graph.Requires,
+		Infer:  conv2d.infer,
+		Ref:    conv2d.ref,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 6, 7), tensor.New(tensor.Float32, 4, 3, 3, 3),
+				tensor.New(tensor.Float32, 4)},
+				Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1}}},
+			{In: []tensor.Meta{kit.NHWC(2, 4, 5, 5), tensor.New(tensor.Float32, 6, 2, 3, 3)}, Attrs: graph.Attrs{"groups": 2}},
+			{In: []tensor.Meta{kit.NHWC(1, 4, 5, 5), tensor.New(tensor.Float32, 4, 1, 3, 3)},
+				Attrs: graph.Attrs{"groups": 4, "dilation": 2}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 1, 2, 5, 6), tensor.New(tensor.Float32, 3, 2, 2, 3)},
+				Attrs: graph.Attrs{"padding": "same"}},
+		},
 	},
+	Facts:     graph.Facts{Images: graph.ImageOp, Flops: conv2d.flops},
+	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Restate: compose.Widened},
 })
 
 // Conv1d is the cross-correlation of sequences with a window.
 var Conv1d = kit.Define[conv1dAttrs](graph.Op{
-	Name: "conv1d",
-	Doc: "Convolves sequences: input [n, c, l] or [c, l], weight [o, c/groups, k] and bias [o] give [n, o, ol] with " +
-		"ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.",
-	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:   conv1d.infer,
-	Impls:   conv1d.impls(),
-	Restate: compose.Widened,
-	Flops:   conv1d.flops,
-	Ref:     conv1d.ref,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 9), tensor.New(tensor.Float32, 4, 3, 3),
-			tensor.New(tensor.Float32, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 9), tensor.New(tensor.Float64, 3, 1, 2)},
-			Attrs: graph.Attrs{"groups": 3, "stride": 2}},
+	Semantics: graph.Semantics{
+		Name: "conv1d",
+		Doc: "Convolves sequences: input [n, c, l] or [c, l], weight [o, c/groups, k] and bias [o] give [n, o, ol] with " +
+			"ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.",
+		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+		Infer:  conv1d.infer,
+		Ref:    conv1d.ref,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 9), tensor.New(tensor.Float32, 4, 3, 3),
+				tensor.New(tensor.Float32, 4)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 9), tensor.New(tensor.Float64, 3, 1, 2)},
+				Attrs: graph.Attrs{"groups": 3, "stride": 2}},
+		},
 	},
+	Facts:     graph.Facts{Flops: conv1d.flops},
+	Lowerings: graph.Lowerings{Impls: conv1d.impls(), Restate: compose.Widened},
 })
 
 var (
@@ -93,22 +94,23 @@ var conv3d = convolution{"conv3d", 3, func(c *graph.Call) convParams {
 
 // Conv3d is the cross-correlation of volumes with a window.
 var Conv3d = kit.Define[conv3dAttrs](graph.Op{
-	Name: "conv3d",
-	Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
-		"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
-	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:   conv3d.infer,
-	Impls:   conv3d.volumeImpls(),
-	Restate: compose.Widened,
-	Flops:   conv3d.flops,
-	Ref:     conv3d.ref,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3),
-			tensor.New(tensor.Float32, 4)},
-			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1, 1}}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 4, 3, 5, 4), tensor.New(tensor.Float32, 4, 2, 2, 1, 3)},
-			Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},
+	Semantics: graph.Semantics{
+		Name: "conv3d",
+		Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
+			"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
+		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+		Infer:  conv3d.infer,
+		Ref:    conv3d.ref,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3),
+				tensor.New(tensor.Float32, 4)},
+				Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1, 1}}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 4, 3, 5, 4), tensor.New(tensor.Float32, 4, 2, 2, 1, 3)},
+				Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},
+		},
 	},
+	Facts:     graph.Facts{Flops: conv3d.flops},
+	Lowerings: graph.Lowerings{Impls: conv3d.volumeImpls(), Restate: compose.Widened},
 })
 
 // InBytes returns the attributes of the [ConvBytes] call that computes the given conv2d call on images and weights of

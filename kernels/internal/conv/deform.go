@@ -32,35 +32,39 @@ const (
 
 // DeformConv2d is torchvision's deform_conv2d.
 var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
-	AsInferred: "products write plane after plane",
-	Name:       "deform_conv2d",
-	Doc: "Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw], " +
-		"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each " +
-		"element of " +
-		"each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the image are " +
-		"zeros. mask " +
-		"[n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
-	Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, err := kit.Attrs[deformConvAttrs](c).result(c)
-		return c.One(t), err
+	Semantics: graph.Semantics{
+		Name: "deform_conv2d",
+		Doc: "Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw], " +
+			"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each " +
+			"element of " +
+			"each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the image are " +
+			"zeros. mask " +
+			"[n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
+		Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := kit.Attrs[deformConvAttrs](c).result(c)
+			return c.One(t), err
+		},
+		Ref: deformRef,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{kit.F32(2, 3, 5, 6), kit.F32(4, 3, 3, 3), kit.F32(2, 18, 3, 4), kit.F32(2, 9, 3, 4), kit.F32(4)}},
+			{In: []tensor.Meta{kit.NHWC(1, 4, 5, 6), kit.F32(2, 2, 3, 2), kit.F32(1, 24, 3, 3)},
+				Attrs: graph.Attrs{"groups": 2, "offset_groups": 2, "stride": 2, "padding": []int{1, 0}}},
+		},
 	},
-	Compile: compileDeform,
-	Flops: func(c *graph.Call) float64 {
-		m, w := c.Out[0], c.Meta(1)
-		if m.Numel() == 0 {
-			return 0
-		}
-		// A sample takes four products and four sums.
-		points := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
-		return 2*points*float64(w.Shape[0]*w.Shape[1]) + 8*points*float64(c.Meta(0).Shape[1])
+	Facts: graph.Facts{
+		AsInferred: "products write plane after plane",
+		Flops: func(c *graph.Call) float64 {
+			m, w := c.Out[0], c.Meta(1)
+			if m.Numel() == 0 {
+				return 0
+			}
+			// A sample takes four products and four sums.
+			points := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
+			return 2*points*float64(w.Shape[0]*w.Shape[1]) + 8*points*float64(c.Meta(0).Shape[1])
+		},
 	},
-	Ref: deformRef,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.F32(2, 3, 5, 6), kit.F32(4, 3, 3, 3), kit.F32(2, 18, 3, 4), kit.F32(2, 9, 3, 4), kit.F32(4)}},
-		{In: []tensor.Meta{kit.NHWC(1, 4, 5, 6), kit.F32(2, 2, 3, 2), kit.F32(1, 24, 3, 3)},
-			Attrs: graph.Attrs{"groups": 2, "offset_groups": 2, "stride": 2, "padding": []int{1, 0}}},
-	},
+	Lowerings: graph.Lowerings{Compile: compileDeform},
 })
 
 // size returns the height and width of the result, with divisions that truncate as in C.

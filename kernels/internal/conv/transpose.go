@@ -41,34 +41,40 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 	v := transposedConv{name, dims}
 	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
 	return kit.Define[convTransposeAttrs](graph.Op{
-		AsInferred: "windows are summed in planes",
-		Name:       name,
-		Doc: "Adds each element of the input, times the weight, to a window of the result: input " + in +
-			", weight " + weightShape + " and bias [o] give " + out +
-			" with " + size + ". The result is row-major.",
-		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, err := v.result(c)
-			return c.One(t), err
+		Semantics: graph.Semantics{
+			Name: name,
+			Doc: "Adds each element of the input, times the weight, to a window of the result: input " + in +
+				", weight " + weightShape + " and bias [o] give " + out +
+				" with " + size + ". The result is row-major.",
+			Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t, err := v.result(c)
+				return c.One(t), err
+			},
+			Ref: v.ref,
+			Examples: []graph.Example{
+				{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...),
+					tensor.New(tensor.Float32, 3)}},
+				{In: []tensor.Meta{tensor.New(tensor.Float64, x[1:]...), tensor.New(tensor.Float64, w...),
+					tensor.New(tensor.Float64, 6)},
+					Attrs: graph.Attrs{"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}},
+			},
 		},
-		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the " +
-			"resulting windows to the result.",
-			Work: v.work, Lower: v.compile, Pack: v.pack}},
-		Restate: compose.Widened,
-		Flops: func(c *graph.Call) float64 {
-			w := c.Meta(1)
-			if w.Numel() == 0 {
-				return 0
-			}
-			return 2 * float64(c.Meta(0).Numel()) * float64(w.Numel()/w.Shape[0])
+		Facts: graph.Facts{
+			AsInferred: "windows are summed in planes",
+			Flops: func(c *graph.Call) float64 {
+				w := c.Meta(1)
+				if w.Numel() == 0 {
+					return 0
+				}
+				return 2 * float64(c.Meta(0).Numel()) * float64(w.Numel()/w.Shape[0])
+			},
 		},
-		Ref: v.ref,
-		Examples: []graph.Example{
-			{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...),
-				tensor.New(tensor.Float32, 3)}},
-			{In: []tensor.Meta{tensor.New(tensor.Float64, x[1:]...), tensor.New(tensor.Float64, w...),
-				tensor.New(tensor.Float64, 6)},
-				Attrs: graph.Attrs{"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}},
+		Lowerings: graph.Lowerings{
+			Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the " +
+				"resulting windows to the result.",
+				Work: v.work, Lower: v.compile, Pack: v.pack}},
+			Restate: compose.Widened,
 		},
 	})
 }

@@ -49,18 +49,28 @@ func someOps() []*graph.Op {
 	}
 	none := graph.SchemaOf[struct{}]()
 	return []*graph.Op{
-		{Name: "zeros", Schema: graph.SchemaOf[shape]()},
-		{Name: "batch_norm", Doc: "Normalises.\nTwo lines.",
+		{Semantics: graph.Semantics{Name: "zeros", Schema: graph.SchemaOf[shape]()}},
+		{Semantics: graph.Semantics{
+			Name: "batch_norm", Doc: "Normalises.\nTwo lines.",
 			Params: []graph.Param{{Name: "input"}, {Name: "running_mean", Optional: true}},
-			Schema: graph.SchemaOf[some]()},
-		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: none},
-		{Name: "mul", Params: []graph.Param{{Name: "self", Number: true}, {Name: "other", Number: true}}, Schema: none},
-		{Name: "bound", Params: []graph.Param{{Name: "self"}, {Name: "min", Optional: true, Number: true}},
-			Schema: graph.SchemaOf[bound]()},
-		{Name: "chunk", Params: []graph.Param{{Name: "self"}, {Name: "like", Optional: true, Overload: "like"}}, Schema: none,
-			Many: true},
-		{Name: "text", Params: []graph.Param{{Name: "list", Variadic: true}}, Schema: graph.SchemaOf[named]()},
-		{Name: "max", Params: []graph.Param{{Name: "self"}}, Outputs: []string{"values", "self"}, Schema: none},
+			Schema: graph.SchemaOf[some](),
+		}},
+		{Semantics: graph.Semantics{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: none}},
+		{Semantics: graph.Semantics{Name: "mul", Params: []graph.Param{{Name: "self", Number: true}, {Name: "other",
+			Number: true}}, Schema: none}},
+		{Semantics: graph.Semantics{
+			Name: "bound", Params: []graph.Param{{Name: "self"}, {Name: "min", Optional: true, Number: true}},
+			Schema: graph.SchemaOf[bound](),
+		}},
+		{Semantics: graph.Semantics{
+			Name: "chunk", Params: []graph.Param{{Name: "self"}, {Name: "like", Optional: true, Overload: "like"}},
+			Schema: none,
+			Many:   true,
+		}},
+		{Semantics: graph.Semantics{Name: "text", Params: []graph.Param{{Name: "list", Variadic: true}},
+			Schema: graph.SchemaOf[named]()}},
+		{Semantics: graph.Semantics{Name: "max", Params: []graph.Param{{Name: "self"}}, Outputs: []string{"values",
+			"self"}, Schema: none}},
 	}
 }
 

@@ -19,38 +19,42 @@ type gatherGradAttrs struct {
 
 // Gather is torch.gather.
 var Gather = kit.Define[gatherGradAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "gather",
-	Doc: "Takes, for every element of index, the element of self with that index in dimension dim and the element's " +
-		"own indices in the others. A negative index counts from the end.",
-	Params: []graph.Param{kit.Self, indexParam},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, ix := c.Type(0), c.Type(1)
-		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
-		if err == nil && !kit.Empty(ix) { // PyTorch does not check empty indices
-			if err = gatherShapes("gather", t, ix, dim); err == nil {
-				err = indexDType("gather", ix.DType)
+	Semantics: graph.Semantics{
+		Name: "gather",
+		Doc: "Takes, for every element of index, the element of self with that index in dimension dim and the element's " +
+			"own indices in the others. A negative index counts from the end.",
+		Params: []graph.Param{kit.Self, indexParam},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, ix := c.Type(0), c.Type(1)
+			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
+			if err == nil && !kit.Empty(ix) { // PyTorch does not check empty indices
+				if err = gatherShapes("gather", t, ix, dim); err == nil {
+					err = indexDType("gather", ix.DType)
+				}
 			}
-		}
-		return c.One(ix.RowMajor().WithDType(t.DType)), err
+			return c.One(ix.RowMajor().WithDType(t.DType)), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
+			if err != nil {
+				return nil, err
+			}
+			return gatherRef(in[0], in[1], dim)
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
+			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) {
-		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
-		if err != nil {
-			return nil, err
-		}
-		return gatherKernel(c, c.Meta(0), c.Meta(1), dim), nil
-	}),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
-		if err != nil {
-			return nil, err
-		}
-		return gatherRef(in[0], in[1], dim)
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) {
+			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
+			if err != nil {
+				return nil, err
+			}
+			return gatherKernel(c, c.Meta(0), c.Meta(1), dim), nil
+		}),
 	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
-		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 })
 
 // gatherShapes mirrors aten's gather_shape_check.
@@ -115,53 +119,57 @@ type takeAlongAttrs struct {
 
 // TakeAlongDim is torch.take_along_dim.
 var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "take_along_dim",
-	Doc: "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the " +
-		"other dimensions.",
-	Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfSelf}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, ix, _, err := takeAlong(c)
-		if err != nil {
-			return nil, err
-		}
-		return c.One(ix.RowMajor().WithDType(t.DType)), nil
+	Semantics: graph.Semantics{
+		Name: "take_along_dim",
+		Doc: "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the " +
+			"other dimensions.",
+		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfSelf}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, ix, _, err := takeAlong(c)
+			if err != nil {
+				return nil, err
+			}
+			return c.One(ix.RowMajor().WithDType(t.DType)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			self, index, dim, err := takeAlong(c)
+			if err != nil {
+				return nil, err
+			}
+			m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
+			t, err := in[0].View(m)
+			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+				t, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
+			}
+			if err != nil {
+				return nil, err
+			}
+			positions, err := in[1].Contiguous().Expanded(ix.Shape)
+			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+				positions, err = kit.RowMajorAs(context.Background(), in[1], ix.Shape...)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return gatherRef(t, positions, dim)
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
+			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		self, index, dim, err := takeAlong(c)
-		if err != nil {
-			return nil, err
-		}
-		m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
-		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
-			return takeKernel(c, ix), nil
-		}
-		return gatherKernel(c, m, ix, dim), nil
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			self, index, dim, err := takeAlong(c)
+			if err != nil {
+				return nil, err
+			}
+			m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
+			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+				return takeKernel(c, ix), nil
+			}
+			return gatherKernel(c, m, ix, dim), nil
+		},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		self, index, dim, err := takeAlong(c)
-		if err != nil {
-			return nil, err
-		}
-		m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
-		t, err := in[0].View(m)
-		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
-			t, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
-		}
-		if err != nil {
-			return nil, err
-		}
-		positions, err := in[1].Contiguous().Expanded(ix.Shape)
-		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
-			positions, err = kit.RowMajorAs(context.Background(), in[1], ix.Shape...)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return gatherRef(t, positions, dim)
-	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
-		{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 })
 
 // takeAlong broadcasts self and indices. Without a dim, indices are flattened.
@@ -198,35 +206,39 @@ func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 
 // Take is torch.take.
 var Take = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "take",
-	Doc:      "Takes elements of self by their flat row-major index. The result has the shape of index.",
-	Params:   []graph.Param{kit.Self, indexParam},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, ix := c.Type(0), c.Type(1)
-		if kit.Empty(t) && !kit.Empty(ix) {
-			return nil, errors.New("take(): tried to take from an empty tensor")
-		}
-		return c.One(ix.RowMajor().WithDType(t.DType)), indexDType("take", ix.DType)
-	},
-	Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		out := tensor.Zeros(in[0].DType, in[1].Shape...)
-		flat, err := kit.RowMajorAs(context.Background(), in[0], in[0].Numel())
-		if err != nil {
-			return nil, err
-		}
-		kit.EachIndex(out.Shape, func(at []int) {
-			i, e := refIndex(in[1], flat.Shape[0], 0, at...)
-			if e != nil {
-				err = e
-				return
+	Semantics: graph.Semantics{
+		Name:   "take",
+		Doc:    "Takes elements of self by their flat row-major index. The result has the shape of index.",
+		Params: []graph.Param{kit.Self, indexParam},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, ix := c.Type(0), c.Type(1)
+			if kit.Empty(t) && !kit.Empty(ix) {
+				return nil, errors.New("take(): tried to take from an empty tensor")
 			}
-			out.Set(flat.At(i), at...)
-		})
-		return []*tensor.Tensor{out}, err
+			return c.One(ix.RowMajor().WithDType(t.DType)), indexDType("take", ix.DType)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			out := tensor.Zeros(in[0].DType, in[1].Shape...)
+			flat, err := kit.RowMajorAs(context.Background(), in[0], in[0].Numel())
+			if err != nil {
+				return nil, err
+			}
+			kit.EachIndex(out.Shape, func(at []int) {
+				i, e := refIndex(in[1], flat.Shape[0], 0, at...)
+				if e != nil {
+					err = e
+					return
+				}
+				out.Set(flat.At(i), at...)
+			})
+			return []*tensor.Tensor{out}, err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
+	},
 })
 
 // takeKernel gathers elements of operand 0 by the flat indices in ix, a view of operand 1. An index without a flat view

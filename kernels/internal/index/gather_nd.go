@@ -80,110 +80,118 @@ func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, at []int) ([]in
 
 // GatherND is ONNX's GatherND; PyTorch has no equivalent.
 var GatherND = kit.Define[gatherNDAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "gather_nd",
-	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple " +
-		"indexes the first k dimensions of self after the batch dimensions. " +
-		"A negative index counts from the end.",
-	Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		shape, _, err := tuplesShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
-		if err != nil {
-			return nil, err
-		}
-		t, err := kit.FreshType(c.Type(0).DType, shape)
-		return c.One(t), err
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
-		if err != nil {
-			return nil, err
-		}
-		x := &indexed{shape: t.shape, looks: t.looks, operands: []walkOperand{operandAt(0, c.Out[0]),
-			{kit.InBuffer(c, 0), t.table},
-			{kit.InBuffer(c, 1), t.index}}}
-		return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := newTuples("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
-		if err != nil {
-			return nil, err
-		}
-		out := tensor.Zeros(in[0].DType, t.shape...)
-		kit.EachIndex(t.shape, func(at []int) {
-			from, e := t.position(in[0].Meta, in[1], at)
-			if e != nil {
-				err = e
-				return
+	Semantics: graph.Semantics{
+		Name: "gather_nd",
+		Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple " +
+			"indexes the first k dimensions of self after the batch dimensions. " +
+			"A negative index counts from the end.",
+		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			shape, _, err := tuplesShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+			if err != nil {
+				return nil, err
 			}
-			out.Set(in[0].At(from...), at...)
-		})
-		return []*tensor.Tensor{out}, err
+			t, err := kit.FreshType(c.Type(0).DType, shape)
+			return c.One(t), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			t, err := newTuples("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
+			if err != nil {
+				return nil, err
+			}
+			out := tensor.Zeros(in[0].DType, t.shape...)
+			kit.EachIndex(t.shape, func(at []int) {
+				from, e := t.position(in[0].Meta, in[1], at)
+				if e != nil {
+					err = e
+					return
+				}
+				out.Set(in[0].At(from...), at...)
+			})
+			return []*tensor.Tensor{out}, err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
+			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
-		{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+			if err != nil {
+				return nil, err
+			}
+			x := &indexed{shape: t.shape, looks: t.looks, operands: []walkOperand{operandAt(0, c.Out[0]),
+				{kit.InBuffer(c, 0), t.table},
+				{kit.InBuffer(c, 1), t.index}}}
+			return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
+		},
+	},
 })
 
 // ScatterND is ONNX's ScatterND; PyTorch has no equivalent.
 var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "scatter_nd",
-	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where " +
-		"a tuple indexes the first k dimensions of self. " +
-		"Among updates with the same tuple, the last wins. A negative index counts from the end.",
-	Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, up := c.Type(0), c.Type(2)
-		shape, _, err := tuplesShape("scatter_nd", t, c.Type(1), 0)
-		if err != nil {
-			return nil, err
-		}
-		if !tensor.SameSizes(shape, up.Shape) {
-			return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape),
-				tensor.Sizes(up.Shape))
-		}
-		if up.DType != t.DType {
-			return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
-		}
-		if how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
-			(how == combineMax || how == combineMin) {
-			return nil, kit.NotImplementedBy("scatter_nd", t.DType)
-		}
-		return c.One(t.RowMajor()), nil
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)
-		if err != nil {
-			return nil, err
-		}
-		k := copySelf(c)
-		if tensor.Numel(t.shape) == 0 {
-			return k, nil
-		}
-		x := &indexed{shape: t.shape, looks: t.looks, writes: true,
-			operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.table}, {kit.InBuffer(c, 1), t.index}}}
-		k.Phases = append(k.Phases,
-			x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
-		return k, nil
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := newTuples("scatter_nd", in[0].Meta, in[1].Meta, 0)
-		if err != nil {
-			return nil, err
-		}
-		out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-		how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]
-		kit.EachIndex(t.shape, func(at []int) {
-			to, e := t.position(in[0].Meta, in[1], at)
-			if e != nil {
-				err = e
-				return
+	Semantics: graph.Semantics{
+		Name: "scatter_nd",
+		Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where " +
+			"a tuple indexes the first k dimensions of self. " +
+			"Among updates with the same tuple, the last wins. A negative index counts from the end.",
+		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, up := c.Type(0), c.Type(2)
+			shape, _, err := tuplesShape("scatter_nd", t, c.Type(1), 0)
+			if err != nil {
+				return nil, err
 			}
-			out.Set(refCombine(out.DType, how, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
-		})
-		return []*tensor.Tensor{out}, err
+			if !tensor.SameSizes(shape, up.Shape) {
+				return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape),
+					tensor.Sizes(up.Shape))
+			}
+			if up.DType != t.DType {
+				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
+			}
+			if how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
+				(how == combineMax || how == combineMin) {
+				return nil, kit.NotImplementedBy("scatter_nd", t.DType)
+			}
+			return c.One(t.RowMajor()), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			t, err := newTuples("scatter_nd", in[0].Meta, in[1].Meta, 0)
+			if err != nil {
+				return nil, err
+			}
+			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+			how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]
+			kit.EachIndex(t.shape, func(at []int) {
+				to, e := t.position(in[0].Meta, in[1], at)
+				if e != nil {
+					err = e
+					return
+				}
+				out.Set(refCombine(out.DType, how, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
+			})
+			return []*tensor.Tensor{out}, err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.I64(5, 1), kit.F32(5, 4, 2)},
+			Attrs: graph.Attrs{"reduce": "add"}},
+			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.I64(5, 1), kit.F32(5, 4, 2)},
-		Attrs: graph.Attrs{"reduce": "add"}},
-		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)
+			if err != nil {
+				return nil, err
+			}
+			k := copySelf(c)
+			if tensor.Numel(t.shape) == 0 {
+				return k, nil
+			}
+			x := &indexed{shape: t.shape, looks: t.looks, writes: true,
+				operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.table}, {kit.InBuffer(c, 1), t.index}}}
+			k.Phases = append(k.Phases,
+				x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
+			return k, nil
+		},
+	},
 })

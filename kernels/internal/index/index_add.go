@@ -50,34 +50,38 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 		example[2] = kit.F32()
 	}
 	return kit.DefineWith(attrs, graph.Op{
-		AnyOrder: true,
-		Name:     name, Doc: doc + " A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, indexParam, source},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			dim, _, alpha := spec(c)
-			t := c.Type(0)
-			dim, err := tensor.WrapDim(dim, t.Rank())
-			if err == nil {
-				err = indexWriteCheck(name, c, dim, fill, alpha)
-			}
-			if fill { // aten fills a clone
-				return c.One(rule.PreserveType(t)), err
-			}
-			return c.One(t.RowMajor()), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc + " A negative index counts from the end.",
+			Params: []graph.Param{kit.Self, indexParam, source},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				dim, _, alpha := spec(c)
+				t := c.Type(0)
+				dim, err := tensor.WrapDim(dim, t.Rank())
+				if err == nil {
+					err = indexWriteCheck(name, c, dim, fill, alpha)
+				}
+				if fill { // aten fills a clone
+					return c.One(rule.PreserveType(t)), err
+				}
+				return c.One(t.RowMajor()), err
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				dim, how, alpha := spec(c)
+				dim, err := tensor.WrapDim(dim, in[0].Rank())
+				if err != nil {
+					return nil, err
+				}
+				return indexWriteRef(in, dim, how, alpha)
+			},
+			Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			dim, how, alpha := spec(c)
-			return compileIndexWrite(c, dim, how, alpha)
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				dim, how, alpha := spec(c)
+				return compileIndexWrite(c, dim, how, alpha)
+			},
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			dim, how, alpha := spec(c)
-			dim, err := tensor.WrapDim(dim, in[0].Rank())
-			if err != nil {
-				return nil, err
-			}
-			return indexWriteRef(in, dim, how, alpha)
-		},
-		Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 	})
 }
 

@@ -13,49 +13,53 @@ import (
 
 // IndexSelect is torch.index_select.
 var IndexSelect = kit.Define[gatherAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "index_select",
-	Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative " +
-		"index counts from the end.",
-	Params: []graph.Param{kit.Self, indexParam},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, ix := c.Type(0), c.Type(1)
-		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, t.Rank())
-		if err != nil {
-			return nil, err
-		}
-		if ix.Rank() > 1 {
-			return nil, errors.New("index_select(): Index is supposed to be a vector")
-		}
-		if err := indexDType("index_select", ix.DType); err != nil {
-			return nil, err
-		}
-		if t.Rank() == 0 {
-			if n := ix.Numel(); !kit.Is(n, 1) {
-				return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
+	Semantics: graph.Semantics{
+		Name: "index_select",
+		Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative " +
+			"index counts from the end.",
+		Params: []graph.Param{kit.Self, indexParam},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, ix := c.Type(0), c.Type(1)
+			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, t.Rank())
+			if err != nil {
+				return nil, err
 			}
-			return c.One(tensor.NewType(t.DType)), nil
-		}
-		out, err := kit.FreshType(t.DType, kit.With(t.Shape, dim, ix.Numel()))
-		return c.One(out), err
+			if ix.Rank() > 1 {
+				return nil, errors.New("index_select(): Index is supposed to be a vector")
+			}
+			if err := indexDType("index_select", ix.DType); err != nil {
+				return nil, err
+			}
+			if t.Rank() == 0 {
+				if n := ix.Numel(); !kit.Is(n, 1) {
+					return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
+				}
+				return c.One(tensor.NewType(t.DType)), nil
+			}
+			out, err := kit.FreshType(t.DType, kit.With(t.Shape, dim, ix.Numel()))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
+			if err != nil {
+				return nil, err
+			}
+			return selectRef(in[0], in[1], dim)
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
+			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
 	},
-	Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
-		m := c.Meta(0)
-		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, m.Rank())
-		if err != nil {
-			return nil, err
-		}
-		return selectKernel(c, kit.InBuffer(c, 1), dim), nil
-	}),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
-		if err != nil {
-			return nil, err
-		}
-		return selectRef(in[0], in[1], dim)
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
+			m := c.Meta(0)
+			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, m.Rank())
+			if err != nil {
+				return nil, err
+			}
+			return selectKernel(c, kit.InBuffer(c, 1), dim), nil
+		}),
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
-		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
 })
 
 func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
@@ -94,34 +98,38 @@ type embeddingAttrs struct {
 
 // Embedding is aten::embedding.
 var Embedding = kit.Define[embeddingAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "embedding",
-	Doc:      "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
-	Params:   []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		w, ix := c.Type(0), c.Type(1)
-		if w.Rank() != 2 {
-			return nil, errors.New("'weight' must be 2-D")
-		}
-		if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
-			return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
-				"Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
-		}
-		out, err := kit.FreshType(w.DType, kit.With(ix.Shape, ix.Rank(), w.Shape[1]))
-		return c.One(out), err
+	Semantics: graph.Semantics{
+		Name:   "embedding",
+		Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
+		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			w, ix := c.Type(0), c.Type(1)
+			if w.Rank() != 2 {
+				return nil, errors.New("'weight' must be 2-D")
+			}
+			if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
+				return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
+					"Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
+			}
+			out, err := kit.FreshType(w.DType, kit.With(ix.Shape, ix.Rank(), w.Shape[1]))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			out, err := selectRef(in[0], in[1], 0)
+			if err != nil {
+				return nil, err
+			}
+			t, err := out[0].View(tensor.New(in[0].DType, append(slices.Clone(in[1].Shape), in[0].Shape[1])...))
+			return []*tensor.Tensor{t}, err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 	},
-	Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
-		return selectKernel(c, kit.InBuffer(c, 1), 0), nil
-	}),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		out, err := selectRef(in[0], in[1], 0)
-		if err != nil {
-			return nil, err
-		}
-		t, err := out[0].View(tensor.New(in[0].DType, append(slices.Clone(in[1].Shape), in[0].Shape[1])...))
-		return []*tensor.Tensor{t}, err
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
+			return selectKernel(c, kit.InBuffer(c, 1), 0), nil
+		}),
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 })
 
 // maxIndices is the maximum number of dimensions that index can index.
@@ -137,36 +145,40 @@ func indexParams() []graph.Param {
 
 // Index is aten::index.Tensor.
 var Index = kit.Define[kit.None](graph.Op{
-	Name: "index",
-	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to " +
-		"keep the whole dimension.\n" +
-		"The indices are broadcast to one shape, which replaces the indexed dimensions if those are adjacent, and else " +
-		"comes first. A mask stands for the indices of its true elements, one index operand for each of its dimensions; " +
-		"the operands after it index the dimensions that follow.",
-	Params: indexParams(),
-	Eager:  indexByMasks,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if hasMask(c) {
-			return []graph.Result{maskedOutline(c).Result()}, nil
-		}
-		p, err := newIndexing(c)
-		if err != nil {
-			return nil, err
-		}
-		t, err := p.layout()
-		return c.One(t), err
+	Semantics: graph.Semantics{
+		Name: "index",
+		Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to " +
+			"keep the whole dimension.\n" +
+			"The indices are broadcast to one shape, which replaces the indexed dimensions if those are adjacent, and else " +
+			"comes first. A mask stands for the indices of its true elements, one index operand for each of its dimensions; " +
+			"the operands after it index the dimensions that follow.",
+		Params: indexParams(),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if hasMask(c) {
+				return []graph.Result{maskedOutline(c).Result()}, nil
+			}
+			p, err := newIndexing(c)
+			if err != nil {
+				return nil, err
+			}
+			t, err := p.layout()
+			return c.One(t), err
+		},
+		Ref: indexRef,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), {}, kit.I64(2, 1), kit.I64(3)}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), {}, tensor.New(tensor.Bool, 3, 4)}}},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		p, err := newIndexing(c)
-		if err != nil {
-			return nil, err
-		}
-		return p.kernel(c), nil
+	Lowerings: graph.Lowerings{
+		Eager: indexByMasks,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			p, err := newIndexing(c)
+			if err != nil {
+				return nil, err
+			}
+			return p.kernel(c), nil
+		},
 	},
-	Ref: indexRef,
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), {}, kit.I64(2, 1), kit.I64(3)}},
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}},
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), {}, tensor.New(tensor.Bool, 3, 4)}}},
 })
 
 func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

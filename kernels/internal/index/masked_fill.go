@@ -30,13 +30,15 @@ var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
 
 // MaskedFill is torch.masked_fill.
 var MaskedFill = kit.Define[kit.None](graph.Op{
-	Name:      "masked_fill",
-	Doc:       "Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.",
-	Params:    []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
-	Pointwise: &maskFilling,
-	Infer:     kit.LaidBy(&maskFilling, rowMajorResult),
-	Ref:       refMaskedFill,
-	Examples:  []graph.Example{kit.Example(nil, kit.ExTurned, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
+	Semantics: graph.Semantics{
+		Name:     "masked_fill",
+		Doc:      "Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.",
+		Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
+		Infer:    kit.LaidBy(&maskFilling, rowMajorResult),
+		Ref:      refMaskedFill,
+		Examples: []graph.Example{kit.Example(nil, kit.ExTurned, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &maskFilling},
 })
 
 func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

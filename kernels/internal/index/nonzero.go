@@ -13,10 +13,10 @@ import (
 )
 
 // Nonzero is torch.nonzero.
-var Nonzero = eagerOp(kit.NoAttrs, graph.Op{
+var Nonzero = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name: "nonzero", Doc: "Returns the indices of the non-zero elements in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
-}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.Outline, error) {
 	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{-1, c.Type(0).Rank()}, Lay: indicesType}}, nil
 },
 	func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -34,12 +34,13 @@ func indicesType(shape []sym.Int) (tensor.Type, error) {
 }
 
 // MaskedSelect is torch.masked_select.
-var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{
-	Name: "masked_select", Doc: "Takes the elements of self where mask is true, in row-major order, after both are " +
+var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
+	Name: "masked_select",
+	Doc: "Takes the elements of self where mask is true, in row-major order, after both are " +
 		"broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
-}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.Outline, error) {
 	if d := c.Type(1).DType; d != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
@@ -83,13 +84,14 @@ type compressAttrs struct {
 }
 
 // Compress is ONNX's Compress and numpy.compress; PyTorch has no equivalent.
-var Compress = eagerOp(graph.SchemaOf[compressAttrs](), graph.Op{
-	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition is true. A " +
+var Compress = eagerOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: graph.Semantics{
+	Name: "compress",
+	Doc: "Takes the slices of self along a dimension where a one-dimensional condition is true. A " +
 		"condition that is too short is false for the rest.",
 	Params: []graph.Param{kit.Self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)},
 		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
-}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.Outline, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}

@@ -19,17 +19,18 @@ type oneHotAttrs struct {
 
 // OneHot is torch.one_hot with ONNX's axis and values.
 var OneHot = kit.Define[oneHotAttrs](graph.Op{
-	Name: "one_hot",
-	Doc: "Adds a dimension of num_classes in which the element at self's index is on and the others are off.\n" +
-		"values holds the values of off and on; without it these are 0 and 1 of int64, and indices outside of 0 to " +
-		"num_classes-1 are errors. With it, negative indices count from the end, and others turn no element on.",
-	Params:  []graph.Param{{Name: "self", Below: sizeOfClasses}, {Name: "values", Optional: true}},
-	Infer:   inferOneHot,
-	Compile: compileOneHot,
-	Ref:     refOneHot,
-	Eager:   eagerOneHot,
-	Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
-		{In: []tensor.Meta{kit.I64(2, 3), kit.F32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
+	Semantics: graph.Semantics{
+		Name: "one_hot",
+		Doc: "Adds a dimension of num_classes in which the element at self's index is on and the others are off.\n" +
+			"values holds the values of off and on; without it these are 0 and 1 of int64, and indices outside of 0 to " +
+			"num_classes-1 are errors. With it, negative indices count from the end, and others turn no element on.",
+		Params: []graph.Param{{Name: "self", Below: sizeOfClasses}, {Name: "values", Optional: true}},
+		Infer:  inferOneHot,
+		Ref:    refOneHot,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
+			{In: []tensor.Meta{kit.I64(2, 3), kit.F32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
+	},
+	Lowerings: graph.Lowerings{Compile: compileOneHot, Eager: eagerOneHot},
 })
 
 // sizeOfClasses bounds the indices of one_hot if it rejects others. If they determine the number of classes, the bound

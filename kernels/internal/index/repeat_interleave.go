@@ -24,43 +24,47 @@ type repeatInterleaveAttrs struct {
 // RepeatInterleave is torch.repeat_interleave in its three forms: with a number, with a tensor of repeats, and of
 // repeats alone.
 var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
-	Name: "repeat_interleave",
-	Doc: "Repeats every element, or every slice along a dimension: by one number, or by a one-dimensional repeats with " +
-		"a number for each.\n" +
-		"Without repeats, self holds them and the result is the repeated indices: [2, 0, 1] gives [0, 0, 2].",
-	Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		r, err := newRepeating(c)
-		if err != nil {
-			return nil, err
-		}
-		if !r.known {
-			return []graph.Result{rowMajor(r.dtype, unknownAt(r.t.Shape, r.dim)...).Result()}, nil
-		}
-		out, err := kit.FreshType(r.dtype, kit.With(r.t.Shape, r.dim, r.size))
-		return c.One(out), err
+	Semantics: graph.Semantics{
+		Name: "repeat_interleave",
+		Doc: "Repeats every element, or every slice along a dimension: by one number, or by a one-dimensional repeats with " +
+			"a number for each.\n" +
+			"Without repeats, self holds them and the result is the repeated indices: [2, 0, 1] gives [0, 0, 2].",
+		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			r, err := newRepeating(c)
+			if err != nil {
+				return nil, err
+			}
+			if !r.known {
+				return []graph.Result{rowMajor(r.dtype, unknownAt(r.t.Shape, r.dim)...).Result()}, nil
+			}
+			out, err := kit.FreshType(r.dtype, kit.With(r.t.Shape, r.dim, r.size))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return repeatInterleave(context.Background(), c, in)
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"repeats": 2, "dim": 1}},
+			{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2})}, Attrs: graph.Attrs{"repeats": 3}},
+			{In: []tensor.Meta{kit.F32(2, 3), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
+			{In: []tensor.Meta{kit.I64(3)}}},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		r, err := newRepeating(c)
-		if err != nil || c.Out[0].Numel() == 0 && !r.each {
-			return &graph.Kernel{}, err
-		}
-		if !r.each {
-			return r.uniform(c)
-		}
-		return r.byPositions(c)
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			r, err := newRepeating(c)
+			if err != nil || c.Out[0].Numel() == 0 && !r.each {
+				return &graph.Kernel{}, err
+			}
+			if !r.each {
+				return r.uniform(c)
+			}
+			return r.byPositions(c)
+		},
+		Eager: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return repeatInterleave(contextOf(rt), c, in)
+		},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return repeatInterleave(context.Background(), c, in)
-	},
-	Eager: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return repeatInterleave(contextOf(rt), c, in)
-	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"repeats": 2, "dim": 1}},
-		{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2})}, Attrs: graph.Attrs{"repeats": 3}},
-		{In: []tensor.Meta{kit.F32(2, 3), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
-		{In: []tensor.Meta{kit.I64(3)}}},
 })
 
 // repeating is a call of repeat_interleave.

@@ -67,33 +67,37 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 		return s, err
 	}
 	return kit.DefineWith(attrs, graph.Op{
-		AnyOrder: true,
-		Name:     name, Doc: doc + " A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			s, err := of(c)
-			if err == nil {
-				err = scatterCheck(name, c, &s)
-			}
-			t := c.Type(0)
-			return c.One(t.RowMajor()), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc + " A negative index counts from the end.",
+			Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				s, err := of(c)
+				if err == nil {
+					err = scatterCheck(name, c, &s)
+				}
+				t := c.Type(0)
+				return c.One(t.RowMajor()), err
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				s, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				return s.reference(in)
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})},
+				Attrs: example}},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			s, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			return s.compile(c)
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				s, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				return s.compile(c)
+			},
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			s, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			return s.reference(in)
-		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})},
-			Attrs: example}},
 	})
 }
 

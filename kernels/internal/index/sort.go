@@ -36,44 +36,53 @@ var (
 	Sort    = sortOp("sort", "Sorts the elements along a dimension and returns their indices.", 2)
 	Argsort = sortOp("argsort", "Returns the indices that sort the elements along a dimension.", 1)
 	Topk    = kit.Define[topkAttrs](graph.Op{
-		AnyOrder: true, Each: graph.Each{Function: 7},
-		Name: "topk", Doc: "Takes the k largest or smallest elements along a dimension and their indices. Equal elements " +
-			"keep the order of their indices; NaN is greater than all.",
-		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
-		Infer:   inferTopk,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return topkRank(c).reference(in[0])
+		Semantics: graph.Semantics{
+			Name: "topk",
+			Doc: "Takes the k largest or smallest elements along a dimension and their indices. Equal elements " +
+				"keep the order of their indices; NaN is greater than all.",
+			Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
+			Infer: inferTopk,
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				return topkRank(c).reference(in[0])
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
+				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
-			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
+		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Function: 7}},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
+		},
 	})
 )
 
 func sortOp(name, doc string, outputs int) *graph.Op {
 	o := graph.Op{
-		AnyOrder: true, Each: graph.Each{Function: 7},
-		Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all.",
-		Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if _, err := tensor.WrapDim(kit.Attrs[sortAttrs](c).Dim, t.Rank()); err != nil {
-				return nil, err
-			}
-			if t.DType.IsComplex() {
-				return nil, errors.New("Sort currently does not support complex dtypes on CPU")
-			}
-			return kit.WithIndices(c, rule.PreserveType(t))[2-outputs:], nil
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all.",
+			Params: []graph.Param{kit.Self},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t := c.Type(0)
+				if _, err := tensor.WrapDim(kit.Attrs[sortAttrs](c).Dim, t.Rank()); err != nil {
+					return nil, err
+				}
+				if t.DType.IsComplex() {
+					return nil, errors.New("Sort currently does not support complex dtypes on CPU")
+				}
+				return kit.WithIndices(c, rule.PreserveType(t))[2-outputs:], nil
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				out, err := sortRank(c).reference(in[0])
+				return out[2-outputs:], err
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
+				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return sortRank(c).compile(c)
+		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Function: 7}},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				return sortRank(c).compile(c)
+			},
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			out, err := sortRank(c).reference(in[0])
-			return out[2-outputs:], err
-		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
-			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 	}
 	if outputs == 2 {
 		o.Outputs = valuesAndIndices
@@ -343,55 +352,58 @@ type kthAttrs struct {
 
 // Kthvalue is torch.kthvalue.
 var Kthvalue = kit.Define[kthAttrs](graph.Op{
-	AnyOrder: true, Each: graph.Each{Function: 7},
-	Name: "kthvalue", Doc: "Returns the k-th smallest element along a dimension and its index; equal elements " +
-		"keep the order of their indices.",
-	Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, t := kit.Attrs[kthAttrs](c), c.Type(0)
-		dim, err := tensor.WrapDim(a.Dim, t.Rank())
-		switch {
-		case err != nil:
-			return nil, err
-		case a.K < 1 || sym.Of(a.K).Gt(kit.SizeAtDim(t, dim)).Holds():
-			return nil, fmt.Errorf("kthvalue(): selected number k out of range for dimension %d", dim)
-		case t.DType == tensor.Bool || t.DType.IsComplex():
-			return nil, kit.NotImplemented("kthvalue", t.DType)
-		}
-		shape := t.Shape
-		if len(shape) > 0 {
-			if shape = kit.With(shape, dim, sym.Of(1)); !a.Keepdim {
-				shape = slices.Delete(shape, dim, dim+1)
+	Semantics: graph.Semantics{
+		Name: "kthvalue",
+		Doc: "Returns the k-th smallest element along a dimension and its index; equal elements " +
+			"keep the order of their indices.",
+		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[kthAttrs](c), c.Type(0)
+			dim, err := tensor.WrapDim(a.Dim, t.Rank())
+			switch {
+			case err != nil:
+				return nil, err
+			case a.K < 1 || sym.Of(a.K).Gt(kit.SizeAtDim(t, dim)).Holds():
+				return nil, fmt.Errorf("kthvalue(): selected number k out of range for dimension %d", dim)
+			case t.DType == tensor.Bool || t.DType.IsComplex():
+				return nil, kit.NotImplemented("kthvalue", t.DType)
 			}
-		}
-		return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
-	},
-	Compile: compileKth,
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[kthAttrs](c)
-		dim, err := tensor.WrapDim(a.Dim, in[0].Rank())
-		if err != nil {
-			return nil, err
-		}
-		out, err := (&ranking{dim, sizeAt(in[0].Meta, dim), false}).reference(in[0])
-		for i, t := range out {
-			if t.Rank() == 0 {
-				continue
+			shape := t.Shape
+			if len(shape) > 0 {
+				if shape = kit.With(shape, dim, sym.Of(1)); !a.Keepdim {
+					shape = slices.Delete(shape, dim, dim+1)
+				}
 			}
-			m, e := t.Meta.Narrow(dim, a.K-1, 1)
-			if e == nil && !a.Keepdim {
-				m, e = m.Select(dim, 0)
-			}
-			if e != nil {
-				return nil, e
-			}
-			if out[i], err = t.View(m); err != nil {
+			return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[kthAttrs](c)
+			dim, err := tensor.WrapDim(a.Dim, in[0].Rank())
+			if err != nil {
 				return nil, err
 			}
-		}
-		return out, err
+			out, err := (&ranking{dim, sizeAt(in[0].Meta, dim), false}).reference(in[0])
+			for i, t := range out {
+				if t.Rank() == 0 {
+					continue
+				}
+				m, e := t.Meta.Narrow(dim, a.K-1, 1)
+				if e == nil && !a.Keepdim {
+					m, e = m.Select(dim, 0)
+				}
+				if e != nil {
+					return nil, e
+				}
+				if out[i], err = t.View(m); err != nil {
+					return nil, err
+				}
+			}
+			return out, err
+		},
+		Examples: kit.OneExample(kit.F32(3, 5), graph.Attrs{"k": 2}),
 	},
-	Examples: kit.OneExample(kit.F32(3, 5), graph.Attrs{"k": 2}),
+	Facts:     graph.Facts{AnyOrder: true, Each: graph.Each{Function: 7}},
+	Lowerings: graph.Lowerings{Compile: compileKth},
 })
 
 func compileKth(c *graph.Call) (*graph.Kernel, error) {

@@ -28,63 +28,68 @@ type tfidfAttrs struct {
 
 // TfidfVectorizer is ONNX's operator for integers.
 var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "tfidf_vectorizer", Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one " +
-		"float32 vector per row.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Type(0)
-		t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
-		if err != nil {
-			return nil, err
-		}
-		if m.DType != tensor.Int32 && m.DType != tensor.Int64 || m.Rank() < 1 || m.Rank() > 2 {
-			return nil, fmt.Errorf("tfidf_vectorizer: expected int32 or int64 of 1 or 2 dimensions, got %v", m)
-		}
-		out, err := kit.FreshType(tensor.Float32, append(slices.Clone(m.Shape[:m.Rank()-1]), sym.Of(t.size)))
-		return c.One(out), err
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
-		if err != nil || c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, err
-		}
-		return t.kernel(c)
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
-		if err != nil {
-			return nil, err
-		}
-		m := in[0].CopyTo(tensor.New(tensor.Int64, in[0].Shape...))
-		last := m.Rank() - 1
-		out := tensor.Zeros(tensor.Float32, append(slices.Clone(m.Shape[:last]), t.size)...)
-		all, err := tensor.ToSlice[int64](m)
-		if err != nil {
-			return nil, err
-		}
-		n := m.Shape[last]
-		for r := range tensor.Numel(m.Shape[:last]) {
-			y := make([]float32, t.size)
-			for i := range t.grams {
-				g, count := &t.grams[i], 0
-				for skip := 1; skip <= t.skips(g, n); skip++ {
-					count += g.count(nil, all[r*n:(r+1)*n], skip)
+	Semantics: graph.Semantics{
+		Name: "tfidf_vectorizer",
+		Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one " +
+			"float32 vector per row.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m := c.Type(0)
+			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+			if err != nil {
+				return nil, err
+			}
+			if m.DType != tensor.Int32 && m.DType != tensor.Int64 || m.Rank() < 1 || m.Rank() > 2 {
+				return nil, fmt.Errorf("tfidf_vectorizer: expected int32 or int64 of 1 or 2 dimensions, got %v", m)
+			}
+			out, err := kit.FreshType(tensor.Float32, append(slices.Clone(m.Shape[:m.Rank()-1]), sym.Of(t.size)))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+			if err != nil {
+				return nil, err
+			}
+			m := in[0].CopyTo(tensor.New(tensor.Int64, in[0].Shape...))
+			last := m.Rank() - 1
+			out := tensor.Zeros(tensor.Float32, append(slices.Clone(m.Shape[:last]), t.size)...)
+			all, err := tensor.ToSlice[int64](m)
+			if err != nil {
+				return nil, err
+			}
+			n := m.Shape[last]
+			for r := range tensor.Numel(m.Shape[:last]) {
+				y := make([]float32, t.size)
+				for i := range t.grams {
+					g, count := &t.grams[i], 0
+					for skip := 1; skip <= t.skips(g, n); skip++ {
+						count += g.count(nil, all[r*n:(r+1)*n], skip)
+					}
+					if t.includes(g) {
+						t.put(g, count, &y[g.at])
+					}
 				}
-				if t.includes(g) {
-					t.put(g, count, &y[g.at])
+				for i, v := range y {
+					out.SetFlat(r*t.size+i, tensor.FloatScalar(float64(v)))
 				}
 			}
-			for i, v := range y {
-				out.SetFlat(r*t.size+i, tensor.FloatScalar(float64(v)))
-			}
-		}
-		return []*tensor.Tensor{out}, nil
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: kit.OneExample(kit.I64(2, 6), graph.Attrs{"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 1,
+			"mode":         "TFIDF",
+			"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3}, "pool_int64s": []int{0, 1, 1, 0, 1, 1},
+			"weights": []float64{1, 2, 3, 4}}),
 	},
-	Examples: kit.OneExample(kit.I64(2, 6), graph.Attrs{"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 1,
-		"mode":         "TFIDF",
-		"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3}, "pool_int64s": []int{0, 1, 1, 0, 1, 1},
-		"weights": []float64{1, 2, 3, 4}}),
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+			if err != nil || c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, err
+			}
+			return t.kernel(c)
+		},
+	},
 })
 
 // tfidf is a prepared pool of n-grams.

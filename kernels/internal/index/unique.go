@@ -82,11 +82,11 @@ var (
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	shapes func(*graph.Call, []graph.Outline),
 	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
-	return eagerOp(attrs, graph.Op{
+	return eagerOp(attrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + " NaN differs from every element, including itself.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
-	}, func(c *graph.Call) ([]graph.Outline, error) {
+	}}, func(c *graph.Call) ([]graph.Outline, error) {
 		known := slices.Repeat([]graph.Outline{{DType: tensor.Int64}}, len(outputs))
 		if known[0].DType = c.Type(0).DType; known[0].DType.IsComplex() {
 			return nil, kit.NotImplementedBy(name, known[0].DType)

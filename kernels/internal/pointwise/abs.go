@@ -12,28 +12,30 @@ import (
 
 // Abs is torch.abs.
 var Abs = kit.Define[kit.None](graph.Op{
-	Name:      "abs",
-	Doc:       "Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.",
-	Params:    unary1,
-	Pointwise: &magnitude,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if !c.Type(0).DType.IsComplex() {
-			return magnitude.Infer(c)
-		}
-		return kit.LaidBy(&magnitude, preserved)(c) // unary_op_impl_with_complex_to_float
+	Semantics: graph.Semantics{
+		Name:   "abs",
+		Doc:    "Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.",
+		Params: unary1,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if !c.Type(0).DType.IsComplex() {
+				return magnitude.Infer(c)
+			}
+			return kit.LaidBy(&magnitude, preserved)(c) // unary_op_impl_with_complex_to_float
+		},
+		Ref: kit.PointwiseRef(&magnitude, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			switch {
+			case d.IsComplex():
+				return tensor.FloatScalar(cmplx.Abs(x[0].Complex()))
+			case d.IsFloat():
+				return tensor.FloatScalar(math.Abs(x[0].Float()))
+			case !d.IsSigned():
+				return x[0]
+			}
+			return tensor.IntScalar(max(x[0].Int(), -x[0].Int()))
+		})),
+		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExComplex)},
 	},
-	Ref: kit.PointwiseRef(&magnitude, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-		switch {
-		case d.IsComplex():
-			return tensor.FloatScalar(cmplx.Abs(x[0].Complex()))
-		case d.IsFloat():
-			return tensor.FloatScalar(math.Abs(x[0].Float()))
-		case !d.IsSigned():
-			return x[0]
-		}
-		return tensor.IntScalar(max(x[0].Int(), -x[0].Int()))
-	})),
-	Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExComplex)},
+	Lowerings: graph.Lowerings{Pointwise: &magnitude},
 })
 
 var magnitude = graph.Pointwise{

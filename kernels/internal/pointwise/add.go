@@ -15,14 +15,16 @@ type addAttrs struct {
 
 // Add is self + alpha*other.
 var Add = kit.Define[addAttrs](graph.Op{
-	Name: "add",
-	Doc: "Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if " +
-		"alpha is false.",
-	Params:    []graph.Param{kit.SelfNum, kit.OtherNum},
-	Pointwise: &addition,
-	Ref:       kit.PointwiseRef(&addition, addRef(1)),
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)},
-		Attrs: graph.Attrs{"alpha": 2}}},
+	Semantics: graph.Semantics{
+		Name: "add",
+		Doc: "Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if " +
+			"alpha is false.",
+		Params: []graph.Param{kit.SelfNum, kit.OtherNum},
+		Ref:    kit.PointwiseRef(&addition, addRef(1)),
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)},
+			Attrs: graph.Attrs{"alpha": 2}}},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &addition},
 })
 
 // Adds reports whether a node is the sum of its operands, without a factor.
@@ -36,29 +38,33 @@ func Adds(n *graph.Node) bool {
 
 // Sub is self - alpha*other.
 var Sub = kit.Define[addAttrs](graph.Op{
-	Name:      "sub",
-	Doc:       "Subtracts alpha times other from self, with broadcasting. Bools are not supported.",
-	Params:    []graph.Param{kit.SelfNum, kit.OtherNum},
-	Pointwise: &subtraction,
-	Ref:       kit.PointwiseRef(&subtraction, addRef(-1)),
-	Examples:  []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+	Semantics: graph.Semantics{
+		Name:     "sub",
+		Doc:      "Subtracts alpha times other from self, with broadcasting. Bools are not supported.",
+		Params:   []graph.Param{kit.SelfNum, kit.OtherNum},
+		Ref:      kit.PointwiseRef(&subtraction, addRef(-1)),
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &subtraction},
 })
 
 // Rsub is other - alpha*self.
 var Rsub = kit.Define[addAttrs](graph.Op{
-	Name:      "rsub",
-	Doc:       "Subtracts alpha times self from other, with broadcasting. Bools are not supported.",
-	Params:    []graph.Param{kit.Self, kit.OtherNum},
-	Pointwise: &reversed,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		// aten calls sub with exchanged operands, so the layout of other has precedence.
-		return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
+	Semantics: graph.Semantics{
+		Name:   "rsub",
+		Doc:    "Subtracts alpha times self from other, with broadcasting. Bools are not supported.",
+		Params: []graph.Param{kit.Self, kit.OtherNum},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			// aten calls sub with exchanged operands, so the layout of other has precedence.
+			return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
+		},
+		Ref: kit.PointwiseRef(&reversed, func(c *graph.Call) kit.ScalarFunc {
+			f := addRef(-1)(c)
+			return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return f(d, []tensor.Scalar{x[1], x[0]}) }
+		}),
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
-	Ref: kit.PointwiseRef(&reversed, func(c *graph.Call) kit.ScalarFunc {
-		f := addRef(-1)(c)
-		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return f(d, []tensor.Scalar{x[1], x[0]}) }
-	}),
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+	Lowerings: graph.Lowerings{Pointwise: &reversed},
 })
 
 var (

@@ -61,18 +61,23 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) { return bounds(c).body(name, it) },
 	}
 	return kit.DefineWith(attrs, graph.Op{
-		Name: name, Doc: doc, Params: params, Pointwise: p, Examples: examples,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			res, err := p.Infer(c)
-			if err != nil || hasTensorBound(c) {
-				return res, err
-			}
-			t, err := afterCast(c.Type(0), res[0].Type.DType)
-			return c.One(t), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: params, Examples: examples,
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				res, err := p.Infer(c)
+				if err != nil || hasTensorBound(c) {
+					return res, err
+				}
+				t, err := afterCast(c.Type(0), res[0].Type.DType)
+				return c.One(t), err
+			},
+			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
 		},
-		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(p, c) },
-		Expression: p.Expression, // for calls with all operands; others are not fused
-		Ref:        kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
+		Lowerings: graph.Lowerings{
+			Pointwise:  p,
+			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(p, c) },
+			Expression: p.Expression, // for calls with all operands; others are not fused
+		},
 	})
 }
 

@@ -15,20 +15,24 @@ import (
 
 // Real and Imag are views of the parts of complex numbers.
 var (
-	Real = kit.Define[kit.None](graph.Op{
-		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or a real self itself.", Params: unary1,
-		Kind: graph.View,
+	Real = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
+		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or a real self itself.",
+		Params: unary1,
+		Kind:   graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return c.Shared(realPart(c.Type(0)), 0), nil
 		},
 		Ref: partRef(func(z complex128) float64 {
 			return real(z)
-		}), Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
-	})
-	Imag = kit.Define[kit.None](graph.Op{
-		Name: "imag", Doc: "Returns a view of the imaginary parts of complex numbers. Real numbers are not " +
-			"supported.", Params: unary1,
-		Kind: graph.View,
+		}),
+		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+	}})
+	Imag = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
+		Name: "imag",
+		Doc: "Returns a view of the imaginary parts of complex numbers. Real numbers are not " +
+			"supported.",
+		Params: unary1,
+		Kind:   graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
 				return nil, errors.New("imag is not implemented for tensors with non-complex dtypes.")
@@ -39,8 +43,9 @@ var (
 		},
 		Ref: partRef(func(z complex128) float64 {
 			return imag(z)
-		}), Examples: []graph.Example{kit.Example(nil, kit.ExComplex)},
-	})
+		}),
+		Examples: []graph.Example{kit.Example(nil, kit.ExComplex)},
+	}})
 )
 
 // partRef is the reference of a part of each element.
@@ -57,47 +62,56 @@ func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]
 
 // ConjPhysical negates imaginary parts.
 var ConjPhysical = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "conj_physical", Doc: "Negates the imaginary part of each element, in new memory. A real self is " +
-		"returned as a view.",
-	Params: unary1, Kind: graph.View,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if !c.Type(0).DType.IsComplex() {
-			return c.Shared(c.Type(0), 0), nil
-		}
-		return conjugation.Infer(c)
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(conjugation, c) },
-	Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
-		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			if d.IsComplex() {
-				return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
+	Semantics: graph.Semantics{
+		Name: "conj_physical",
+		Doc: "Negates the imaginary part of each element, in new memory. A real self is " +
+			"returned as a view.",
+		Params: unary1, Kind: graph.View,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if !c.Type(0).DType.IsComplex() {
+				return c.Shared(c.Type(0), 0), nil
 			}
-			return x[0]
-		})),
-	Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+			return conjugation.Infer(c)
+		},
+		Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
+			kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+				if d.IsComplex() {
+					return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
+				}
+				return x[0]
+			})),
+		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+	},
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(conjugation, c) },
+	},
 })
 
 var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", bodiesOf(formula("conj(x)"), complexes))}
 
 // Angle is the argument of complex numbers.
 var Angle = kit.Define[kit.None](graph.Op{
-	Name: "angle", Doc: "Returns the angle of each element in the complex plane: for real numbers pi below 0, else 0.",
-	Params: unary1, Pointwise: &angles,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if !c.Type(0).DType.IsComplex() {
-			return angles.Infer(c)
-		}
-		// PyTorch resizes a new tensor for the real result, so it is row-major.
-		return kit.LaidBy(&angles, rowMajor)(c)
+	Semantics: graph.Semantics{
+		Name:   "angle",
+		Doc:    "Returns the angle of each element in the complex plane: for real numbers pi below 0, else 0.",
+		Params: unary1,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if !c.Type(0).DType.IsComplex() {
+				return angles.Infer(c)
+			}
+			// PyTorch resizes a new tensor for the real result, so it is row-major.
+			return kit.LaidBy(&angles, rowMajor)(c)
+		},
+		Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			if d.IsComplex() {
+				return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
+			}
+			return tensor.FloatScalar(realAngle(x[0].Float()))
+		})),
+		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExComplex), kit.Example(nil, kit.ExInts)},
 	},
-	Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-		if d.IsComplex() {
-			return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
-		}
-		return tensor.FloatScalar(realAngle(x[0].Float()))
-	})),
-	Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExComplex), kit.Example(nil, kit.ExInts)},
+	Lowerings: graph.Lowerings{Pointwise: &angles},
 })
 
 var angles = graph.Pointwise{

@@ -12,51 +12,56 @@ import (
 
 // Pointwise computes an expression given as text.
 var Pointwise = kit.Define[expressionAttrs](graph.Op{
-	Name: "pointwise",
-	Doc: "Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are " +
-		"broadcast, and each operation promotes as in PyTorch: on integers, / and functions return float32, comparisons " +
-		"bool. The result has the layout of any pointwise op. Integer division by 0 gives an unspecified number.",
-	Params: []graph.Param{{Name: "operands", Variadic: true, Number: true}},
-	Many:   true,
-	Each:   graph.Each{Simple: 2, Function: 1},
-	Pointwise: &graph.Pointwise{
-		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-			t, err := expressionOf(c)
-			if err != nil {
-				return rule.Config{}, err
-			}
-			cfg := rule.New().CheckAllSameDType(false)
-			for i, o := range outs {
-				if !o.Defined {
-					o = rule.UndefinedOf(t.code.Out[i].DType)
-				}
-				cfg = cfg.Output(o)
-			}
-			for _, a := range c.In {
-				cfg = cfg.Input(a.Operand())
-			}
-			return cfg, nil
-		},
-		Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
-			t, err := expressionOf(c)
-			if err != nil {
-				return rule.Kernel{}, err
-			}
-			return t.kernel, nil
-		},
-		Results: func(c *graph.Call) (int, error) {
-			t, err := expressionOf(c)
-			if err != nil {
-				return 0, err
-			}
-			return t.formula.Results(), nil
+	Semantics: graph.Semantics{
+		Name: "pointwise",
+		Doc: "Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are " +
+			"broadcast, and each operation promotes as in PyTorch: on integers, / and functions return float32, comparisons " +
+			"bool. The result has the layout of any pointwise op. Integer division by 0 gives an unspecified number.",
+		Params: []graph.Param{{Name: "operands", Variadic: true, Number: true}},
+		Many:   true,
+		Ref:    expressionRef,
+		Examples: []graph.Example{
+			kit.Example(graph.Attrs{"expr": "where(x > 0, x * sigmoid(x), alpha * y)", "alpha": 0.5}, kit.ExTurned,
+				kit.ExTurned),
+			kit.Example(graph.Attrs{"expr": "k * a + b", "params": []string{"a", "b"}, "k": 3}, kit.ExInts, kit.ExInts),
+			kit.Example(graph.Attrs{"expr": "not x"}, kit.ExBools),
 		},
 	},
-	Ref: expressionRef,
-	Examples: []graph.Example{
-		kit.Example(graph.Attrs{"expr": "where(x > 0, x * sigmoid(x), alpha * y)", "alpha": 0.5}, kit.ExTurned, kit.ExTurned),
-		kit.Example(graph.Attrs{"expr": "k * a + b", "params": []string{"a", "b"}, "k": 3}, kit.ExInts, kit.ExInts),
-		kit.Example(graph.Attrs{"expr": "not x"}, kit.ExBools),
+	Facts: graph.Facts{Each: graph.Each{Simple: 2, Function: 1}},
+	Lowerings: graph.Lowerings{
+		Pointwise: &graph.Pointwise{
+			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+				t, err := expressionOf(c)
+				if err != nil {
+					return rule.Config{}, err
+				}
+				cfg := rule.New().CheckAllSameDType(false)
+				for i, o := range outs {
+					if !o.Defined {
+						o = rule.UndefinedOf(t.code.Out[i].DType)
+					}
+					cfg = cfg.Output(o)
+				}
+				for _, a := range c.In {
+					cfg = cfg.Input(a.Operand())
+				}
+				return cfg, nil
+			},
+			Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
+				t, err := expressionOf(c)
+				if err != nil {
+					return rule.Kernel{}, err
+				}
+				return t.kernel, nil
+			},
+			Results: func(c *graph.Call) (int, error) {
+				t, err := expressionOf(c)
+				if err != nil {
+					return 0, err
+				}
+				return t.formula.Results(), nil
+			},
+		},
 	},
 })
 

@@ -42,14 +42,19 @@ func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, err
 		cfg = realOnly(cfg, name+" does not support complex inputs.")
 	}
 	p := &graph.Pointwise{Config: cfg, Body: fixed(name, t)}
-	op := graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p,
-		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
-		Ref: kit.PointwiseRef(p, kit.Always(kit.Unsigned(
-			func(x []uint64) uint64 { return uint64(boolInt(f(float64(x[0])))) },
-			boolRef(
-				func(x []int64) bool { return f(float64(x[0])) },
-				func(x []float64) bool { return f(x[0]) },
-				func(x []complex128) bool { return z(x[0]) }))))}
+	op := graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: unary1,
+			Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
+			Ref: kit.PointwiseRef(p, kit.Always(kit.Unsigned(
+				func(x []uint64) uint64 { return uint64(boolInt(f(float64(x[0])))) },
+				boolRef(
+					func(x []int64) bool { return f(float64(x[0])) },
+					func(x []float64) bool { return f(x[0]) },
+					func(x []complex128) bool { return z(x[0]) })))),
+		},
+		Lowerings: graph.Lowerings{Pointwise: p},
+	}
 	if layout != nil {
 		op.Infer = kit.LaidBy(p, layout)
 	}

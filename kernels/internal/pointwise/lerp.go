@@ -17,25 +17,29 @@ type lerpAttrs struct {
 
 // Lerp is self + weight * (end - self).
 var Lerp = kit.Define[lerpAttrs](graph.Op{
-	Name: "lerp",
-	Doc: "Interpolates from self to end by weight, a tensor or a plain number. All tensors must have the same " +
-		"dtype.",
-	Params:    []graph.Param{kit.Self, {Name: "end"}, {Name: "weight", Optional: true, Number: true}},
-	Pointwise: &interpolation,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		res, err := interpolation.Infer(c)
-		if err != nil || len(c.In) < 3 || c.In[2].Kind != graph.NumberArg {
-			return res, err
-		}
-		// A plain weight does not affect the layout.
-		t, err := kit.LaidOut(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
-		return c.One(t), err
+	Semantics: graph.Semantics{
+		Name: "lerp",
+		Doc: "Interpolates from self to end by weight, a tensor or a plain number. All tensors must have the same " +
+			"dtype.",
+		Params: []graph.Param{kit.Self, {Name: "end"}, {Name: "weight", Optional: true, Number: true}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			res, err := interpolation.Infer(c)
+			if err != nil || len(c.In) < 3 || c.In[2].Kind != graph.NumberArg {
+				return res, err
+			}
+			// A plain weight does not affect the layout.
+			t, err := kit.LaidOut(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
+			return c.One(t), err
+		},
+		Ref: kit.PointwiseRef(&interpolation, lerpRef),
+		Examples: []graph.Example{kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix),
+			kit.Example(graph.Attrs{"weight": 0.25}, kit.ExTurned, kit.ExRow)},
 	},
-	Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(&interpolation, c) },
-	Expression: interpolation.Expression, // for calls with all operands; others are not fused
-	Ref:        kit.PointwiseRef(&interpolation, lerpRef),
-	Examples: []graph.Example{kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix),
-		kit.Example(graph.Attrs{"weight": 0.25}, kit.ExTurned, kit.ExRow)},
+	Lowerings: graph.Lowerings{
+		Pointwise:  &interpolation,
+		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(&interpolation, c) },
+		Expression: interpolation.Expression, // for calls with all operands; others are not fused
+	},
 })
 
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}

@@ -51,12 +51,16 @@ func logit(a *logitAttrs) func(float64) float64 {
 
 // LogSigmoid is the logarithm of sigmoid.
 var LogSigmoid = kit.Define[kit.None](graph.Op{
-	Name: "log_sigmoid", Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
-		"floats only.",
-	Params: unary1, Pointwise: &logSigmoids,
-	Infer:    kit.LaidBy(&logSigmoids, rowMajor),
-	Ref:      kit.PointwiseRef(&logSigmoids, kit.Always(logSigmoid)),
-	Examples: []graph.Example{kit.ExUnary},
+	Semantics: graph.Semantics{
+		Name: "log_sigmoid",
+		Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
+			"floats only.",
+		Params:   unary1,
+		Infer:    kit.LaidBy(&logSigmoids, rowMajor),
+		Ref:      kit.PointwiseRef(&logSigmoids, kit.Always(logSigmoid)),
+		Examples: []graph.Example{kit.ExUnary},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &logSigmoids},
 })
 
 var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,

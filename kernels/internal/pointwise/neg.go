@@ -20,7 +20,7 @@ var Neg = elementwise(kit.NoAttrs, "neg", "Negates each element; unsigned intege
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
 // Positive returns self.
-var Positive = kit.Define[kit.None](graph.Op{
+var Positive = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
 	Name: "positive", Doc: "Returns self as a view. Bools are not supported.", Params: unary1, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if err := noBool("The `+` operator, on a bool tensor is not supported.")(c); err != nil {
@@ -30,4 +30,4 @@ var Positive = kit.Define[kit.None](graph.Op{
 	},
 	Ref:      func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil },
 	Examples: []graph.Example{kit.ExUnary},
-})
+}})

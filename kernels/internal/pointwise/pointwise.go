@@ -17,8 +17,13 @@ import (
 func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p *graph.Pointwise,
 	f func(*graph.Call) kit.ScalarFunc,
 	examples ...graph.Example) *graph.Op {
-	return kit.DefineWith(attrs, graph.Op{Name: name, Doc: doc, Params: params, Pointwise: p, Ref: kit.PointwiseRef(p, f),
-		Examples: examples})
+	return kit.DefineWith(attrs, graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: params, Ref: kit.PointwiseRef(p, f),
+			Examples: examples,
+		},
+		Lowerings: graph.Lowerings{Pointwise: p},
+	})
 }
 
 // unary1 and binary2 are the operands of most pointwise ops; numbers2 are those of ops that accept plain numbers on

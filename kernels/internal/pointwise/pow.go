@@ -13,35 +13,39 @@ import (
 
 // Pow is self to the power of exponent; either may be a plain number.
 var Pow = kit.Define[kit.None](graph.Op{
-	Name: "pow",
-	Doc: "Raises self to the power of exponent, with broadcasting. Integers stay integers: a negative plain exponent " +
-		"is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
-	Params:    []graph.Param{kit.SelfNum, {Name: "exponent", Number: true}},
-	Pointwise: &power,
-	Infer:     powInfer,
-	Ref:       kit.PointwiseRef(&power, kit.Always(powRef)),
-	Examples:  []graph.Example{kit.ExBinary, kit.ExIntegers},
+	Semantics: graph.Semantics{
+		Name: "pow",
+		Doc: "Raises self to the power of exponent, with broadcasting. Integers stay integers: a negative plain exponent " +
+			"is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
+		Params:   []graph.Param{kit.SelfNum, {Name: "exponent", Number: true}},
+		Infer:    powInfer,
+		Ref:      kit.PointwiseRef(&power, kit.Always(powRef)),
+		Examples: []graph.Example{kit.ExBinary, kit.ExIntegers},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &power},
 })
 
 // Square is self times itself, like pow with the plain exponent 2.
 var Square = kit.Define[kit.None](graph.Op{
-	Name:      "square",
-	Doc:       "Multiplies self by itself. Bools become int64.",
-	Params:    unary1,
-	Pointwise: &squaring,
-	Infer: kit.LaidBy(&squaring, func(c *graph.Call) (tensor.Type, error) {
-		t := c.Type(0)
-		d := t.DType
-		if d == tensor.Bool {
-			d = tensor.Int64
-		}
-		return afterCast(t, d)
-	}),
-	Ref: kit.PointwiseRef(&squaring, kit.Always(kit.ByKind(
-		func(x []int64) int64 { return x[0] * x[0] },
-		func(x []float64) float64 { return x[0] * x[0] },
-		func(x []complex128) complex128 { return x[0] * x[0] }))),
-	Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExBools)},
+	Semantics: graph.Semantics{
+		Name:   "square",
+		Doc:    "Multiplies self by itself. Bools become int64.",
+		Params: unary1,
+		Infer: kit.LaidBy(&squaring, func(c *graph.Call) (tensor.Type, error) {
+			t := c.Type(0)
+			d := t.DType
+			if d == tensor.Bool {
+				d = tensor.Int64
+			}
+			return afterCast(t, d)
+		}),
+		Ref: kit.PointwiseRef(&squaring, kit.Always(kit.ByKind(
+			func(x []int64) int64 { return x[0] * x[0] },
+			func(x []float64) float64 { return x[0] * x[0] },
+			func(x []complex128) complex128 { return x[0] * x[0] }))),
+		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExBools)},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &squaring},
 })
 
 var (

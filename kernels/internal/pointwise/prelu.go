@@ -17,94 +17,102 @@ type gluAttrs struct {
 
 // Prelu scales negative elements by a weight, one for all or one per channel.
 var Prelu = kit.Define[kit.None](graph.Op{
-	Name: "prelu",
-	Doc: "Multiplies elements that are not positive by weight: one for all, or one per channel (dimension 1). " +
-		"The result has the memory format that self suggests.",
-	Params: []graph.Param{kit.Self, kit.Weight},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, w := c.Type(0), c.Type(1)
-		channels := sym.Of(1)
-		if m.Rank() > 1 {
-			channels = m.Shape[1]
-		}
-		switch {
-		case m.Rank() == 0 && !kit.Is(w.Numel(), 1):
-			return nil, fmt.Errorf("Not allow zero-dim input tensor.")
-		case !kit.Is(w.Numel(), 1) && w.Numel().Ne(channels).Holds():
-			return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %v and "+
-				"channel size = %v.", w.Numel(), channels)
-		case w.Rank() > 1:
-			return nil, fmt.Errorf("prelu: Expected `weight` to be a scalar or 1D tensor, but got ndim = %d", w.Rank())
-		case !m.DType.IsFloat():
-			return nil, kit.NotImplemented("prelu", m.DType)
-		case w.DType != m.DType:
-			return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
-		}
-		t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
-		return c.One(t), err
-	},
-	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		p, x, rank := compose.Of(into, c), c.In[0], c.Meta(0).Rank()
-		w := p.Along(c.In[1], min(1, max(rank-1, 0)), rank)
-		return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		out := tensor.Zeros(in[0].DType, in[0].Shape...)
-		kit.EachIndex(out.Shape, func(index []int) {
-			v := in[0].At(index...).Float()
-			if !(v > 0) {
-				v *= kit.OneOf(in[1], index, 1)
+	Semantics: graph.Semantics{
+		Name: "prelu",
+		Doc: "Multiplies elements that are not positive by weight: one for all, or one per channel (dimension 1). " +
+			"The result has the memory format that self suggests.",
+		Params: []graph.Param{kit.Self, kit.Weight},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m, w := c.Type(0), c.Type(1)
+			channels := sym.Of(1)
+			if m.Rank() > 1 {
+				channels = m.Shape[1]
 			}
-			out.Set(tensor.FloatScalar(v), index...)
-		})
-		return []*tensor.Tensor{out}, nil
+			switch {
+			case m.Rank() == 0 && !kit.Is(w.Numel(), 1):
+				return nil, fmt.Errorf("Not allow zero-dim input tensor.")
+			case !kit.Is(w.Numel(), 1) && w.Numel().Ne(channels).Holds():
+				return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %v and "+
+					"channel size = %v.", w.Numel(), channels)
+			case w.Rank() > 1:
+				return nil, fmt.Errorf("prelu: Expected `weight` to be a scalar or 1D tensor, but got ndim = %d", w.Rank())
+			case !m.DType.IsFloat():
+				return nil, kit.NotImplemented("prelu", m.DType)
+			case w.DType != m.DType:
+				return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
+			}
+			t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
+			return c.One(t), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			out := tensor.Zeros(in[0].DType, in[0].Shape...)
+			kit.EachIndex(out.Shape, func(index []int) {
+				v := in[0].At(index...).Float()
+				if !(v > 0) {
+					v *= kit.OneOf(in[1], index, 1)
+				}
+				out.Set(tensor.FloatScalar(v), index...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3)}},
+			{In: []tensor.Meta{kit.ExTurned, tensor.New(tensor.Float32, 1)}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3)}},
-		{In: []tensor.Meta{kit.ExTurned, tensor.New(tensor.Float32, 1)}}},
+	Lowerings: graph.Lowerings{
+		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			p, x, rank := compose.Of(into, c), c.In[0], c.Meta(0).Rank()
+			w := p.Along(c.In[1], min(1, max(rank-1, 0)), rank)
+			return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
+		},
+	},
 })
 
 // Glu multiplies one half of a dimension by the sigmoid of the other.
 var Glu = kit.Define[gluAttrs](graph.Op{
-	Name:   "glu",
-	Doc:    "Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, b, err := gluHalves(c)
-		if err != nil {
-			return nil, err
-		}
-		if !a.DType.IsFloat() {
-			return nil, kit.NotImplemented("glu", a.DType)
-		}
-		return c.One(kit.SumType(a, b)), nil
+	Semantics: graph.Semantics{
+		Name:   "glu",
+		Doc:    "Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, b, err := gluHalves(c)
+			if err != nil {
+				return nil, err
+			}
+			if !a.DType.IsFloat() {
+				return nil, kit.NotImplemented("glu", a.DType)
+			}
+			return c.One(kit.SumType(a, b)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a, b, err := gluHalves(c)
+			if err != nil {
+				return nil, err
+			}
+			ta, tb := tensor.Must(in[0].View(kit.OfNumbers(a))), tensor.Must(in[0].View(kit.OfNumbers(b)))
+			out := tensor.Zeros(ta.DType, ta.Shape...)
+			kit.EachIndex(ta.Shape, func(i []int) {
+				out.Set(tensor.FloatScalar(ta.At(i...).Float()*kit.Sigmoid(tb.At(i...).Float())), i...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 3, 2)}, Attrs: graph.Attrs{"dim": 0}}},
 	},
-	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		a, _, err := gluHalves(c)
-		if err != nil {
-			return nil, err
-		}
-		p, dim := compose.Of(into, c), kit.Attrs[gluAttrs](c).Dim
-		half := func(i int) graph.Arg {
-			n := kit.SizeOf(kit.OfNumbers(a), dim)
-			return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
-		}
-		left, right := half(0), p.To(a.DType.OpMath(), half(1)) // so that only the product is rounded
-		return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
+	Lowerings: graph.Lowerings{
+		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			a, _, err := gluHalves(c)
+			if err != nil {
+				return nil, err
+			}
+			p, dim := compose.Of(into, c), kit.Attrs[gluAttrs](c).Dim
+			half := func(i int) graph.Arg {
+				n := kit.SizeOf(kit.OfNumbers(a), dim)
+				return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
+			}
+			left, right := half(0), p.To(a.DType.OpMath(), half(1)) // so that only the product is rounded
+			return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
+		},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, b, err := gluHalves(c)
-		if err != nil {
-			return nil, err
-		}
-		ta, tb := tensor.Must(in[0].View(kit.OfNumbers(a))), tensor.Must(in[0].View(kit.OfNumbers(b)))
-		out := tensor.Zeros(ta.DType, ta.Shape...)
-		kit.EachIndex(ta.Shape, func(i []int) {
-			out.Set(tensor.FloatScalar(ta.At(i...).Float()*kit.Sigmoid(tb.At(i...).Float())), i...)
-		})
-		return []*tensor.Tensor{out}, nil
-	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 3, 2)}, Attrs: graph.Attrs{"dim": 0}}},
 })
 
 // gluHalves returns the views of both halves.

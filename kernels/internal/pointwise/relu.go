@@ -56,12 +56,17 @@ func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) 
 		lo, hi := bounds(c)
 		return clampBetween("clamp_scalar", it, lo, hi)
 	}}
-	return kit.DefineWith(attrs, graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p,
-		Infer: kit.LaidBy(p, preserved), Examples: examples,
-		Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
-			lo, hi := bounds(c)
-			return clamping{min: lo, max: hi}.ref
-		})})
+	return kit.DefineWith(attrs, graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: unary1,
+			Infer: kit.LaidBy(p, preserved), Examples: examples,
+			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
+				lo, hi := bounds(c)
+				return clamping{min: lo, max: hi}.ref
+			}),
+		},
+		Lowerings: graph.Lowerings{Pointwise: p},
+	})
 }
 
 type leakyAttrs struct {

@@ -96,12 +96,16 @@ type nanToNumAttrs struct {
 
 // NanToNum replaces non-finite numbers.
 var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
-	Name: "nan_to_num", Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
-		"supported.",
-	Params: unary1, Pointwise: &replacing, Infer: kit.LaidBy(&replacing, preserved),
-	Ref: kit.PointwiseRef(&replacing, replaceRef),
-	Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTurned),
-		kit.Example(nil, kit.ExInts)},
+	Semantics: graph.Semantics{
+		Name: "nan_to_num",
+		Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
+			"supported.",
+		Params: unary1, Infer: kit.LaidBy(&replacing, preserved),
+		Ref: kit.PointwiseRef(&replacing, replaceRef),
+		Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTurned),
+			kit.Example(nil, kit.ExInts)},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &replacing},
 })
 
 var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {

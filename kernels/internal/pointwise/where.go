@@ -11,21 +11,23 @@ import (
 
 // Where selects elements by a condition.
 var Where = kit.Define[kit.None](graph.Op{
-	Name: "where",
-	Doc: "Takes self where condition is true and other elsewhere, with broadcasting. The condition is bool, or " +
-		"uint8 for compatibility; self and other are promoted.",
-	Params:    []graph.Param{{Name: "condition"}, kit.SelfNum, kit.OtherNum},
-	Pointwise: &selection,
-	Infer:     kit.LaidBy(&selection, whereLayout),
-	Ref: kit.PointwiseRef(&selection, kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
-		if x[0].Int() != 0 {
-			return x[1]
-		}
-		return x[2]
-	})),
-	Examples: []graph.Example{
-		kit.Example(nil, tensor.New(tensor.Bool, 2, 3), kit.ExTurned, kit.ExRow),
-		kit.Example(nil, tensor.New(tensor.Bool, 3), kit.ExInts, kit.ExTurned)},
+	Semantics: graph.Semantics{
+		Name: "where",
+		Doc: "Takes self where condition is true and other elsewhere, with broadcasting. The condition is bool, or " +
+			"uint8 for compatibility; self and other are promoted.",
+		Params: []graph.Param{{Name: "condition"}, kit.SelfNum, kit.OtherNum},
+		Infer:  kit.LaidBy(&selection, whereLayout),
+		Ref: kit.PointwiseRef(&selection, kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			if x[0].Int() != 0 {
+				return x[1]
+			}
+			return x[2]
+		})),
+		Examples: []graph.Example{
+			kit.Example(nil, tensor.New(tensor.Bool, 2, 3), kit.ExTurned, kit.ExRow),
+			kit.Example(nil, tensor.New(tensor.Bool, 3), kit.ExInts, kit.ExTurned)},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &selection},
 })
 
 var selection = graph.Pointwise{Config: whereConfig, Body: selecting}

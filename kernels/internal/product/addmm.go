@@ -17,38 +17,38 @@ type addmmAttrs struct {
 
 // Addmm is beta*self + alpha*(mat1 @ mat2).
 var Addmm = kit.Define[addmmAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "addmm",
-	Doc:      "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
-	Params:   []graph.Param{kit.Self, {Name: "mat1"}, {Name: "mat2"}},
-	Infer:    inferSum(addmmType),
-	Impls:    productImpls(sumTerms),
-	Restate:  compose.Widened,
-	Flops:    sumFlops,
-	Ref:      sumRef,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 2, 3),
-			tensor.New(tensor.Float32, 3, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 2, 3),
-			tensor.New(tensor.Float32, 3, 4)},
-			Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
+	Semantics: graph.Semantics{
+		Name:   "addmm",
+		Doc:    "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
+		Params: []graph.Param{kit.Self, {Name: "mat1"}, {Name: "mat2"}},
+		Infer:  inferSum(addmmType),
+		Ref:    sumRef,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 2, 3),
+				tensor.New(tensor.Float32, 3, 4)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 2, 3),
+				tensor.New(tensor.Float32, 3, 4)},
+				Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
+		},
 	},
+	Facts:     graph.Facts{AnyOrder: true, Flops: sumFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Restate: compose.Widened},
 })
 
 // Baddbmm is beta*self + alpha*(batch1 @ batch2).
 var Baddbmm = kit.Define[addmmAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "baddbmm",
-	Doc: "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast " +
-		"to [b, m, n].",
-	Params:  []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
-	Infer:   inferSum(baddbmmType),
-	Impls:   productImpls(sumTerms),
-	Restate: compose.Widened,
-	Flops:   sumFlops,
-	Ref:     sumRef,
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
-		tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
+	Semantics: graph.Semantics{
+		Name: "baddbmm",
+		Doc: "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast " +
+			"to [b, m, n].",
+		Params: []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
+		Infer:  inferSum(baddbmmType),
+		Ref:    sumRef,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
+			tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
+	},
+	Facts:     graph.Facts{AnyOrder: true, Flops: sumFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Restate: compose.Widened},
 })
 
 // baddbmmType broadcasts self before it looks at the other operands.

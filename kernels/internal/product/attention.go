@@ -24,40 +24,46 @@ type attentionAttrs struct {
 
 // ScaledDotProductAttention is softmax(query @ keyᵀ * scale + mask) @ value.
 var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "scaled_dot_product_attention",
-	Doc: "Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give " +
-		"[..., l, v]. " +
-		"attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query that sees " +
-		"nothing gives 0.",
-	Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, err := checkAttention(c)
-		if err != nil {
-			return nil, err
-		}
-		return c.One(tensor.NewType(c.Type(0).DType, append(a.batch, a.l, a.v)...)), nil
+	Semantics: graph.Semantics{
+		Name: "scaled_dot_product_attention",
+		Doc: "Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give " +
+			"[..., l, v]. " +
+			"attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query that sees " +
+			"nothing gives 0.",
+		Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, err := checkAttention(c)
+			if err != nil {
+				return nil, err
+			}
+			return c.One(tensor.NewType(c.Type(0).DType, append(a.batch, a.l, a.v)...)), nil
+		},
+		Ref: attentionReference,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5), tensor.New(tensor.Float32, 2, 3, 6, 5),
+				tensor.New(tensor.Float32, 2, 3, 6, 4), tensor.New(tensor.Bool, 4, 6)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 5, 3), tensor.New(tensor.Float64, 2, 5, 3),
+				tensor.New(tensor.Float64, 2, 5, 3)},
+				Attrs: graph.Attrs{"is_causal": true, "enable_gqa": true, "scale": 0.3}},
+		},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		return compileAttention(c)
+	Facts: graph.Facts{
+		AnyOrder: true,
+		Flops: func(c *graph.Call) float64 {
+			a, err := attentionOf(c)
+			if err != nil {
+				return 0
+			}
+			return 2 * float64(tensor.Numel(a.batch)) * float64(a.l) * float64(a.s) * float64(a.e+a.v)
+		},
 	},
-	Flops: func(c *graph.Call) float64 {
-		a, err := attentionOf(c)
-		if err != nil {
-			return 0
-		}
-		return 2 * float64(tensor.Numel(a.batch)) * float64(a.l) * float64(a.s) * float64(a.e+a.v)
-	},
-	Ref: attentionReference,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5), tensor.New(tensor.Float32, 2, 3, 6, 5),
-			tensor.New(tensor.Float32, 2, 3, 6, 4), tensor.New(tensor.Bool, 4, 6)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 5, 3), tensor.New(tensor.Float64, 2, 5, 3),
-			tensor.New(tensor.Float64, 2, 5, 3)},
-			Attrs: graph.Attrs{"is_causal": true, "enable_gqa": true, "scale": 0.3}},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			if c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			return compileAttention(c)
+		},
 	},
 })
 

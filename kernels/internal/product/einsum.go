@@ -13,39 +13,45 @@ import (
 
 // Einsum is torch.einsum.
 var Einsum = kit.Define[einsumAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "einsum",
-	Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is " +
-		"summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
-		"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it " +
-		"is a view; " +
-		"products are in memory as PyTorch's matrix products leave them.",
-	Params: []graph.Param{kit.Tensors},
-	Infer:  inferEinsum,
-	Impls: []graph.Impl{{Name: "gemm", Doc: "Multiplies the operands one after another as matrices.",
-		Lower: func(c *graph.Call) (*graph.Kernel, error) {
-			return copies.Converted(c, multiply.ComputesIn(c), compileEinsum)
-		},
-		Pack: multiply.Packs(nil)}},
-	Restate: restateEinsum,
-	Flops: func(c *graph.Call) float64 {
-		e, err := newEinsum(c)
-		if err != nil {
-			return 0
-		}
-		n := 2.0
-		for _, s := range e.sizes {
-			n *= float64(s)
-		}
-		return n
+	Semantics: graph.Semantics{
+		Name: "einsum",
+		Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is " +
+			"summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
+			"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it " +
+			"is a view; " +
+			"products are in memory as PyTorch's matrix products leave them.",
+		Params: []graph.Param{kit.Tensors},
+		Infer:  inferEinsum,
+		Ref:    refEinsum,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 4, 5).WithStrides([]int{20, 1, 4})},
+				Attrs: graph.Attrs{"equation": "bij,bjk->bki"}},
+			{In: []tensor.Meta{kit.F32(3, 3, 2)}, Attrs: graph.Attrs{"equation": "ii..."}},
+			{In: []tensor.Meta{kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 1, 2)},
+				Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
 	},
-	Ref: refEinsum,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 4, 5).WithStrides([]int{20, 1, 4})},
-			Attrs: graph.Attrs{"equation": "bij,bjk->bki"}},
-		{In: []tensor.Meta{kit.F32(3, 3, 2)}, Attrs: graph.Attrs{"equation": "ii..."}},
-		{In: []tensor.Meta{kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 1, 2)},
-			Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
+	Facts: graph.Facts{
+		AnyOrder: true,
+		Flops: func(c *graph.Call) float64 {
+			e, err := newEinsum(c)
+			if err != nil {
+				return 0
+			}
+			n := 2.0
+			for _, s := range e.sizes {
+				n *= float64(s)
+			}
+			return n
+		},
+	},
+	Lowerings: graph.Lowerings{
+		Impls: []graph.Impl{{Name: "gemm", Doc: "Multiplies the operands one after another as matrices.",
+			Lower: func(c *graph.Call) (*graph.Kernel, error) {
+				return copies.Converted(c, multiply.ComputesIn(c), compileEinsum)
+			},
+			Pack: multiply.Packs(nil)}},
+		Restate: restateEinsum,
+	},
 })
 
 func inferEinsum(c *graph.Call) ([]graph.Result, error) {

@@ -21,51 +21,55 @@ var (
 
 func detOp(name string) *graph.Op {
 	return kit.Define[kit.None](graph.Op{
-		Name: name, Doc: "Gives the determinants of square matrices, the last two dimensions.",
-		Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Type(0)
-			n := m.Rank()
-			switch {
-			case n < 2:
-				return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
-			case m.Shape[n-1].Ne(m.Shape[n-2]).Holds():
-				return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices",
-					m.Shape[n-2], m.Shape[n-1])
-			case m.DType.IsIntegral(true):
-				return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s",
-					m.DType.TorchName())
-			case m.DType.IsReducedFloat():
-				return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", m.DType.TorchName())
-			}
-			return c.One(tensor.NewType(m.DType, m.Shape[:n-2]...)), nil
+		Semantics: graph.Semantics{
+			Name: name, Doc: "Gives the determinants of square matrices, the last two dimensions.",
+			Params: []graph.Param{kit.Self},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				m := c.Type(0)
+				n := m.Rank()
+				switch {
+				case n < 2:
+					return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
+				case m.Shape[n-1].Ne(m.Shape[n-2]).Holds():
+					return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices",
+						m.Shape[n-2], m.Shape[n-1])
+				case m.DType.IsIntegral(true):
+					return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s",
+						m.DType.TorchName())
+				case m.DType.IsReducedFloat():
+					return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", m.DType.TorchName())
+				}
+				return c.One(tensor.NewType(m.DType, m.Shape[:n-2]...)), nil
+			},
+			Ref: refDet,
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}},
+				{In: []tensor.Meta{tensor.New(tensor.Complex128, 4, 4)}}, {In: []tensor.Meta{kit.F32(0, 0)}}},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			m, out := c.Meta(0), c.Out[0]
-			if out.Numel() == 0 {
-				return &graph.Kernel{}, nil
-			}
-			r := m.Rank() - 2
-			n, rows, cols := m.Shape[r], kit.StepAt(m, r), kit.StepAt(m, r+1)
-			lead := tensor.Meta{DType: m.DType, Shape: m.Shape[:r], Strides: m.Strides[:r]}
-			l := kit.NewLineSet(append(append([]int{}, m.Shape[:r]...), 1), r)
-			l.Sides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
-			load, store := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(m.DType, tensor.Complex128)
-			return &graph.Kernel{Worker: 16 * n * n,
-				Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
-					a := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
-					for i := range n {
-						mem.Look()
-						load(unsafe.Pointer(&a[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rows), 16, cols, n)
-					}
-					d := determinant(mem.Context, a, n)
-					store(unsafe.Add(mem.Ptrs[0], off[0]), unsafe.Pointer(&d), 0, 0, 1)
-					return nil
-				})}}, nil
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				m, out := c.Meta(0), c.Out[0]
+				if out.Numel() == 0 {
+					return &graph.Kernel{}, nil
+				}
+				r := m.Rank() - 2
+				n, rows, cols := m.Shape[r], kit.StepAt(m, r), kit.StepAt(m, r+1)
+				lead := tensor.Meta{DType: m.DType, Shape: m.Shape[:r], Strides: m.Strides[:r]}
+				l := kit.NewLineSet(append(append([]int{}, m.Shape[:r]...), 1), r)
+				l.Sides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
+				load, store := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(m.DType, tensor.Complex128)
+				return &graph.Kernel{Worker: 16 * n * n,
+					Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
+						a := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
+						for i := range n {
+							mem.Look()
+							load(unsafe.Pointer(&a[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rows), 16, cols, n)
+						}
+						d := determinant(mem.Context, a, n)
+						store(unsafe.Add(mem.Ptrs[0], off[0]), unsafe.Pointer(&d), 0, 0, 1)
+						return nil
+					})}}, nil
+			},
 		},
-		Ref: refDet,
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}},
-			{In: []tensor.Meta{tensor.New(tensor.Complex128, 4, 4)}}, {In: []tensor.Meta{kit.F32(0, 0)}}},
 	})
 }
 

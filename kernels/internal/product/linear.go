@@ -12,24 +12,24 @@ import (
 
 // Linear is input @ weight.T + bias.
 var Linear = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "linear",
-	Doc: "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A " +
-		"weight of [in] gives [...].",
-	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:   inferLinear,
-	Impls:   productImpls(linearOf),
-	Restate: compose.Widened,
-	Flops:   linearFlops,
-	Ref:     linearRef,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 4, 3),
-			tensor.New(tensor.Float32, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3), tensor.New(tensor.Float32, 4, 3),
-			tensor.New(tensor.Float32, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3).WithStrides([]int{15, 1, 5}),
-			tensor.New(tensor.Float32, 4, 3)}},
+	Semantics: graph.Semantics{
+		Name: "linear",
+		Doc: "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A " +
+			"weight of [in] gives [...].",
+		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+		Infer:  inferLinear,
+		Ref:    linearRef,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 4, 3),
+				tensor.New(tensor.Float32, 4)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3), tensor.New(tensor.Float32, 4, 3),
+				tensor.New(tensor.Float32, 4)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3).WithStrides([]int{15, 1, 5}),
+				tensor.New(tensor.Float32, 4, 3)}},
+		},
 	},
+	Facts:     graph.Facts{AnyOrder: true, Flops: linearFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(linearOf), Restate: compose.Widened},
 })
 
 // transposed is Tensor.t: it transposes a matrix and returns a vector unchanged.

@@ -9,83 +9,82 @@ import (
 
 // Matmul is the product of vectors, matrices and batches of matrices.
 var Matmul = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "matmul",
-	Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
-		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
-	Params:  []graph.Param{kit.Self, kit.Other},
-	Infer:   inferBy(matmulType),
-	Impls:   productImpls(matmulOf),
-	Restate: restateMatmul,
-	Attend:  attend,
-	Flops:   productFlops,
-	Ref:     productRef,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 3, 4), tensor.New(tensor.Float32, 5, 4, 6)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 4).WithStrides([]int{1, 3}), tensor.New(tensor.Float64, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Int64, 1, 4), tensor.New(tensor.Int64, 2, 4, 3)}},
+	Semantics: graph.Semantics{
+		Name: "matmul",
+		Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
+			"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
+		Params: []graph.Param{kit.Self, kit.Other},
+		Infer:  inferBy(matmulType),
+		Ref:    productRef,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 3, 4), tensor.New(tensor.Float32, 5, 4, 6)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 4).WithStrides([]int{1, 3}), tensor.New(tensor.Float64, 4)}},
+			{In: []tensor.Meta{tensor.New(tensor.Int64, 1, 4), tensor.New(tensor.Int64, 2, 4, 3)}},
+		},
 	},
+	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: restateMatmul, Attend: attend},
 })
 
 // Mm is the product of two matrices.
 var Mm = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "mm",
-	Doc:      "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
-	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
-	Infer:    inferBy(mmType),
-	Impls:    productImpls(matmulOf),
-	Restate:  compose.Widened,
-	Attend:   attend,
-	Flops:    productFlops,
-	Ref:      productRef,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}},
-		{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
+	Semantics: graph.Semantics{
+		Name:   "mm",
+		Doc:    "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
+		Params: []graph.Param{kit.Self, {Name: "mat2"}},
+		Infer:  inferBy(mmType),
+		Ref:    productRef,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}},
+			{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
+		},
 	},
+	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened, Attend: attend},
 })
 
 // Bmm is the product of two batches of matrices.
 var Bmm = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "bmm",
-	Doc:      "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
-	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
-	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
-	Impls:    productImpls(matmulOf),
-	Restate:  compose.Widened,
-	Attend:   attend,
-	Flops:    productFlops,
-	Ref:      productRef,
-	Examples: []graph.Example{{In: []tensor.Meta{
-		tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
+	Semantics: graph.Semantics{
+		Name:   "bmm",
+		Doc:    "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
+		Params: []graph.Param{kit.Self, {Name: "mat2"}},
+		Infer:  inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
+		Ref:    productRef,
+		Examples: []graph.Example{{In: []tensor.Meta{
+			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
+	},
+	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened, Attend: attend},
 })
 
 // Mv is the product of a matrix and a vector.
 var Mv = kit.Define[kit.None](graph.Op{
-	Name:     "mv",
-	Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
-	Params:   []graph.Param{kit.Self, {Name: "vec"}},
-	Infer:    inferBy(mvType),
-	Impls:    productImpls(matmulOf),
-	Restate:  compose.Widened,
-	Flops:    productFlops,
-	Ref:      productRef,
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+	Semantics: graph.Semantics{
+		Name:     "mv",
+		Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
+		Params:   []graph.Param{kit.Self, {Name: "vec"}},
+		Infer:    inferBy(mvType),
+		Ref:      productRef,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+	},
+	Facts:     graph.Facts{Flops: productFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened},
 })
 
 // Dot is the inner product of two vectors.
 var Dot = kit.Define[kit.None](graph.Op{
-	Name:     "dot",
-	Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
-	Params:   []graph.Param{kit.Self, {Name: "tensor"}},
-	Infer:    inferBy(dotType),
-	Impls:    productImpls(matmulOf),
-	Restate:  compose.Widened,
-	Flops:    productFlops,
-	Ref:      productRef,
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
+	Semantics: graph.Semantics{
+		Name:     "dot",
+		Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
+		Params:   []graph.Param{kit.Self, {Name: "tensor"}},
+		Infer:    inferBy(dotType),
+		Ref:      productRef,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
+	},
+	Facts:     graph.Facts{Flops: productFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened},
 })
 
 func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {

@@ -12,34 +12,37 @@ import (
 // MatmulBytes is the product of quantized matrices: several ops of quantized models in one, with their constants
 // combined.
 var MatmulBytes = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "matmul_bytes",
-	Doc: "Multiplies matrices of uint8 or int8, as matmul does, less their zero points: of input one, or one for each " +
-		"row; of other one, or one for each column. The sums are int32 and wrap; bias, int32 with one element for each " +
-		"column, is added to them. With scale, float32 with one element or one for each column, and zero_point, sums are " +
-		"scaled, rounded to even, and with the zero point saturate in its dtype, uint8 or int8.",
-	Params: []graph.Param{kit.Input, kit.Other, {Name: "input_zero_point", Optional: true},
-		{Name: "other_zero_point", Optional: true}, kit.OptBias, {Name: "scale", Optional: true},
-		{Name: "zero_point", Optional: true}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, err := bytesResult(c)
-		return c.One(t), err
+	Semantics: graph.Semantics{
+		Name: "matmul_bytes",
+		Doc: "Multiplies matrices of uint8 or int8, as matmul does, less their zero points: of input one, or one for each " +
+			"row; of other one, or one for each column. The sums are int32 and wrap; bias, int32 with one element for each " +
+			"column, is added to them. With scale, float32 with one element or one for each column, and zero_point, sums are " +
+			"scaled, rounded to even, and with the zero point saturate in its dtype, uint8 or int8.",
+		Params: []graph.Param{kit.Input, kit.Other, {Name: "input_zero_point", Optional: true},
+			{Name: "other_zero_point", Optional: true}, kit.OptBias, {Name: "scale", Optional: true},
+			{Name: "zero_point", Optional: true}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := bytesResult(c)
+			return c.One(t), err
+		},
+		Ref: bytesRef,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Uint8, 2, 5, 8), tensor.New(tensor.Int8, 8, 33), tensor.New(tensor.Uint8),
+				{}, tensor.New(tensor.Int32, 33), kit.F32(33), tensor.New(tensor.Int8)}},
+			{In: []tensor.Meta{tensor.New(tensor.Int8, 3, 7), tensor.New(tensor.Uint8, 2, 7, 4), tensor.New(tensor.Int8, 3),
+				tensor.New(tensor.Uint8, 4)}},
+			{In: []tensor.Meta{tensor.New(tensor.Uint8, 9, 20), tensor.New(tensor.Int8, 20)}},
+		},
 	},
-	Impls: []graph.Impl{
-		{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
-			"panels of other, constant ones packed once; and quantises strips of the result in cache, or continues " +
-			"with sums in registers.",
-			Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
-		{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
-	},
-	Flops: productFlops,
-	Ref:   bytesRef,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Uint8, 2, 5, 8), tensor.New(tensor.Int8, 8, 33), tensor.New(tensor.Uint8),
-			{}, tensor.New(tensor.Int32, 33), kit.F32(33), tensor.New(tensor.Int8)}},
-		{In: []tensor.Meta{tensor.New(tensor.Int8, 3, 7), tensor.New(tensor.Uint8, 2, 7, 4), tensor.New(tensor.Int8, 3),
-			tensor.New(tensor.Uint8, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Uint8, 9, 20), tensor.New(tensor.Int8, 20)}},
+	Facts: graph.Facts{AnyOrder: true, Flops: productFlops},
+	Lowerings: graph.Lowerings{
+		Impls: []graph.Impl{
+			{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
+				"panels of other, constant ones packed once; and quantises strips of the result in cache, or continues " +
+				"with sums in registers.",
+				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
+			{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
+		},
 	},
 })
 

@@ -29,15 +29,19 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 
 // Outer is torch.outer: the product of a column and a row.
 var Outer = composite[kit.None](graph.Op{
-	Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
-	Params:   []graph.Param{kit.Self, {Name: "vec2"}},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
-	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		column, err := p.Add(view.Reshape, graph.Attrs{"shape": []int{-1, 1}}, c.In[0])
-		if err != nil {
-			return nil, err
-		}
-		return p.Add(pointwise.Mul, nil, graph.Of(column[0]), c.In[1])
+	Semantics: graph.Semantics{
+		Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
+		Params:   []graph.Param{kit.Self, {Name: "vec2"}},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
+	},
+	Lowerings: graph.Lowerings{
+		Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			column, err := p.Add(view.Reshape, graph.Attrs{"shape": []int{-1, 1}}, c.In[0])
+			if err != nil {
+				return nil, err
+			}
+			return p.Add(pointwise.Mul, nil, graph.Of(column[0]), c.In[1])
+		},
 	},
 }, pointwise.Mul, func(c *graph.Call) ([]tensor.Type, error) {
 	a, b := c.Type(0), c.Type(1)
@@ -51,14 +55,18 @@ var Outer = composite[kit.None](graph.Op{
 
 // Trace is torch.trace: the sum of the diagonal.
 var Trace = composite[kit.None](graph.Op{
-	Name: "trace", Doc: "Sums the diagonal of a matrix.",
-	Params: []graph.Param{kit.Self}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4)}}},
-	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		diagonal, err := p.Add(view.Diagonal, nil, c.In[0])
-		if err != nil {
-			return nil, err
-		}
-		return p.Add(reduce.Sum, nil, graph.Of(diagonal[0]))
+	Semantics: graph.Semantics{
+		Name: "trace", Doc: "Sums the diagonal of a matrix.",
+		Params: []graph.Param{kit.Self}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4)}}},
+	},
+	Lowerings: graph.Lowerings{
+		Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			diagonal, err := p.Add(view.Diagonal, nil, c.In[0])
+			if err != nil {
+				return nil, err
+			}
+			return p.Add(reduce.Sum, nil, graph.Of(diagonal[0]))
+		},
 	},
 }, reduce.Sum, func(c *graph.Call) ([]tensor.Type, error) {
 	m := c.Type(0)
@@ -101,10 +109,10 @@ func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]ten
 }
 
 // Numel is torch.numel as a value.
-var Numel = kit.ElementOp[kit.None](graph.Op{
+var Numel = kit.ElementOp[kit.None](graph.Op{Semantics: graph.Semantics{
 	Name: "numel", Doc: "Gives the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
-}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
+}}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
 	func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 		return func(int, []*tensor.Tensor) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
 	})

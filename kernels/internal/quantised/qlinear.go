@@ -42,14 +42,16 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 			f32, u8(), tensor.New(tensor.Int32, 5)}}}
 	}
 	return kit.Define[kit.None](graph.Op{
-		Name: name, Doc: doc, Params: quantParams(operands),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, err := q.result(c)
-			return c.One(t), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: quantParams(operands),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t, err := q.result(c)
+				return c.One(t), err
+			},
+			Ref:      q.ref,
+			Examples: ex,
 		},
-		Decompose: q.decompose,
-		Ref:       q.ref,
-		Examples:  ex,
+		Lowerings: graph.Lowerings{Decompose: q.decompose},
 	})
 }
 

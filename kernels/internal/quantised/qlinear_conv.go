@@ -33,14 +33,16 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 			u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
 	}
 	return kit.Define[quantConvAttrs](graph.Op{
-		Name: name, Doc: doc, Params: quantParams(operands),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, err := q.result(c)
-			return c.One(t), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: quantParams(operands),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t, err := q.result(c)
+				return c.One(t), err
+			},
+			Ref:      q.ref,
+			Examples: []graph.Example{ex},
 		},
-		Decompose: q.decompose,
-		Ref:       q.ref,
-		Examples:  []graph.Example{ex},
+		Lowerings: graph.Lowerings{Decompose: q.decompose},
 	})
 }
 

@@ -23,95 +23,105 @@ var (
 
 // QuantizeLinear is ONNX's operator.
 var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
-	Name: "quantize_linear",
-	Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of " +
-		"zero_point, or dtype. " +
-		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
-	Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := kit.Attrs[quantizeAttrs](c), c.Type(0)
-		if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
-			return nil, fmt.Errorf("quantize_linear: %w", err)
-		}
-		if !quantFloat(m.DType) && m.DType != tensor.Int32 {
-			return nil, kit.NotImplemented("quantize_linear", m.DType)
-		}
-		if !quantFloat(c.Type(1).DType) {
-			return nil, kit.NotImplemented("quantize_linear", c.Type(1).DType)
-		}
-		d := quantDType(c, a.DType)
-		if !quantServed(d) {
-			return nil, kit.NotImplemented("quantize_linear", d)
-		}
-		return c.One(m.RowMajor().WithDType(d)), nil
+	Semantics: graph.Semantics{
+		Name: "quantize_linear",
+		Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of " +
+			"zero_point, or dtype. " +
+			"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into " +
+			"blocks.",
+		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, m := kit.Attrs[quantizeAttrs](c), c.Type(0)
+			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
+				return nil, fmt.Errorf("quantize_linear: %w", err)
+			}
+			if !quantFloat(m.DType) && m.DType != tensor.Int32 {
+				return nil, kit.NotImplemented("quantize_linear", m.DType)
+			}
+			if !quantFloat(c.Type(1).DType) {
+				return nil, kit.NotImplemented("quantize_linear", c.Type(1).DType)
+			}
+			d := quantDType(c, a.DType)
+			if !quantServed(d) {
+				return nil, kit.NotImplemented("quantize_linear", d)
+			}
+			return c.One(m.RowMajor().WithDType(d)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[quantizeAttrs](c)
+			d := quantDType(c, a.DType)
+			return quantReference(c, in, a.Axis, a.BlockSize, d, func(x, scale, zero float64) tensor.Scalar {
+				return tensor.IntScalar(saturated(d, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
+			})
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 3),
+				tensor.New(tensor.Int8, 3)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5), tensor.New(tensor.Float32, 2, 2),
+				tensor.New(tensor.Int16, 2, 2)}, Attrs: graph.Attrs{"block_size": 3}},
+		},
 	},
-	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		p, a, d := parts{compose.Of(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
-		scale, zero := p.To(tensor.Float32, p.place(1, a.Axis, a.BlockSize)), graph.Arg{}
-		if c.Has(2) {
-			zero = p.place(2, a.Axis, a.BlockSize)
-		}
-		x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
-		return p.Result(p.quantized(x, zero, d))
-	},
-	Restate: restateQuantize,
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[quantizeAttrs](c)
-		d := quantDType(c, a.DType)
-		return quantReference(c, in, a.Axis, a.BlockSize, d, func(x, scale, zero float64) tensor.Scalar {
-			return tensor.IntScalar(saturated(d, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
-		})
-	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 3),
-			tensor.New(tensor.Int8, 3)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5), tensor.New(tensor.Float32, 2, 2),
-			tensor.New(tensor.Int16, 2, 2)}, Attrs: graph.Attrs{"block_size": 3}},
+	Lowerings: graph.Lowerings{
+		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			p, a, d := parts{compose.Of(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
+			scale, zero := p.To(tensor.Float32, p.place(1, a.Axis, a.BlockSize)), graph.Arg{}
+			if c.Has(2) {
+				zero = p.place(2, a.Axis, a.BlockSize)
+			}
+			x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
+			return p.Result(p.quantized(x, zero, d))
+		},
+		Restate: restateQuantize,
 	},
 })
 
 // DequantizeLinear is ONNX's operator.
 var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
-	Name: "dequantize_linear",
-	Doc: "Subtracts zero_point from integers and multiplies by scale; the result has the dtype of scale. " +
-		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
-	Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := kit.Attrs[dequantizeAttrs](c), c.Type(0)
-		if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
-			return nil, fmt.Errorf("dequantize_linear: %w", err)
-		}
-		if !quantServed(m.DType) {
-			return nil, kit.NotImplemented("dequantize_linear", m.DType)
-		}
-		if !quantFloat(c.Type(1).DType) {
-			return nil, kit.NotImplemented("dequantize_linear", c.Type(1).DType)
-		}
-		return c.One(m.RowMajor().WithDType(c.Type(1).DType)), nil
+	Semantics: graph.Semantics{
+		Name: "dequantize_linear",
+		Doc: "Subtracts zero_point from integers and multiplies by scale; the result has the dtype of scale. " +
+			"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into " +
+			"blocks.",
+		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, m := kit.Attrs[dequantizeAttrs](c), c.Type(0)
+			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
+				return nil, fmt.Errorf("dequantize_linear: %w", err)
+			}
+			if !quantServed(m.DType) {
+				return nil, kit.NotImplemented("dequantize_linear", m.DType)
+			}
+			if !quantFloat(c.Type(1).DType) {
+				return nil, kit.NotImplemented("dequantize_linear", c.Type(1).DType)
+			}
+			return c.One(m.RowMajor().WithDType(c.Type(1).DType)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[dequantizeAttrs](c)
+			return quantReference(c, in, a.Axis, a.BlockSize, c.Meta(1).DType, func(x, scale, zero float64) tensor.Scalar {
+				return tensor.FloatScalar((x - zero) * scale)
+			})
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Int8, 2, 3), tensor.New(tensor.Float32)}},
+			{In: []tensor.Meta{tensor.New(tensor.Uint8, 3, 2), tensor.New(tensor.Float16, 3), tensor.New(tensor.Uint8, 3)},
+				Attrs: graph.Attrs{"axis": 0}},
+		},
 	},
-	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		p, a, x := parts{compose.Of(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
-		const f = tensor.Float32
-		d := f // differences of 16 bits are exact
-		if x.Type().DType.Size() > 2 {
-			d = tensor.Int64
-		}
-		if c.Has(2) {
-			x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.place(2, a.Axis, a.BlockSize)))
-		}
-		return p.Result(p.Add(pointwise.Mul, nil, p.To(f, x), p.To(f, p.place(1, a.Axis, a.BlockSize))))
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[dequantizeAttrs](c)
-		return quantReference(c, in, a.Axis, a.BlockSize, c.Meta(1).DType, func(x, scale, zero float64) tensor.Scalar {
-			return tensor.FloatScalar((x - zero) * scale)
-		})
-	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Int8, 2, 3), tensor.New(tensor.Float32)}},
-		{In: []tensor.Meta{tensor.New(tensor.Uint8, 3, 2), tensor.New(tensor.Float16, 3), tensor.New(tensor.Uint8, 3)},
-			Attrs: graph.Attrs{"axis": 0}},
+	Lowerings: graph.Lowerings{
+		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			p, a, x := parts{compose.Of(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+			const f = tensor.Float32
+			d := f // differences of 16 bits are exact
+			if x.Type().DType.Size() > 2 {
+				d = tensor.Int64
+			}
+			if c.Has(2) {
+				x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.place(2, a.Axis, a.BlockSize)))
+			}
+			return p.Result(p.Add(pointwise.Mul, nil, p.To(f, x), p.To(f, p.place(1, a.Axis, a.BlockSize))))
+		},
 	},
 })
 
@@ -210,39 +220,41 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 
 // DynamicQuantizeLinear is ONNX's operator.
 var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
-	Name: "dynamic_quantize_linear",
-	Doc: "Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the " +
-		"three of them.",
-	Params:  []graph.Param{kit.Input},
-	Outputs: []string{"y", "y_scale", "y_zero_point"},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Type(0)
-		if m.DType != tensor.Float32 {
-			return nil, kit.NotImplemented("dynamic_quantize_linear", m.DType)
-		}
-		fresh := func(d tensor.DType, shape ...sym.Int) graph.Result {
-			return graph.Result{Type: tensor.NewType(d, shape...), Alias: graph.Fresh}
-		}
-		return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
+	Semantics: graph.Semantics{
+		Name: "dynamic_quantize_linear",
+		Doc: "Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the " +
+			"three of them.",
+		Params:  []graph.Param{kit.Input},
+		Outputs: []string{"y", "y_scale", "y_zero_point"},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m := c.Type(0)
+			if m.DType != tensor.Float32 {
+				return nil, kit.NotImplemented("dynamic_quantize_linear", m.DType)
+			}
+			fresh := func(d tensor.DType, shape ...sym.Int) graph.Result {
+				return graph.Result{Type: tensor.NewType(d, shape...), Alias: graph.Fresh}
+			}
+			return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			least, most := 0.0, 0.0
+			kit.EachIndex(in[0].Shape, func(index []int) {
+				v := in[0].At(index...).Float()
+				least, most = min(least, v), max(most, v)
+			})
+			y, s, z := tensor.Zeros(tensor.Uint8, in[0].Shape...), tensor.Zeros(tensor.Float32), tensor.Zeros(tensor.Uint8)
+			scale, zero := rangeScale(float32(least), float32(most))
+			s.Set(tensor.FloatScalar(float64(scale)))
+			z.Set(tensor.IntScalar(int64(zero)))
+			kit.EachIndex(in[0].Shape, func(index []int) {
+				q := math.RoundToEven(float64(float32(in[0].At(index...).Float()) / scale))
+				y.Set(tensor.IntScalar(saturated(tensor.Uint8, q+float64(zero))), index...)
+			})
+			return []*tensor.Tensor{y, s, z}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}}},
 	},
-	Decompose: dynamicQuantizeParts,
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		least, most := 0.0, 0.0
-		kit.EachIndex(in[0].Shape, func(index []int) {
-			v := in[0].At(index...).Float()
-			least, most = min(least, v), max(most, v)
-		})
-		y, s, z := tensor.Zeros(tensor.Uint8, in[0].Shape...), tensor.Zeros(tensor.Float32), tensor.Zeros(tensor.Uint8)
-		scale, zero := rangeScale(float32(least), float32(most))
-		s.Set(tensor.FloatScalar(float64(scale)))
-		z.Set(tensor.IntScalar(int64(zero)))
-		kit.EachIndex(in[0].Shape, func(index []int) {
-			q := math.RoundToEven(float64(float32(in[0].At(index...).Float()) / scale))
-			y.Set(tensor.IntScalar(saturated(tensor.Uint8, q+float64(zero))), index...)
-		})
-		return []*tensor.Tensor{y, s, z}, nil
-	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}}},
+	Lowerings: graph.Lowerings{Decompose: dynamicQuantizeParts},
 })
 
 // rangeScale returns the scale and zero point of uint8 values for numbers from least to most.

@@ -22,10 +22,10 @@ var Any = truthOp("any", "Tells whether any element is not zero. The result is b
 var Every = truthOp("all", "Tells whether all elements are not zero. The result is bool, of uint8 it is uint8.", false)
 
 func truthOp(name, doc string, any bool) *graph.Op {
-	return folds.Define(graph.SchemaOf[anyAttrs](), graph.Op{
+	return folds.Define(graph.SchemaOf[anyAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
-	}, func(c *graph.Call) (folds.Spec, error) {
+	}}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[anyAttrs](c), c.Type(0)
 		mask, err := rule.ReduceMask(a.Dim, t.Rank())
 		out := tensor.Bool

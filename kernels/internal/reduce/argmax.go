@@ -37,9 +37,11 @@ var (
 
 func argOp(name, doc string, greatest bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
-		Each: graph.Each{Simple: 3.5},
-		Name: name, Doc: doc,
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc,
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+		},
+		Facts: graph.Facts{Each: graph.Each{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
 		if err := nonEmptyDim(name, t, a.Dim, ""); err != nil {
@@ -84,9 +86,11 @@ func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
 func bestOp(name, doc string, greatest bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
 	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
-		Each: graph.Each{Simple: 3.5},
-		Name: name, Doc: doc, Many: true,
-		Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Many: true,
+			Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
+		},
+		Facts: graph.Facts{Each: graph.Each{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
 		if err := nonEmptyDim(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {

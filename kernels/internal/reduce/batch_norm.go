@@ -21,30 +21,32 @@ type batchNormAttrs struct {
 
 // BatchNorm normalises each channel (dimension 1).
 var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
-	Name: "batch_norm",
-	Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
-		"Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests, " +
-		"row-major where it could be both.",
-	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
-		{Name: "running_var", Optional: true}},
-	Infer:     inferBatchNorm,
-	Decompose: decomposeBatchNorm,
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[batchNormAttrs](c)
-		for len(in) < 5 {
-			in = append(in, nil)
-		}
-		if a.Training {
-			in[3], in[4] = nil, nil
-		}
-		channel := func(index []int) int { return index[1] }
-		return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], in[3], in[4])}, nil
+	Semantics: graph.Semantics{
+		Name: "batch_norm",
+		Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
+			"Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests, " +
+			"row-major where it could be both.",
+		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
+			{Name: "running_var", Optional: true}},
+		Infer: inferBatchNorm,
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[batchNormAttrs](c)
+			for len(in) < 5 {
+				in = append(in, nil)
+			}
+			if a.Training {
+				in[3], in[4] = nil, nil
+			}
+			channel := func(index []int) int { return index[1] }
+			return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], in[3], in[4])}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{
+			tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),
+			tensor.New(tensor.Float32, 3),
+			tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{
-		tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),
-		tensor.New(tensor.Float32, 3),
-		tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
+	Lowerings: graph.Lowerings{Decompose: decomposeBatchNorm},
 })
 
 // decomposeBatchNorm uses the form of PyTorch, input * scale + shift, or (input - mean) * scale + shift with the

@@ -71,40 +71,46 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 		return folds.SumDType(c.Type(0).DType, kit.Attrs[cumAttrs](c).DType)
 	}
 	return kit.Define[cumAttrs](graph.Op{
-		AnyOrder: true,
-		Rows:     func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },
-		Alone:    "carries a running value from element to element in its own kernel",
-		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, d := c.Type(0), dtype(c)
-			if _, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank()); err != nil {
-				return nil, err
-			}
-			if d == tensor.Bool && m.Rank() > 0 && !kit.Empty(m) {
-				return nil, kit.NotImplemented(name+"_out", d)
-			}
-			return c.One(m.RowMajor().WithDType(d)), nil
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				m, d := c.Type(0), dtype(c)
+				if _, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank()); err != nil {
+					return nil, err
+				}
+				if d == tensor.Bool && m.Rank() > 0 && !kit.Empty(m) {
+					return nil, kit.NotImplemented(name+"_out", d)
+				}
+				return c.One(m.RowMajor().WithDType(d)), nil
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, in[0].Rank())
+				if err != nil {
+					return nil, err
+				}
+				return []*tensor.Tensor{scanReference(in[0], dim, dtype(c), z, i)}, nil
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Impls: lineOp{
-			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
-			each: graph.Each{Simple: fusion.ScanSimple},
-			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
-				d := dtype(c)
-				l := scanLoopsOf(op, d, loops)
-				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, l.in, 2)
-				return p.kernel(p.unit*l.Carry, func(r lineRoom, in, out unsafe.Pointer, n int) error {
-					scanLine(p, &l, r, in, out, n)
-					return nil
-				}), nil
-			}}.impls(),
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, in[0].Rank())
-			if err != nil {
-				return nil, err
-			}
-			return []*tensor.Tensor{scanReference(in[0], dim, dtype(c), z, i)}, nil
+		Facts: graph.Facts{
+			AnyOrder: true,
+			Alone:    "carries a running value from element to element in its own kernel",
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+		Lowerings: graph.Lowerings{
+			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },
+			Impls: lineOp{
+				dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
+				each: graph.Each{Simple: fusion.ScanSimple},
+				lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+					d := dtype(c)
+					l := scanLoopsOf(op, d, loops)
+					p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, l.in, 2)
+					return p.kernel(p.unit*l.Carry, func(r lineRoom, in, out unsafe.Pointer, n int) error {
+						scanLine(p, &l, r, in, out, n)
+						return nil
+					}), nil
+				}}.impls(),
+		},
 	})
 }
 

@@ -22,10 +22,11 @@ var (
 )
 
 func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
-	return folds.Define(graph.SchemaOf[extremaAttrs](), graph.Op{
+	return folds.Define(graph.SchemaOf[extremaAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
-	}, func(c *graph.Call) (folds.Spec, error) {
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
+			Attrs: graph.Attrs{"dim": []int{1}}}},
+	}}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[extremaAttrs](c), c.Type(0)
 		if err := nonEmpty(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err

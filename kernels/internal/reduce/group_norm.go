@@ -19,32 +19,35 @@ type groupNormAttrs struct {
 
 // GroupNorm normalises groups of channels of each sample.
 var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
-	AnyOrder: true,
-	Each:     graph.Each{Simple: 2.5},
-	Name:     "group_norm",
-	Doc: "Normalises each group of channels of each sample, then scales each channel by weight and adds bias. " +
-		"The result has the memory format that the input suggests.",
-	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
-	Infer:  inferGroupNorm,
-	Rows:   groupNormRows,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a := kit.Attrs[groupNormAttrs](c)
-		if k, err := compileSuitedRows(c, groupNormRows); k != nil || err != nil {
-			return k, err
-		}
-		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[groupNormAttrs](c)
-		in = append(slices.Clone(in), nil, nil)[:3]
-		size := in[0].Shape[1] / a.NumGroups
-		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
-			return index[0]*a.NumGroups + index[1]/size
+	Semantics: graph.Semantics{
+		Name: "group_norm",
+		Doc: "Normalises each group of channels of each sample, then scales each channel by weight and adds bias. " +
+			"The result has the memory format that the input suggests.",
+		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
+		Infer:  inferGroupNorm,
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[groupNormAttrs](c)
+			in = append(slices.Clone(in), nil, nil)[:3]
+			size := in[0].Shape[1] / a.NumGroups
+			return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
+				return index[0]*a.NumGroups + index[1]/size
+			},
+				func(index []int) int { return index[1] }, in[1], in[2], nil, nil)}, nil
 		},
-			func(index []int) int { return index[1] }, in[1], in[2], nil, nil)}, nil
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
+			tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
-		tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
+	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 2.5}},
+	Lowerings: graph.Lowerings{
+		Rows: groupNormRows,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			a := kit.Attrs[groupNormAttrs](c)
+			if k, err := compileSuitedRows(c, groupNormRows); k != nil || err != nil {
+				return k, err
+			}
+			return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
+		},
+	},
 })
 
 // With channels in runs of less than shortRun elements and at least manyRuns runs, processing rows is slower than the
@@ -142,37 +145,40 @@ type instanceNormAttrs struct {
 
 // InstanceNorm normalises each channel of each sample; the result is row-major.
 var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
-	AnyOrder: true,
-	Each:     graph.Each{Simple: 2.5},
-	Name:     "instance_norm",
-	Doc:      "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
-	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
-		{Name: "running_var", Optional: true}},
-	Infer: inferInstanceNorm,
-	Rows:  instanceNormRows,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a := kit.Attrs[instanceNormAttrs](c)
-		if k, err := compileSuitedRows(c, instanceNormRows); k != nil || err != nil {
-			return k, err
-		}
-		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
-		if !a.UseInputStats {
-			s.given, s.mean, s.variance = true, 3, 4
-		}
-		return s.compile(c)
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[instanceNormAttrs](c)
-		in = append(slices.Clone(in), nil, nil, nil, nil)[:5]
-		if a.UseInputStats {
-			in[3], in[4] = nil, nil
-		}
-		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
-			return index[0]*in[0].Shape[1] + index[1]
+	Semantics: graph.Semantics{
+		Name: "instance_norm",
+		Doc:  "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
+		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
+			{Name: "running_var", Optional: true}},
+		Infer: inferInstanceNorm,
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[instanceNormAttrs](c)
+			in = append(slices.Clone(in), nil, nil, nil, nil)[:5]
+			if a.UseInputStats {
+				in[3], in[4] = nil, nil
+			}
+			return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
+				return index[0]*in[0].Shape[1] + index[1]
+			},
+				func(index []int) int { return index[1] }, in[1], in[2], in[3], in[4])}, nil
 		},
-			func(index []int) int { return index[1] }, in[1], in[2], in[3], in[4])}, nil
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
+	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 2.5}},
+	Lowerings: graph.Lowerings{
+		Rows: instanceNormRows,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			a := kit.Attrs[instanceNormAttrs](c)
+			if k, err := compileSuitedRows(c, instanceNormRows); k != nil || err != nil {
+				return k, err
+			}
+			s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
+			if !a.UseInputStats {
+				s.given, s.mean, s.variance = true, 3, 4
+			}
+			return s.compile(c)
+		},
+	},
 })
 
 // instanceNormRows returns nil if the statistics are given, because there is no fold.

@@ -16,62 +16,68 @@ type hardmaxAttrs struct {
 
 // Hardmax is ONNX's operator.
 var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
-	Name: "hardmax",
-	Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
-		"result is row-major.",
-	Rows:       hardmaxRows,
-	AsInferred: "a row is written in the order in which it is read",
-	Alone:      "reads a whole row before it writes one, in its own kernel",
-	Params:     []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Type(0)
-		if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
-			return nil, err
-		}
-		if !m.DType.IsFloat() {
-			return nil, kit.NotImplemented("hardmax", m.DType)
-		}
-		return c.One(m.RowMajor()), nil
+	Semantics: graph.Semantics{
+		Name: "hardmax",
+		Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
+			"result is row-major.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m := c.Type(0)
+			if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
+				return nil, err
+			}
+			if !m.DType.IsFloat() {
+				return nil, kit.NotImplemented("hardmax", m.DType)
+			}
+			return c.One(m.RowMajor()), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			x := in[0]
+			out := tensor.Zeros(x.DType, x.Shape...)
+			if x.Rank() == 0 {
+				out.Set(tensor.IntScalar(1))
+				return []*tensor.Tensor{out}, nil
+			}
+			d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, x.Rank())
+			line := make([]tensor.Scalar, x.Shape[d])
+			kit.EachIndex(x.Shape, func(index []int) {
+				if index[d] > 0 {
+					return
+				}
+				for i := range line {
+					index[d] = i
+					line[i] = tensor.FloatScalar(x.At(index...).Float())
+				}
+				index[d] = refBest(line, true)
+				out.Set(tensor.IntScalar(1), index...)
+				index[d] = 0
+			})
+			return []*tensor.Tensor{out}, err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
+			{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
 	},
-	Impls: lineOp{
-		dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
-		each: graph.Each{Simple: 2}, rows: hardmaxRows, attrs: &hardmaxAttrs{Dim: 1},
-		lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
-			if k, err := compileSuitedRows(c, by.rows(hardmaxRows)); k != nil || err != nil {
-				return k, err
-			}
-			d := c.Out[0].DType
-			p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 2)
-			if p.ld.Size == 4 {
-				return hardmaxKernel[float32](p), nil
-			}
-			return hardmaxKernel[float64](p), nil
-		}}.impls(),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		x := in[0]
-		out := tensor.Zeros(x.DType, x.Shape...)
-		if x.Rank() == 0 {
-			out.Set(tensor.IntScalar(1))
-			return []*tensor.Tensor{out}, nil
-		}
-		d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, x.Rank())
-		line := make([]tensor.Scalar, x.Shape[d])
-		kit.EachIndex(x.Shape, func(index []int) {
-			if index[d] > 0 {
-				return
-			}
-			for i := range line {
-				index[d] = i
-				line[i] = tensor.FloatScalar(x.At(index...).Float())
-			}
-			index[d] = refBest(line, true)
-			out.Set(tensor.IntScalar(1), index...)
-			index[d] = 0
-		})
-		return []*tensor.Tensor{out}, err
+	Facts: graph.Facts{
+		AsInferred: "a row is written in the order in which it is read",
+		Alone:      "reads a whole row before it writes one, in its own kernel",
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
-		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
+	Lowerings: graph.Lowerings{
+		Rows: hardmaxRows,
+		Impls: lineOp{
+			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
+			each: graph.Each{Simple: 2}, rows: hardmaxRows, attrs: &hardmaxAttrs{Dim: 1},
+			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+				if k, err := compileSuitedRows(c, by.rows(hardmaxRows)); k != nil || err != nil {
+					return k, err
+				}
+				d := c.Out[0].DType
+				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 2)
+				if p.ld.Size == 4 {
+					return hardmaxKernel[float32](p), nil
+				}
+				return hardmaxKernel[float64](p), nil
+			}}.impls(),
+	},
 })
 
 // hardmaxRows finds the position of the first greatest element as [bestRow] does, and compares positions with it.

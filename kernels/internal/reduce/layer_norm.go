@@ -19,42 +19,45 @@ type layerNormAttrs struct {
 
 // LayerNorm normalises over the last dimensions; the result is row-major.
 var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
-	AnyOrder: true,
-	Each:     graph.Each{Simple: 3},
-	Name:     "layer_norm",
-	Doc: "Normalises over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The " +
-		"result is row-major.",
-	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
-	Infer:  inferLayerNorm,
-	Rows:   layerNormRows,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a := kit.Attrs[layerNormAttrs](c)
-		if k, err := compileRows(c, layerNormRows); k != nil || err != nil {
-			return k, err
-		}
-		if c.Meta(0).DType.OpMath() == tensor.Float32 {
-			return newRowNorm(c, len(a.NormalizedShape), a.Eps, normalizeRow[float32]), nil
-		}
-		return newRowNorm(c, len(a.NormalizedShape), a.Eps, normalizeRow[float64]), nil
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[layerNormAttrs](c)
-		in = append(slices.Clone(in), nil, nil)[:3]
-		shape := in[0].Shape
-		first := len(shape) - len(a.NormalizedShape)
-		ravel := func(index, shape []int) int {
-			i := 0
-			for d, s := range shape {
-				i = i*s + index[d]
+	Semantics: graph.Semantics{
+		Name: "layer_norm",
+		Doc: "Normalises over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The " +
+			"result is row-major.",
+		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
+		Infer:  inferLayerNorm,
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[layerNormAttrs](c)
+			in = append(slices.Clone(in), nil, nil)[:3]
+			shape := in[0].Shape
+			first := len(shape) - len(a.NormalizedShape)
+			ravel := func(index, shape []int) int {
+				i := 0
+				for d, s := range shape {
+					i = i*s + index[d]
+				}
+				return i
 			}
-			return i
-		}
-		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return ravel(index, shape[:first]) },
-			func(index []int) int { return ravel(index[first:], shape[first:]) }, in[1], in[2], nil, nil)}, nil
+			return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return ravel(index, shape[:first]) },
+				func(index []int) int { return ravel(index[first:], shape[first:]) }, in[1], in[2], nil, nil)}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
+			tensor.New(tensor.Float32, 4)},
+			Attrs: graph.Attrs{"normalized_shape": []int{4}}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
-		tensor.New(tensor.Float32, 4)},
-		Attrs: graph.Attrs{"normalized_shape": []int{4}}}},
+	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 3}},
+	Lowerings: graph.Lowerings{
+		Rows: layerNormRows,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			a := kit.Attrs[layerNormAttrs](c)
+			if k, err := compileRows(c, layerNormRows); k != nil || err != nil {
+				return k, err
+			}
+			if c.Meta(0).DType.OpMath() == tensor.Float32 {
+				return newRowNorm(c, len(a.NormalizedShape), a.Eps, normalizeRow[float32]), nil
+			}
+			return newRowNorm(c, len(a.NormalizedShape), a.Eps, normalizeRow[float64]), nil
+		},
+	},
 })
 
 func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {

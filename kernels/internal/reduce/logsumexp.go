@@ -20,11 +20,13 @@ type logsumexpAttrs struct {
 
 // Logsumexp computes log(sum(exp(x))) without overflow, in float64.
 var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
-	Each: graph.Each{Simple: 1, Function: 0.7},
-	Name: "logsumexp",
-	Doc: "Computes the logarithm of the sum of exponentials over the given dimensions. Integers are computed " +
-		"as float32.",
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+	Semantics: graph.Semantics{
+		Name: "logsumexp",
+		Doc: "Computes the logarithm of the sum of exponentials over the given dimensions. Integers are computed " +
+			"as float32.",
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+	},
+	Facts: graph.Facts{Each: graph.Each{Simple: 1, Function: 0.7}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[logsumexpAttrs](c), c.Type(0)
 	if m.DType.IsComplex() {

@@ -65,45 +65,49 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.DefineWith(attrs, graph.Op{
-		AsInferred: "losses are written in order while they are summed",
-		Name:       name, Doc: doc,
-		Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			l, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			d, err := l.dtype(c)
-			if err != nil || l.reduction != 0 {
-				return c.One(tensor.NewType(d)), err
-			}
-			return c.One(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc,
+			Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				l, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				d, err := l.dtype(c)
+				if err != nil || l.reduction != 0 {
+					return c.One(tensor.NewType(d)), err
+				}
+				return c.One(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				l, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				d, err := l.dtype(c)
+				if err != nil {
+					return nil, err
+				}
+				return l.ref(d, in)
+			},
+			Examples: []graph.Example{
+				{In: []tensor.Meta{f(2, 3), tensor.New(tensor.Int64, 2), f(3)}},
+				{In: []tensor.Meta{f(2, 3, 4), tensor.New(tensor.Int64, 2, 4)},
+					Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
+			},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			l, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			if c.Out[0].DType.OpMath() == tensor.Float32 {
-				return compileNllLoss[float32](c, l)
-			}
-			return compileNllLoss[float64](c, l)
-		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			l, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			d, err := l.dtype(c)
-			if err != nil {
-				return nil, err
-			}
-			return l.ref(d, in)
-		},
-		Examples: []graph.Example{
-			{In: []tensor.Meta{f(2, 3), tensor.New(tensor.Int64, 2), f(3)}},
-			{In: []tensor.Meta{f(2, 3, 4), tensor.New(tensor.Int64, 2, 4)},
-				Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
+		Facts: graph.Facts{AsInferred: "losses are written in order while they are summed"},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				l, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				if c.Out[0].DType.OpMath() == tensor.Float32 {
+					return compileNllLoss[float32](c, l)
+				}
+				return compileNllLoss[float64](c, l)
+			},
 		},
 	})
 }

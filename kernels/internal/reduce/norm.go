@@ -33,10 +33,12 @@ const normDoc = "Computes the vector norm of an order: of 2 the root of the sum 
 
 // Norm is the older form of the vector norm. It is 0 for no elements.
 var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
-	Each: graph.Each{Simple: 2},
-	Name: "norm", Doc: normDoc,
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
-		Attrs: graph.Attrs{"p": 2, "dim": []int{1}}}},
+	Semantics: graph.Semantics{
+		Name: "norm", Doc: normDoc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
+			Attrs: graph.Attrs{"p": 2, "dim": []int{1}}}},
+	},
+	Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[normAttrs](c), c.Type(0)
 	d := m.DType
@@ -57,10 +59,12 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 
 // VectorNorm is linalg.vector_norm.
 var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
-	Each: graph.Each{Simple: 2},
-	Name: "linalg_vector_norm", Doc: normDoc,
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
-		Attrs: graph.Attrs{"ord": 2, "dim": []int{1}}}},
+	Semantics: graph.Semantics{
+		Name: "linalg_vector_norm", Doc: normDoc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
+			Attrs: graph.Attrs{"ord": 2, "dim": []int{1}}}},
+	},
+	Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[vectorNormAttrs](c), c.Type(0)
 	d, err := vectorNormDType(m.DType, a.DType)

@@ -16,11 +16,11 @@ type prodAttrs struct {
 }
 
 // Prod multiplies the elements over a dimension. Floats are multiplied in float64.
-var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{
+var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "prod",
 	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
-}, func(c *graph.Call) (folds.Spec, error) {
+}}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[prodAttrs](c), c.Type(0)
 	mask, err := folds.OneDim(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)

@@ -29,73 +29,77 @@ type localResponseAttrs struct {
 
 // RmsNorm divides by the root of the mean of squares.
 var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
-	AnyOrder: true,
-	Each:     graph.Each{Simple: 2},
-	Name:     "rms_norm",
-	Doc: "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The " +
-		"result is row-major.",
-	Params: []graph.Param{kit.Input, kit.OptWeight},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		shape, m := kit.Attrs[rmsNormAttrs](c).NormalizedShape, c.Type(0)
-		if len(shape) == 0 {
-			return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
-				"element, but got normalized_shape = []")
-		}
-		if lead := m.Rank() - len(shape); lead < 0 || !tensor.SameSizes(m.Shape[lead:], shape) {
-			list := tensor.Sizes(shape)
-			return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s", list,
-				list[1:len(list)-1], tensor.Sizes(m.Shape))
-		}
-		if w := c.Type(1); c.Has(1) && !tensor.SameSizes(w.Shape, shape) {
-			return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and "+
-				"normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
-		}
-		if !m.DType.IsFloat() {
-			return nil, kit.NotImplemented("rms_norm", m.DType)
-		}
-		if err := normDTypes(c, 1); err != nil {
-			return nil, err
-		}
-		return c.One(m.RowMajor()), nil
-	},
-	Rows: rmsNormRows,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a := kit.Attrs[rmsNormAttrs](c)
-		if k, err := compileRows(c, rmsNormRows); k != nil || err != nil {
-			return k, err
-		}
-		dims, eps := len(a.NormalizedShape), a.eps(c.Meta(0).DType)
-		if c.Out[0].DType.OpMath() == tensor.Float32 {
-			return newRowNorm(c, dims, eps, scaleRow[float32]), nil
-		}
-		return newRowNorm(c, dims, eps, scaleRow[float64]), nil
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, x := kit.Attrs[rmsNormAttrs](c), in[0]
-		out := tensor.Zeros(x.DType, x.Shape...)
-		lead := x.Rank() - len(a.NormalizedShape)
-		last := x.Shape[lead:]
-		kit.EachIndex(x.Shape[:lead], func(index []int) {
-			sum := 0.0
-			kit.EachIndex(last, func(k []int) {
-				v := x.At(append(slices.Clone(index), k...)...).Float()
-				sum += v * v
+	Semantics: graph.Semantics{
+		Name: "rms_norm",
+		Doc: "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The " +
+			"result is row-major.",
+		Params: []graph.Param{kit.Input, kit.OptWeight},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			shape, m := kit.Attrs[rmsNormAttrs](c).NormalizedShape, c.Type(0)
+			if len(shape) == 0 {
+				return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
+					"element, but got normalized_shape = []")
+			}
+			if lead := m.Rank() - len(shape); lead < 0 || !tensor.SameSizes(m.Shape[lead:], shape) {
+				list := tensor.Sizes(shape)
+				return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s",
+					list,
+					list[1:len(list)-1], tensor.Sizes(m.Shape))
+			}
+			if w := c.Type(1); c.Has(1) && !tensor.SameSizes(w.Shape, shape) {
+				return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and "+
+					"normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
+			}
+			if !m.DType.IsFloat() {
+				return nil, kit.NotImplemented("rms_norm", m.DType)
+			}
+			if err := normDTypes(c, 1); err != nil {
+				return nil, err
+			}
+			return c.One(m.RowMajor()), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a, x := kit.Attrs[rmsNormAttrs](c), in[0]
+			out := tensor.Zeros(x.DType, x.Shape...)
+			lead := x.Rank() - len(a.NormalizedShape)
+			last := x.Shape[lead:]
+			kit.EachIndex(x.Shape[:lead], func(index []int) {
+				sum := 0.0
+				kit.EachIndex(last, func(k []int) {
+					v := x.At(append(slices.Clone(index), k...)...).Float()
+					sum += v * v
+				})
+				by := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
+				kit.EachIndex(last, func(k []int) {
+					at := append(slices.Clone(index), k...)
+					v := x.At(at...).Float() * by
+					if len(in) > 1 && in[1] != nil {
+						v *= in[1].At(k...).Float()
+					}
+					out.Set(tensor.FloatScalar(v), at...)
+				})
 			})
-			by := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
-			kit.EachIndex(last, func(k []int) {
-				at := append(slices.Clone(index), k...)
-				v := x.At(at...).Float() * by
-				if len(in) > 1 && in[1] != nil {
-					v *= in[1].At(k...).Float()
-				}
-				out.Set(tensor.FloatScalar(v), at...)
-			})
-		})
-		return []*tensor.Tensor{out}, nil
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3, 4)},
+			Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
+			{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3, 4)},
-		Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
-		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
+	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 2}},
+	Lowerings: graph.Lowerings{
+		Rows: rmsNormRows,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			a := kit.Attrs[rmsNormAttrs](c)
+			if k, err := compileRows(c, rmsNormRows); k != nil || err != nil {
+				return k, err
+			}
+			dims, eps := len(a.NormalizedShape), a.eps(c.Meta(0).DType)
+			if c.Out[0].DType.OpMath() == tensor.Float32 {
+				return newRowNorm(c, dims, eps, scaleRow[float32]), nil
+			}
+			return newRowNorm(c, dims, eps, scaleRow[float64]), nil
+		},
+	},
 })
 
 // eps returns the number that is added for an input of dtype d.
@@ -147,53 +151,59 @@ func sumSquares[T float32 | float64](v []T) float64 {
 
 // LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.
 var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
-	AsInferred: "squares are summed over neighbouring planes",
-	Each:       graph.Each{Simple: 10, Function: 0.3},
-	Name:       "local_response_norm",
-	Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring " +
-		"channels, divided by size. " +
-		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. " +
-		"The result is row-major.",
-	Params: []graph.Param{kit.Input},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Type(0)
-		if m.Rank() < 3 {
-			return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)",
-				m.Rank())
-		}
-		if n := kit.Attrs[localResponseAttrs](c).Size; n < 1 {
-			return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
-		}
-		if !m.DType.IsFloat() {
-			return nil, kit.NotImplementedBy("avg_pool2d", m.DType)
-		}
-		return c.One(m.RowMajor()), nil
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		if c.Out[0].DType.OpMath() == tensor.Float32 {
-			return compileLocalResponse[float32](c)
-		}
-		return compileLocalResponse[float64](c)
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, x := kit.Attrs[localResponseAttrs](c), in[0]
-		out := tensor.Zeros(x.DType, x.Shape...)
-		kit.EachIndex(x.Shape, func(index []int) {
-			at, sum := slices.Clone(index), 0.0
-			first := index[1] - a.Size/2
-			for at[1] = max(first, 0); at[1] < min(first+a.Size, x.Shape[1]); at[1]++ {
-				v := x.At(at...).Float()
-				sum += v * v
+	Semantics: graph.Semantics{
+		Name: "local_response_norm",
+		Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring " +
+			"channels, divided by size. " +
+			"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. " +
+			"The result is row-major.",
+		Params: []graph.Param{kit.Input},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m := c.Type(0)
+			if m.Rank() < 3 {
+				return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)",
+					m.Rank())
 			}
-			out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
-		})
-		return []*tensor.Tensor{out}, nil
+			if n := kit.Attrs[localResponseAttrs](c).Size; n < 1 {
+				return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
+			}
+			if !m.DType.IsFloat() {
+				return nil, kit.NotImplementedBy("avg_pool2d", m.DType)
+			}
+			return c.One(m.RowMajor()), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a, x := kit.Attrs[localResponseAttrs](c), in[0]
+			out := tensor.Zeros(x.DType, x.Shape...)
+			kit.EachIndex(x.Shape, func(index []int) {
+				at, sum := slices.Clone(index), 0.0
+				first := index[1] - a.Size/2
+				for at[1] = max(first, 0); at[1] < min(first+a.Size, x.Shape[1]); at[1]++ {
+					v := x.At(at...).Float()
+					sum += v * v
+				}
+				out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3)},
+			Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3)},
-		Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
+	Facts: graph.Facts{
+		AsInferred: "squares are summed over neighbouring planes",
+		Each:       graph.Each{Simple: 10, Function: 0.3},
+	},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			if c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			if c.Out[0].DType.OpMath() == tensor.Float32 {
+				return compileLocalResponse[float32](c)
+			}
+			return compileLocalResponse[float64](c)
+		},
+	},
 })
 
 // localBlock is the number of positions that are normalized at once.

@@ -22,63 +22,73 @@ var (
 )
 
 func softmaxOp(name, doc string, logs bool) *graph.Op {
-	dtype := func(c *graph.Call) tensor.DType {
-		if d := kit.Attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
-			return d
-		}
-		return c.Type(0).DType
-	}
 	rows := func(c *graph.Call) (*graph.Rows, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, c.Meta(0).Rank())
 		if err != nil {
 			return nil, err
 		}
-		return softmaxRows(c, dim, dtype(c), logs)
+		return softmaxRows(c, dim, softmaxDType(c), logs)
 	}
 	return kit.Define[softmaxAttrs](graph.Op{
-		AnyOrder: true, Rows: rows,
-		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, d := c.Type(0), dtype(c)
-			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, m.Rank())
-			if err != nil {
-				return nil, err
-			}
-			if !d.IsFloat() && !kit.Empty(m) {
-				kernel := "softmax_kernel_impl"
-				if dim >= m.Rank()-1 {
-					kernel = name + "_lastdim_kernel_impl"
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return inferSoftmax(c, name) },
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, in[0].Rank())
+				if err != nil {
+					return nil, err
 				}
-				return nil, kit.NotImplementedBy(kernel, d)
-			}
-			return c.One(m.RowMajor().WithDType(d)), nil
+				return []*tensor.Tensor{softmaxReference(in[0], dim, softmaxDType(c), logs)}, nil
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Impls: lineOp{
-			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
-			each: graph.Each{Simple: 1, Function: 0.7}, rows: rows, attrs: &softmaxAttrs{Dim: 1},
-			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
-				if c.Out[0].Numel() == 0 {
-					return &graph.Kernel{}, nil
-				}
-				if k, err := compileRows(c, by.rows(rows)); k != nil || err != nil {
-					return k, err
-				}
-				d := dtype(c)
-				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 8)
-				if p.ld.Size == 4 {
-					return softmaxKernel[float32](p, logs, kit.ExpShift32), nil
-				}
-				return softmaxKernel[float64](p, logs, kit.ExpShift64), nil
-			}}.impls(),
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, in[0].Rank())
-			if err != nil {
-				return nil, err
-			}
-			return []*tensor.Tensor{softmaxReference(in[0], dim, dtype(c), logs)}, nil
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Rows: rows,
+			Impls: lineOp{
+				dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
+				each: graph.Each{Simple: 1, Function: 0.7}, rows: rows, attrs: &softmaxAttrs{Dim: 1},
+				lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+					if c.Out[0].Numel() == 0 {
+						return &graph.Kernel{}, nil
+					}
+					if k, err := compileRows(c, by.rows(rows)); k != nil || err != nil {
+						return k, err
+					}
+					d := softmaxDType(c)
+					p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 8)
+					if p.ld.Size == 4 {
+						return softmaxKernel[float32](p, logs, kit.ExpShift32), nil
+					}
+					return softmaxKernel[float64](p, logs, kit.ExpShift64), nil
+				}}.impls(),
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	})
+}
+
+// softmaxDType returns the dtype of the result.
+func softmaxDType(c *graph.Call) tensor.DType {
+	if d := kit.Attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
+		return d
+	}
+	return c.Type(0).DType
+}
+
+// inferSoftmax infers the op with the given name.
+func inferSoftmax(c *graph.Call, name string) ([]graph.Result, error) {
+	m, d := c.Type(0), softmaxDType(c)
+	dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, m.Rank())
+	if err != nil {
+		return nil, err
+	}
+	if !d.IsFloat() && !kit.Empty(m) {
+		kernel := "softmax_kernel_impl"
+		if dim >= m.Rank()-1 {
+			kernel = name + "_lastdim_kernel_impl"
+		}
+		return nil, kit.NotImplementedBy(kernel, d)
+	}
+	return c.One(m.RowMajor().WithDType(d)), nil
 }
 
 // expShift writes e^(x-m) for each x into y, which may be x, and returns the sum.

@@ -21,11 +21,11 @@ type sumAttrs struct {
 // Floats are added in float64. Before it is rounded to its dtype, a sum of n elements is off by at most (n/32 +
 // 512)*2^-53 of the sum of magnitudes, or n/1024 instead of n/32 if the elements are in runs of 1024 or more. Results
 // for 16-bit floats and float32 are within one rounding of the exact sum, unless it nearly cancels.
-var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
+var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
-}, func(c *graph.Call) (folds.Spec, error) {
+}}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
 	mask, err := rule.ReduceMask(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
@@ -34,11 +34,11 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 })
 
 // Mean averages the elements over some dimensions, with the error bounds of Sum.
-var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
+var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "mean",
 	Doc:      "Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
-}, func(c *graph.Call) (folds.Spec, error) {
+}}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
 	d, what := t.DType, "Input"
 	if a.DType != tensor.Invalid {

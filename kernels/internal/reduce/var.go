@@ -41,8 +41,14 @@ var (
 )
 
 func varOp(name, doc string, root, mean bool) *graph.Op {
-	o := graph.Op{Name: name, Doc: doc, Each: graph.Each{Simple: 2},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}}}
+	o := graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc,
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
+				Attrs: graph.Attrs{"dim": []int{1}}}},
+		},
+		Facts: graph.Facts{Each: graph.Each{Simple: 2}},
+	}
 	if mean {
 		o.Outputs = []string{name[:3], "mean"}
 	}

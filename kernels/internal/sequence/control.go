@@ -41,24 +41,35 @@ var (
 
 	// If runs one of two graphs.
 	If = kit.Define[ifAttrs](graph.Op{
-		Name: "if", Doc: "Runs then_branch or else_branch, and gives what it gives.",
-		Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf, Eager: runIf,
-		Ref: byReference(runIf),
+		Semantics: graph.Semantics{
+			Name: "if", Doc: "Runs then_branch or else_branch, and gives what it gives.",
+			Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf,
+			Ref: byReference(runIf),
+		},
+		Lowerings: graph.Lowerings{Eager: runIf},
 	})
 	// Loop is ONNX's Loop.
 	Loop = kit.Define[loopAttrs](graph.Op{
-		Name: "loop", Doc: "Runs body again and again, max_trip_count times at most, as long as condition holds. " +
-			"Gives the carried values as the last iteration left them, and the collected ones stacked along a new " +
-			"first dimension.",
-		Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true},
-			{Name: "condition", Optional: true, Number: true}, optValues},
-		Many: true, Infer: inferLoop, Repeats: repeats, Eager: runLoop, Ref: byReference(runLoop),
+		Semantics: graph.Semantics{
+			Name: "loop",
+			Doc: "Runs body again and again, max_trip_count times at most, as long as condition holds. " +
+				"Gives the carried values as the last iteration left them, and the collected ones stacked along a new " +
+				"first dimension.",
+			Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true},
+				{Name: "condition", Optional: true, Number: true}, optValues},
+			Many: true, Infer: inferLoop, Ref: byReference(runLoop),
+		},
+		Lowerings: graph.Lowerings{Repeats: repeats, Eager: runLoop},
 	})
 	// Scan is ONNX's Scan.
 	Scan = kit.Define[scanAttrs](graph.Op{
-		Name: "scan", Doc: "Runs body once for each index of the scanned operands. " +
-			"Gives the states as the last iteration left them, and the collected values stacked along a new dimension.",
-		Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Eager: runScan, Ref: byReference(runScan),
+		Semantics: graph.Semantics{
+			Name: "scan",
+			Doc: "Runs body once for each index of the scanned operands. " +
+				"Gives the states as the last iteration left them, and the collected values stacked along a new dimension.",
+			Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Ref: byReference(runScan),
+		},
+		Lowerings: graph.Lowerings{Eager: runScan},
 	})
 )
 
@@ -69,14 +80,19 @@ type raiseAttrs struct {
 
 // Raise is prim::RaiseException: it occurs in branches that must not be taken.
 var Raise = kit.Define[raiseAttrs](graph.Op{
-	Name: "raise", Doc: "Fails with message when it runs. Its results are never made: they stand for those of what " +
-		"cannot be run.",
-	Many: true, Infer: inferRaise,
-	Eager: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+	Semantics: graph.Semantics{
+		Name: "raise",
+		Doc: "Fails with message when it runs. Its results are never made: they stand for those of what " +
+			"cannot be run.",
+		Many: true, Infer: inferRaise,
+		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+		},
 	},
-	Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+	Lowerings: graph.Lowerings{
+		Eager: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+		},
 	},
 })
 

@@ -27,30 +27,35 @@ var (
 	FftIrfft = fftOp("fft_irfft", "Transforms half of the frequencies along a dimension, of which the rest is the "+
 		"mirror, to a real value.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
 	Dft = kit.Define[dftAttrs](graph.Op{
-		AnyOrder: true,
-		Name:     "dft", Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last " +
-			"dimension, of size 2, or of size 1 for a real operand.",
-		Params: []graph.Param{kit.Input},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			_, t, err := newDft(c)
-			return c.One(t), err
+		Semantics: graph.Semantics{
+			Name: "dft",
+			Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last " +
+				"dimension, of size 2, or of size 1 for a real operand.",
+			Params: []graph.Param{kit.Input},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				_, t, err := newDft(c)
+				return c.One(t), err
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				s, t, err := newDft(c)
+				if err != nil {
+					return nil, err
+				}
+				return s.reference(in[0], kit.OfNumbers(t)), nil
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
+				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			s, _, err := newDft(c)
-			if err != nil {
-				return nil, err
-			}
-			return s.kernel(c), nil
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				s, _, err := newDft(c)
+				if err != nil {
+					return nil, err
+				}
+				return s.kernel(c), nil
+			},
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			s, t, err := newDft(c)
-			if err != nil {
-				return nil, err
-			}
-			return s.reference(in[0], kit.OfNumbers(t)), nil
-		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
-			{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
 	})
 )
 
@@ -61,28 +66,32 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 		return &s, t, err
 	}
 	return kit.Define[fftAttrs](graph.Op{
-		AnyOrder: true,
-		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			_, t, err := of(c)
-			return c.One(t), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				_, t, err := of(c)
+				return c.One(t), err
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				s, t, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				return s.reference(in[0], kit.OfNumbers(t)), nil
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}},
+				{In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			s, _, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			return s.kernel(c), nil
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				s, _, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				return s.kernel(c), nil
+			},
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			s, t, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			return s.reference(in[0], kit.OfNumbers(t)), nil
-		},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}},
-			{In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 	})
 }
 

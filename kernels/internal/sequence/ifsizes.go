@@ -17,17 +17,21 @@ type ifSizesAttrs struct {
 
 // IfSizes is If with a condition on sizes.
 var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
-	Name: "if_sizes", Doc: "Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from " +
-		"sizes: once these are known, the nodes of that branch take the place of the node.",
-	Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
-	Infer: inferIfSizes, Chooses: choose,
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		body, _ := choose(c)
-		if a := kit.Attrs[ifSizesAttrs](c); body == a.Else {
-			return graph.Reference{}.Run(body, in[len(a.Then.Inputs):])
-		}
-		return graph.Reference{}.Run(body, in[:len(body.Inputs)])
+	Semantics: graph.Semantics{
+		Name: "if_sizes",
+		Doc: "Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from " +
+			"sizes: once these are known, the nodes of that branch take the place of the node.",
+		Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
+		Infer: inferIfSizes,
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			body, _ := choose(c)
+			if a := kit.Attrs[ifSizesAttrs](c); body == a.Else {
+				return graph.Reference{}.Run(body, in[len(a.Then.Inputs):])
+			}
+			return graph.Reference{}.Run(body, in[:len(body.Inputs)])
+		},
 	},
+	Lowerings: graph.Lowerings{Chooses: choose},
 })
 
 // choose returns the branch that the sizes select, and its operands.

@@ -35,20 +35,24 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	g := kind.gates()
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{
-		AsInferred: "each step writes the states of a whole batch in order",
-		Name:       name, Doc: doc, Params: params, Outputs: outputs,
-		Infer: o.infer,
-		Impls: recurrentImpls(o.compile, o.pack), FlopKernel: recurrentFlop,
-		Flops: func(c *graph.Call) float64 {
-			x := c.Meta(0)
-			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: params, Outputs: outputs,
+			Infer: o.infer,
+			Ref:   o.ref,
+			Examples: []graph.Example{
+				{In: []tensor.Meta{f(3, 2, 4), f(1, 5*g, 4), f(1, 5*g, 5), f(1, 10*g)}},
+				{In: []tensor.Meta{f(2, 3, 4), f(2, 3*g, 4), f(2, 3*g, 3), {}, {}, f(2, 2, 3)},
+					Attrs: graph.Attrs{"direction": "bidirectional", "layout": 1, "clip": 0.5}},
+			},
 		},
-		Ref: o.ref,
-		Examples: []graph.Example{
-			{In: []tensor.Meta{f(3, 2, 4), f(1, 5*g, 4), f(1, 5*g, 5), f(1, 10*g)}},
-			{In: []tensor.Meta{f(2, 3, 4), f(2, 3*g, 4), f(2, 3*g, 3), {}, {}, f(2, 2, 3)},
-				Attrs: graph.Attrs{"direction": "bidirectional", "layout": 1, "clip": 0.5}},
+		Facts: graph.Facts{
+			AsInferred: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
+			Flops: func(c *graph.Call) float64 {
+				x := c.Meta(0)
+				return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())
+			},
 		},
+		Lowerings: graph.Lowerings{Impls: recurrentImpls(o.compile, o.pack)},
 	})
 }
 

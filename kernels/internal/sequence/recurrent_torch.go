@@ -70,23 +70,27 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 		return in
 	}
 	return kit.Define[recurrentAttrs](graph.Op{
-		AsInferred: "each step writes the states of a whole batch in order",
-		Name:       name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
-		Params: []graph.Param{{Name: "operands", Variadic: true}},
-		Infer:  o.infer,
-		Impls:  recurrentImpls(o.compile, o.pack), FlopKernel: recurrentFlop,
-		Flops: func(c *graph.Call) float64 {
-			x, n := c.Meta(0), 0
-			for i := o.states(); i < len(c.In); i++ {
-				n += c.Meta(i).Numel()
-			}
-			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(n)
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
+			Params: []graph.Param{{Name: "operands", Variadic: true}},
+			Infer:  o.infer,
+			Ref:    o.ref,
+			Examples: []graph.Example{
+				{In: example(1, 1, true)},
+				{In: example(2, 2, false), Attrs: graph.Attrs{"has_biases": false, "num_layers": 2, "bidirectional": true}},
+			},
 		},
-		Ref: o.ref,
-		Examples: []graph.Example{
-			{In: example(1, 1, true)},
-			{In: example(2, 2, false), Attrs: graph.Attrs{"has_biases": false, "num_layers": 2, "bidirectional": true}},
+		Facts: graph.Facts{
+			AsInferred: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
+			Flops: func(c *graph.Call) float64 {
+				x, n := c.Meta(0), 0
+				for i := o.states(); i < len(c.In); i++ {
+					n += c.Meta(i).Numel()
+				}
+				return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(n)
+			},
 		},
+		Lowerings: graph.Lowerings{Impls: recurrentImpls(o.compile, o.pack)},
 	})
 }
 

@@ -20,13 +20,17 @@ type arangeAttrs struct {
 
 // Arange is torch.arange.
 var Arange = kit.Define[arangeAttrs](graph.Op{
-	Name:    "arange",
-	Doc:     "Makes the numbers from start to end, exclusive, by step.",
-	Infer:   inferArange,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
-	Ref:     sequenceRef(inferArange, arangeAt),
-	Examples: []graph.Example{{Attrs: graph.Attrs{"start": 1, "end": 7, "step": 2}},
-		{Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
+	Semantics: graph.Semantics{
+		Name:  "arange",
+		Doc:   "Makes the numbers from start to end, exclusive, by step.",
+		Infer: inferArange,
+		Ref:   sequenceRef(inferArange, arangeAt),
+		Examples: []graph.Example{{Attrs: graph.Attrs{"start": 1, "end": 7, "step": 2}},
+			{Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
+	},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
+	},
 })
 
 // inferArange computes the number of elements as at::arange_out does: from the given numbers in float64, for int64 from

@@ -24,10 +24,12 @@ type joinOp struct {
 
 func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
-		AnyOrder: true, Images: graph.ImagePasser, Selects: true,
-		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
-		Infer: j.infer, Ref: j.ref, Examples: examples, Joins: j.joins,
-		Impls: []graph.Impl{copies.JoinImpl(j.compile)},
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
+			Infer: j.infer, Ref: j.ref, Examples: examples,
+		},
+		Facts:     graph.Facts{AnyOrder: true, Images: graph.ImagePasser, Selects: true, Joins: j.joins},
+		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile)}},
 	})
 }
 

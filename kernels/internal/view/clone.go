@@ -15,16 +15,16 @@ type cloneAttrs struct {
 
 // Clone is Tensor.clone.
 var Clone = kit.Define[cloneAttrs](graph.Op{
-	Name:     "clone",
-	Doc:      "Copies self. The format preserve keeps the strides of a dense operand.",
-	Params:   []graph.Param{kit.Self},
-	Identity: true,
-	AnyOrder: true,
-	Copies:   true,
-	Infer:    inferClone,
-	Impls:    []graph.Impl{copies.Impl(copies.Call)},
-	Ref:      copies.Ref(inferClone),
-	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
+	Semantics: graph.Semantics{
+		Name:     "clone",
+		Doc:      "Copies self. The format preserve keeps the strides of a dense operand.",
+		Params:   []graph.Param{kit.Self},
+		Infer:    inferClone,
+		Ref:      copies.Ref(inferClone),
+		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
+	},
+	Facts:     graph.Facts{Identity: true, AnyOrder: true, Copies: true},
+	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.Call)}},
 })
 
 func inferClone(c *graph.Call) ([]graph.Result, error) {
@@ -38,17 +38,18 @@ type contiguousAttrs struct {
 
 // ContiguousOp is Tensor.contiguous.
 var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
-	AsInferred: "its purpose is a specific layout",
-	Name:       "contiguous",
-	Doc:        "Returns self if it is contiguous in the memory format, else a copy that is.",
-	Params:     []graph.Param{kit.Self},
-	Identity:   true,
-	Kind:       graph.View,
-	Infer:      inferContiguous,
-	Impls:      []graph.Impl{copies.Impl(copies.Call)},
-	Ref:        copies.Ref(inferContiguous),
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
-		{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
+	Semantics: graph.Semantics{
+		Name:   "contiguous",
+		Doc:    "Returns self if it is contiguous in the memory format, else a copy that is.",
+		Params: []graph.Param{kit.Self},
+		Kind:   graph.View,
+		Infer:  inferContiguous,
+		Ref:    copies.Ref(inferContiguous),
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
+			{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
+	},
+	Facts:     graph.Facts{AsInferred: "its purpose is a specific layout", Identity: true},
+	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.Call)}},
 })
 
 func inferContiguous(c *graph.Call) ([]graph.Result, error) {

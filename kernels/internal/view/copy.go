@@ -13,34 +13,38 @@ type copyAttrs struct {
 
 // CopyOp is aten::copy, the functional form of Tensor.copy_.
 var CopyOp = kit.Define[copyAttrs](graph.Op{
-	Name: "copy",
-	Doc: "Returns the elements of src in the shape and dtype of self. The strides are those that to and expand give " +
-		"src, not self's; src itself is returned if it has the shape and dtype already.",
-	Params: []graph.Param{kit.Self, {Name: "src"}},
-	Infer:  inferCopy,
-	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		out, err := p.Add(To, graph.Attrs{"dtype": c.Type(0).DType}, c.In[1])
-		if err != nil || tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape) {
-			return out, err
-		}
-		if out, err = p.Add(Expand, graph.Attrs{"size": c.Meta(0).Shape}, graph.Of(out[0])); err != nil {
-			return nil, err
-		}
-		return p.Add(Clone, nil, graph.Of(out[0]))
+	Semantics: graph.Semantics{
+		Name: "copy",
+		Doc: "Returns the elements of src in the shape and dtype of self. The strides are those that to and expand give " +
+			"src, not self's; src itself is returned if it has the shape and dtype already.",
+		Params: []graph.Param{kit.Self, {Name: "src"}},
+		Infer:  inferCopy,
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			m, err := in[1].Expand(in[0].Shape)
+			if err != nil {
+				return nil, err
+			}
+			src, err := in[1].View(m)
+			if err != nil {
+				return nil, err
+			}
+			return copies.Ref(inferCopy)(c, []*tensor.Tensor{src})
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 4, 5)}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Int32, 3, 1, 1)}}},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		m, err := in[1].Expand(in[0].Shape)
-		if err != nil {
-			return nil, err
-		}
-		src, err := in[1].View(m)
-		if err != nil {
-			return nil, err
-		}
-		return copies.Ref(inferCopy)(c, []*tensor.Tensor{src})
+	Lowerings: graph.Lowerings{
+		Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			out, err := p.Add(To, graph.Attrs{"dtype": c.Type(0).DType}, c.In[1])
+			if err != nil || tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape) {
+				return out, err
+			}
+			if out, err = p.Add(Expand, graph.Attrs{"size": c.Meta(0).Shape}, graph.Of(out[0])); err != nil {
+				return nil, err
+			}
+			return p.Add(Clone, nil, graph.Of(out[0]))
+		},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 4, 5)}},
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Int32, 3, 1, 1)}}},
 })
 
 // inferCopy mirrors at::copy: src.to(self), expanded and cloned if the shapes differ.

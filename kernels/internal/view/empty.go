@@ -24,12 +24,12 @@ type newEmptyAttrs struct {
 }
 
 // NewEmpty is Tensor.new_empty.
-var NewEmpty = fillOp(graph.SchemaOf[newEmptyAttrs](), graph.Op{
+var NewEmpty = fillOp(graph.SchemaOf[newEmptyAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "new_empty",
 	Doc:      "Makes a row-major value of the dtype of self. " + zeroed,
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
-}, func(c *graph.Call) (tensor.Type, error) {
+}}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[newEmptyAttrs](c)
 	d := a.DType
 	if d == tensor.Invalid {
@@ -45,11 +45,11 @@ type emptyStridedAttrs struct {
 }
 
 // EmptyStrided is torch.empty_strided.
-var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{
+var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "empty_strided",
 	Doc:      "Makes a value with the given strides, which may overlap or leave gaps. " + zeroed,
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},
-}, func(c *graph.Call) (tensor.Type, error) {
+}}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[emptyStridedAttrs](c)
 	d := a.DType
 	if d == tensor.Invalid { // null

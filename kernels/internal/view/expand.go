@@ -13,11 +13,11 @@ type expandAttrs struct {
 }
 
 // Expand is Tensor.expand.
-var Expand = viewOp(graph.SchemaOf[expandAttrs](), graph.Op{
+var Expand = viewOp(graph.SchemaOf[expandAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "expand",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, with strides of 0.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, -1, 4}}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	return t.Expand(kit.Attrs[expandAttrs](c).Size)
 })
 
@@ -26,18 +26,18 @@ type broadcastToAttrs struct {
 }
 
 // BroadcastTo is torch.broadcast_to.
-var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{
+var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "broadcast_to",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, as expand does.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	return t.Expand(kit.Attrs[broadcastToAttrs](c).Size)
 })
 
 // ExpandAs is Tensor.expand_as.
-var ExpandAs = viewOp(kit.NoAttrs, graph.Op{
+var ExpandAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "expand_as",
 	Doc:      "Expands self to the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1), kit.F32(2, 3, 4)}}},
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.Expand(c.Type(1).Shape) })
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.Expand(c.Type(1).Shape) })

@@ -18,13 +18,15 @@ type eyeAttrs struct {
 
 // Eye is torch.eye.
 var Eye = kit.Define[eyeAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "eye",
-	Doc:      "Makes a matrix with ones on the diagonal and zeros elsewhere.",
-	Infer:    inferEye,
-	Compile:  compileEye,
-	Ref:      refEye,
-	Examples: []graph.Example{{Attrs: graph.Attrs{"n": 3, "m": 4}}},
+	Semantics: graph.Semantics{
+		Name:     "eye",
+		Doc:      "Makes a matrix with ones on the diagonal and zeros elsewhere.",
+		Infer:    inferEye,
+		Ref:      refEye,
+		Examples: []graph.Example{{Attrs: graph.Attrs{"n": 3, "m": 4}}},
+	},
+	Facts:     graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{Compile: compileEye},
 })
 
 func inferEye(c *graph.Call) ([]graph.Result, error) {

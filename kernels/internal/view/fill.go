@@ -43,8 +43,10 @@ type likeAttrs struct {
 }
 
 func constantLike(name, doc string, v int64) *graph.Op {
-	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self},
-		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil)},
+	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
+	}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[likeAttrs](c)
 			return likeOf(c.Type(0), a.DType, a.MemoryFormat)

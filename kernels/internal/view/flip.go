@@ -16,27 +16,30 @@ type flipAttrs struct {
 
 // Flip is torch.flip.
 var Flip = kit.Define[flipAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.1},
-	AnyOrder: true, Images: graph.ImagePasser,
-	Name:   "flip",
-	Doc:    "Reverses the order of elements along dimensions. The result keeps self's layout.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if _, err := flipDims(c); err != nil {
-			return nil, err
-		}
-		t, err := kit.Like(c.Type(0), tensor.Preserve)
-		return c.One(t), err
+	Semantics: graph.Semantics{
+		Name:   "flip",
+		Doc:    "Reverses the order of elements along dimensions. The result keeps self's layout.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if _, err := flipDims(c); err != nil {
+				return nil, err
+			}
+			t, err := kit.Like(c.Type(0), tensor.Preserve)
+			return c.One(t), err
+		},
+		Ref:      refFlip,
+		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		dims, err := flipDims(c)
-		if err != nil {
-			return nil, err
-		}
-		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)}.Reversed(dims...)), nil
+	Facts: graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true, Images: graph.ImagePasser},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			dims, err := flipDims(c)
+			if err != nil {
+				return nil, err
+			}
+			return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)}.Reversed(dims...)), nil
+		},
 	},
-	Ref:      refFlip,
-	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
 })
 
 // flipDims returns the dimensions as non-negative numbers.

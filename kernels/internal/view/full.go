@@ -14,11 +14,11 @@ type fullAttrs struct {
 }
 
 // Full is torch.full.
-var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{
+var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "full",
 	Doc:      "Makes a value filled with one number.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
-}, func(c *graph.Call) (tensor.Type, error) {
+}}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[fullAttrs](c)
 	d := a.DType
 	if d == tensor.Invalid {
@@ -50,8 +50,10 @@ var (
 )
 
 func constantOp(name, doc string, v int64) *graph.Op {
-	return fillOp(graph.SchemaOf[newAttrs](), graph.Op{Name: name, Doc: doc,
-		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}}},
+	return fillOp(graph.SchemaOf[newAttrs](), graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}},
+	}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[newAttrs](c)
 			if a.DType == tensor.Invalid { // null
@@ -69,12 +71,12 @@ type fullLikeAttrs struct {
 
 // FullLike, ZerosLike and OnesLike make a filled value with the shape of another.
 var (
-	FullLike = fillOp(graph.SchemaOf[fullLikeAttrs](), graph.Op{
+	FullLike = fillOp(graph.SchemaOf[fullLikeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "full_like",
 		Doc:      "Makes a value filled with one number, with the shape, dtype and layout of self.",
 		Params:   []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
-	}, func(c *graph.Call) (tensor.Type, error) {
+	}}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[fullLikeAttrs](c)
 		return likeOf(c.Type(0), a.DType, a.MemoryFormat)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullLikeAttrs](c).FillValue })

@@ -19,12 +19,16 @@ type linspaceAttrs struct {
 
 // Linspace is torch.linspace.
 var Linspace = kit.Define[linspaceAttrs](graph.Op{
-	Name:     "linspace",
-	Doc:      "Makes steps equally spaced numbers from start to end, inclusive.",
-	Infer:    inferLinspace,
-	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, linspaceAt(c)) },
-	Ref:      sequenceRef(inferLinspace, linspaceAt),
-	Examples: []graph.Example{{Attrs: graph.Attrs{"start": 0, "end": 1, "steps": 5}}},
+	Semantics: graph.Semantics{
+		Name:     "linspace",
+		Doc:      "Makes steps equally spaced numbers from start to end, inclusive.",
+		Infer:    inferLinspace,
+		Ref:      sequenceRef(inferLinspace, linspaceAt),
+		Examples: []graph.Example{{Attrs: graph.Attrs{"start": 0, "end": 1, "steps": 5}}},
+	},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, linspaceAt(c)) },
+	},
 })
 
 func (a *linspaceAttrs) dtype() tensor.DType {

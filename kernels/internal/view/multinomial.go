@@ -24,58 +24,63 @@ type multinomialAttrs struct {
 
 // Multinomial is torch.multinomial.
 var Multinomial = kit.Define[multinomialAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
-		"ratio of its elements.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, t := kit.Attrs[multinomialAttrs](c), c.Type(0)
-		switch r := t.Rank(); {
-		case r != 1 && r != 2:
-			return nil, errors.New("prob_dist must be 1 or 2 dim")
-		case !t.DType.IsFloat():
-			return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", t.DType.TorchName())
-		case !kit.AtLeastSize(a.NumSamples, 1):
-			return nil, errors.New("cannot sample n_sample <= 0 samples")
-		case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
-			return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-		}
-		out, err := kit.FreshType(tensor.Int64, kit.With(t.Shape, t.Rank()-1, a.NumSamples))
-		return c.One(out), err
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		return newMultinomial(c).kernel(), nil
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, x := kit.Attrs[multinomialAttrs](c), in[0]
-		last := x.Rank() - 1
-		shape := slices.Clone(x.Shape)
-		shape[last] = kit.NumberOf(a.NumSamples)
-		out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
-		for r := range rows {
-			w := make([]float64, x.Shape[last])
-			at := func(i int) []int { return append([]int{r}[:last], i) }
-			for i := range w {
-				w[i] = x.At(at(i)...).Float()
+	Semantics: graph.Semantics{
+		Name: "multinomial",
+		Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
+			"ratio of its elements.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[multinomialAttrs](c), c.Type(0)
+			switch r := t.Rank(); {
+			case r != 1 && r != 2:
+				return nil, errors.New("prob_dist must be 1 or 2 dim")
+			case !t.DType.IsFloat():
+				return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", t.DType.TorchName())
+			case !kit.AtLeastSize(a.NumSamples, 1):
+				return nil, errors.New("cannot sample n_sample <= 0 samples")
+			case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
+				return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 			}
-			tree := make(weightTree, 2*leavesOf(len(w)))
-			err := tree.build(context.Background(), w)
-			for k := 0; k < shape[last] && err == nil; k++ {
-				var i int
-				if i, err = a.draw(tree, r, k); err == nil {
-					out.Set(tensor.IntScalar(int64(i)), at(k)...)
+			out, err := kit.FreshType(tensor.Int64, kit.With(t.Shape, t.Rank()-1, a.NumSamples))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a, x := kit.Attrs[multinomialAttrs](c), in[0]
+			last := x.Rank() - 1
+			shape := slices.Clone(x.Shape)
+			shape[last] = kit.NumberOf(a.NumSamples)
+			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
+			for r := range rows {
+				w := make([]float64, x.Shape[last])
+				at := func(i int) []int { return append([]int{r}[:last], i) }
+				for i := range w {
+					w[i] = x.At(at(i)...).Float()
+				}
+				tree := make(weightTree, 2*leavesOf(len(w)))
+				err := tree.build(context.Background(), w)
+				for k := 0; k < shape[last] && err == nil; k++ {
+					var i int
+					if i, err = a.draw(tree, r, k); err == nil {
+						out.Set(tensor.IntScalar(int64(i)), at(k)...)
+					}
+				}
+				if err != nil {
+					return nil, err
 				}
 			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		return []*tensor.Tensor{out}, nil
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: kit.OneExample(kit.F32(0, 3), graph.Attrs{"num_samples": 3, "replacement": true}),
 	},
-	Examples: kit.OneExample(kit.F32(0, 3), graph.Attrs{"num_samples": 3, "replacement": true}),
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			if c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			return newMultinomial(c).kernel(), nil
+		},
+	},
 })
 
 // weightTree holds the weights of a row and their sums over ranges: node i is the sum of nodes 2i and 2i+1, the root is

@@ -14,21 +14,25 @@ import (
 
 // Pad is aten::pad.
 var Pad = kit.Define[padAttrs](graph.Op{
-	AnyOrder: true, Images: graph.ImagePasser,
-	Name: "pad",
-	Doc: "Adds elements around self.\n" +
-		"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
-		"1 to 3 dimensions of a value with one or two more, and return a row-major result: reflect mirrors self without\n" +
-		"its edge, replicate repeats the edge, circular repeats self.",
-	Params: []graph.Param{kit.Self},
-	Infer:  inferPad,
-	Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
-		return padsBefore(kit.Attrs[padAttrs](c).Pad, c.Meta(0).Rank())
-	})},
-	Ref: refPad,
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(1, 2, 3, 4)},
-		Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
-		{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
+	Semantics: graph.Semantics{
+		Name: "pad",
+		Doc: "Adds elements around self.\n" +
+			"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
+			"1 to 3 dimensions of a value with one or two more, and return a row-major result: reflect mirrors self without\n" +
+			"its edge, replicate repeats the edge, circular repeats self.",
+		Params: []graph.Param{kit.Self},
+		Infer:  inferPad,
+		Ref:    refPad,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(1, 2, 3, 4)},
+			Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
+			{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
+	},
+	Facts: graph.Facts{AnyOrder: true, Images: graph.ImagePasser},
+	Lowerings: graph.Lowerings{
+		Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
+			return padsBefore(kit.Attrs[padAttrs](c).Pad, c.Meta(0).Rank())
+		})},
+	},
 })
 
 type constantPadAttrs struct {
@@ -38,23 +42,27 @@ type constantPadAttrs struct {
 
 // ConstantPadNd is aten::constant_pad_nd.
 var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
-	AnyOrder: true, Images: graph.ImagePasser,
-	Name:   "constant_pad_nd",
-	Doc:    "Pads self with a number, as pad does in mode constant.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a := kit.Attrs[constantPadAttrs](c)
-		return inferConstantPad(c, c.Type(0), a.Pad, a.Value)
+	Semantics: graph.Semantics{
+		Name:   "constant_pad_nd",
+		Doc:    "Pads self with a number, as pad does in mode constant.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a := kit.Attrs[constantPadAttrs](c)
+			return inferConstantPad(c, c.Type(0), a.Pad, a.Value)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[constantPadAttrs](c)
+			return []*tensor.Tensor{refConstantPad(in[0], kit.NumbersOf(a.Pad), a.Value)}, nil
+		},
+		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 	},
-	Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
-		a := kit.Attrs[constantPadAttrs](c)
-		return compileConstantPad(c, kit.NumbersOf(a.Pad), a.Value)
-	}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[constantPadAttrs](c)
-		return []*tensor.Tensor{refConstantPad(in[0], kit.NumbersOf(a.Pad), a.Value)}, nil
+	Facts: graph.Facts{AnyOrder: true, Images: graph.ImagePasser},
+	Lowerings: graph.Lowerings{
+		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
+			a := kit.Attrs[constantPadAttrs](c)
+			return compileConstantPad(c, kit.NumbersOf(a.Pad), a.Value)
+		}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
 	},
-	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 })
 
 // inferPad mirrors at::pad, which chooses the op for the mode and the number of dimensions.

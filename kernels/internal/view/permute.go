@@ -32,11 +32,11 @@ type permuteAttrs struct {
 }
 
 // Permute is Tensor.permute.
-var Permute = permuting(graph.SchemaOf[permuteAttrs](), graph.Op{
+var Permute = permuting(graph.SchemaOf[permuteAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "permute",
 	Doc:      "Reorders the dimensions of self.",
 	Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	return t.Permute(kit.Attrs[permuteAttrs](c).Dims)
 })
 
@@ -52,21 +52,21 @@ type swapaxesAttrs struct {
 
 // Transpose, Swapdims and Swapaxes are Tensor.transpose under its three names.
 var (
-	Transpose = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{
+	Transpose = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "transpose",
 		Doc:      "Swaps two dimensions of self.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
-	}, swapDims)
-	Swapdims = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{
+	}}, swapDims)
+	Swapdims = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "swapdims",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
-	}, swapDims)
-	Swapaxes = permuting(graph.SchemaOf[swapaxesAttrs](), graph.Op{
+	}}, swapDims)
+	Swapaxes = permuting(graph.SchemaOf[swapaxesAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "swapaxes",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
-	}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 		a := kit.Attrs[swapaxesAttrs](c)
 		return t.Transpose(a.Axis0, a.Axis1)
 	})
@@ -78,11 +78,11 @@ func swapDims(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 }
 
 // T is Tensor.t.
-var T = permuting(kit.NoAttrs, graph.Op{
+var T = permuting(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "t",
 	Doc:      "Transposes a matrix; a value of rank 0 or 1 is unchanged.",
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
-}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	if t.Rank() > 2 {
 		return t, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", t.Rank())
 	}
@@ -101,11 +101,11 @@ var (
 )
 
 func movedim(name string) *graph.Op {
-	return permuting(graph.SchemaOf[movedimAttrs](), graph.Op{
+	return permuting(graph.SchemaOf[movedimAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     name,
 		Doc:      "Moves dimensions of self to other positions and keeps the order of the rest.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),
-	}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 		a := kit.Attrs[movedimAttrs](c)
 		return t.MoveDim(a.Source, a.Destination)
 	})

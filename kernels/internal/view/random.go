@@ -56,10 +56,10 @@ var (
 	RandnLike = randLikeOp("randn_like", "Makes random numbers in self's shape, normally distributed with mean 0 and "+
 		"variance 1.",
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
-	Randint = kit.ElementOp[randintAttrs](graph.Op{
+	Randint = kit.ElementOp[randintAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "randint", Doc: "Makes random integers in [low, high).",
 		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
-	}, func(c *graph.Call) (tensor.Type, error) {
+	}}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[randintAttrs](c)
 		if a.Low >= a.High {
 			return tensor.Type{}, fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d",
@@ -77,8 +77,10 @@ var (
 )
 
 func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
-	return kit.ElementOp[randAttrs](graph.Op{Name: name, Doc: doc,
-		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}}}},
+	return kit.ElementOp[randAttrs](graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}}},
+	}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[randAttrs](c)
 			return randType(a.DType, a.Size)
@@ -97,8 +99,10 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 		}
 		return c.Type(0).DType
 	}
-	return kit.ElementOp[randLikeAttrs](graph.Op{Name: name, Doc: doc + " The result is row-major.",
-		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3), nil)},
+	return kit.ElementOp[randLikeAttrs](graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc + " The result is row-major.",
+		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3), nil),
+	}},
 		func(c *graph.Call) (tensor.Type, error) { return randType(dtype(c), c.Type(0).Shape) },
 		func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 			seed, d := uint64(kit.Attrs[randLikeAttrs](c).Seed), dtype(c)
@@ -117,33 +121,38 @@ func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 
 // Bernoulli draws ones and zeros.
 var Bernoulli = kit.Define[seedAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "bernoulli", Doc: "Draws 1 with the probability given by each element of self, else 0. The " +
-		"result is row-major.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t := c.Type(0)
-		if !t.DType.IsFloat() {
-			return nil, kit.NotImplementedBy("bernoulli_tensor_cpu_p_", t.DType)
-		}
-		return c.One(t.RowMajor()), nil
+	Semantics: graph.Semantics{
+		Name: "bernoulli",
+		Doc: "Draws 1 with the probability given by each element of self, else 0. The " +
+			"result is row-major.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if !t.DType.IsFloat() {
+				return nil, kit.NotImplementedBy("bernoulli_tensor_cpu_p_", t.DType)
+			}
+			return c.One(t.RowMajor()), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, first error) {
+			out := tensor.Zeros(in[0].DType, in[0].Shape...)
+			i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
+			kit.EachIndex(out.Shape, func(at []int) {
+				x, err := bernoulliAt(i, seed, in[0].At(at...).Float())
+				out.Set(tensor.FloatScalar(x), at...)
+				first = cmp.Or(first, err)
+				i++
+			})
+			return []*tensor.Tensor{out}, first
+		},
+		Examples: kit.OneExample(kit.F32(0, 3), nil),
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		seed := uint64(kit.Attrs[seedAttrs](c).Seed)
-		return drawKernel(c, func(i int, p float64) (float64, error) { return bernoulliAt(i, seed, p) }), nil
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			seed := uint64(kit.Attrs[seedAttrs](c).Seed)
+			return drawKernel(c, func(i int, p float64) (float64, error) { return bernoulliAt(i, seed, p) }), nil
+		},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, first error) {
-		out := tensor.Zeros(in[0].DType, in[0].Shape...)
-		i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
-		kit.EachIndex(out.Shape, func(at []int) {
-			x, err := bernoulliAt(i, seed, in[0].At(at...).Float())
-			out.Set(tensor.FloatScalar(x), at...)
-			first = cmp.Or(first, err)
-			i++
-		})
-		return []*tensor.Tensor{out}, first
-	},
-	Examples: kit.OneExample(kit.F32(0, 3), nil),
 })
 
 func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
@@ -191,44 +200,49 @@ type dropoutAttrs struct {
 
 // Dropout is aten::dropout.
 var Dropout = kit.Define[dropoutAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "dropout", Doc: "Returns self; in training, sets random elements to 0 and divides the others by 1 - p.",
-	Params: []graph.Param{kit.Input}, Kind: graph.View,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, t := kit.Attrs[dropoutAttrs](c), c.Type(0)
-		if !(a.P >= 0 && a.P <= 1) {
-			return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
-		}
-		if !a.Train {
-			return c.Shared(t, 0), nil
-		}
-		if !t.DType.IsFloat() {
-			return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
-		}
-		out, err := kit.Like(t, tensor.Preserve)
-		return c.One(out), err
+	Semantics: graph.Semantics{
+		Name:   "dropout",
+		Doc:    "Returns self; in training, sets random elements to 0 and divides the others by 1 - p.",
+		Params: []graph.Param{kit.Input}, Kind: graph.View,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[dropoutAttrs](c), c.Type(0)
+			if !(a.P >= 0 && a.P <= 1) {
+				return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
+			}
+			if !a.Train {
+				return c.Shared(t, 0), nil
+			}
+			if !t.DType.IsFloat() {
+				return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
+			}
+			out, err := kit.Like(t, tensor.Preserve)
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[dropoutAttrs](c)
+			if !a.Train {
+				return []*tensor.Tensor{in[0]}, nil
+			}
+			out, i := tensor.Zeros(in[0].DType, in[0].Shape...), 0
+			kit.EachIndex(out.Shape, func(at []int) {
+				out.Set(tensor.FloatScalar(a.at(i, in[0].At(at...).Float())), at...)
+				i++
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"train": true, "p": 0.3}}},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a := kit.Attrs[dropoutAttrs](c)
-		if !a.Train {
-			return copies.Call(c) // the result is pinned to another layout
-		}
-		return drawKernel(c, func(i int, x float64) (float64, error) { return a.at(i, x), nil }), nil
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			a := kit.Attrs[dropoutAttrs](c)
+			if !a.Train {
+				return copies.Call(c) // the result is pinned to another layout
+			}
+			return drawKernel(c, func(i int, x float64) (float64, error) { return a.at(i, x), nil }), nil
+		},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[dropoutAttrs](c)
-		if !a.Train {
-			return []*tensor.Tensor{in[0]}, nil
-		}
-		out, i := tensor.Zeros(in[0].DType, in[0].Shape...), 0
-		kit.EachIndex(out.Shape, func(at []int) {
-			out.Set(tensor.FloatScalar(a.at(i, in[0].At(at...).Float())), at...)
-			i++
-		})
-		return []*tensor.Tensor{out}, nil
-	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"train": true, "p": 0.3}}},
 })
 
 func (a *dropoutAttrs) at(i int, x float64) float64 {

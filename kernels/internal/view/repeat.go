@@ -38,29 +38,33 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	repeats func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c, c.Type(0), repeats(c)) }
 	return kit.DefineWith(attrs, graph.Op{
-		AnyOrder: true,
-		Name:     name,
-		Doc:      doc,
-		Params:   []graph.Param{kit.Self},
-		Infer:    infer,
-		Compile:  func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.NumbersOf(repeats(c))) },
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			res, err := infer(c)
-			if err != nil {
-				return nil, err
-			}
-			out := tensor.Zeros(in[0].DType, kit.NumbersOf(res[0].Type.Shape)...)
-			lead := out.Rank() - in[0].Rank()
-			at := make([]int, in[0].Rank())
-			kit.EachIndex(out.Shape, func(index []int) {
-				for d := range at {
-					at[d] = index[lead+d] % in[0].Shape[d]
+		Semantics: graph.Semantics{
+			Name:   name,
+			Doc:    doc,
+			Params: []graph.Param{kit.Self},
+			Infer:  infer,
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				res, err := infer(c)
+				if err != nil {
+					return nil, err
 				}
-				out.Set(in[0].At(at...), index...)
-			})
-			return []*tensor.Tensor{out}, nil
+				out := tensor.Zeros(in[0].DType, kit.NumbersOf(res[0].Type.Shape)...)
+				lead := out.Rank() - in[0].Rank()
+				at := make([]int, in[0].Rank())
+				kit.EachIndex(out.Shape, func(index []int) {
+					for d := range at {
+						at[d] = index[lead+d] % in[0].Shape[d]
+					}
+					out.Set(in[0].At(at...), index...)
+				})
+				return []*tensor.Tensor{out}, nil
+			},
+			Examples: kit.OneExample(kit.F32(2, 3), example),
 		},
-		Examples: kit.OneExample(kit.F32(2, 3), example),
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.NumbersOf(repeats(c))) },
+		},
 	})
 }
 

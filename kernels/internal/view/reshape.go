@@ -68,20 +68,20 @@ type reshapeAttrs struct {
 }
 
 // Reshape is Tensor.reshape.
-var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{
+var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "reshape",
 	Doc:  "Changes the shape of self: a view if possible, else a row-major copy.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}},
 		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
-}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return kit.Attrs[reshapeAttrs](c).Shape, nil })
+}}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return kit.Attrs[reshapeAttrs](c).Shape, nil })
 
 // ReshapeAs is Tensor.reshape_as.
-var ReshapeAs = shapeOp(kit.NoAttrs, graph.Op{
+var ReshapeAs = shapeOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "reshape_as",
 	Doc:      "Reshapes self to the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
-}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return c.Type(1).Shape, nil })
+}}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return c.Type(1).Shape, nil })
 
 type flattenAttrs struct {
 	StartDim int `attr:"start_dim" default:"0" doc:"first dimension to merge"`
@@ -89,11 +89,11 @@ type flattenAttrs struct {
 }
 
 // Flatten is torch.flatten.
-var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{
+var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "flatten",
 	Doc:      "Merges consecutive dimensions into one: a view if possible, else a row-major copy.",
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"start_dim": 1}),
-}, func(c *graph.Call, t tensor.Type) ([]sym.Int, error) {
+}}, func(c *graph.Call, t tensor.Type) ([]sym.Int, error) {
 	a := kit.Attrs[flattenAttrs](c)
 	shape, err := t.Flatten(a.StartDim, a.EndDim)
 	if err != nil || t.Rank() == 0 {
@@ -106,12 +106,12 @@ var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{
 })
 
 // Ravel is torch.ravel.
-var Ravel = shapeOp(kit.NoAttrs, graph.Op{
+var Ravel = shapeOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "ravel",
 	Doc:      "Makes self one-dimensional in row-major order: a view if self is contiguous, else a copy.",
 	Infer:    inferRavel,
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
-}, nil)
+}}, nil)
 
 // inferRavel views the result of contiguous: it copies even if strides would allow a view.
 func inferRavel(c *graph.Call) ([]graph.Result, error) {
@@ -128,11 +128,11 @@ type unflattenAttrs struct {
 }
 
 // Unflatten is Tensor.unflatten.
-var Unflatten = viewOp(graph.SchemaOf[unflattenAttrs](), graph.Op{
+var Unflatten = viewOp(graph.SchemaOf[unflattenAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unflatten",
 	Doc:      "Splits one dimension into several.",
 	Examples: kit.OneExample(kit.F32(2, 12), graph.Attrs{"dim": 1, "sizes": []int{3, -1}}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[unflattenAttrs](c)
 	dim, err := tensor.WrapDim(a.Dim, t.Rank())
 	switch {

@@ -19,15 +19,16 @@ type rollAttrs struct {
 
 // Roll is torch.roll.
 var Roll = kit.Define[rollAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.1},
-	AnyOrder: true, Images: graph.ImagePasser,
-	Name:     "roll",
-	Doc:      "Shifts the elements along dimensions, cyclically.",
-	Params:   []graph.Param{kit.Self},
-	Infer:    inferRoll,
-	Compile:  compileRoll,
-	Ref:      refRoll,
-	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
+	Semantics: graph.Semantics{
+		Name:     "roll",
+		Doc:      "Shifts the elements along dimensions, cyclically.",
+		Params:   []graph.Param{kit.Self},
+		Infer:    inferRoll,
+		Ref:      refRoll,
+		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
+	},
+	Facts:     graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true, Images: graph.ImagePasser},
+	Lowerings: graph.Lowerings{Compile: compileRoll},
 })
 
 // inferRoll mirrors at::roll, which concatenates the two parts of each dimension: the memory format is the one that the

@@ -11,28 +11,32 @@ import (
 
 // ShapeAsTensor is torch._shape_as_tensor.
 var ShapeAsTensor = kit.Define[kit.None](graph.Op{
-	Name: "_shape_as_tensor", Doc: "Returns the sizes of self as a vector of int64.",
-	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		return c.One(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		shape, step := c.Meta(0).Shape, 0
-		if len(shape) > 0 {
-			step = 8 * c.Out[0].Strides[0]
-		}
-		return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			for i, s := range shape {
-				*(*int64)(unsafe.Add(m.Ptrs[0], i*step)) = int64(s)
+	Semantics: graph.Semantics{
+		Name: "_shape_as_tensor", Doc: "Returns the sizes of self as a vector of int64.",
+		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return c.One(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil
+		},
+		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			out := tensor.Zeros(tensor.Int64, in[0].Rank())
+			for i, s := range in[0].Shape {
+				out.Set(tensor.IntScalar(int64(s)), i)
 			}
-			return nil
-		}}}}, nil
+			return []*tensor.Tensor{out}, nil
+		},
 	},
-	Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		out := tensor.Zeros(tensor.Int64, in[0].Rank())
-		for i, s := range in[0].Shape {
-			out.Set(tensor.IntScalar(int64(s)), i)
-		}
-		return []*tensor.Tensor{out}, nil
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			shape, step := c.Meta(0).Shape, 0
+			if len(shape) > 0 {
+				step = 8 * c.Out[0].Strides[0]
+			}
+			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+				for i, s := range shape {
+					*(*int64)(unsafe.Add(m.Ptrs[0], i*step)) = int64(s)
+				}
+				return nil
+			}}}}, nil
+		},
 	},
 })

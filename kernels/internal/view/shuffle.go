@@ -85,47 +85,51 @@ var (
 func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Meta,
 	spec func(c *graph.Call) (shuffle, error)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
-		AnyOrder: true, Images: graph.ImagePasser,
-		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			s, err := spec(c)
-			if err != nil {
-				return nil, err
-			}
-			if s.whole {
-				return c.One(rule.PreserveType(c.Type(0))), nil
-			}
-			t := c.Type(0)
-			out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))
-			return c.One(out), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				s, err := spec(c)
+				if err != nil {
+					return nil, err
+				}
+				if s.whole {
+					return c.One(rule.PreserveType(c.Type(0))), nil
+				}
+				t := c.Type(0)
+				out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))
+				return c.One(out), err
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				s, err := spec(c)
+				if err != nil {
+					return nil, err
+				}
+				return s.reference(in[0])
+			},
+			Examples: kit.OneExample(m, a),
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			s, err := spec(c)
-			if err != nil || c.Out[0].Numel() == 0 {
-				return &graph.Kernel{}, err
-			}
-			dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-			split, err := src.Meta.View(kit.NumbersOf(s.split))
-			if err != nil {
-				return nil, err
-			}
-			if split, err = split.Permute(s.perm); err != nil {
-				return nil, err
-			}
-			target, err := dst.Meta.View(split.Shape)
-			if err != nil {
-				return nil, err
-			}
-			return copies.Kernel(copies.Job{Dst: dst.Show(target), Src: src.Show(split)}), nil
+		Facts: graph.Facts{AnyOrder: true, Images: graph.ImagePasser},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) {
+				s, err := spec(c)
+				if err != nil || c.Out[0].Numel() == 0 {
+					return &graph.Kernel{}, err
+				}
+				dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
+				split, err := src.Meta.View(kit.NumbersOf(s.split))
+				if err != nil {
+					return nil, err
+				}
+				if split, err = split.Permute(s.perm); err != nil {
+					return nil, err
+				}
+				target, err := dst.Meta.View(split.Shape)
+				if err != nil {
+					return nil, err
+				}
+				return copies.Kernel(copies.Job{Dst: dst.Show(target), Src: src.Show(split)}), nil
+			},
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			s, err := spec(c)
-			if err != nil {
-				return nil, err
-			}
-			return s.reference(in[0])
-		},
-		Examples: kit.OneExample(m, a),
 	})
 }
 

@@ -16,10 +16,12 @@ type sliceAttrs struct {
 
 // Slice is aten::slice.
 var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
-	Images:   graph.ImagePasser,
-	Name:     "slice",
-	Doc:      "Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.",
-	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
+	Semantics: graph.Semantics{
+		Name:     "slice",
+		Doc:      "Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.",
+		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
+	},
+	Facts: graph.Facts{Images: graph.ImagePasser},
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[sliceAttrs](c)
 	return t.Slice(a.Dim, a.Start, a.End, a.Step)
@@ -31,11 +33,11 @@ type selectAttrs struct {
 }
 
 // Select is Tensor.select.
-var Select = viewOp(graph.SchemaOf[selectAttrs](), graph.Op{
+var Select = viewOp(graph.SchemaOf[selectAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "select",
 	Doc:      "Takes one index of a dimension and removes the dimension.",
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 0, "index": -1}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[selectAttrs](c)
 	return t.Select(a.Dim, a.Index)
 })
@@ -48,10 +50,12 @@ type narrowAttrs struct {
 
 // Narrow is Tensor.narrow.
 var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
-	Images:   graph.ImagePasser,
-	Name:     "narrow",
-	Doc:      "Takes length indices of a dimension from start on. Unlike slice, it does not clamp.",
-	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
+	Semantics: graph.Semantics{
+		Name:     "narrow",
+		Doc:      "Takes length indices of a dimension from start on. Unlike slice, it does not clamp.",
+		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
+	},
+	Facts: graph.Facts{Images: graph.ImagePasser},
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[narrowAttrs](c)
 	return t.Narrow(a.Dim, a.Start, a.Length)

@@ -43,12 +43,14 @@ type splitAttrs struct {
 
 // Split is Tensor.split with one size, or with a list (split.sizes).
 var Split = partsOp(graph.SchemaOf[splitAttrs](), graph.Op{
-	Images: graph.ImagePasser,
-	Name:   "split",
-	Doc: "Splits a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
-		"listed sizes.",
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
-		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
+	Semantics: graph.Semantics{
+		Name: "split",
+		Doc: "Splits a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
+			"listed sizes.",
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
+			{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
+	},
+	Facts: graph.Facts{Images: graph.ImagePasser},
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[splitAttrs](c)
 	if a.SplitSize.List != nil {
@@ -63,11 +65,11 @@ type splitSizesAttrs struct {
 }
 
 // SplitWithSizes is torch.split_with_sizes.
-var SplitWithSizes = partsOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{
+var SplitWithSizes = partsOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "split_with_sizes",
 	Doc:      "Splits a dimension into parts of the given sizes.",
 	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
-}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[splitSizesAttrs](c)
 	return t.SplitSizes(a.SplitSizes, a.Dim)
 })
@@ -79,10 +81,12 @@ type chunkAttrs struct {
 
 // Chunk is Tensor.chunk.
 var Chunk = partsOp(graph.SchemaOf[chunkAttrs](), graph.Op{
-	Images:   graph.ImagePasser,
-	Name:     "chunk",
-	Doc:      "Splits a dimension into at most chunks parts of equal size; the last may be smaller.",
-	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
+	Semantics: graph.Semantics{
+		Name:     "chunk",
+		Doc:      "Splits a dimension into at most chunks parts of equal size; the last may be smaller.",
+		Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
+	},
+	Facts: graph.Facts{Images: graph.ImagePasser},
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[chunkAttrs](c)
 	return t.Chunk(a.Chunks, a.Dim)
@@ -96,11 +100,11 @@ type unbindAttrs struct {
 const maxViews = 1 << 20
 
 // Unbind is Tensor.unbind.
-var Unbind = partsOp(graph.SchemaOf[unbindAttrs](), graph.Op{
+var Unbind = partsOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unbind",
 	Doc:      "Returns every index of a dimension as a separate value.",
 	Examples: kit.OneExample(kit.F32(3, 2), nil),
-}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	dim, err := tensor.WrapDim(kit.Attrs[unbindAttrs](c).Dim, t.Rank())
 	switch {
 	case err != nil:

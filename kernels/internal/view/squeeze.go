@@ -12,11 +12,11 @@ type squeezeAttrs struct {
 }
 
 // Squeeze is Tensor.squeeze.
-var Squeeze = viewOp(graph.SchemaOf[squeezeAttrs](), graph.Op{
+var Squeeze = viewOp(graph.SchemaOf[squeezeAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "squeeze",
 	Doc:      "Removes dimensions of size 1. A listed dimension of another size is kept.",
 	Examples: kit.OneExample(kit.F32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	dims := kit.Attrs[squeezeAttrs](c).Dim
 	if dims != nil && len(dims) == 0 {
 		return t, nil // an empty list names no dimension
@@ -29,10 +29,10 @@ type unsqueezeAttrs struct {
 }
 
 // Unsqueeze is Tensor.unsqueeze.
-var Unsqueeze = viewOp(graph.SchemaOf[unsqueezeAttrs](), graph.Op{
+var Unsqueeze = viewOp(graph.SchemaOf[unsqueezeAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unsqueeze",
 	Doc:      "Adds a dimension of size 1.",
 	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dim": 1}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	return t.Unsqueeze(kit.Attrs[unsqueezeAttrs](c).Dim)
 })

@@ -17,15 +17,16 @@ type stackAttrs struct {
 
 // Stack is torch.stack.
 var Stack = kit.Define[stackAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.1},
-	AnyOrder: true,
-	Name:     "stack",
-	Doc:      "Concatenates tensors of the same shape along a new dimension. dtypes are promoted.",
-	Params:   []graph.Param{kit.Tensors},
-	Infer:    inferStack,
-	Compile:  compileStack,
-	Ref:      refStack,
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	Semantics: graph.Semantics{
+		Name:     "stack",
+		Doc:      "Concatenates tensors of the same shape along a new dimension. dtypes are promoted.",
+		Params:   []graph.Param{kit.Tensors},
+		Infer:    inferStack,
+		Ref:      refStack,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	},
+	Facts:     graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true},
+	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
 // inferStack mirrors at::stack: the operands are concatenated along the dimension before which the new one is inserted,

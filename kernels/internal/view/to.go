@@ -19,27 +19,30 @@ type toAttrs struct {
 
 // To is Tensor.to.
 var To = kit.Define[toAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "to",
-	Doc: "Converts self to a dtype, or that of other, and to a memory format; returns self if it has " +
-		"both already.",
-	Params:   []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
-	Identity: true,
-	Kind:     graph.View,
-	Infer:    inferTo,
-	Impls:    []graph.Impl{copies.Impl(copies.Call)},
-	// A conversion can be fused into neighbouring loops, so that its result is never stored.
-	Expression: func(c *graph.Call) (*expr.Code, error) {
-		res, err := inferTo(c)
-		if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
-			return nil, err
-		}
-		return kit.Conversion(c.Type(0).DType, res[0].Type.DType)
+	Semantics: graph.Semantics{
+		Name: "to",
+		Doc: "Converts self to a dtype, or that of other, and to a memory format; returns self if it has " +
+			"both already.",
+		Params: []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
+		Kind:   graph.View,
+		Infer:  inferTo,
+		Ref:    copies.Ref(inferTo),
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dtype": "float64"}},
+			{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}},
+			{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Float16)}}},
 	},
-	Ref: copies.Ref(inferTo),
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dtype": "float64"}},
-		{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}},
-		{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Float16)}}},
+	Facts: graph.Facts{AnyOrder: true, Identity: true},
+	Lowerings: graph.Lowerings{
+		Impls: []graph.Impl{copies.Impl(copies.Call)},
+		// A conversion can be fused into neighbouring loops, so that its result is never stored.
+		Expression: func(c *graph.Call) (*expr.Code, error) {
+			res, err := inferTo(c)
+			if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
+				return nil, err
+			}
+			return kit.Conversion(c.Type(0).DType, res[0].Type.DType)
+		},
+	},
 })
 
 func inferTo(c *graph.Call) ([]graph.Result, error) {
@@ -69,16 +72,17 @@ func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat
 
 // TypeAs is Tensor.type_as.
 var TypeAs = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "type_as",
-	Doc:      "Converts self to the dtype of other; returns self if it has that dtype.",
-	Params:   []graph.Param{kit.Self, kit.Other},
-	Identity: true,
-	Kind:     graph.View,
-	Infer:    inferTypeAs,
-	Impls:    []graph.Impl{copies.Impl(copies.Call)},
-	Ref:      copies.Ref(inferTypeAs),
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int32)}}},
+	Semantics: graph.Semantics{
+		Name:     "type_as",
+		Doc:      "Converts self to the dtype of other; returns self if it has that dtype.",
+		Params:   []graph.Param{kit.Self, kit.Other},
+		Kind:     graph.View,
+		Infer:    inferTypeAs,
+		Ref:      copies.Ref(inferTypeAs),
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int32)}}},
+	},
+	Facts:     graph.Facts{AnyOrder: true, Identity: true},
+	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.Call)}},
 })
 
 func inferTypeAs(c *graph.Call) ([]graph.Result, error) {

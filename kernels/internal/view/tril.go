@@ -42,32 +42,36 @@ func bounded(row, diagonal, more, cols int) int {
 // triangle defines an op that keeps the columns [from, to) of each row.
 func triangle(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
-		AnyOrder: true,
-		Name:     name,
-		Doc:      doc,
-		Params:   []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if t.Rank() == 0 {
-				return nil, errors.New("Dimension specified as -2 but tensor has no dimensions")
-			}
-			if _, err := tensor.WrapDim(-2, t.Rank()); err != nil {
-				return nil, err
-			}
-			return c.One(t.RowMajor()), nil
-		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			out := tensor.Zeros(in[0].DType, in[0].Shape...)
-			n := out.Rank()
-			kit.EachIndex(out.Shape, func(index []int) {
-				if from, to := keep(c, index[n-2], out.Shape[n-1]); index[n-1] >= from && index[n-1] < to {
-					out.Set(in[0].At(index...), index...)
+		Semantics: graph.Semantics{
+			Name:   name,
+			Doc:    doc,
+			Params: []graph.Param{kit.Self},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t := c.Type(0)
+				if t.Rank() == 0 {
+					return nil, errors.New("Dimension specified as -2 but tensor has no dimensions")
 				}
-			})
-			return []*tensor.Tensor{out}, nil
+				if _, err := tensor.WrapDim(-2, t.Rank()); err != nil {
+					return nil, err
+				}
+				return c.One(t.RowMajor()), nil
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				out := tensor.Zeros(in[0].DType, in[0].Shape...)
+				n := out.Rank()
+				kit.EachIndex(out.Shape, func(index []int) {
+					if from, to := keep(c, index[n-2], out.Shape[n-1]); index[n-1] >= from && index[n-1] < to {
+						out.Set(in[0].At(index...), index...)
+					}
+				})
+				return []*tensor.Tensor{out}, nil
+			},
+			Examples: kit.OneExample(kit.F32(3, 4), graph.Attrs{"diagonal": 1}),
 		},
-		Examples: kit.OneExample(kit.F32(3, 4), graph.Attrs{"diagonal": 1}),
+		Facts: graph.Facts{AnyOrder: true},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
+		},
 	})
 }
 

@@ -14,11 +14,11 @@ type unfoldAttrs struct {
 }
 
 // Unfold is Tensor.unfold.
-var Unfold = viewOp(graph.SchemaOf[unfoldAttrs](), graph.Op{
+var Unfold = viewOp(graph.SchemaOf[unfoldAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unfold",
 	Doc:      "Divides a dimension into windows, whose elements form a new last dimension.",
 	Examples: kit.OneExample(kit.F32(2, 7), graph.Attrs{"dimension": 1, "size": 3, "step": 2}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[unfoldAttrs](c)
 	return t.Unfold(a.Dimension, a.Size, a.Step)
 })
@@ -30,11 +30,11 @@ type diagonalAttrs struct {
 }
 
 // Diagonal is Tensor.diagonal.
-var Diagonal = viewOp(graph.SchemaOf[diagonalAttrs](), graph.Op{
+var Diagonal = viewOp(graph.SchemaOf[diagonalAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "diagonal",
 	Doc:      "Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.",
 	Examples: kit.OneExample(kit.F32(4, 5), graph.Attrs{"offset": 1}),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[diagonalAttrs](c)
 	return t.Diagonal(a.Offset, a.Dim1, a.Dim2)
 })

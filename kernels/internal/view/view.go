@@ -17,14 +17,14 @@ type viewAttrs struct {
 }
 
 // View is Tensor.view, of sizes or of a dtype.
-var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{
+var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "view",
 	Doc: "Views self in another shape with the same number of elements. It fails where a copy is needed: see reshape.\n" +
 		"With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of " +
 		"elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[viewAttrs](c)
 	switch {
 	case (a.Size == nil) == (a.DType == tensor.Invalid):
@@ -82,12 +82,12 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 }
 
 // ViewAs is Tensor.view_as.
-var ViewAs = viewOp(kit.NoAttrs, graph.Op{
+var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "view_as",
 	Doc:      "Views self in the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
-}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.View(c.Type(1).Shape) })
+}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.View(c.Type(1).Shape) })
 
 // Detach and Alias are the identity as a view.
 var (
@@ -96,8 +96,10 @@ var (
 )
 
 func identity(name, doc string) *graph.Op {
-	return viewOp(kit.NoAttrs, graph.Op{Name: name, Doc: doc, Identity: true,
-		Examples: kit.OneExample(kit.F32(2, 3), nil)},
+	return viewOp(kit.NoAttrs, graph.Op{
+		Semantics: graph.Semantics{Name: name, Doc: doc, Examples: kit.OneExample(kit.F32(2, 3), nil)},
+		Facts:     graph.Facts{Identity: true},
+	},
 		func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t, nil })
 }
 
@@ -109,11 +111,13 @@ type asStridedAttrs struct {
 
 // AsStrided is Tensor.as_strided.
 var AsStrided = viewOp(graph.SchemaOf[asStridedAttrs](), graph.Op{
-	Name: "as_strided",
-	Doc: "Views self's storage with any sizes, strides and offset.\n" +
-		"The values depend on the layout of self's storage, not on self's elements.",
-	Storage:  true,
-	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
+	Semantics: graph.Semantics{
+		Name: "as_strided",
+		Doc: "Views self's storage with any sizes, strides and offset.\n" +
+			"The values depend on the layout of self's storage, not on self's elements.",
+		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
+	},
+	Facts: graph.Facts{Storage: true},
 }, func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[asStridedAttrs](c)
 	offset := t.Offset

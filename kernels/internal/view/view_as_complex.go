@@ -15,7 +15,7 @@ import (
 
 // ViewAsReal and ViewAsComplex view complex numbers as pairs of real ones, and pairs as complex numbers.
 var (
-	ViewAsReal = kit.Define[kit.None](graph.Op{
+	ViewAsReal = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_real", Doc: "Views complex numbers as pairs of real ones along a new last dimension.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -36,10 +36,12 @@ var (
 			return []*tensor.Tensor{out}, nil
 		},
 		Examples: kit.OneExample(tensor.New(tensor.Complex64, 2, 3).WithStrides([]int{1, 2}), nil),
-	})
-	ViewAsComplex = kit.Define[kit.None](graph.Op{
-		Name: "view_as_complex", Doc: "Views pairs of real numbers along the last dimension as complex ones. It fails " +
-			"where a copy is needed.", Params: []graph.Param{kit.Self}, Kind: graph.View,
+	}})
+	ViewAsComplex = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
+		Name: "view_as_complex",
+		Doc: "Views pairs of real numbers along the last dimension as complex ones. It fails " +
+			"where a copy is needed.",
+		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := asComplex(c.Type(0))
 			return c.Shared(t, 0), err
@@ -58,7 +60,7 @@ var (
 			return []*tensor.Tensor{out}, nil
 		},
 		Examples: kit.OneExample(kit.F32(3, 4, 2), nil),
-	})
+	}})
 )
 
 func asReal(t tensor.Type) tensor.Type {
@@ -101,61 +103,66 @@ func asComplex(t tensor.Type) (tensor.Type, error) {
 
 // Complex is torch.complex.
 var Complex = kit.Define[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "complex", Doc: "Makes complex numbers from real and imaginary parts, which are broadcast.",
-	Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		d, other := c.Type(0).DType, c.Type(1).DType
-		if !d.IsFloat() || d == tensor.BFloat16 || d == tensor.Float16 {
-			return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(),
-				other.TorchName())
-		}
-		if d != other {
-			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(),
-				other.TorchName())
-		}
-		t, err := kit.LaidOut(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
-			c.In[1].Operand()))
-		return c.One(t), err
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		out := kit.OfNumbers(asReal(c.Out[0].Type()))
-		if out.Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		var jobs []copies.Job
-		for i := range 2 {
-			part, err := out.Select(out.Rank()-1, i)
+	Semantics: graph.Semantics{
+		Name: "complex", Doc: "Makes complex numbers from real and imaginary parts, which are broadcast.",
+		Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			d, other := c.Type(0).DType, c.Type(1).DType
+			if !d.IsFloat() || d == tensor.BFloat16 || d == tensor.Float16 {
+				return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(),
+					other.TorchName())
+			}
+			if d != other {
+				return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument",
+					d.TorchName(),
+					other.TorchName())
+			}
+			t, err := kit.LaidOut(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
+				c.In[1].Operand()))
+			return c.One(t), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 			if err != nil {
 				return nil, err
 			}
-			src := kit.InBuffer(c, i)
-			e, err := src.Meta.Expand(part.Shape)
+			re, err := in[0].Expanded(shape)
 			if err != nil {
 				return nil, err
 			}
-			jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part), Src: src.Show(e)})
-		}
-		return copies.Kernel(jobs...), nil
+			im, err := in[1].Expanded(shape)
+			if err != nil {
+				return nil, err
+			}
+			out := tensor.Zeros(in[0].DType.ToComplex(), shape...)
+			kit.EachIndex(shape, func(at []int) {
+				out.Set(tensor.ComplexScalar(complex(re.At(at...).Float(), im.At(at...).Float())), at...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), kit.F32(3)}}},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
-		if err != nil {
-			return nil, err
-		}
-		re, err := in[0].Expanded(shape)
-		if err != nil {
-			return nil, err
-		}
-		im, err := in[1].Expanded(shape)
-		if err != nil {
-			return nil, err
-		}
-		out := tensor.Zeros(in[0].DType.ToComplex(), shape...)
-		kit.EachIndex(shape, func(at []int) {
-			out.Set(tensor.ComplexScalar(complex(re.At(at...).Float(), im.At(at...).Float())), at...)
-		})
-		return []*tensor.Tensor{out}, nil
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			out := kit.OfNumbers(asReal(c.Out[0].Type()))
+			if out.Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			var jobs []copies.Job
+			for i := range 2 {
+				part, err := out.Select(out.Rank()-1, i)
+				if err != nil {
+					return nil, err
+				}
+				src := kit.InBuffer(c, i)
+				e, err := src.Meta.Expand(part.Shape)
+				if err != nil {
+					return nil, err
+				}
+				jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part), Src: src.Show(e)})
+			}
+			return copies.Kernel(jobs...), nil
+		},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), kit.F32(3)}}},
 })

@@ -45,8 +45,11 @@ var (
 // windowOp defines an op whose elements are w[0] - w[1]*cos(x) + w[2]*cos(2*x) for x from 0 to 2*pi.
 func windowOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (a *windowAttrs, w [3]float64)) *graph.Op {
-	o := graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
-		{Attrs: graph.Attrs{"window_length": 4, "periodic": false}}}}
+	o := graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
+			{Attrs: graph.Attrs{"window_length": 4, "periodic": false}}},
+	}}
 	return kit.ElementOpWith(attrs, o, func(c *graph.Call) (tensor.Type, error) {
 		a, _ := spec(c)
 		switch {
@@ -84,12 +87,13 @@ type melAttrs struct {
 }
 
 // MelWeightMatrix is ONNX's operator; PyTorch has no equivalent.
-var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{
-	Name: "mel_weight_matrix", Doc: "Makes the matrix that maps frequencies, dft_length/2+1 rows, to overlapping " +
+var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantics{
+	Name: "mel_weight_matrix",
+	Doc: "Makes the matrix that maps frequencies, dft_length/2+1 rows, to overlapping " +
 		"triangular bands of the mel scale, the columns.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192,
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
-}, func(c *graph.Call) (tensor.Type, error) {
+}}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[melAttrs](c)
 	if !kit.AtLeastSize(a.NumMelBins, 1) || !kit.AtLeastSize(a.DftLength, 1) || a.SampleRate < 1 ||
 		!(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {

@@ -30,42 +30,46 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 		outputs = []string{"out", "indices"}
 	}
 	return kit.Define[adaptiveVolumeAttrs](graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
-		Impls: anyLayoutImpls(constDims(dims), poolWork{kind, adaptiveArea(constDims(dims))},
-			func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-				m := c.Meta(0)
-				if m.DType.IsComplex() {
-					return adaptiveMean(m, dims).Compile(c)
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				sizes, err := adaptiveVolumeShape(name, dims, kind, c)
+				if err != nil {
+					return nil, err
 				}
-				if c.Out[0].Numel() == 0 {
-					return &graph.Kernel{}, nil
+				if in[0].DType.IsComplex() {
+					return adaptiveMean(in[0].Meta, dims).Reference(in[0]), nil
 				}
-				return volumeKernel(c, by, kind, &poolArgs{}, adaptiveAxes(m, c.Out[0].Shape[m.Rank()-dims:]...))
-			}),
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			sizes, err := adaptiveVolumeShape(name, dims, kind, c)
-			if err != nil {
-				return nil, err
-			}
-			if in[0].DType.IsComplex() {
-				return adaptiveMean(in[0].Meta, dims).Reference(in[0]), nil
-			}
-			shape := kit.NumbersOf(sizes)
-			lead := in[0].Rank() - dims
-			return volumeReference(in[0], shape, dims, kind, nil, len(outputs) > 1, func(d, o int) (_ int, at []int, _ int) {
-				n, results := in[0].Shape[lead+d], shape[lead+d]
-				for i := range n {
-					// Element i belongs to the window of result o if their intervals of length 1/n and 1/results overlap.
-					if i*results < (o+1)*n && (i+1)*results > o*n {
-						at = append(at, i)
+				shape := kit.NumbersOf(sizes)
+				lead := in[0].Rank() - dims
+				return volumeReference(in[0], shape, dims, kind, nil, len(outputs) > 1, func(d, o int) (_ int, at []int, _ int) {
+					n, results := in[0].Shape[lead+d], shape[lead+d]
+					for i := range n {
+						// Element i belongs to the window of result o if their intervals of length 1/n and 1/results overlap.
+						if i*results < (o+1)*n && (i+1)*results > o*n {
+							at = append(at, i)
+						}
 					}
-				}
-				return at[0], at, len(at)
-			}), nil
+					return at[0], at, len(at)
+				}), nil
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, []int{2, 3, 5, 4, 6}[:2+dims]...)},
+				Attrs: graph.Attrs{"output_size": []int{2, 3, 1}[:dims]}}},
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, []int{2, 3, 5, 4, 6}[:2+dims]...)},
-			Attrs: graph.Attrs{"output_size": []int{2, 3, 1}[:dims]}}},
+		Lowerings: graph.Lowerings{
+			Impls: anyLayoutImpls(constDims(dims), poolWork{kind, adaptiveArea(constDims(dims))},
+				func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+					m := c.Meta(0)
+					if m.DType.IsComplex() {
+						return adaptiveMean(m, dims).Compile(c)
+					}
+					if c.Out[0].Numel() == 0 {
+						return &graph.Kernel{}, nil
+					}
+					return volumeKernel(c, by, kind, &poolArgs{}, adaptiveAxes(m, c.Out[0].Shape[m.Rank()-dims:]...))
+				}),
+		},
 	})
 }
 

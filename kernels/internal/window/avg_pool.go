@@ -20,55 +20,59 @@ type avgPoolAttrs struct {
 
 // AvgPool2d averages each window. Sums are float64, or in the compute dtype for small windows; sums of int64 are int64.
 var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dVolume.extend(graph.Op{
-	Images: graph.ImageOp,
-	Name:   "avg_pool2d",
-	Doc: "Averages each window of an operand [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. " +
-		"The result has the memory format that the operand suggests.",
-	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		g, err := avgGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		t := c.Type(0)
-		if t.Rank() < 3 {
-			_, err := tensor.WrapDim(-3, t.Rank())
-			return nil, err
-		}
-		shape, err := g.shape(t)
-		if err != nil {
-			return nil, err
-		}
-		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
-			return nil, poolDTypeError("avg_pool2d", t)
-		}
-		return poolResults(c, t, shape, t.DType, false)
-	},
-	Impls: poolImpls(poolWork{poolAvg, avgPool2dVolume.windowArea},
-		avgPool2dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Semantics: graph.Semantics{
+		Name: "avg_pool2d",
+		Doc: "Averages each window of an operand [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. " +
+			"The result has the memory format that the operand suggests.",
+		Params: []graph.Param{kit.Self}, Kind: graph.Requires,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			g, err := avgGeometry(c)
 			if err != nil {
 				return nil, err
 			}
+			t := c.Type(0)
+			if t.Rank() < 3 {
+				_, err := tensor.WrapDim(-3, t.Rank())
+				return nil, err
+			}
+			shape, err := g.shape(t)
+			if err != nil {
+				return nil, err
+			}
+			if !t.DType.IsFloat() && t.DType != tensor.Int64 {
+				return nil, poolDTypeError("avg_pool2d", t)
+			}
+			return poolResults(c, t, shape, t.DType, false)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			g, err := avgGeometry(c)
+			if err != nil {
+				return nil, err
+			}
+			sizes, err := g.shape(in[0].Meta.Type())
+			if err != nil {
+				return nil, err
+			}
+			shape := kit.NumbersOf(sizes)
 			a := kit.Attrs[avgPoolAttrs](c)
-			return newPool(c, by, g.axes(c.Meta(0), c.Out[0], a.CountIncludePad),
-				avgPoolOp(c.Meta(0).DType, avgDivisor(a)))
-		})),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		g, err := avgGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		sizes, err := g.shape(in[0].Meta.Type())
-		if err != nil {
-			return nil, err
-		}
-		shape := kit.NumbersOf(sizes)
-		a := kit.Attrs[avgPoolAttrs](c)
-		axes := g.axes(in[0].Meta, tensor.New(tensor.Float32, shape...), a.CountIncludePad)
-		return []*tensor.Tensor{avgPoolReference(in[0], shape, axes, avgDivisor(a))}, nil
+			axes := g.axes(in[0].Meta, tensor.New(tensor.Float32, shape...), a.CountIncludePad)
+			return []*tensor.Tensor{avgPoolReference(in[0], shape, axes, avgDivisor(a))}, nil
+		},
+		Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 	},
-	Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
+	Facts: graph.Facts{Images: graph.ImageOp},
+	Lowerings: graph.Lowerings{
+		Impls: poolImpls(poolWork{poolAvg, avgPool2dVolume.windowArea},
+			avgPool2dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+				g, err := avgGeometry(c)
+				if err != nil {
+					return nil, err
+				}
+				a := kit.Attrs[avgPoolAttrs](c)
+				return newPool(c, by, g.axes(c.Meta(0), c.Out[0], a.CountIncludePad),
+					avgPoolOp(c.Meta(0).DType, avgDivisor(a)))
+			})),
+	},
 }))
 
 var avgPool2dVolume = &volumePool{name: "avg_pool2d", dims: 2, kind: poolAvg, args: func(c *graph.Call) *poolArgs {

@@ -21,33 +21,37 @@ type gridSamplerAttrs struct {
 
 // GridSampler is aten::grid_sampler.
 var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "grid_sampler",
-	Doc: "Samples images [N,C,H,W] at the positions (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at " +
-		"(x, y, z) of [N,d,h,w,3]. Coordinates range from -1 to 1.",
-	Params: []graph.Param{kit.Input, {Name: "grid"}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, g := c.Type(0), c.Type(1)
-		if err := gridCheck(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
-			return nil, err
-		}
-		out, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
-		return c.One(out), err
+	Semantics: graph.Semantics{
+		Name: "grid_sampler",
+		Doc: "Samples images [N,C,H,W] at the positions (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at " +
+			"(x, y, z) of [N,d,h,w,3]. Coordinates range from -1 to 1.",
+		Params: []graph.Param{kit.Input, {Name: "grid"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, g := c.Type(0), c.Type(1)
+			if err := gridCheck(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
+				return nil, err
+			}
+			out, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return []*tensor.Tensor{newGridSampling(c).reference(in[0], in[1])}, nil
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 2, 2)},
+				Attrs: graph.Attrs{"interpolation_mode": 2, "padding_mode": 2}},
+			{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)},
+				Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		return newGridSampling(c).kernel(c), nil
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			if c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			return newGridSampling(c).kernel(c), nil
+		},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return []*tensor.Tensor{newGridSampling(c).reference(in[0], in[1])}, nil
-	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 2, 2)},
-			Attrs: graph.Attrs{"interpolation_mode": 2, "padding_mode": 2}},
-		{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)},
-			Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 })
 
 func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
@@ -286,45 +290,49 @@ type affineGridAttrs struct {
 
 // AffineGridGenerator is aten::affine_grid_generator.
 var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "affine_grid_generator",
-	Doc:      "Makes the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
-	Params:   []graph.Param{{Name: "theta"}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)
-		n := len(a.Size) - 2
-		if n != 2 && n != 3 {
-			return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
-		}
-		if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.Is(t.Shape[1], n) || !kit.Is(t.Shape[2], n+1) {
-			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1,
-				tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
-		}
-		if t.DType == tensor.Bool {
-			return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
-		}
-		out, err := kit.FreshType(t.DType, affineShape(a.Size))
-		return c.One(out), err
+	Semantics: graph.Semantics{
+		Name:   "affine_grid_generator",
+		Doc:    "Makes the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+		Params: []graph.Param{{Name: "theta"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)
+			n := len(a.Size) - 2
+			if n != 2 && n != 3 {
+				return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+			}
+			if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.Is(t.Shape[1], n) || !kit.Is(t.Shape[2], n+1) {
+				return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1,
+					tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
+			}
+			if t.DType == tensor.Bool {
+				return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
+			}
+			out, err := kit.FreshType(t.DType, affineShape(a.Size))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			switch d := in[0].DType; {
+			case d.IsComplex():
+				return affineReference[complex128](c, in[0]), nil
+			case d.IsFloat():
+				return affineReference[float64](c, in[0]), nil
+			}
+			return affineReference[int64](c, in[0]), nil
+		},
+		Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		switch d := c.Meta(0).DType; {
-		case d.IsComplex():
-			return affineKernel[complex128](c)
-		case d.IsFloat():
-			return affineKernel[float64](c)
-		}
-		return affineKernel[int64](c)
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			switch d := c.Meta(0).DType; {
+			case d.IsComplex():
+				return affineKernel[complex128](c)
+			case d.IsFloat():
+				return affineKernel[float64](c)
+			}
+			return affineKernel[int64](c)
+		},
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		switch d := in[0].DType; {
-		case d.IsComplex():
-			return affineReference[complex128](c, in[0]), nil
-		case d.IsFloat():
-			return affineReference[float64](c, in[0]), nil
-		}
-		return affineReference[int64](c, in[0]), nil
-	},
-	Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
 })
 
 // affineKernel computes a grid in the widest dtype of theta's kind.

@@ -21,51 +21,55 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 		return kit.Attrs[maxPoolAttrs](c).args()
 	}}
 	return kit.Define[maxPoolAttrs](volume.extend(graph.Op{
-		Images: graph.ImageOp,
-		Name:   name, Doc: doc, Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: outputs,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			g, err := maxPoolGeometry(c)
-			if err != nil {
-				return nil, err
-			}
-			t := c.Type(0)
-			if t.SuggestMemoryFormat(false) == tensor.ChannelsLast3d {
-				return nil, errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
-			}
-			if r := t.Rank(); r != 3 && r != 4 {
-				return nil, errors.New("non-empty 3D or 4D (batch mode) tensor expected for input")
-			}
-			shape, err := g.shape(t)
-			if err != nil {
-				return nil, err
-			}
-			if !t.DType.IsFloat() {
-				return nil, poolDTypeError("max_pool2d", t)
-			}
-			return poolResults(c, t, shape, t.DType, outputs != nil)
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: outputs,
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				g, err := maxPoolGeometry(c)
+				if err != nil {
+					return nil, err
+				}
+				t := c.Type(0)
+				if t.SuggestMemoryFormat(false) == tensor.ChannelsLast3d {
+					return nil, errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
+				}
+				if r := t.Rank(); r != 3 && r != 4 {
+					return nil, errors.New("non-empty 3D or 4D (batch mode) tensor expected for input")
+				}
+				shape, err := g.shape(t)
+				if err != nil {
+					return nil, err
+				}
+				if !t.DType.IsFloat() {
+					return nil, poolDTypeError("max_pool2d", t)
+				}
+				return poolResults(c, t, shape, t.DType, outputs != nil)
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				g, err := maxPoolGeometry(c)
+				if err != nil {
+					return nil, err
+				}
+				sizes, err := g.shape(in[0].Meta.Type())
+				if err != nil {
+					return nil, err
+				}
+				shape := kit.NumbersOf(sizes)
+				axes := g.axes(in[0].Meta, tensor.New(tensor.Float32, shape...), true)
+				return maxPoolReference(in[0], shape, axes)[:max(1, len(outputs))], nil
+			},
+			Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 		},
-		Impls: poolImpls(poolWork{poolMax, volume.windowArea}, volume.lowerWith(func(c *graph.Call,
-			by poolWalk) (*graph.Kernel, error) {
-			g, err := maxPoolGeometry(c)
-			if err != nil {
-				return nil, err
-			}
-			return newPool(c, by, g.axes(c.Meta(0), c.Out[0], true), maxPoolOp(c.Meta(0).DType, outputs != nil))
-		})),
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			g, err := maxPoolGeometry(c)
-			if err != nil {
-				return nil, err
-			}
-			sizes, err := g.shape(in[0].Meta.Type())
-			if err != nil {
-				return nil, err
-			}
-			shape := kit.NumbersOf(sizes)
-			axes := g.axes(in[0].Meta, tensor.New(tensor.Float32, shape...), true)
-			return maxPoolReference(in[0], shape, axes)[:max(1, len(outputs))], nil
+		Facts: graph.Facts{Images: graph.ImageOp},
+		Lowerings: graph.Lowerings{
+			Impls: poolImpls(poolWork{poolMax, volume.windowArea}, volume.lowerWith(func(c *graph.Call,
+				by poolWalk) (*graph.Kernel, error) {
+				g, err := maxPoolGeometry(c)
+				if err != nil {
+					return nil, err
+				}
+				return newPool(c, by, g.axes(c.Meta(0), c.Out[0], true), maxPoolOp(c.Meta(0).DType, outputs != nil))
+			})),
 		},
-		Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 	}))
 }
 

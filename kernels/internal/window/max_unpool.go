@@ -47,34 +47,38 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(c))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return kit.DefineWith(attrs, graph.Op{
-		AsInferred: "indices are positions in planes",
-		Name:       name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
-		Infer:   infer,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
-			if err != nil {
-				return nil, err
-			}
-			m := kit.OfNumbers(t)
-			out := tensor.Zeros(m.DType, m.Shape...)
-			if m.Numel() == 0 { // PyTorch does not check the indices
-				return []*tensor.Tensor{out}, nil
-			}
-			lead := m.Rank() - dims
-			kit.EachIndex(in[0].Shape, func(index []int) {
-				at := int(in[1].At(index...).Int())
-				if n := tensor.Numel(m.Shape[lead:]); at < 0 || at >= n {
-					err = maxUnpoolRange(at, m.Shape[lead:])
-					return
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
+			Infer: infer,
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				t, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
+				if err != nil {
+					return nil, err
 				}
-				out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), kit.Unravel(at, m.Shape[lead:])...)...)
-			})
-			return []*tensor.Tensor{out}, err
+				m := kit.OfNumbers(t)
+				out := tensor.Zeros(m.DType, m.Shape...)
+				if m.Numel() == 0 { // PyTorch does not check the indices
+					return []*tensor.Tensor{out}, nil
+				}
+				lead := m.Rank() - dims
+				kit.EachIndex(in[0].Shape, func(index []int) {
+					at := int(in[1].At(index...).Int())
+					if n := tensor.Numel(m.Shape[lead:]); at < 0 || at >= n {
+						err = maxUnpoolRange(at, m.Shape[lead:])
+						return
+					}
+					out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), kit.Unravel(at, m.Shape[lead:])...)...)
+				})
+				return []*tensor.Tensor{out}, err
+			},
+			Examples: []graph.Example{
+				{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
+					Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
 		},
-		Examples: []graph.Example{
-			{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
-				Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
+		Facts: graph.Facts{AsInferred: "indices are positions in planes"},
+		Lowerings: graph.Lowerings{
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
+		},
 	})
 }
 

@@ -38,53 +38,57 @@ var pool1dExamples = []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float3
 
 // MaxPool1d takes the maximum of each window; the result is row-major.
 var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dVolume.extend(graph.Op{
-	Name:   "max_pool1d",
-	Doc:    "Takes the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t := c.Type(0)
-		if r := t.Rank(); r != 2 && r != 3 || kit.Is(t.Shape[r-1], 0) || kit.Is(t.Shape[r-2], 0) {
-			return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
-				"input, but got:" + tensor.Sizes(t.Shape))
-		}
-		g, err := maxPool1dGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		n, err := g.size(1, t.Shape[t.Rank()-1])
-		if err != nil {
-			return nil, err
-		}
-		if kit.Negative(n) {
-			return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
-		}
-		if !t.DType.IsFloat() {
-			return nil, kit.NotImplementedBy("max_pool1d_impl", t.DType)
-		}
-		return c.One(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
-	},
-	Impls: anyLayoutImpls(constDims(1), poolWork{poolMax, maxPool1dVolume.windowArea},
-		maxPool1dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Semantics: graph.Semantics{
+		Name:   "max_pool1d",
+		Doc:    "Takes the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if r := t.Rank(); r != 2 && r != 3 || kit.Is(t.Shape[r-1], 0) || kit.Is(t.Shape[r-2], 0) {
+				return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
+					"input, but got:" + tensor.Sizes(t.Shape))
+			}
 			g, err := maxPool1dGeometry(c)
 			if err != nil {
 				return nil, err
 			}
-			return newPool(c, by, g.axes(planar(c.Meta(0)), planar(c.Out[0]), true)[1:], maxPoolOp(c.Meta(0).DType, false))
-		})),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		g, err := maxPool1dGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
-		if err != nil {
-			return nil, err
-		}
-		return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
-			return maxPoolReference(t, shape, g.axes(t.Meta, tensor.New(t.DType, shape...), true))[0]
-		}), nil
+			n, err := g.size(1, t.Shape[t.Rank()-1])
+			if err != nil {
+				return nil, err
+			}
+			if kit.Negative(n) {
+				return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
+			}
+			if !t.DType.IsFloat() {
+				return nil, kit.NotImplementedBy("max_pool1d_impl", t.DType)
+			}
+			return c.One(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			g, err := maxPool1dGeometry(c)
+			if err != nil {
+				return nil, err
+			}
+			n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
+			if err != nil {
+				return nil, err
+			}
+			return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+				return maxPoolReference(t, shape, g.axes(t.Meta, tensor.New(t.DType, shape...), true))[0]
+			}), nil
+		},
+		Examples: pool1dExamples,
 	},
-	Examples: pool1dExamples,
+	Lowerings: graph.Lowerings{
+		Impls: anyLayoutImpls(constDims(1), poolWork{poolMax, maxPool1dVolume.windowArea},
+			maxPool1dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+				g, err := maxPool1dGeometry(c)
+				if err != nil {
+					return nil, err
+				}
+				return newPool(c, by, g.axes(planar(c.Meta(0)), planar(c.Out[0]), true)[1:], maxPoolOp(c.Meta(0).DType, false))
+			})),
+	},
 }))
 
 func maxPool1dGeometry(c *graph.Call) (g poolGeometry, err error) {
@@ -175,52 +179,56 @@ func lineReference(t *tensor.Tensor, n int, f func(t *tensor.Tensor, shape []int
 
 // AvgPool1d averages each window.
 var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dVolume.extend(graph.Op{
-	Name:   "avg_pool1d",
-	Doc:    "Averages each window of an operand [N, C, L] or [C, L].",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t := c.Type(0)
-		if err := check1d("avg_pool1d", t.Rank()); err != nil {
-			return nil, err
-		}
-		g, err := avgPool1dGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		p := lineOf(t)
-		shape, err := g.shape(p)
-		if err != nil {
-			return nil, err
-		}
-		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
-			return nil, poolDTypeError("avg_pool2d", p)
-		}
-		return squeezed(poolResults(c, p, shape, t.DType, false))
-	},
-	Impls: anyLayoutImpls(constDims(1), poolWork{poolAvg, avgPool1dVolume.windowArea},
-		avgPool1dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Semantics: graph.Semantics{
+		Name:   "avg_pool1d",
+		Doc:    "Averages each window of an operand [N, C, L] or [C, L].",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := check1d("avg_pool1d", t.Rank()); err != nil {
+				return nil, err
+			}
 			g, err := avgPool1dGeometry(c)
 			if err != nil {
 				return nil, err
 			}
-			include := kit.Attrs[avgPool1dAttrs](c).CountIncludePad
-			return newPool(c, by, g.axes(planar(c.Meta(0)), planar(c.Out[0]), include)[1:], avgPoolOp(c.Meta(0).DType, 0))
-		})),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		g, err := avgPool1dGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
-		if err != nil {
-			return nil, err
-		}
-		return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
-			include := kit.Attrs[avgPool1dAttrs](c).CountIncludePad
-			return avgPoolReference(t, shape, g.axes(t.Meta, tensor.New(t.DType, shape...), include), 0)
-		}), nil
+			p := lineOf(t)
+			shape, err := g.shape(p)
+			if err != nil {
+				return nil, err
+			}
+			if !t.DType.IsFloat() && t.DType != tensor.Int64 {
+				return nil, poolDTypeError("avg_pool2d", p)
+			}
+			return squeezed(poolResults(c, p, shape, t.DType, false))
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			g, err := avgPool1dGeometry(c)
+			if err != nil {
+				return nil, err
+			}
+			n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
+			if err != nil {
+				return nil, err
+			}
+			return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+				include := kit.Attrs[avgPool1dAttrs](c).CountIncludePad
+				return avgPoolReference(t, shape, g.axes(t.Meta, tensor.New(t.DType, shape...), include), 0)
+			}), nil
+		},
+		Examples: pool1dExamples,
 	},
-	Examples: pool1dExamples,
+	Lowerings: graph.Lowerings{
+		Impls: anyLayoutImpls(constDims(1), poolWork{poolAvg, avgPool1dVolume.windowArea},
+			avgPool1dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+				g, err := avgPool1dGeometry(c)
+				if err != nil {
+					return nil, err
+				}
+				include := kit.Attrs[avgPool1dAttrs](c).CountIncludePad
+				return newPool(c, by, g.axes(planar(c.Meta(0)), planar(c.Out[0]), include)[1:], avgPoolOp(c.Meta(0).DType, 0))
+			})),
+	},
 }))
 
 func avgPool1dGeometry(c *graph.Call) (poolGeometry, error) {
@@ -246,38 +254,42 @@ func squeezed(res []graph.Result, err error) ([]graph.Result, error) {
 
 // AdaptiveAvgPool1d averages windows that divide the operand evenly among the results.
 var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
-	Name:   "adaptive_avg_pool1d",
-	Doc:    "Averages windows that divide an operand [N, C, L] or [C, L] evenly among output_size results.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, n := c.Type(0), kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0]
-		if err := check1d("adaptive_avg_pool1d", t.Rank()); err != nil {
-			return nil, err
-		}
-		return squeezed(inferAdaptiveTo(c, lineOf(t), [2]sym.Int{sym.Of(1), n}))
-	},
-	Impls: anyLayoutImpls(constDims(1), poolWork{poolAvg, adaptiveArea(constDims(1))},
-		func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-			m := c.Meta(0)
-			if c.Out[0].Numel() == 0 {
-				return &graph.Kernel{}, nil
+	Semantics: graph.Semantics{
+		Name:   "adaptive_avg_pool1d",
+		Doc:    "Averages windows that divide an operand [N, C, L] or [C, L] evenly among output_size results.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, n := c.Type(0), kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0]
+			if err := check1d("adaptive_avg_pool1d", t.Rank()); err != nil {
+				return nil, err
 			}
-			if m.DType.IsComplex() || m.Numel() == 0 {
-				return lineMean(m).Compile(c)
+			return squeezed(inferAdaptiveTo(c, lineOf(t), [2]sym.Int{sym.Of(1), n}))
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			n := kit.NumberOf(kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0])
+			if t := in[0]; n == 1 && (t.DType.IsComplex() || t.Numel() == 0) {
+				return lineMean(t.Meta).Reference(t), nil
 			}
-			return newPool(c, by, adaptiveAxes(m, c.Out[0].Shape[m.Rank()-1]), avgPoolOp(m.DType, 0))
-		}),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		n := kit.NumberOf(kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0])
-		if t := in[0]; n == 1 && (t.DType.IsComplex() || t.Numel() == 0) {
-			return lineMean(t.Meta).Reference(t), nil
-		}
-		return lineReference(in[0], n, func(t *tensor.Tensor, shape []int) *tensor.Tensor {
-			return avgPoolReference(t, shape, adaptiveAxes(t.Meta, 1, n), 0)
-		}), nil
+			return lineReference(in[0], n, func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+				return avgPoolReference(t, shape, adaptiveAxes(t.Meta, 1, n), 0)
+			}), nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)},
+			Attrs: graph.Attrs{"output_size": 2}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)},
-		Attrs: graph.Attrs{"output_size": 2}}},
+	Lowerings: graph.Lowerings{
+		Impls: anyLayoutImpls(constDims(1), poolWork{poolAvg, adaptiveArea(constDims(1))},
+			func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+				m := c.Meta(0)
+				if c.Out[0].Numel() == 0 {
+					return &graph.Kernel{}, nil
+				}
+				if m.DType.IsComplex() || m.Numel() == 0 {
+					return lineMean(m).Compile(c)
+				}
+				return newPool(c, by, adaptiveAxes(m, c.Out[0].Shape[m.Rank()-1]), avgPoolOp(m.DType, 0))
+			}),
+	},
 })
 
 // lineMean returns the mean over the last dimension.

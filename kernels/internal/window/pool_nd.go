@@ -51,17 +51,21 @@ func maxVolumeOp(name, doc string, dims int, outputs []string) *graph.Op {
 	}}
 	shape := []int{2, 2, 5, 6, 4}[:2+dims]
 	return kit.Define[maxPoolAttrs](graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return p.infer(c, outputs != nil) },
-		Impls: anyLayoutImpls(constDims(dims), poolWork{poolMax, p.windowArea}, p.compile),
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return p.ref(c, in, outputs != nil)
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return p.infer(c, outputs != nil) },
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				return p.ref(c, in, outputs != nil)
+			},
+			Examples: []graph.Example{
+				{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)},
+					Attrs: graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}},
+				{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)},
+					Attrs: graph.Attrs{"kernel_size": 2, "padding": append(make([]int, dims), []int{1, 1, 1}[:dims]...)}},
+			},
 		},
-		Examples: []graph.Example{
-			{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)},
-				Attrs: graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}},
-			{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)},
-				Attrs: graph.Attrs{"kernel_size": 2, "padding": append(make([]int, dims), []int{1, 1, 1}[:dims]...)}},
+		Lowerings: graph.Lowerings{
+			Impls: anyLayoutImpls(constDims(dims), poolWork{poolMax, p.windowArea}, p.compile),
 		},
 	})
 }
@@ -75,24 +79,28 @@ var avgPool3d = &volumePool{name: "avg_pool3d", dims: 3, kind: poolAvg, args: fu
 // AvgPool3d averages each window of a volume. Sums are float64, or in the compute dtype for small windows; sums of
 // int64 are int64.
 var AvgPool3d = kit.Define[avgPool3dAttrs](graph.Op{
-	Name: "avg_pool3d",
-	Doc: "Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is " +
-		"the only supported integer dtype.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if d := kit.Attrs[avgPool3dAttrs](c).DivisorOverride; d != nil && *d == 0 {
-			return nil, errors.New("divisor must be not zero")
-		}
-		return avgPool3d.infer(c, false)
+	Semantics: graph.Semantics{
+		Name: "avg_pool3d",
+		Doc: "Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is " +
+			"the only supported integer dtype.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if d := kit.Attrs[avgPool3dAttrs](c).DivisorOverride; d != nil && *d == 0 {
+				return nil, errors.New("divisor must be not zero")
+			}
+			return avgPool3d.infer(c, false)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return avgPool3d.ref(c, in, false)
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6)}, Attrs: graph.Attrs{"kernel_size": 2}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4, 5, 6).WithStrides([]int{1, 3, 12, 60})},
+				Attrs: graph.Attrs{"kernel_size": 3, "stride": 2, "padding": []int{0, 1, 1, 1, 0, 1}, "count_include_pad": false}},
+		},
 	},
-	Impls: anyLayoutImpls(constDims(3), poolWork{poolAvg, avgPool3d.windowArea}, avgPool3d.compile),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return avgPool3d.ref(c, in, false)
-	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6)}, Attrs: graph.Attrs{"kernel_size": 2}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4, 5, 6).WithStrides([]int{1, 3, 12, 60})},
-			Attrs: graph.Attrs{"kernel_size": 3, "stride": 2, "padding": []int{0, 1, 1, 1, 0, 1}, "count_include_pad": false}},
+	Lowerings: graph.Lowerings{
+		Impls: anyLayoutImpls(constDims(3), poolWork{poolAvg, avgPool3d.windowArea}, avgPool3d.compile),
 	},
 })
 
@@ -107,29 +115,33 @@ func lpPool(c *graph.Call) *volumePool {
 
 // LpPool is the p-norm of each window, as ONNX defines it: of absolute values, ignoring padding.
 var LpPool = kit.Define[lpPoolAttrs](graph.Op{
-	Name:   "lp_pool",
-	Doc:    "Takes the p-norm of each window over the last len(kernel_size) dimensions, 1 to 3.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a := kit.Attrs[lpPoolAttrs](c)
-		if n := len(a.KernelSize); n < 1 || n > 3 {
-			return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", n)
-		}
-		if a.NormType <= 0 {
-			return nil, fmt.Errorf("lp_pool: norm_type must be positive, but got %v", a.NormType)
-		}
-		return lpPool(c).infer(c, false)
+	Semantics: graph.Semantics{
+		Name:   "lp_pool",
+		Doc:    "Takes the p-norm of each window over the last len(kernel_size) dimensions, 1 to 3.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a := kit.Attrs[lpPoolAttrs](c)
+			if n := len(a.KernelSize); n < 1 || n > 3 {
+				return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", n)
+			}
+			if a.NormType <= 0 {
+				return nil, fmt.Errorf("lp_pool: norm_type must be positive, but got %v", a.NormType)
+			}
+			return lpPool(c).infer(c, false)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return lpPool(c).ref(c, in, false)
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 5, 6)},
+				Attrs: graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
+		},
 	},
-	Impls: anyLayoutImpls(func(c *graph.Call) int { return len(kit.Attrs[lpPoolAttrs](c).KernelSize) },
-		poolWork{poolNorm, func(c *graph.Call) float64 { return lpPool(c).windowArea(c) }},
-		func(c *graph.Call, by poolWalk) (*graph.Kernel, error) { return lpPool(c).compile(c, by) }),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return lpPool(c).ref(c, in, false)
-	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 5, 6)},
-			Attrs: graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}},
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
+	Lowerings: graph.Lowerings{
+		Impls: anyLayoutImpls(func(c *graph.Call) int { return len(kit.Attrs[lpPoolAttrs](c).KernelSize) },
+			poolWork{poolNorm, func(c *graph.Call) float64 { return lpPool(c).windowArea(c) }},
+			func(c *graph.Call, by poolWalk) (*graph.Kernel, error) { return lpPool(c).compile(c, by) }),
 	},
 })
 

@@ -29,27 +29,29 @@ type resizeAttrs struct {
 
 // Resize is ONNX's Resize, which generalizes the upsample ops of aten.
 var Resize = kit.Define[resizeAttrs](graph.Op{
-	AnyOrder: true, Images: graph.ImageOp,
-	Name:   "resize",
-	Doc:    "Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.",
-	Params: []graph.Param{kit.Input},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		_, _, _, out, err := resizePlan(c)
-		return c.One(out), err
+	Semantics: graph.Semantics{
+		Name:   "resize",
+		Doc:    "Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.",
+		Params: []graph.Param{kit.Input},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			_, _, _, out, err := resizePlan(c)
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			r, err := newResize(c)
+			if err != nil {
+				return nil, err
+			}
+			return []*tensor.Tensor{r.reference(in[0])}, nil
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{kit.F32(1, 2, 4, 4)}, Attrs: graph.Attrs{"scales": []float64{1, 1, 0.6, 2}, "mode": "cubic",
+				"antialias": true}},
+			{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3},
+				"keep_aspect_ratio_policy": "not_larger"}}},
 	},
-	Impls: resampleImpls(newResize),
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		r, err := newResize(c)
-		if err != nil {
-			return nil, err
-		}
-		return []*tensor.Tensor{r.reference(in[0])}, nil
-	},
-	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.F32(1, 2, 4, 4)}, Attrs: graph.Attrs{"scales": []float64{1, 1, 0.6, 2}, "mode": "cubic",
-			"antialias": true}},
-		{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3},
-			"keep_aspect_ratio_policy": "not_larger"}}},
+	Facts:     graph.Facts{AnyOrder: true, Images: graph.ImageOp},
+	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 
 // resizePlan returns the dimensions that change, their sizes and factors, and the result; scales is nil if the sizes

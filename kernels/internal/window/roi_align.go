@@ -24,51 +24,53 @@ type roiAlignAttrs struct {
 
 // RoiAlign is torchvision's roi_align, with the max mode of ONNX.
 var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "roi_align",
-	Doc: "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the " +
-		"image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
-	Params: []graph.Param{kit.Input, {Name: "rois"}},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, t, r := kit.Attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
-		switch {
-		case t.Rank() != 4 || r.Rank() != 2 || !kit.Is(r.Shape[1], 5):
-			return nil, errors.New("rois must have shape as Tensor[K, 5]")
-		case t.DType != r.DType:
-			return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
-		case !t.DType.IsFloat():
-			return nil, kit.NotImplementedBy("ROIAlign_forward", t.DType)
-		case !kit.AtLeastSize(a.PooledHeight, 1) || !kit.AtLeastSize(a.PooledWidth, 1):
-			return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
-		case a.SamplingRatio > maxRoiSamples:
-			return nil, fmt.Errorf("roi_align: sampling_ratio must be at most %d, but got %d", maxRoiSamples, a.SamplingRatio)
-		}
-		out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], a.PooledHeight, a.PooledWidth})
-		return c.One(out), err
-	},
-	Compile: compileRoiAlign,
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, x, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
-		out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], kit.NumberOf(a.PooledHeight), kit.NumberOf(a.PooledWidth))
-		var first error
-		kit.EachIndex(out.Shape, func(at []int) {
-			var roi [5]float64
-			for k := range roi {
-				roi[k] = rois.At(at[0], k).Float()
+	Semantics: graph.Semantics{
+		Name: "roi_align",
+		Doc: "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the " +
+			"image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
+		Params: []graph.Param{kit.Input, {Name: "rois"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, t, r := kit.Attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
+			switch {
+			case t.Rank() != 4 || r.Rank() != 2 || !kit.Is(r.Shape[1], 5):
+				return nil, errors.New("rois must have shape as Tensor[K, 5]")
+			case t.DType != r.DType:
+				return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
+			case !t.DType.IsFloat():
+				return nil, kit.NotImplementedBy("ROIAlign_forward", t.DType)
+			case !kit.AtLeastSize(a.PooledHeight, 1) || !kit.AtLeastSize(a.PooledWidth, 1):
+				return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
+			case a.SamplingRatio > maxRoiSamples:
+				return nil, fmt.Errorf("roi_align: sampling_ratio must be at most %d, but got %d", maxRoiSamples, a.SamplingRatio)
 			}
-			if err := roiImage(roi[0], x.Shape[0]); err != nil {
-				first = err
-				return
-			}
-			v := a.bin(nil, &roi, at[2], at[3], x.Shape[2], x.Shape[3], func(h, w int) float64 {
-				return x.At(int(roi[0]), at[1], h, w).Float()
+			out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], a.PooledHeight, a.PooledWidth})
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a, x, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
+			out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], kit.NumberOf(a.PooledHeight), kit.NumberOf(a.PooledWidth))
+			var first error
+			kit.EachIndex(out.Shape, func(at []int) {
+				var roi [5]float64
+				for k := range roi {
+					roi[k] = rois.At(at[0], k).Float()
+				}
+				if err := roiImage(roi[0], x.Shape[0]); err != nil {
+					first = err
+					return
+				}
+				v := a.bin(nil, &roi, at[2], at[3], x.Shape[2], x.Shape[3], func(h, w int) float64 {
+					return x.At(int(roi[0]), at[1], h, w).Float()
+				})
+				out.Set(tensor.FloatScalar(v), at...)
 			})
-			out.Set(tensor.FloatScalar(v), at...)
-		})
-		return []*tensor.Tensor{out}, first
+			return []*tensor.Tensor{out}, first
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)},
+			Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)},
-		Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
+	Facts:     graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 
 // roiImage checks the image index of a roi.

@@ -69,29 +69,31 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 	shapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
 	results := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
 	return kit.Define[upsampleAttrs](graph.Op{
-		AnyOrder: true, Images: graph.ImageOp,
-		Name: name, Doc: doc + layout, Params: []graph.Param{kit.Input},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, f := c.Type(0), tensor.Contiguous
-			size, _, err := sizes(c)
-			if err != nil {
-				return nil, err
-			}
-			if !rowMajor {
-				f = t.SuggestMemoryFormat(false)
-			}
-			out, err := kit.FreshIn(t.DType, kit.With(t.Shape, 2, size...), f)
-			return c.One(out), err
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc + layout, Params: []graph.Param{kit.Input},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t, f := c.Type(0), tensor.Contiguous
+				size, _, err := sizes(c)
+				if err != nil {
+					return nil, err
+				}
+				if !rowMajor {
+					f = t.SuggestMemoryFormat(false)
+				}
+				out, err := kit.FreshIn(t.DType, kit.With(t.Shape, 2, size...), f)
+				return c.One(out), err
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				r, err := of(c)
+				if err != nil {
+					return nil, err
+				}
+				return []*tensor.Tensor{r.reference(in[0])}, nil
+			},
+			Examples: kit.OneExample(kit.F32(shapes[spatial]...), graph.Attrs{"output_size": results[spatial]}),
 		},
-		Impls: resampleImpls(of),
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			r, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			return []*tensor.Tensor{r.reference(in[0])}, nil
-		},
-		Examples: kit.OneExample(kit.F32(shapes[spatial]...), graph.Attrs{"output_size": results[spatial]}),
+		Facts:     graph.Facts{AnyOrder: true, Images: graph.ImageOp},
+		Lowerings: graph.Lowerings{Impls: resampleImpls(of)},
 	})
 }
 

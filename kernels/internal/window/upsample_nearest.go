@@ -22,16 +22,20 @@ type upsampleNearestAttrs struct {
 
 // UpsampleNearest2d is aten::upsample_nearest2d and its overload vec.
 var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
-	AnyOrder: true, Images: graph.ImageOp,
-	Name: "upsample_nearest2d",
-	Doc: "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the " +
-		"input suggests.",
-	Params: []graph.Param{kit.Input},
-	Infer:  inferUpsampleNearest,
-	Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",
-		Lower: compileUpsampleNearest, Work: nearestWork, Read: nearestRead}},
-	Ref:      refUpsampleNearest,
-	Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
+	Semantics: graph.Semantics{
+		Name: "upsample_nearest2d",
+		Doc: "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the " +
+			"input suggests.",
+		Params:   []graph.Param{kit.Input},
+		Infer:    inferUpsampleNearest,
+		Ref:      refUpsampleNearest,
+		Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
+	},
+	Facts: graph.Facts{AnyOrder: true, Images: graph.ImageOp},
+	Lowerings: graph.Lowerings{
+		Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",
+			Lower: compileUpsampleNearest, Work: nearestWork, Read: nearestRead}},
+	},
 })
 
 func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
