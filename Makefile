@@ -7,16 +7,16 @@ BENCHTIME   ?= 1s
 COUNT       ?= 6
 
 # The packages that use goroutines, or that document safety for concurrent use.
-CONCURRENT = . ./internal/workerpool ./exec ./iter ./passes ./graph ./internal/whole
+CONCURRENT = . ./internal/workerpool ./exec ./iter ./passes ./graph ./internal/endtoend
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.
 PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/... ./iter/... ./kernels/... ./exec \
-	./passes ./passes/layout ./internal/whole ./onnx
+	./passes ./passes/layout ./internal/endtoend ./onnx
 
 # Code generators. Their tests generate code for every instruction set and run all code that the processor supports. On
 # a processor with AVX-512, make test therefore covers everything that the avx2 path would.
-GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise ./internal/jit/depthwise \
+GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantize ./internal/jit/depthwise \
 	./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
 
 # Packages whose tests run with machine code switched off. Whole graphs run without machine code under the race
@@ -24,8 +24,8 @@ GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise
 ASKS = ./internal/jit ./iter/...
 
 # The packages that use the matrix unit, and the tests of whole graphs that use it.
-UNIT = ./internal/machine ./internal/jit/tile ./kernels/internal/product ./kernels/internal/conv ./kernels/internal/quantised
-UNIT_GRAPHS = ^(TestQuantise.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
+UNIT = ./internal/machine ./internal/jit/tile ./kernels/internal/product ./kernels/internal/conv ./kernels/internal/quantized
+UNIT_GRAPHS = ^(TestQuantize.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
 
 # Packages that have files for builds without assembly.
 STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/workerpool
@@ -84,7 +84,7 @@ nounit:
 	*'this process: '*' with a matrix unit'*) set -ex; \
 		$(TEST) $(NOUNIT) -count=1 -vet=off $(UNIT); \
 		$(TEST) $(NOUNIT) -count=1 -vet=off -run '$(VALUES)' ./kernels; \
-		$(TEST) $(NOUNIT) -count=1 -vet=off -run '$(UNIT_GRAPHS)' ./internal/whole ;; \
+		$(TEST) $(NOUNIT) -count=1 -vet=off -run '$(UNIT_GRAPHS)' ./internal/endtoend ;; \
 	*'this process: '*) echo "nounit: nothing to do, there is no matrix unit: make test ran without" ;; \
 	*) echo "nounit: TestInstructions does not tell what this process has"; exit 1 ;; \
 	esac

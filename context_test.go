@@ -19,7 +19,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -41,16 +41,16 @@ func someModels(t *testing.T) []string {
 // whole call.
 func sweep(t *testing.T, f func(ctx context.Context) error) {
 	t.Helper()
-	all := endstest.After(0)
+	all := interrupttest.After(0)
 	require.NoError(t, f(all))
 	require.Positive(t, all.Looks(), "it checks the context")
 	for n := 1; n <= all.Looks(); n += 1 + n/3 {
-		err := f(endstest.After(n))
+		err := f(interrupttest.After(n))
 		if err == nil && n > all.Looks()*9/10 {
 			continue // another order of workers may check less often
 		}
-		require.ErrorIs(t, err, endstest.ErrLooked, "at check %d of %d", n, all.Looks())
-		require.NotEqual(t, endstest.ErrLooked.Error(), err.Error(), "it has a place")
+		require.ErrorIs(t, err, interrupttest.ErrLooked, "at check %d of %d", n, all.Looks())
+		require.NotEqual(t, interrupttest.ErrLooked.Error(), err.Error(), "it has a place")
 	}
 }
 
@@ -207,9 +207,9 @@ func TestNothingGoesOn(t *testing.T) {
 	var group sync.WaitGroup
 	for n := 1; n < 400; n += 7 {
 		group.Go(func() {
-			_, err := graphrun.CompileContext(endstest.After(n), g, graphrun.Options{Threads: 2})
+			_, err := graphrun.CompileContext(interrupttest.After(n), g, graphrun.Options{Threads: 2})
 			if err != nil {
-				assert.ErrorIs(t, err, endstest.ErrLooked)
+				assert.ErrorIs(t, err, interrupttest.ErrLooked)
 			}
 		})
 	}

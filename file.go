@@ -14,8 +14,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
-	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/kernels"
@@ -51,8 +51,8 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	}
 	data, pipe, err := files.ReadPipe(ctx, name)
 	switch {
-	case ends.Err(ctx) != nil:
-		return nil, reading(name, ends.Err(ctx))
+	case interrupt.Err(ctx) != nil:
+		return nil, reading(name, interrupt.Err(ctx))
 	case err != nil:
 		return nil, err
 	case pipe:
@@ -81,7 +81,7 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	default:
 		err = f.parse(ctx, from, dir)
 	}
-	if ended := ends.Err(ctx); ended != nil {
+	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, reading(name, ended)
 	}
 	if err != nil {
@@ -176,7 +176,7 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	} else {
 		err = g.BindOnly(sizes)
 	}
-	if ended := ends.Err(ctx); ended != nil {
+	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, fmt.Errorf("%s: converting it: %w", f.path, ended)
 	}
 	switch {

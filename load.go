@@ -9,7 +9,7 @@ import (
 	"path"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/onnx"
 )
@@ -105,13 +105,13 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 		g.SetContext(ctx)
 		g.InferAll() // running the graph reports rejected nodes
 		g.SetContext(context.Background())
-		if ended := ends.Err(ctx); ended != nil {
+		if ended := interrupt.Err(ctx); ended != nil {
 			return nil, fmt.Errorf("%s: inferring types: %w", f.path, ended)
 		}
 		return g, err
 	}
 	if err := program.InferContext(ctx, g); err != nil {
-		if ends.Err(ctx) != nil {
+		if interrupt.Err(ctx) != nil {
 			err = inFile(f.path, err)
 		}
 		return nil, err

@@ -125,7 +125,7 @@ func weightFS(t *testing.T) fstest.MapFS {
 }
 
 // Graph files and models find their data in the file system, whether its files have random access or not. A file
-// without an extension is recognised by its contents.
+// without an extension is recognized by its contents.
 func TestLoadFS(t *testing.T) {
 	files := weightFS(t)
 	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{10, 20}, 2))}

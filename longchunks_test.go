@@ -11,7 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graphfile"
-	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -84,13 +84,13 @@ func TestRunsEndWithinChunks(t *testing.T) {
 	for name, l := range longChunks {
 		t.Run(name, func(t *testing.T) {
 			p, in := l.program(t)
-			all := endstest.After(0)
+			all := interrupttest.After(0)
 			_, err := p.Run(all, in)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, all.Looks(), l.looks, "looks at the context")
 			for n := 1; n <= all.Looks(); n += 1 + 2*n {
-				_, err := p.Run(endstest.After(n), in)
-				require.Equal(t, endstest.ErrLooked, err, "at look %d of %d", n, all.Looks())
+				_, err := p.Run(interrupttest.After(n), in)
+				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Looks())
 			}
 			_, err = p.Run(t.Context(), in)
 			require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
-	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
@@ -91,13 +91,13 @@ func TestRunsEndWithinRows(t *testing.T) {
 			}
 			want, err := run(t.Context())
 			require.NoError(t, err)
-			all := endstest.After(0)
+			all := interrupttest.After(0)
 			_, err = run(all)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, all.Looks(), 8, "looks at the context")
 			for n := 1; n <= all.Looks(); n += 1 + n {
-				_, err := run(endstest.After(n))
-				require.Equal(t, endstest.ErrLooked, err, "at look %d of %d", n, all.Looks())
+				_, err := run(interrupttest.After(n))
+				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Looks())
 			}
 			got, err := run(t.Context())
 			require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestRunsEndWithinRows(t *testing.T) {
 // TestPackingEnds holds that packing of one weight looks at the context.
 func TestPackingEnds(t *testing.T) {
 	looks := func(g *graph.Graph) int {
-		ctx := endstest.After(0)
+		ctx := interrupttest.After(0)
 		p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: 1})
 		require.NoError(t, err)
 		require.NotEmpty(t, p.Report().Packed)

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -48,7 +48,7 @@ type classKey struct {
 // class is a cache entry. Its lock is held during preparation, so that concurrent runs wait, each within its own
 // context, instead of preparing the same.
 type class struct {
-	lock  ends.Mutex
+	lock  interrupt.Mutex
 	ready *prepared
 }
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -72,7 +72,7 @@ func inBatches(n, threads int, do func(begin, end int)) {
 // lower compiles the kernel of a node that is not a view.
 func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
 	defer recovered(&err)
-	if err := ends.Err(ctx); err != nil {
+	if err := interrupt.Err(ctx); err != nil {
 		return nil, err
 	}
 	if n.Op.Decompose != nil {

@@ -7,7 +7,7 @@ import (
 	"sort"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -71,7 +71,7 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memor
 		if i >= end {
 			m.since, end = i, p.steps[i].pipelineEnd
 		}
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		m.step(i)
 		if anywhere != nil && m.top > most {
 			break

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -158,7 +158,7 @@ func compile(g *graph.Graph, o Options) (*Program, error) {
 // compileBy is compile with or without pipelined groups.
 func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	if err := o.check(leastNeed(g)); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	}
 	lowered := lowerAll(g, o)
 	for i, n := range g.Nodes {
-		ends.Look(o.Context)
+		interrupt.Check(o.Context)
 		if p.lost != nil && p.loses(n) || n.IsView() {
 			continue
 		}
@@ -202,7 +202,7 @@ func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	p.findConstants()
 	p.findInPlace()
 	p.measure()
-	ends.Look(o.Context)
+	interrupt.Check(o.Context)
 	if err := o.check(p.need); err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func panicked(x any) error {
 	switch x := x.(type) {
 	case *tensor.MemoryError:
 		return x
-	case *ends.Ended:
+	case *interrupt.Ended:
 		return x
 	}
 	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())

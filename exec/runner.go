@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -76,7 +76,7 @@ func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error)
 	}
 	for i := range r.cut.segments {
 		s := &r.cut.segments[i]
-		if err := ends.Err(ctx); err != nil {
+		if err := interrupt.Err(ctx); err != nil {
 			return -1, nil, err
 		}
 		if g, err := s.Ahead(ctx); err != nil || g == nil || g.Dynamic() {
@@ -104,7 +104,7 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 		return nil, nil, err
 	}
 	p, err := Compile(planned, o)
-	if ended := ends.Err(o.Context); ended != nil && err != nil {
+	if ended := interrupt.Err(o.Context); ended != nil && err != nil {
 		return nil, nil, ended
 	}
 	return p, failed, err
@@ -121,7 +121,7 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 		}
 	}()
 	p := &prepared{}
-	if ended := ends.Err(ctx); ended != nil {
+	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, ended
 	}
 	if err != nil && keep && g != nil && !s.Eager {

@@ -3,7 +3,7 @@ package exec
 import (
 	"context"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
@@ -69,7 +69,7 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 
 // failure returns the error for a failed chunk of step i: the cause of the context, if that has ended.
 func (s *Session) failure(ctx context.Context, i int, err error) error {
-	if ended := ends.Err(ctx); ended != nil {
+	if ended := interrupt.Err(ctx); ended != nil {
 		return ended
 	}
 	return s.p.graph.Fail(s.p.steps[i].node, err)

@@ -101,7 +101,7 @@ func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.
 	if c.Interrupted, err = measure(ctx, all, in, o); err != nil {
 		return nil, err
 	}
-	c.summarise(all, o.BoundNS)
+	c.summarize(all, o.BoundNS)
 	return c, nil
 }
 
@@ -195,8 +195,8 @@ func (c *contender) once(ctx context.Context, in map[string]*tensor.Tensor, meas
 	return nil
 }
 
-// summarise makes the rows, and compares the outputs of the last runs with those of the base.
-func (c *Comparison) summarise(all []*contender, bound *float64) {
+// summarize makes the rows, and compares the outputs of the last runs with those of the base.
+func (c *Comparison) summarize(all []*contender, bound *float64) {
 	base := all[0]
 	c.Outputs = true
 	for i, x := range all {

@@ -11,13 +11,13 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // digestOf is the sha256 of a graph: its structure, attributes and pins as in a graph file, the sizes of its symbols,
-// the layouts of its values, and the data of its constants. It panics when the context ends: see [ends.Look].
+// the layouts of its values, and the data of its constants. It panics when the context ends: see [interrupt.Check].
 func digestOf(ctx context.Context, g *graph.Graph) (string, error) {
 	h := sha256.New()
 	if err := hashGraph(ctx, h, g); err != nil {
@@ -60,7 +60,7 @@ func hashGraph(ctx context.Context, h hash.Hash, g *graph.Graph) error {
 		}
 		at := t.Offset * t.DType.Size()
 		for block := range slices.Chunk(t.Storage().Bytes()[at:at+t.Bytes()], hashBlock) {
-			ends.Look(ctx)
+			interrupt.Check(ctx)
 			if _, err := h.Write(block); err != nil {
 				return err
 			}

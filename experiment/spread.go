@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Spread summarises measured times, in nanoseconds. Fields are nil without enough runs.
+// Spread summarizes measured times, in nanoseconds. Fields are nil without enough runs.
 type Spread struct {
 	Runs   int      `json:"runs" doc:"The number of measured runs."`
 	Median *float64 `json:"median_ns" doc:"The median time of a run, in nanoseconds; null without runs."`
@@ -20,7 +20,7 @@ type Spread struct {
 // Confidence is the confidence of the interval from [Spread.Low] to [Spread.High].
 const Confidence = 0.95
 
-// SpreadOf summarises times in nanoseconds, in any order. NaN and infinities are ignored. The ends of the confidence
+// SpreadOf summarizes times in nanoseconds, in any order. NaN and infinities are ignored. The ends of the confidence
 // interval are order statistics, by the binomial distribution, so that it holds for any distribution of times.
 func SpreadOf(times []float64) Spread {
 	t := slices.Sorted(slices.Values(finite(times)))

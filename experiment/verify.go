@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -44,16 +44,16 @@ func VerifyContext(ctx context.Context, g *graph.Graph, c *Certificate) (*Verdic
 		return nil, program.ErrNoContext
 	}
 	v, err := c.verify(ctx, g)
-	if ended := ends.Err(ctx); err != nil && ended != nil {
+	if ended := interrupt.Err(ctx); err != nil && ended != nil {
 		return nil, fmt.Errorf("verifying the certificate: %w", ended)
 	}
 	return v, err
 }
 
-// verify panics when the context ends: see [ends.Look].
+// verify panics when the context ends: see [interrupt.Check].
 func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, err error) {
-	defer ends.Catch(&err)
-	ends.Look(ctx)
+	defer interrupt.Catch(&err)
+	interrupt.Check(ctx)
 	if c == nil {
 		return nil, errors.New("there is no certificate: it is nil")
 	}

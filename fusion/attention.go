@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -48,7 +48,7 @@ func (x attended) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 		DType: m.DType, Len: m.Numel(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			if err := iter.CopyInto(ctx, as(dst), from(src), 1); err != nil {
-				ends.Look(ctx)
+				interrupt.Check(ctx)
 				panic(err)
 			}
 		},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"maps"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -304,5 +304,5 @@ func (g *Graph) Ended() error {
 	if g.ctx == nil {
 		return nil
 	}
-	return ends.Err(g.ctx)
+	return interrupt.Err(g.ctx)
 }

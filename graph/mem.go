@@ -4,7 +4,7 @@ import (
 	"context"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,9 +26,9 @@ type Mem struct {
 
 // Look ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk of unbounded
 // size, such as one of a whole row, calls it at least every 10 ms.
-func (m *Mem) Look() {
+func (m *Mem) CheckContext() {
 	if m != nil {
-		ends.Look(m.Context)
+		interrupt.Check(m.Context)
 	}
 }
 
@@ -36,14 +36,14 @@ func (m *Mem) Look() {
 const lookSteps = 1 << 16
 
 // Count adds n simple steps of a long chunk, of a few nanoseconds each, and checks the context after many steps: see
-// [Mem.Look].
+// [Mem.CheckContext].
 func (m *Mem) Count(n int) {
 	if m == nil {
 		return
 	}
 	if m.steps += n; m.steps >= lookSteps {
 		m.steps = 0
-		ends.Look(m.Context)
+		interrupt.Check(m.Context)
 	}
 }
 

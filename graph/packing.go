@@ -18,8 +18,9 @@ type Packing struct {
 	// DType and Len are those of the packed data, which are a row of elements.
 	DType tensor.DType
 	Len   int
-	// Fill writes all of the packed data, padding included. dst is a row of Len elements with arbitrary contents, aligned
-	// to [tensor.Align]; src is the operand. Fill checks the context at least every 10 ms and panics as [ends.Look] does.
+	// Fill writes all of the packed data, padding included. dst is a row of Len elements with arbitrary contents,
+	// aligned to [tensor.Align]; src is the operand. Fill checks the context at least every 10 ms and panics as
+	// [interrupt.Check] does.
 	Fill func(ctx context.Context, dst, src *tensor.Tensor)
 	// Unpack is the inverse: it writes the elements of the operand into dst, which is laid out as the operand
 	// does but begins at the first element of its storage. Where there is none to the bit it is nil: then the operand

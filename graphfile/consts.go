@@ -9,7 +9,7 @@ import (
 	"weak"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -212,7 +212,7 @@ func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 }
 
 func (l *loader) constant(at int) error {
-	ends.Look(l.ctx)
+	interrupt.Check(l.ctx)
 	before := len(l.errs)
 	d, ok, err := l.readDeclaration(at, true)
 	if !ok {

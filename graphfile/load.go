@@ -22,8 +22,8 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Options configure [Read] and [Parse]. The zero Options read a graph without constants in other files.
@@ -91,7 +91,7 @@ func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph
 // unavailable inputs and constants to it.
 func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.Value]bool) (_ *graph.Graph,
 	_ graph.Errors, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	if r == nil {
 		return nil, nil, errors.New("the reader is nil")
 	}
@@ -156,7 +156,7 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 	data := make([]byte, 0, size+512)
 	for {
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		n, err := r.Read(data[len(data):min(len(data)+maxRead, cap(data))])
 		data = data[:len(data)+n]
 		switch {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
@@ -55,7 +55,7 @@ type declaredNode struct {
 func (l *loader) node(at int) error {
 	var r rawNode
 	var d declaredNode
-	ends.Look(l.ctx)
+	interrupt.Check(l.ctx)
 	before := len(l.errs)
 	err := l.scan.object(func(key string, at int) error { return l.nodeKey(&r, &d, key, at) })
 	r.pending, r.op = len(l.pending), d.op
@@ -220,7 +220,7 @@ func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken 
 func (l *loader) resolve() {
 	at := 0
 	for i := range l.raw {
-		ends.Look(l.ctx)
+		interrupt.Check(l.ctx)
 		r := &l.raw[i]
 		waiting := l.pending[at:r.pending]
 		at = r.pending

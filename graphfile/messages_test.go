@@ -79,7 +79,7 @@ var messages = []struct{ text, want string }{
 	{node(`{"name": "y", "op": "clamp", "inputs": ["x"], "attrs": {"min": "np.inf"}}`),
 		`4:67: node "y" (clamp): attribute "min": want a number or null, got "np.inf"; did you mean "Infinity"?`},
 	{node(`{"name": "y", "op": "pad", "inputs": ["x"], "attrs": {"pad": [1, 1], "mode": "refelct"}}`),
-		`4:80: node "y" (pad): Unrecognised padding mode refelct`},
+		`4:80: node "y" (pad): Unrecognized padding mode refelct`},
 	{node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1e999}}`),
 		`4:77: node "y" (add): 1e999 is too large for a 64-bit float`},
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -70,7 +70,7 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 		return fmt.Errorf("iter: values of shape %s cannot be copied to shape %s", tensor.ListString(src.Shape),
 			tensor.ListString(dst.Shape))
 	}
-	if err := ends.Err(ctx); err != nil {
+	if err := interrupt.Err(ctx); err != nil {
 		return err
 	}
 	switch {

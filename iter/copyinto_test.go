@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -144,11 +144,11 @@ func TestCopyElementsEnds(t *testing.T) {
 		tensor.New(tensor.Int32, 4, n).WithStrides([]int{1, 0})} {
 		want := tensor.Empty(m)
 		tensor.CopyElements(want, src)
-		got, all := tensor.Empty(m), endstest.After(0)
+		got, all := tensor.Empty(m), interrupttest.After(0)
 		require.NoError(t, iter.CopyElements(all, got, src, 1))
 		require.Equal(t, want.Storage().Bytes(), got.Storage().Bytes(), "%v", m)
 		require.GreaterOrEqual(t, all.Looks(), 8, "%v", m)
-		require.Equal(t, endstest.ErrLooked, iter.CopyElements(endstest.After(all.Looks()/2), got, src, 1), "%v", m)
+		require.Equal(t, interrupttest.ErrLooked, iter.CopyElements(interrupttest.After(all.Looks()/2), got, src, 1), "%v", m)
 	}
 	require.EqualError(t, iter.CopyElements(t.Context(), tensor.Zeros(tensor.Int32, 2), tensor.Zeros(tensor.Int32, 1), 1),
 		"iter: values of shape [1] cannot be copied to shape [2]")

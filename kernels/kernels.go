@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/product"
-	"github.com/graphrun/graphrun/kernels/internal/quantised"
+	"github.com/graphrun/graphrun/kernels/internal/quantized"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/kernels/internal/sequence"
 	"github.com/graphrun/graphrun/kernels/internal/view"
@@ -20,7 +20,7 @@ import (
 // families returns the ops of each family. A new family is added here, a new op to its family's list.
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
-		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantised.Ops(),
+		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantized.Ops(),
 		window.Ops(), sequence.Ops(),
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// groupsModel normalises x, reshaped, and brings it back by another shape.
+// groupsModel normalizes x, reshaped, and brings it back by another shape.
 func groupsModel(batch any, channels int, there, back []int64, weight, bias []float32) *pb.ModelProto {
 	parts := int64(len(weight))
 	return model(17, &pb.GraphProto{
@@ -29,7 +29,7 @@ func groupsModel(batch any, channels int, there, back []int64, weight, bias []fl
 	})
 }
 
-// normedParts is the negative of what groupsModel's normalisation makes of samples of as many parts as it has weights.
+// normedParts is the negative of what groupsModel's normalization makes of samples of as many parts as it has weights.
 func normedParts(x []float32, samples int, weight, bias []float32) (y []float32) {
 	size := len(x) / samples / len(weight)
 	for i := 0; i < len(x); i += size {
@@ -50,7 +50,7 @@ func normedParts(x []float32, samples int, weight, bias []float32) (y []float32)
 	return y
 }
 
-// The normalisation of groups of channels as exporters write it is one op, whose loop what is behind it joins; what is
+// The normalization of groups of channels as exporters write it is one op, whose loop what is behind it joins; what is
 // brought back to other shapes, or is not of groups of channels, is computed as it is written.
 func TestGroupsNormedAsExported(t *testing.T) {
 	ones, zeros := []float32{1, 1, 1}, []float32{0, 0, 0}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -237,7 +237,7 @@ func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 		im.skipValue(s, "sparse initializer", t.GetValues().GetName(), err)
 	}
 	for _, t := range p.Initializer {
-		ends.Look(im.opts.Context)
+		interrupt.Check(im.opts.Context)
 		data, err := im.weightOf(t, f)
 		switch {
 		case err == nil:
@@ -374,7 +374,7 @@ func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*va
 		if i < from || !live[i] {
 			continue
 		}
-		ends.Look(im.opts.Context)
+		interrupt.Check(im.opts.Context)
 		final, err := im.node(n, s, f, &continuation{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
 		if final != nil || err != nil {
 			return final, err

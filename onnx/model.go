@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -232,7 +232,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	if err := m.opened(); err != nil {
 		return nil, err
 	}
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	m.ctx = o.Context
 	defer func() { m.ctx = nil }()
 	if err := o.complete(); err != nil {
@@ -256,7 +256,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	var best *reading
 	var first error
 	for _, h := range hints {
-		ends.Look(o.Context)
+		interrupt.Check(o.Context)
 		im := m.importer(o)
 		if err := im.bindHints(h.first, h.step); err != nil {
 			return nil, err
@@ -276,8 +276,8 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	switch {
 	case best == nil:
 		return nil, first
-	case ends.Err(o.Context) != nil:
-		return nil, ends.Err(o.Context)
+	case interrupt.Err(o.Context) != nil:
+		return nil, interrupt.Err(o.Context)
 	case o.skipErrors:
 		defer best.g.SetContext(context.Background())
 		return best, rebindSome(best.g, best.g.Bound())

@@ -10,7 +10,7 @@ import (
 )
 
 // single runs one operator. Operands are named a, b, c, ...; those in known are
-// initialisers, the others inputs.
+// initializers, the others inputs.
 func single(t *testing.T, opset int64, op string, known string, operands []*tensor.Tensor, outputs int,
 	attrs ...*pb.AttributeProto) []*tensor.Tensor {
 	t.Helper()
@@ -182,7 +182,7 @@ func TestAveragePoolOfUnevenPadding(t *testing.T) {
 	require.Equal(t, []float32{6}, floatsOf(t, out))
 }
 
-func TestBlockedQuantisation(t *testing.T) {
+func TestBlockedQuantization(t *testing.T) {
 	i8 := func(shape []int, data ...int8) *tensor.Tensor { return tensor.Must(tensor.FromSlice(data, shape...)) }
 	x := i8([]int{1, 6}, 1, 2, 3, 4, 5, 6)
 	out := single(t, 21, "DequantizeLinear", "bc", []*tensor.Tensor{x, f32([]int{1, 2}, 1, 10), i8([]int{1, 2}, 0, 1)}, 1,

@@ -5,8 +5,8 @@ import "fmt"
 // standard holds the converters of the default domain by operator name. Converters use [Options.table], which
 // is made from it: those of control flow look up operators themselves, and would make its initialization
 // cyclic.
-var standard = joined(elements, activations, reductions, shapes, products, normalisations, losses, vision, recurrents,
-	quantised, signals, control)
+var standard = joined(elements, activations, reductions, shapes, products, normalizations, losses, vision, recurrents,
+	quantized, signals, control)
 
 // joined merges tables. It panics if an operator is in two of them.
 func joined(tables ...map[string]converter) map[string]converter {
@@ -78,8 +78,8 @@ var products = map[string]converter{
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 
-// Normalisations.
-var normalisations = map[string]converter{
+// Normalizations.
+var normalizations = map[string]converter{
 	"BatchNormalization": batchNormalization, "InstanceNormalization": instanceNormalization, "LRN": lrn,
 	"LayerNormalization": layerNormalization, "GroupNormalization": groupNormalization,
 	"MeanVarianceNormalization": meanVarianceNormalization,
@@ -102,7 +102,7 @@ var recurrents = map[string]converter{
 }
 
 // Quantization.
-var quantised = map[string]converter{
+var quantized = map[string]converter{
 	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "DynamicQuantizeLinear": dynamicQuantizeLinear,
 	"MatMulInteger": matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul, "QLinearConv": qlinearConv,
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -52,7 +52,7 @@ func (s span) len() int { return s.end - s.begin }
 func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProto,
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	w := wire{ctx: ctx, from: from, size: size, data: map[*pb.TensorProto]span{}}
 	m, err := w.model()
 	if errors.Is(err, errUnusual) {
@@ -103,7 +103,7 @@ func readFull(from io.ReaderAt, b []byte, at int) error {
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
 	const longest = 20 // of a tag and a number after it
 	for at := s.begin; at < s.end; {
-		ends.Look(w.ctx)
+		interrupt.Check(w.ctx)
 		head, err := w.bytes(span{at, min(at+longest, s.end)})
 		if err != nil {
 			return nil, err
@@ -206,7 +206,7 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
 	for t, s := range w.data {
-		ends.Look(w.ctx)
+		interrupt.Check(w.ctx)
 		to := tensor.NewStorage(s.len())
 		data[t], list = to, pieces(list, to.Bytes(), s.begin)
 	}
@@ -239,7 +239,7 @@ func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range list {
 		group.Go(func() error {
-			if err := ends.Err(ctx); err != nil {
+			if err := interrupt.Err(ctx); err != nil {
 				return err
 			}
 			return readFull(from, p.to, p.at)

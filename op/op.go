@@ -24,7 +24,7 @@
 // show one of them whole, and "graphrun ops conv2d" also its dtypes and examples. By family the ops are listed in
 // the packages under kernels: pointwise (element by element), view (shapes, copies, joins, fresh values), reduce
 // (sums, norms, losses), index (gathers and scatters), product, conv, window (pools, resizing), sequence (recurrent
-// layers, transforms, control flow) and quantised.
+// layers, transforms, control flow) and quantized.
 //
 // The functions find their ops by name in the graph's own catalogue. Ops that are not in the one that they were
 // generated from are added by [graph.Graph.Apply].

@@ -626,7 +626,7 @@ type BatchNormAttrs struct {
 
 // BatchNorm is the op batch_norm.
 //
-// Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias.
+// Normalizes each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias.
 // Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests,
 // row-major where it could be both.
 //
@@ -1429,7 +1429,7 @@ func Dropout(input *graph.Value, attrs ...DropoutAttrs) *graph.Value {
 
 // DynamicQuantizeLinear is the op dynamic_quantize_linear.
 //
-// Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the three of them.
+// Quantizes float32 to uint8 by a scale and zero point that cover its range and 0; gives the three of them.
 func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Value) {
 	made := node("dynamic_quantize_linear", 3, nil, input)
 	return made[0], made[1], made[2]
@@ -1952,7 +1952,7 @@ type GroupNormAttrs struct {
 
 // GroupNorm is the op group_norm.
 //
-// Normalises each group of channels of each sample, then scales each channel by weight and adds bias. The result
+// Normalizes each group of channels of each sample, then scales each channel by weight and adds bias. The result
 // has the memory format that the input suggests.
 //
 // May be nil: weight, bias.
@@ -2244,7 +2244,7 @@ type InstanceNormAttrs struct {
 
 // InstanceNorm is the op instance_norm.
 //
-// Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.
+// Normalizes each channel of each sample, then scales by weight and adds bias. The result is row-major.
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func InstanceNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...InstanceNormAttrs) *graph.Value {
@@ -2321,14 +2321,14 @@ type LayerNormAttrs struct {
 
 // LayerNorm is the op layer_norm.
 //
-// Normalises over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The result
+// Normalizes over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The result
 // is row-major.
 //
 // May be nil: weight, bias.
 //
 // Attributes:
 //
-//   - normalizedShape: the last sizes of the input, over which it is normalised
+//   - normalizedShape: the last sizes of the input, over which it is normalized
 func LayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, attrs ...LayerNormAttrs) *graph.Value {
 	return node("layer_norm", 1, with(given(attrs), "normalized_shape", normalizedShape), input, weight, bias)[0]
 }
@@ -3571,7 +3571,7 @@ type QlinearConvAttrs struct {
 
 // QlinearConv is the op qlinear_conv.
 //
-// Convolves quantised values and quantises the result: x [n, c, ...] and w [o, c/groups, ...]. Scales and zero
+// Convolves quantized values and quantizes the result: x [n, c, ...] and w [o, c/groups, ...]. Scales and zero
 // points of w have one element or one for each output channel; bias is int32 [o].
 //
 // May be nil: bias.
@@ -3581,7 +3581,7 @@ func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoin
 
 // QlinearMatmul is the op qlinear_matmul.
 //
-// Multiplies quantised matrices and quantises the product: scales and zero points of a have one element or one
+// Multiplies quantized matrices and quantizes the product: scales and zero points of a have one element or one
 // for each row, those of b one or one for each column, those of y one. bias is int32, one element for each
 // column, and is added to the sums.
 //
@@ -3930,7 +3930,7 @@ type RmsNormAttrs struct {
 //
 // Attributes:
 //
-//   - normalizedShape: the last sizes of the input, over which it is normalised
+//   - normalizedShape: the last sizes of the input, over which it is normalized
 func RmsNorm[A Ints](input, weight *graph.Value, normalizedShape A, attrs ...RmsNormAttrs) *graph.Value {
 	return node("rms_norm", 1, with(given(attrs), "normalized_shape", normalizedShape), input, weight)[0]
 }

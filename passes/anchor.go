@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // joinAnchors adds a product or a convolution, the anchor, to a group of nodes that iterates over its result, so that
@@ -14,7 +14,7 @@ import (
 // of the anchor's result may come after the group.
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.p.Graph.Nodes) {
-		ends.Look(g.p.ctx)
+		interrupt.Check(g.p.ctx)
 		if !g.offersEpilogue(n) {
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -16,7 +16,7 @@ import (
 func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.p.Graph.Nodes {
-		ends.Look(g.p.ctx)
+		interrupt.Check(g.p.ctx)
 		if n.Op == nil || !fusion.Attends(n.Op) || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
 			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // a layer's weight
 			continue

@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // cluster is a group under construction.
@@ -113,7 +113,7 @@ func (g *grouper) recordApart(n *graph.Node, why string) {
 // unless it is nil, must be in one of both or come after the later one. If the groups cannot be united it records the
 // reason and returns the earlier one.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
-	ends.Look(g.p.ctx)
+	interrupt.Check(g.p.ctx)
 	if a.at > b.at {
 		a, b = b, a
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Decomposition is a node that other nodes replace, and the names of these. Why is set if the node was restated
@@ -43,7 +43,7 @@ func decompose(p *Plan) error {
 		return nil
 	}
 	for _, n := range p.Graph.Nodes[first:] {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		var into []string
 		name := n.Name
 		switch err := add(n, &into); {

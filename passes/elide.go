@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -89,7 +89,7 @@ type elider struct {
 func elideCopies(p *Plan) error {
 	e := &elider{plan: p, gone: map[*graph.Node]bool{}}
 	for _, n := range p.Graph.Nodes {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		if n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType {
 			if e.uses == nil {
 				e.uses = usesOf(p.Graph)

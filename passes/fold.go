@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -44,7 +44,7 @@ func foldConstants(p *Plan) error {
 	p.packAhead(p.Graph.Nodes[first:])
 	rest := p.Graph.Nodes[:first:first]
 	for _, n := range p.Graph.Nodes[first:] {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		data, err := p.computed(n)
 		switch {
 		case err != nil:
@@ -262,7 +262,7 @@ func (e *uncompiled) Unwrap() error { return e.error }
 // compute runs one node on its constant operands in the calling goroutine.
 func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	defer recovered(&err)
-	ends.Look(p.ctx)
+	interrupt.Check(p.ctx)
 	if n.IsView() {
 		out := make([]*tensor.Tensor, len(n.Out))
 		for i, v := range n.Out {
@@ -306,7 +306,7 @@ func (p *Plan) runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, erro
 	}
 	for _, ph := range k.Phases {
 		for c := range ph.Chunks {
-			ends.Look(p.ctx)
+			interrupt.Check(p.ctx)
 			if err := ph.Run(m, c); err != nil {
 				return nil, err
 			}
@@ -327,7 +327,7 @@ func panicked(x any) error {
 	switch x := x.(type) {
 	case *tensor.MemoryError:
 		return x
-	case *ends.Ended:
+	case *interrupt.Ended:
 		return x
 	}
 	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())

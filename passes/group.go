@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Group is a fused node with the names of its parts in the order of execution.
@@ -53,7 +53,7 @@ func groupNodes(p *Plan) error {
 	}
 	g.joinAttentions()
 	for i, n := range slices.Backward(p.Graph.Nodes) {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		if g.group(n) != nil {
 			continue
 		}

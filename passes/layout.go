@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -129,7 +129,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 		}
 	}
 	for i, n := range nodes {
-		ends.Look(l.plan.ctx)
+		interrupt.Check(l.plan.ctx)
 		if len(n.Out) > 0 && a.Lost[n.Out[0]] {
 			continue
 		}

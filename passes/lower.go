@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Packing is a constant in the form that an implementation reads: the name of the packed value, the name of the
@@ -43,7 +43,7 @@ type packNode struct {
 func packConstants(p *Plan) error {
 	k := packer{g: p.Graph, made: map[formOf]*packNode{}}
 	for i, n := range p.Graph.Nodes {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isConstant) {
 			if err := k.node(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
 				return p.Graph.Fail(n, err)

@@ -137,8 +137,8 @@ func readsPin(t *testing.T, p *passes.Plan, name string, pin graph.Pin) {
 
 // A node is not restated past a pinned one: products of bytes, and those by matrices that are repeated.
 func TestPinsAreNotRestated(t *testing.T) {
-	quantised := func() *graph.Graph {
-		g := graph.New("quantised", kernels.Lookup)
+	quantized := func() *graph.Graph {
+		g := graph.New("quantized", kernels.Lookup)
 		s, z := g.Constant("s", full(f32, 1)), g.Constant("z", full(tensor.Uint8, 128))
 		zw, w := g.Constant("zw", full(tensor.Int8, 0)), g.Constant("w", full(tensor.Int8, 3, 4, 8, 3, 3))
 		d := g.Apply("dequantize_linear", nil, g.Input("x", tensor.Uint8, 2, 8, 10, 10), s, z)[0].Named("d")
@@ -159,8 +159,8 @@ func TestPinsAreNotRestated(t *testing.T) {
 		name  string
 		pin   graph.Pin
 	}{
-		{quantised, "d", graph.Pin{Format: tensor.ChannelsLast}}, {quantised, "dw", graph.Pin{Format: tensor.ChannelsLast}},
-		{quantised, "c", graph.Pin{Format: tensor.ChannelsLast}}, {quantised, "c", graph.Pin{Impl: "nhwc"}},
+		{quantized, "d", graph.Pin{Format: tensor.ChannelsLast}}, {quantized, "dw", graph.Pin{Format: tensor.ChannelsLast}},
+		{quantized, "c", graph.Pin{Format: tensor.ChannelsLast}}, {quantized, "c", graph.Pin{Impl: "nhwc"}},
 		{repeated, "r", graph.Pin{Format: tensor.ChannelsLast}}, {repeated, "t", graph.Pin{Format: tensor.Contiguous}},
 	} {
 		for _, s := range layout.All() {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -320,7 +320,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 		}
 	}
 	if o.Follow == nil || o.Price {
-		p.summarise()
+		p.summarize()
 	}
 	return p.checked()
 }
@@ -350,7 +350,7 @@ func (p *Plan) apply(pass Pass, w io.Writer) error {
 	p.Passes = append(p.Passes, Done{Name: pass.Name, Doc: pass.Doc})
 	at := len(p.Passes)
 	err := pass.run(p)
-	if ended := ends.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
+	if ended := interrupt.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
 		return fmt.Errorf("pass %s: %w", pass.Name, ended)
 	}
 	if err != nil {
@@ -432,15 +432,15 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// summarise lists the remaining copies and adds up the costs.
-func (p *Plan) summarise() {
+// summarize lists the remaining copies and adds up the costs.
+func (p *Plan) summarize() {
 	p.costs = graph.NewByValue[costOf](p.Graph)
 	p.packings()
 	if !p.priced {
 		p.profile = layout.For(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		cost := cost(n, p.profile)
 		if len(n.Out) > 0 {
 			p.costs.Set(n.Out[0], costOf{n, cost})

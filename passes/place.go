@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -30,7 +30,7 @@ func placeResults(p *Plan) error {
 	}
 	var w *placer
 	for _, n := range slices.Backward(p.Graph.Nodes) {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		if n.Op.Joins == nil {
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // restate lets ops rewrite their nodes together with the producers: products of dequantized values become int8
@@ -30,7 +30,7 @@ func restate(p *Plan) error {
 		r.readers.Set(o.Value, r.readers.At(o.Value)+2) // an output always has other readers
 	}
 	for _, n := range p.Graph.Nodes {
-		ends.Look(p.ctx)
+		interrupt.Check(p.ctx)
 		name := n.Name
 		if err := r.add(n); err != nil {
 			return p.Graph.Fail(n, err)

@@ -1,6 +1,6 @@
 package report
 
-// Costs summarises what a plan costs.
+// Costs summarizes what a plan costs.
 type Costs struct {
 	Copies      int `json:"copies" doc:"The number of inserted copies."`
 	CopiedBytes int `json:"copied_bytes" doc:"The bytes that they copy."`

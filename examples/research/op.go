@@ -25,7 +25,7 @@ func channelNorm() (*graph.Op, error) {
 	return fusion.Define(graph.Op{
 		Semantics: graph.Semantics{
 			Name:   "channel_norm",
-			Doc:    "Normalises each pixel of float32 images over its channels.",
+			Doc:    "Normalizes each pixel of float32 images over its channels.",
 			Params: []graph.Param{{Name: "self"}},
 			Schema: graph.SchemaOf[normAttrs](),
 			Kind:   graph.Requires,
@@ -76,14 +76,14 @@ func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
 		src := unsafe.Slice((*float32)(m.Ptrs[1]), x.Numel())
 		for i := range height * width {
 			first := image*x.Strides[0] + i/width*x.Strides[2] + i%width*x.Strides[3]
-			normalise(dst[first:], src[first:], channels, x.Strides[1], eps)
+			normalize(dst[first:], src[first:], channels, x.Strides[1], eps)
 		}
 		return nil
 	}}}}, nil
 }
 
-// normalise does it for n elements that are step apart.
-func normalise(dst, src []float32, n, step int, eps float64) {
+// normalize does it for n elements that are step apart.
+func normalize(dst, src []float32, n, step int, eps float64) {
 	var mean, variance float64
 	for c := range n {
 		mean += float64(src[c*step]) / float64(n)

@@ -87,10 +87,10 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
 	}
 	depth, cols, rows := max(s.K, 1), j1-j0, i1-i0
-	if depth > lookMACs/cols/rows {
-		depth = min(depth, lookMACs)
-		cols = min(cols, max(1, lookMACs/depth))
-		rows = min(rows, max(1, lookMACs/depth/cols))
+	if depth > checkMACs/cols/rows {
+		depth = min(depth, checkMACs)
+		cols = min(cols, max(1, checkMACs/depth))
+		rows = min(rows, max(1, checkMACs/depth/cols))
 	}
 	for i := i0; i < i1; i += rows {
 		m := min(rows, i1-i)
@@ -181,7 +181,7 @@ func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth 
 	ldb := s.B.ColStride * size
 	near := max(1, nearBytes/(4*depth*size))
 	if s.M == 1 {
-		near = max(1, lookMACs/(4*depth))
+		near = max(1, checkMACs/(4*depth))
 	}
 	for j := 0; j < n; {
 		quads := min(near, (n-j)/4)
@@ -216,7 +216,7 @@ func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth
 	ldb := s.B.RowStride * size
 	k := 0
 	if n <= shortRow {
-		near := max(4, lookMACs/n&^63)
+		near := max(4, checkMACs/n&^63)
 		if s.M > 1 {
 			near = max(4, nearBytes/(n*size))
 		}

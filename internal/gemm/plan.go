@@ -100,8 +100,8 @@ type Args struct {
 	// got its final values, by the goroutine that ran the tile, while the part
 	// is in the caches. The calls of one execution cover C exactly once.
 	Epilogue func(i0, i1, j0, j1 int)
-	// Look, when set, is called after every few million multiplications, to interrupt Run by a panic.
-	Look func()
+	// Check, when set, is called after every few million multiplications, to interrupt Run by a panic.
+	Check func()
 }
 
 type path uint8

@@ -18,23 +18,23 @@ type exec struct {
 	superK, depth int            // current K super-block
 	keep          bool           // the first tile of each panel keeps it
 	epilogue      func(i0, i1, j0, j1 int)
-	look          func() // nil: none
-	done          int    // multiplications since look was called
+	check         func() // nil: none
+	done          int    // multiplications since check was called
 }
 
 const (
-	// lookMACs is the number of multiplications between two calls of Args.Look: 10 ms of the slowest kernels.
-	lookMACs = 1 << 21
+	// checkMACs is the number of multiplications between two calls of Args.Check: 10 ms of the slowest kernels.
+	checkMACs = 1 << 21
 	// packCost and stripCost are the costs, in multiplications, of packing an element by a PackFunc and of preparing a
 	// strip.
 	packCost, stripCost = 16, 1 << 12
 )
 
-// count adds n multiplications, or the equivalent of packing, and calls Args.Look when there are many.
+// count adds n multiplications, or the equivalent of packing, and calls Args.Check when there are many.
 func (x *exec) count(n int) {
-	if x.done += n; x.done >= lookMACs && x.look != nil {
+	if x.done += n; x.done >= checkMACs && x.check != nil {
 		x.done = 0
-		x.look()
+		x.check()
 	}
 }
 
@@ -45,7 +45,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 		return
 	}
 	x := exec{Plan: p, pa: args.A, pb: args.B, pc: args.C, bias: args.Bias,
-		packA: args.PackA, packB: args.PackB, look: args.Look}
+		packA: args.PackA, packB: args.PackB, check: args.Check}
 	if p.swapped {
 		x.pa, x.pb = x.pb, x.pa
 	}
@@ -252,7 +252,7 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	}
 	size := x.set.size
 	for e := strided.Move(size); l0 < l1; {
-		n := min(l1-l0, lookMACs/packCost)
+		n := min(l1-l0, checkMACs/packCost)
 		e.Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, n)
 		x.count(packCost * n)
 		to, l0 = x.elem(to, n), l0+n

@@ -14,7 +14,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/interp"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -36,7 +36,7 @@ type Loop struct {
 // State holds the memory that a worker reuses between loops. The zero value is ready to use. It is for one goroutine at
 // a time.
 type State struct {
-	// Context, if set, cancels a long [Loop.Run] by the panic of [ends.Look].
+	// Context, if set, cancels a long [Loop.Run] by the panic of [interrupt.Check].
 	Context context.Context
 
 	accs [expr.MaxOperands]unsafe.Pointer
@@ -206,7 +206,7 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 		if n1 -= n; n1 == 0 {
 			return true
 		}
-		ends.Look(s.Context)
+		interrupt.Check(s.Context)
 		advance(ptrs, strides, n)
 	}
 }
@@ -224,7 +224,7 @@ func (l *Loop) pieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int
 			if begin += n; begin == n0 {
 				break
 			}
-			ends.Look(s.Context)
+			interrupt.Check(s.Context)
 			advance(piece[:len(l.step)], l.step, n)
 		}
 		if n1--; n1 == 0 {
@@ -254,7 +254,7 @@ func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n
 			if n1 -= n; n1 == 0 {
 				return
 			}
-			ends.Look(s.Context)
+			interrupt.Check(s.Context)
 			advance(ptrs, strides, n)
 		}
 	}
@@ -282,6 +282,6 @@ func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, ac
 		if n0 -= callElements; n0 <= 0 {
 			return
 		}
-		ends.Look(s.Context)
+		interrupt.Check(s.Context)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -80,7 +80,7 @@ func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted b
 	b := &Binding{sizes: given, hinted: hinted, done: make(chan struct{})}
 	key := keyOf(sizes)
 	for at := p.bindings.Put(key, b); at != b; at = p.bindings.Put(key, b) {
-		if err := ends.Wait(ctx, at.done); err != nil {
+		if err := interrupt.Wait(ctx, at.done); err != nil {
 			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
 		}
 		if !at.interrupted {
@@ -97,15 +97,15 @@ func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted b
 		close(b.done)
 	}()
 	b.err = b.compile(ctx, p, sizes)
-	b.interrupted = b.err != nil && ends.Err(ctx) != nil
+	b.interrupted = b.err != nil && interrupt.Err(ctx) != nil
 	return b, b.err
 }
 
 // compile binds, infers, plans and compiles the program's graph. No other function joins these steps.
 func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
-	defer ends.Catch(&err)
-	ends.Look(ctx)
+	defer interrupt.Catch(&err)
+	interrupt.Check(ctx)
 	start := time.Now()
 	if b.Graph, b.Runs = p.graph, p.graph; p.infers {
 		if err := b.infer(ctx, p); err != nil {
@@ -139,7 +139,7 @@ func (b *Binding) infer(ctx context.Context, p *Program) error {
 		return InferContext(ctx, b.Graph)
 	}
 	refused := b.Graph.InferAll()
-	ends.Look(ctx)
+	interrupt.Check(ctx)
 	if len(refused) > 0 {
 		b.failed = b.Graph.RootErrors(refused)
 		b.Runs = b.Graph.Drop(refused)
@@ -168,7 +168,7 @@ func InferContext(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())
 	err := Infer(g)
-	if ended := ends.Err(ctx); ended != nil {
+	if ended := interrupt.Err(ctx); ended != nil {
 		return fmt.Errorf("inferring types: %w", ended)
 	}
 	return err
@@ -219,7 +219,7 @@ func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (
 		var room [maxArray]int
 		if sizes := room[:len(p.open)]; p.readSizes(in, sizes) {
 			if b, ok := p.bindings.Find(keyOf(sizes)); ok {
-				if ends.Wait(ctx, b.done) == nil && b.err == nil {
+				if interrupt.Wait(ctx, b.done) == nil && b.err == nil {
 					return b, nil
 				} // else it was dropped: another attempt may have more memory
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Bounds on the search for generic sizes: how often sizes are doubled, and the elements of an input.
@@ -19,7 +19,7 @@ const (
 // starts at the first hint or the assumed sizes, and doubles sizes as often as needed. It returns nil if that fails.
 func (p *Program) Generic(ctx context.Context) []int {
 	if p.genericLock.Lock(ctx) != nil {
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 	}
 	defer p.genericLock.Unlock()
 	if !p.genericFound {
@@ -64,7 +64,7 @@ func (p *Program) findGeneric(ctx context.Context) []int {
 // degenerate returns the open symbols on which sizes of 0 or 1 depend; false if the graph cannot be inferred.
 func (p *Program) degenerate(ctx context.Context, sizes []int) (list []int, ok bool) {
 	g, err := p.GraphAt(ctx, sizes)
-	ends.Look(ctx)
+	interrupt.Check(ctx)
 	if err != nil || inputElements(g) > maxElements {
 		return nil, false
 	}
@@ -74,7 +74,7 @@ func (p *Program) degenerate(ctx context.Context, sizes []int) (list []int, ok b
 			continue
 		}
 		h, err := p.GraphAt(ctx, more)
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		if err != nil {
 			return nil, false
 		}

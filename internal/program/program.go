@@ -23,7 +23,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/report"
@@ -71,11 +71,11 @@ type Program struct {
 	pool     *tensor.Pool // of results, which refer to the pool and not to the program
 	bindings bindings
 
-	planning        ends.Mutex // guards specializations and regions, also while one is planned
+	planning        interrupt.Mutex // guards specializations and regions, also while one is planned
 	specializations []*Specialization
 	regions         []*region
 
-	genericLock  ends.Mutex // guards the fields below: see Generic
+	genericLock  interrupt.Mutex // guards the fields below: see Generic
 	genericFound bool
 	genericSizes []int
 
@@ -104,7 +104,7 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	}
 	for i, hint := range hints {
 		b, err := p.bindingFor(ctx, hint, true)
-		if err != nil && ends.Err(ctx) != nil {
+		if err != nil && interrupt.Err(ctx) != nil {
 			return nil, fmt.Errorf("compiling the graph: %w", err)
 		}
 		switch {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
 )
@@ -58,7 +58,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 		}
 	}
 	s, err := p.Symbolic(ctx, sizes)
-	ends.Look(ctx)
+	interrupt.Check(ctx)
 	if err != nil {
 		return nil
 	}
@@ -210,14 +210,14 @@ func (k *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bo
 // that they cannot be found: then it serves its hint alone.
 func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
 	if k.guardsLock.Lock(ctx) != nil {
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 	}
 	defer k.guardsLock.Unlock()
 	if k.guardsDone {
 		return k.guards, k.guardsErr
 	}
 	form, err := p.FormOf(ctx, k, k.Hint)
-	ends.Look(ctx)
+	interrupt.Check(ctx)
 	if err == nil {
 		k.truth, err = p.Evaluator(form.Symbolic, nil, form.Env.Guards())
 		k.guards = form.Guards

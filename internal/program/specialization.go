@@ -9,7 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -23,7 +23,7 @@ type Specialization struct {
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
 
-	guardsLock ends.Mutex // guards the fields below: see Guards
+	guardsLock interrupt.Mutex // guards the fields below: see Guards
 	guardsDone bool
 	guards     []graph.Guard
 	truth      *sym.Evaluator // of the guards; nil if they are unknown, and only the hint is served
@@ -46,7 +46,7 @@ func (p *Program) Specializes() bool {
 // SpecializationAt returns the specialization of a hint, which is planned on the first request; nil for a nil hint, or
 // if the graph cannot be planned for it.
 //
-// It panics when the context ends, as all functions that plan specializations do: see [ends.Look].
+// It panics when the context ends, as all functions that plan specializations do: see [interrupt.Check].
 func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specialization {
 	if hint == nil {
 		return nil
@@ -56,7 +56,7 @@ func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specializat
 	if i < 0 {
 		k := &Specialization{Hint: hint}
 		k.err = k.plan(ctx, p)
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		i = p.keep(k)
 	}
 	if k := p.specializations[i]; k.err == nil {
@@ -71,10 +71,10 @@ func (p *Program) Specializations() []*Specialization {
 	return slices.DeleteFunc(slices.Clone(p.specializations), func(k *Specialization) bool { return k.err != nil })
 }
 
-// lock takes the lock of specializations and regions. It panics when the context ends: see [ends.Look].
+// lock takes the lock of specializations and regions. It panics when the context ends: see [interrupt.Check].
 func (p *Program) lock(ctx context.Context) (unlock func()) {
 	if p.planning.Lock(ctx) != nil {
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 	}
 	return p.planning.Unlock
 }
@@ -112,7 +112,7 @@ func (k *Specialization) plan(ctx context.Context, p *Program) (err error) {
 
 // GraphAt returns the graph with sizes of the open symbols, inferred.
 func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error) {
-	ends.Look(ctx)
+	interrupt.Check(ctx)
 	g := p.graph.Clone()
 	if err := p.bind(g, p.Named(sizes)); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 				b.serves = k
 				return nil
 			}
-			if errors.As(err, new(*exec.MemoryError)) || ends.Err(ctx) != nil {
+			if errors.As(err, new(*exec.MemoryError)) || interrupt.Err(ctx) != nil {
 				return err
 			}
 		}

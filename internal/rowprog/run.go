@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
 )
@@ -47,7 +47,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	case len(scratch) < p.scratchBytes || len(worker) < p.workerBytes:
 		return errors.New("rowprog: scratch or worker memory is too small")
 	}
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	defer s.release()
 	s.loops.Context = s.Context
 	if p.needsFence {
@@ -209,7 +209,7 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 		if d >= len(p.reduced) {
 			return
 		}
-		ends.Look(s.Context)
+		interrupt.Check(s.Context)
 	}
 }
 
@@ -279,7 +279,7 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 	p.eachPosition(s, t, st.slots, func(n0, n1 int) {
 		for n1 > 0 {
 			if added == foldBlock {
-				ends.Look(s.Context)
+				interrupt.Check(s.Context)
 				flush()
 			}
 			n := min(n1, foldBlock-added)

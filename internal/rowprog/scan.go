@@ -4,7 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // scan is a stored row that is scanned in place after its pass: the objects of its elements and of the running results.
@@ -38,7 +38,7 @@ func (p *Plan) runScans(s *State, t tile, st *compiledPass) {
 		if p.columns {
 			for i := range n {
 				if i%scanCheckElements == scanCheckElements-1 {
-					ends.Look(s.Context)
+					interrupt.Check(s.Context)
 				}
 				x := unsafe.Add(at, i*row.reducedStrides[0])
 				sc.scanner.Columns(carry, x, x, t.n)
@@ -49,7 +49,7 @@ func (p *Plan) runScans(s *State, t tile, st *compiledPass) {
 			x := unsafe.Add(at, i*row.keptStride)
 			for begin := 0; begin < n; begin += scanCheckElements {
 				if begin > 0 {
-					ends.Look(s.Context)
+					interrupt.Check(s.Context)
 				}
 				from := unsafe.Add(x, begin*row.reducedStrides[0])
 				sc.scanner.Row(unsafe.Add(carry, i*sc.scanner.Carry), from, from, min(scanCheckElements, n-begin))

@@ -84,8 +84,9 @@ func TestWalls(t *testing.T) {
 		"sym": {}, "internal/contiguity": {"sym", "internal/suggest"},
 		// A storage asks the machine whether its memory is available.
 		"tensor":           tensors,
-		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {}, "internal/ends": {},
-		"internal/layered": {}, "internal/strided": {"internal/machine"},
+		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {},
+		"internal/interrupt": {},
+		"internal/layered":   {}, "internal/strided": {"internal/machine"},
 		"internal/axes":     tensors,
 		"internal/numerals": tensors,
 		"internal/gemm":     with("internal/jit"),
@@ -95,13 +96,13 @@ func TestWalls(t *testing.T) {
 		"internal/jit/vector":   with("internal/jit", "expr"),
 		"internal/jit/tile":     {"internal/jit", "internal/machine"},
 		"internal/jit/winograd": {"internal/jit", "internal/jit/tile", "internal/machine"},
-		"internal/loops":        with("expr", "internal/jit", "internal/ends"),
+		"internal/loops":        with("expr", "internal/jit", "internal/interrupt"),
 		// The decisions of an iteration need no memory and no code.
 		"iter/rule": with("expr"),
 		"iter": with("expr", "internal/axes", "internal/jit", "internal/loops", "internal/workerpool",
-			"internal/ends"),
+			"internal/interrupt"),
 		// A graph is independent of files, of execution and of generated code.
-		"graph": with("expr", "iter/rule", "internal/numerals", "internal/ends"),
+		"graph": with("expr", "iter/rule", "internal/numerals", "internal/interrupt"),
 		// Formats depend on graphs and tensors, not on packages that run them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},
@@ -109,7 +110,8 @@ func TestWalls(t *testing.T) {
 		// Typed functions look ops up by name in the catalogue of their graph.
 		"op": {"graph", "expr", "iter/rule", "tensor", "sym", "internal"},
 		// The exact solver depends on costs and labels only. The checker of its proofs uses its types.
-		"passes/layout/wcsp": {"internal/ends"}, "passes/layout/wcsp/verify": {"passes/layout/wcsp", "internal/ends"},
+		"passes/layout/wcsp": {"internal/interrupt"}, "passes/layout/wcsp/verify": {"passes/layout/wcsp",
+			"internal/interrupt"},
 		// Its converters look their ops up in kernels, unless a user passes other ops.
 		"onnx": {"graph", "fusion", "expr", "iter", "tensor", "sym", "internal", "kernels"},
 	}
@@ -187,7 +189,7 @@ var families = map[string][]string{
 	"kernels/internal/multiply":   {"copies", "kit"},
 	"kernels/internal/pointwise":  {"compose", "kit", "view"},
 	"kernels/internal/product":    {"index", "compose", "copies", "kit", "multiply", "pointwise", "reduce", "view"},
-	"kernels/internal/quantised":  {"conv", "compose", "kit", "pointwise", "product", "reduce", "view", "window"},
+	"kernels/internal/quantized":  {"conv", "compose", "kit", "pointwise", "product", "reduce", "view", "window"},
 	"kernels/internal/reduce":     {"compose", "copies", "folds", "kit", "pointwise", "view"},
 	"kernels/internal/sequence":   {"copies", "kit", "multiply", "pointwise"},
 	"kernels/internal/view":       {"copies", "kit"},

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -73,7 +73,7 @@ func Advise(p *Problem) (*Advice, error) {
 		return nil, err
 	}
 	for _, t := range list {
-		if err := ends.Err(p.Context()); err != nil {
+		if err := interrupt.Err(p.Context()); err != nil {
 			return nil, err
 		}
 		other, err := NewModel(t.of(p))

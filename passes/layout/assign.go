@@ -5,14 +5,14 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
 // Assignment returns the assignment that the labels of WCSP's variables describe. Unread forms are not made, so it may
 // cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	r, err := m.decoder(labels)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (r *decoder) forward() {
 		}
 	}
 	for i, n := range g.Nodes {
-		ends.Look(g.Context())
+		interrupt.Check(g.Context())
 		if r.m.lost(i) {
 			for _, v := range n.Out {
 				r.a.Lost[v] = true

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -42,7 +42,7 @@ func (m *Model) build() error {
 		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.least[x.sets[i]] })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
-		ends.Look(m.Problem.Context())
+		interrupt.Check(m.Problem.Context())
 		switch v := m.views[i]; {
 		case m.lost(i):
 		case v != nil:
@@ -61,7 +61,7 @@ func (m *Model) build() error {
 // Without returns the model without copies of v into a layout. The value may still be written or viewed in it. Labels
 // mean the same in both models. The error says that v has no such form.
 func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {
 		return nil, err
 	}

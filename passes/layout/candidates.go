@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -98,7 +98,7 @@ func (w *growth) pinned() {
 		}
 	}
 	for _, n := range w.m.Problem.Graph.Nodes {
-		ends.Look(w.m.Problem.Context())
+		interrupt.Check(w.m.Problem.Context())
 		c, moved := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.Lays()
 		for k, a := range n.In {
 			if m, otherwise := layouts[a.Value]; otherwise {
@@ -123,7 +123,7 @@ func (w *growth) pinned() {
 
 func (w *growth) run() {
 	for len(w.todo) > 0 {
-		ends.Look(w.m.Problem.Context())
+		interrupt.Check(w.m.Problem.Context())
 		next := w.todo[len(w.todo)-1]
 		w.todo = w.todo[:len(w.todo)-1]
 		w.spread(next.x, next.form)

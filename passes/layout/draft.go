@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -117,7 +117,7 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 		}
 	}
 	for i, n := range p.Graph.Nodes {
-		if err := ends.Err(p.Context()); err != nil {
+		if err := interrupt.Err(p.Context()); err != nil {
 			return nil, err
 		}
 		if d.loses(n) {

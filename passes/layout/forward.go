@@ -5,7 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -35,7 +35,7 @@ func (s *perNode) Name() string { return s.name }
 func (s *perNode) Doc() string  { return s.doc }
 
 func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	m, err := NewModel(p)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) []in
 		w.has(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil)
 	}
 	for i, n := range g.Nodes {
-		ends.Look(g.Context())
+		interrupt.Check(g.Context())
 		if v := m.views[i]; v != nil {
 			w.view(v)
 			continue

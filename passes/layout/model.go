@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -142,7 +142,7 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 
 // NewModel states a problem. The error names a node that cannot be computed.
 func NewModel(p *Problem) (_ *Model, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	if p == nil || p.Graph == nil {
 		return nil, errors.New("the problem is nil")
 	}
@@ -161,7 +161,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 		return nil, err
 	}
 	for i, n := range g.Nodes {
-		ends.Look(p.Context())
+		interrupt.Check(p.Context())
 		if err := m.decide(i, n); err != nil {
 			return nil, err
 		}
@@ -250,7 +250,7 @@ func (m *Model) declare() error {
 }
 
 func (m *Model) variable(v *graph.Value) error {
-	ends.Look(m.Problem.Context())
+	interrupt.Check(m.Problem.Context())
 	x := &variable{value: v, id: -1, pin: -1}
 	x.add(v.Meta)
 	x.rigid = m.Problem.storage[v] && v.Alias != nil

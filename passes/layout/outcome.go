@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Outcome is the plan that labels of a [Model] describe. Different labels may have the same outcome, because unread
@@ -55,7 +55,7 @@ type Recomputed struct {
 
 // Outcome returns the plan that an assignment of the variables of WCSP describes. The error names an infeasible label.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	r, err := m.decoder(labels)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 		r.addCopies(out, x, 1<<m.inputForm(x), nil)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
-		ends.Look(m.Problem.Context())
+		interrupt.Check(m.Problem.Context())
 		switch v, t := m.views[i], m.tasks[i]; {
 		case v != nil:
 			x := m.variables.At(n.In[v.operand].Value)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
-	"github.com/graphrun/graphrun/internal/jit/requantise"
+	"github.com/graphrun/graphrun/internal/jit/requantize"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -39,10 +39,10 @@ func newByteGen(s *Bytes, isa machine.ISA, list bool) *byteGen {
 	if isa == machine.AVX512 {
 		at = []int{28, 29, 24, 30, 25}
 		g.zero = asm.Z(31)
-		g.levels = &requantise.Levels{Signed: s.Signed, Add: asm.Z(26), Most: asm.Z(27), Ordered: asm.K2}
+		g.levels = &requantize.Levels{Signed: s.Signed, Add: asm.Z(26), Most: asm.Z(27), Ordered: asm.K2}
 	} else {
 		g.zero = asm.Y(15)
-		g.levels = &requantise.Levels256{Signed: s.Signed, Add: word(0), Temp: asm.Y(14)}
+		g.levels = &requantize.Levels256{Signed: s.Signed, Add: word(0), Temp: asm.Y(14)}
 	}
 	for i, n := range at {
 		g.temps[i] = g.vector(n)

@@ -2,7 +2,7 @@ package tile
 
 import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
-	"github.com/graphrun/graphrun/internal/jit/requantise"
+	"github.com/graphrun/graphrun/internal/jit/requantize"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -10,7 +10,7 @@ import (
 type Quantized uint8
 
 // Dtypes. Unsigned and Signed are quantized bytes: a sum is multiplied by the scale of its lane, rounded, and added to
-// the zero point with saturation, as in package requantise.
+// the zero point with saturation, as in package requantize.
 const (
 	Sums Quantized = iota // int32 sums, or float32 after an epilogue
 	Unsigned
@@ -66,7 +66,7 @@ func (g *gen) storeQuantized() {
 		return
 	}
 	x, most, add := g.free(0), g.free(1), g.free(2)
-	l := &requantise.Levels{Signed: g.s.Quantized == Signed, Most: most, Add: add, Ordered: ordered}
+	l := &requantize.Levels{Signed: g.s.Quantized == Signed, Most: most, Add: add, Ordered: ordered}
 	g.operand(Point, in)
 	l.Begin(&g.Assembler, asm.Mem{Base: in})
 	g.eachLanes(Scales, x, func(i, v int) {
@@ -74,7 +74,7 @@ func (g *gen) storeQuantized() {
 		l.Level(&g.Assembler, g.sum(i, v), x)
 	})
 	order := most
-	requantise.Order(&g.Assembler, order)
+	requantize.Order(&g.Assembler, order)
 	for v := 0; v < g.s.Vectors; v += packedVectors {
 		n := min(packedVectors, g.s.Vectors-v)
 		for i, rows := 0, packedVectors/n; i < g.s.Rows; i += rows {

@@ -2,7 +2,7 @@ package tile
 
 import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
-	"github.com/graphrun/graphrun/internal/jit/requantise"
+	"github.com/graphrun/graphrun/internal/jit/requantize"
 )
 
 // zeroPointWord is the word of the spill area with the zero point in all lanes.
@@ -15,7 +15,7 @@ func (g *gen) storeQuantized256() {
 	if last && temp == g.mask {
 		temp = g.free(2)
 	}
-	l := &requantise.Levels256{Signed: g.s.Quantized == Signed, Add: word(zeroPointWord), Temp: temp}
+	l := &requantize.Levels256{Signed: g.s.Quantized == Signed, Add: word(zeroPointWord), Temp: temp}
 	g.operand(Point, in)
 	l.Begin(&g.Assembler, asm.Mem{Base: in})
 	g.eachLanes(Scales, x, func(i, v int) {
@@ -23,7 +23,7 @@ func (g *gen) storeQuantized256() {
 		l.Level(&g.Assembler, g.sum(i, v), x)
 	})
 	order := temp
-	requantise.Order256(&g.Assembler, order)
+	requantize.Order256(&g.Assembler, order)
 	if g.s.Lanes == Dynamic {
 		g.Emit("MOVQ", stepOf(LastLanes), count)
 	}

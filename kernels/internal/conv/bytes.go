@@ -95,7 +95,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out.Set(tensor.IntScalar(int64(sum)), at...)
 			return
 		}
-		out.Set(tensor.IntScalar(multiply.Requantised(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
+		out.Set(tensor.IntScalar(multiply.Requantized(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -146,7 +146,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
 				continue
 			}
-			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantised(d, sum, by, zero))
+			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantized(d, sum, by, zero))
 		}
 		return nil
 	}}}}, nil

@@ -145,7 +145,7 @@ func (t *byteWindow) packedAt(block, place, kh, kw int) int {
 func (t *byteWindow) packedBytes() int { return t.weightBytes() + t.s.c*4 }
 
 // fill packs a weight: blocks of channels in the order of the code, followed by the sum of each channel's weights. It
-// panics as [graph.Mem.Look] does.
+// panics as [graph.Mem.CheckContext] does.
 func (t *byteWindow) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	s := t.s
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.c)

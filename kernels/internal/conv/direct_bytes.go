@@ -124,7 +124,7 @@ func signBit(d tensor.DType) uint8 {
 func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
 
 // fill packs a weight: blocks of output channels, in which the channels of an element are adjacent, followed by the sum
-// of each output channel's weights as int32. It panics as [graph.Mem.Look] does.
+// of each output channel's weights as int32. It panics as [graph.Mem.CheckContext] does.
 func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	s := t.image
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)

@@ -202,7 +202,7 @@ func joinPairs(to, even, odd unsafe.Pointer, n int) {
 }
 
 func fill[T any](m *graph.Mem, x []T, v T) {
-	for block := range slices.Chunk(x, kit.LookEvery) {
+	for block := range slices.Chunk(x, kit.CheckEvery) {
 		for i := range block {
 			block[i] = v
 		}

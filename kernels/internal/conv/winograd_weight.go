@@ -9,7 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
@@ -26,7 +26,7 @@ func (w *winogradConv) packing() graph.Packing {
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			to := kit.ElementsOf[float32](dst.Pointer(), w.transformed())
 			for b := range w.blocks {
-				ends.Look(ctx)
+				interrupt.Check(ctx)
 				w.fill(to, src.Pointer(), src.Strides, b)
 			}
 		},

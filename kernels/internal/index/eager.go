@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -14,7 +14,7 @@ import (
 
 // eagerOp defines an op whose result shapes depend on data. outlines returns the parts of the results' types that are
 // known before the run. f computes the results and is also the reference; its long loops check the context by
-// [ends.Look].
+// [interrupt.Check].
 func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -91,8 +91,8 @@ func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, erro
 	data := kit.SliceOf[int64](out.Storage().Bytes(), 0, n*rank)
 	k := 0
 	for i, b := range flags {
-		if i%kit.LookEvery == 0 {
-			ends.Look(ctx)
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
 		}
 		if !b {
 			continue
@@ -125,7 +125,7 @@ func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int)
 	shape[dim] = len(positions)
 	out := tensor.Zeros(t.DType, shape...)
 	if t.Rank() == 1 && len(positions) > 0 {
-		at, size, step := kit.Numbers[int](min(kit.LookEvery, len(positions))), t.DType.Size(), kit.StepAt(t.Meta, 0)
+		at, size, step := kit.Numbers[int](min(kit.CheckEvery, len(positions))), t.DType.Size(), kit.StepAt(t.Meta, 0)
 		kit.Blocks(ctx, len(positions), func(begin, end int) {
 			for k, i := range positions[begin:end] {
 				at[k] = i * step
@@ -147,8 +147,8 @@ func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int)
 	copied := 0
 	for outer := range tensor.Numel(shape[:dim]) {
 		for k, i := range positions {
-			if copied += max(inner, 64); copied > 64*kit.LookEvery {
-				ends.Look(ctx)
+			if copied += max(inner, 64); copied > 64*kit.CheckEvery {
+				interrupt.Check(ctx)
 				copied = 0
 			}
 			copy(to[(outer*len(positions)+k)*inner:][:inner], src[(outer*n+i)*inner:][:inner])

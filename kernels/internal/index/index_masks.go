@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -152,7 +152,7 @@ func runAtOnce(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tensor
 	}
 	for _, ph := range k.Phases {
 		for i := range ph.Chunks {
-			ends.Look(ctx)
+			interrupt.Check(ctx)
 			if err := ph.Run(mem, i); err != nil {
 				return nil, err
 			}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -65,7 +65,7 @@ func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64
 		if len(k.order) >= n {
 			break
 		}
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		if b := &boxes[s.box]; !k.overlap(b) {
 			k.keep(s.box, b)
 		}

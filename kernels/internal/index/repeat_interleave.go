@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -180,8 +180,8 @@ func repeatsOf(t *tensor.Tensor) repeats {
 // total returns the sum of the repeats of the indices 0 to n-1.
 func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 	for i := range n {
-		if i%kit.LookEvery == kit.LookEvery-1 {
-			ends.Look(ctx)
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			interrupt.Check(ctx)
 		}
 		k := r(i)
 		switch {
@@ -213,8 +213,8 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 	}
 	positions, at := kit.SliceOf[int](tensor.NewStorage(8*total).Bytes(), 0, total), 0
 	for i := range n {
-		if i%kit.LookEvery == 0 {
-			ends.Look(ctx)
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
 		}
 		to := positions[at : at+r(i)]
 		kit.Blocks(ctx, len(to), func(begin, end int) {
@@ -306,8 +306,8 @@ func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 			return err
 		}
 		for i := 1; i < n; i++ {
-			if i%kit.LookEvery == 0 {
-				mem.Look()
+			if i%kit.CheckEvery == 0 {
+				mem.CheckContext()
 			}
 			sums[i] += sums[i-1]
 		}
@@ -365,8 +365,8 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	if r.each && r.at == 0 {
 		out := tensor.Zeros(r.dtype, len(positions))
 		for k, i := range positions {
-			if k%kit.LookEvery == 0 {
-				ends.Look(ctx)
+			if k%kit.CheckEvery == 0 {
+				interrupt.Check(ctx)
 			}
 			out.Set(tensor.IntScalar(int64(i)), k)
 		}

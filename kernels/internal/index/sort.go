@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -201,8 +201,8 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 			if len(c.Out) == 2 {
 				to := unsafe.Add(mem.Ptrs[0], off[1])
 				for i := range line {
-					if i%kit.LookEvery == kit.LookEvery-1 {
-						mem.Look()
+					if i%kit.CheckEvery == kit.CheckEvery-1 {
+						mem.CheckContext()
 					}
 					kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].i)*in), size)
 				}
@@ -247,14 +247,14 @@ func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, desc
 	if k*4 < len(line) {
 		heap := line[:k]
 		for i := k/2 - 1; i >= 0; i-- {
-			if i%(kit.LookEvery/8) == 0 {
-				ends.Look(ctx)
+			if i%(kit.CheckEvery/8) == 0 {
+				interrupt.Check(ctx)
 			}
 			siftDown(heap, i, cmp)
 		}
 		for i, e := range line[k:] {
-			if i%(kit.LookEvery/8) == kit.LookEvery/8-1 {
-				ends.Look(ctx)
+			if i%(kit.CheckEvery/8) == kit.CheckEvery/8-1 {
+				interrupt.Check(ctx)
 			}
 			if cmp(e, heap[0]) < 0 {
 				heap[0] = e

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -218,8 +218,8 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 	}
 	compared := 0
 	return func(a, b int) (int, bool) {
-		if compared += width; compared > kit.LookEvery {
-			ends.Look(ctx)
+		if compared += width; compared > kit.CheckEvery {
+			interrupt.Check(ctx)
 			compared = 0
 		}
 		equal := true
@@ -263,8 +263,8 @@ func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, 
 	}
 	u.first, u.counts = kit.Numbers[int64](distinct), kit.Numbers[int64](distinct)
 	for i := n - 1; i >= 0; i-- {
-		if i%kit.LookEvery == 0 {
-			ends.Look(ctx)
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
 		}
 		k := u.inverse[i]
 		u.first[k] = int64(i)
@@ -288,8 +288,8 @@ func (u *uniques) byOccurrence(ctx context.Context) {
 		first[k], counts[k], to[i] = u.first[i], u.counts[i], int64(k)
 	}
 	for i, k := range u.inverse {
-		if i%kit.LookEvery == 0 {
-			ends.Look(ctx)
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
 		}
 		u.inverse[i] = to[k]
 	}

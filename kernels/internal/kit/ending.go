@@ -4,34 +4,34 @@ import (
 	"context"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LookEvery is the number of simple steps of a loop between two checks of a context.
-const LookEvery = 1 << 16
+// CheckEvery is the number of simple steps of a loop between two checks of a context.
+const CheckEvery = 1 << 16
 
-// Blocks calls f for ranges of at most LookEvery of n elements. It checks the context before each but the first, and
-// panics as [ends.Look] does.
+// Blocks calls f for ranges of at most CheckEvery of n elements. It checks the context before each but the first, and
+// panics as [interrupt.Check] does.
 func Blocks(ctx context.Context, n int, f func(begin, end int)) {
-	for begin := 0; begin < n; begin += LookEvery {
+	for begin := 0; begin < n; begin += CheckEvery {
 		if begin > 0 {
-			ends.Look(ctx)
+			interrupt.Check(ctx)
 		}
-		f(begin, min(begin+LookEvery, n))
+		f(begin, min(begin+CheckEvery, n))
 	}
 }
 
-// CopyInto is [iter.CopyElements] by one worker. It panics as [ends.Look] does.
+// CopyInto is [iter.CopyElements] by one worker. It panics as [interrupt.Check] does.
 func CopyInto(ctx context.Context, dst, src *tensor.Tensor) {
 	if err := iter.CopyElements(ctx, dst, src, 1); err != nil {
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		panic(err)
 	}
 }
 
-// CopyTo is [tensor.Tensor.CopyTo] with checks of a context. It panics as [ends.Look] does.
+// CopyTo is [tensor.Tensor.CopyTo] with checks of a context. It panics as [interrupt.Check] does.
 func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	m.Offset = 0
 	out := tensor.Empty(m)
@@ -48,7 +48,7 @@ const (
 	badPivots = 32
 )
 
-// Sort is [slices.SortFunc] with checks of a context. It panics as [ends.Look] does.
+// Sort is [slices.SortFunc] with checks of a context. It panics as [interrupt.Check] does.
 func Sort[E any](ctx context.Context, s []E, cmp func(a, b E) int) {
 	switch {
 	case len(s) <= sortPiece:
@@ -64,8 +64,8 @@ func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 		if cmp(s[i], s[i-1]) < 0 {
 			return false
 		}
-		if i%LookEvery == 0 {
-			ends.Look(ctx)
+		if i%CheckEvery == 0 {
+			interrupt.Check(ctx)
 		}
 	}
 	return true
@@ -91,7 +91,7 @@ func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, bad int)
 		quickSort(ctx, left, cmp, bad)
 		s = right
 	}
-	ends.Look(ctx)
+	interrupt.Check(ctx)
 	slices.SortFunc(s, cmp)
 }
 
@@ -101,20 +101,20 @@ func partition[E any](ctx context.Context, s []E, cmp func(a, b E) int, pivot E)
 	i, j := 0, len(s)-1
 	for steps := 0; ; steps++ {
 		for ; cmp(s[i], pivot) < 0; i++ {
-			if i%LookEvery == LookEvery-1 {
-				ends.Look(ctx)
+			if i%CheckEvery == CheckEvery-1 {
+				interrupt.Check(ctx)
 			}
 		}
 		for ; cmp(s[j], pivot) > 0; j-- {
-			if j%LookEvery == LookEvery-1 {
-				ends.Look(ctx)
+			if j%CheckEvery == CheckEvery-1 {
+				interrupt.Check(ctx)
 			}
 		}
 		if i >= j {
 			return max(i, 1)
 		}
-		if steps%LookEvery == LookEvery-1 {
-			ends.Look(ctx)
+		if steps%CheckEvery == CheckEvery-1 {
+			interrupt.Check(ctx)
 		}
 		s[i], s[j] = s[j], s[i]
 		i, j = i+1, j-1

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
 )
 
 // TestSort compares Sort with slices.SortFunc, and holds that it ends at any look at the context.
@@ -28,16 +28,16 @@ func TestSort(t *testing.T) {
 				s[i] = element(i)
 			}
 			want, ended := slices.Sorted(slices.Values(s)), slices.Clone(s)
-			all := endstest.After(0)
+			all := interrupttest.After(0)
 			Sort(all, s, cmp.Compare[int])
 			assert.True(t, slices.Equal(want, s), "%s, %d", name, n)
 			for look := 1; look <= all.Looks(); look += 1 + look/2 {
 				err := func() (err error) {
-					defer ends.Catch(&err)
-					Sort(endstest.After(look), slices.Clone(ended), cmp.Compare[int])
+					defer interrupt.Catch(&err)
+					Sort(interrupttest.After(look), slices.Clone(ended), cmp.Compare[int])
 					return nil
 				}()
-				assert.ErrorIs(t, err, endstest.ErrLooked, "%s, look %d", name, look)
+				assert.ErrorIs(t, err, interrupttest.ErrLooked, "%s, look %d", name, look)
 			}
 			if n > sortPiece {
 				assert.GreaterOrEqual(t, all.Looks(), n/sortPiece, name)

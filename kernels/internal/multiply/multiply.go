@@ -145,7 +145,7 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	j.Args.Shared = m.Worker[own:][:x.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
 		if (e-e0)%lookEntries == lookEntries-1 {
-			m.Look()
+			m.CheckContext()
 		}
 		x.enter(j, e)
 		if x.Plan.Repeat(&j.again, &j.Args) {
@@ -175,7 +175,7 @@ func (x *Multiplier) get(m *graph.Mem) *Job {
 		x.tail.Enter(&j.tail, m)
 	}
 	if !j.prepared {
-		j.Args.Look = func() { j.mem.Look() }
+		j.Args.Check = func() { j.mem.CheckContext() }
 	}
 	j.prepared, j.mem = true, m
 	x.Bind(m, j)

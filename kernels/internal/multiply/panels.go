@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -46,7 +46,7 @@ func (p *Panels) terms() []int {
 }
 
 // FillPanel packs panel i of the matrix at src into dst. terms are the offsets by depth. It checks the context in long
-// panels, and panics as [ends.Look] does.
+// panels, and panics as [interrupt.Check] does.
 func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
 	first, size := i*p.Width, p.DType.Size()
 	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
@@ -55,7 +55,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	for k, filled := 0, 0; k < len(terms); {
 		n, step := evenSteps(terms[k:])
 		if filled += n * p.Width; filled >= filledElements {
-			ends.Look(ctx)
+			interrupt.Check(ctx)
 			filled = 0
 		}
 		if lanes < p.Width {
@@ -93,7 +93,7 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	}
 	panels, size := max(1, filledElements/max(1, p.Width*p.Depth)), p.DType.Size()
 	for first := 0; first < p.Lanes; first += panels * p.Width {
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		lanes := min(panels*p.Width, p.Lanes-first)
 		to, from := dst[first*p.Depth*size:], unsafe.Add(src, first*p.Lane*size)
 		switch depth := filledElements / p.Width; {
@@ -103,7 +103,7 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 			}
 		case panels == 1:
 			for k := 0; k < p.Depth; k += depth {
-				ends.Look(ctx)
+				interrupt.Check(ctx)
 				gemm.PackPanels(p.DType, to[k*p.Width*size:], p.Width, unsafe.Add(from, k*p.Step*size),
 					min(depth, p.Depth-k), lanes, p.Step, p.Lane)
 			}

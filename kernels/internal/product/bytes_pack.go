@@ -8,7 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -98,9 +98,9 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 	cols := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*col)
 	if col != 1 && cols > 1 {
-		e, rows := strided.Move(1), max(1, kit.LookEvery/cols)
+		e, rows := strided.Move(1), max(1, kit.CheckEvery/cols)
 		for k := 0; k < p.k; k += rows {
-			ends.Look(r.state.Context)
+			interrupt.Check(r.state.Context)
 			e.Block(unsafe.Add(room, k*cols), unsafe.Add(from, k*row), strided.Axis{N: cols, Dst: 1, Src: col},
 				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: row})
 		}
@@ -140,7 +140,7 @@ func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
 	a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out], a.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
 	defer clear(a.Ptr[:])
 	for g := 0; g < p.groups; g += callGroups {
-		ends.Look(r.state.Context)
+		interrupt.Check(r.state.Context)
 		a.N = min(callGroups, p.groups-g)
 		a.Row[tile.In], a.Row[tile.Vec], a.Row[tile.Out] = g*groupBytes, g*p.width()*groupBytes, 0
 		if p.total.Call(a) != nil { // there is no executable memory
@@ -200,7 +200,7 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 			r.state.Context = ctx
 			for k, at := range starts {
 				for block := range p.blocks() {
-					ends.Look(ctx)
+					interrupt.Check(ctx)
 					p.block(&r, unsafe.Add(dst.Pointer(), k*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col, block,
 						unsafe.Pointer(unsafe.SliceData(room)))
 				}

@@ -32,7 +32,7 @@ type byteTiles struct {
 	d                 tensor.DType          // of the result
 	scaleStep, stripH int                   // stride of the scale between columns; rows of a strip
 	finish            *loops.Loop           // for sums that need correction, or one scale for all
-	levels            *multiply.Requantiser // for sums without correction, with a scale for each column
+	levels            *multiply.Requantizer // for sums without correction, with a scale for each column
 	inTile            tile.Quantized        // conversion in tiles, instead of levels
 	finishing         multiply.Finish
 	tail              byteTail // of sums that are results
@@ -85,7 +85,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	t.begins = c.Has(bytesBias) || t.factors.shift[bytesA] && !perRow
 	switch {
 	case t.finishing == (multiply.Finish{Scaled: true, D: t.d}):
-		t.levels, err = multiply.NewRequantiser(t.d)
+		t.levels, err = multiply.NewRequantizer(t.d)
 	case t.finishing.Rows || t.finishing.Columns || t.finishing.Scaled:
 		t.finish, err = t.finishing.Loop()
 	}

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,7 +61,7 @@ func detOp(name string) *graph.Op {
 					Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
 						a := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
 						for i := range n {
-							mem.Look()
+							mem.CheckContext()
 							load(unsafe.Pointer(&a[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rows), 16, cols, n)
 						}
 						d := determinant(mem.Context, a, n)
@@ -95,8 +95,8 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 			}
 		}
 		for i := k + 1; i < n; i++ {
-			if i*n%kit.LookEvery < n {
-				ends.Look(ctx)
+			if i*n%kit.CheckEvery < n {
+				interrupt.Check(ctx)
 			}
 			f := a[i*n+k] / p
 			for j := k + 1; j < n; j++ {

@@ -38,7 +38,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
 			{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
-				"panels of other, constant ones packed once; and quantises strips of the result in cache, or continues " +
+				"panels of other, constant ones packed once; and quantizes strips of the result in cache, or continues " +
 				"with sums in registers.",
 				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
 			{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
@@ -79,7 +79,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		sum := int32(int64(sums[0].At(at...).Float())) + int32(of(bytesBias, at, last))
 		v := int64(sum)
 		if in[bytesScale] != nil {
-			v = multiply.Requantised(m.DType, sum, float32(of(bytesScale, at, last)), of(bytesZero, at, last))
+			v = multiply.Requantized(m.DType, sum, float32(of(bytesScale, at, last)), of(bytesZero, at, last))
 		}
 		out.Set(tensor.IntScalar(v), at...)
 	})
@@ -133,7 +133,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 				at := offset(2, entry) + i*x.c.row + j*x.c.col
 				if p := ptr(m, bytesScale); p != nil {
 					by := *(*float32)(kit.Elem[float32](p, j*step[bytesScale]))
-					v := multiply.Requantised(d, sum, by, float64(byteAt(ptr(m, bytesZero), d, 0)))
+					v := multiply.Requantized(d, sum, by, float64(byteAt(ptr(m, bytesZero), d, 0)))
 					*(*uint8)(unsafe.Add(m.Ptrs[0], at)) = uint8(v)
 				} else {
 					*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum

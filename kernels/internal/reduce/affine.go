@@ -27,7 +27,7 @@ type channelNorm struct {
 	mean, variance int
 }
 
-// normLoops returns the dtype in which a normalisation of d computes.
+// normLoops returns the dtype in which a normalization of d computes.
 func normLoops(d tensor.DType) tensor.DType { return d.OpMath() }
 
 // compile builds three phases: statistics, scales, results. Statistics are computed in float64; scales are rounded

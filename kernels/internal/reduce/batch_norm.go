@@ -19,11 +19,11 @@ type batchNormAttrs struct {
 	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
 }
 
-// BatchNorm normalises each channel (dimension 1).
+// BatchNorm normalizes each channel (dimension 1).
 var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "batch_norm",
-		Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
+		Doc: "Normalizes each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
 			"Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests, " +
 			"row-major where it could be both.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},

@@ -17,11 +17,11 @@ type groupNormAttrs struct {
 	CuDNN     bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
 }
 
-// GroupNorm normalises groups of channels of each sample.
+// GroupNorm normalizes groups of channels of each sample.
 var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "group_norm",
-		Doc: "Normalises each group of channels of each sample, then scales each channel by weight and adds bias. " +
+		Doc: "Normalizes each group of channels of each sample, then scales each channel by weight and adds bias. " +
 			"The result has the memory format that the input suggests.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferGroupNorm,
@@ -143,11 +143,11 @@ type instanceNormAttrs struct {
 	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
 }
 
-// InstanceNorm normalises each channel of each sample; the result is row-major.
+// InstanceNorm normalizes each channel of each sample; the result is row-major.
 var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "instance_norm",
-		Doc:  "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
+		Doc:  "Normalizes each channel of each sample, then scales by weight and adds bias. The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 			{Name: "running_var", Optional: true}},
 		Infer: inferInstanceNorm,

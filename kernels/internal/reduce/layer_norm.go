@@ -12,16 +12,16 @@ import (
 )
 
 type layerNormAttrs struct {
-	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalised"`
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalized"`
 	Eps             float64   `attr:"eps" default:"1e-5" doc:"added to the variance"`
 	CuDNN           bool      `attr:"cudnn_enable" default:"true" doc:"of no effect"`
 }
 
-// LayerNorm normalises over the last dimensions; the result is row-major.
+// LayerNorm normalizes over the last dimensions; the result is row-major.
 var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "layer_norm",
-		Doc: "Normalises over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The " +
+		Doc: "Normalizes over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The " +
 			"result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferLayerNorm,

@@ -62,11 +62,11 @@ type lineRoom struct {
 	mem           *graph.Mem
 }
 
-// look checks the context of the run about every kit.LookEvery elements. Element i of n lines is next; i is a multiple
+// look checks the context of the run about every kit.CheckEvery elements. Element i of n lines is next; i is a multiple
 // of the block length or counts single elements.
 func (r *lineRoom) look(i, n int) {
-	if i > 0 && i*n%kit.LookEvery < n {
-		r.mem.Look()
+	if i > 0 && i*n%kit.CheckEvery < n {
+		r.mem.CheckContext()
 	}
 }
 

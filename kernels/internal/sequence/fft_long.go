@@ -87,7 +87,7 @@ func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get fu
 	f.ofCols.forward(x, room)
 	for k, v := range x {
 		if k%columnLook == 0 {
-			m.Look()
+			m.CheckContext()
 		}
 		y[k*f.cols+i] = v * f.turn.at(i*k)
 	}
@@ -190,7 +190,7 @@ func (f *longFourier) phases(most int) []graph.Phase {
 			z, kern := f.matrix(m, most+i), f.matrix(m, 2*most)
 			for l, v := range f.line(f.matrix(m, i), room, k) {
 				if l%columnLook == 0 {
-					m.Look()
+					m.CheckContext()
 				}
 				at := k + l*f.rows
 				z[at] = conj(v * kern[at]) // the inverse is the conjugate of the conjugate's transform
@@ -231,7 +231,7 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 			kern := f.matrix(mem, at)
 			for l, v := range f.line(f.matrix(mem, 0), room, k) {
 				if l%columnLook == 0 {
-					mem.Look()
+					mem.CheckContext()
 				}
 				kern[k+l*f.rows] = v
 			}

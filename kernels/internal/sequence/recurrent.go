@@ -270,9 +270,9 @@ func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
 		if n > 0 {
 			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.size)
 			to, width := room[s.at[dir][q]:], gemm.PanelCols(s.d)
-			each := max(1, kit.LookEvery/(width*s.hidden)) * width
+			each := max(1, kit.CheckEvery/(width*s.hidden)) * width
 			for j := 0; j < n; j += each {
-				m.Look()
+				m.CheckContext()
 				gemm.PackB(s.d, to[j*s.hidden*s.size:], unsafe.Add(from, j*s.hidden*s.size), s.hidden, min(each, n-j), 1, s.hidden)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -88,9 +88,9 @@ func (c *cellReference[T]) of(gate, k, t int, h []T) (in, state T) {
 			state += c.r(c.direction, row, begin+i) * v
 		}
 	})
-	if c.done += c.l.inputs + len(h); c.done >= kit.LookEvery {
+	if c.done += c.l.inputs + len(h); c.done >= kit.CheckEvery {
 		c.done = 0
-		ends.Look(c.ctx)
+		interrupt.Check(c.ctx)
 	}
 	if c.inBias != nil {
 		in += c.inBias(c.direction, row)

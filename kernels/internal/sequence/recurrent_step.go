@@ -18,7 +18,7 @@ type cellRun struct {
 	lens           []int32
 	args           gemm.Args
 	again          *[2]gemm.Repeated // products that are recorded as one call
-	look           func()            // checks the context of m
+	check          func()            // checks the context of m
 	ready          [2]bool
 	work           []byte
 	state          loops.State
@@ -32,9 +32,9 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	buffers := m.Worker[:s.buffers]
 	r := s.runs.Of(m)
 	if r.again == nil {
-		r.again, r.look = new([2]gemm.Repeated), func() { r.m.Look() }
+		r.again, r.check = new([2]gemm.Repeated), func() { r.m.CheckContext() }
 	}
-	*r = cellRun{state: r.state, again: r.again, look: r.look, args: gemm.Args{Look: r.look}, m: m, dir: dir, b0: b0, n: n,
+	*r = cellRun{state: r.state, again: r.again, check: r.check, args: gemm.Args{Check: r.check}, m: m, dir: dir, b0: b0, n: n,
 		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
 		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
 	r.state.Context = m.Context
@@ -48,7 +48,7 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 		longest = max(longest, s.length(r, i))
 	}
 	for step := range longest {
-		m.Look()
+		m.CheckContext()
 		s.multiply(r, 0)
 		s.pass(r, 0, step)
 		if len(s.loops[dir]) > 1 {
@@ -61,7 +61,7 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	for q := range r.again {
 		r.again[q].Release()
 	}
-	*r = cellRun{state: r.state, again: r.again, look: r.look}
+	*r = cellRun{state: r.state, again: r.again, check: r.check}
 }
 
 // length returns the number of steps of sequence i of the block.

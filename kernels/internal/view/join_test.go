@@ -139,7 +139,7 @@ func TestJoinRefusals(t *testing.T) {
 			"should be less than the corresponding input dimension, but got: padding (5, 1) at dimension 3 of input 4"},
 		{"pad", graph.Attrs{"pad": []int{6, 1, 4, 2}, "mode": "circular"}, []tensor.Meta{x},
 			"Padding value causes wrapping around more than once."},
-		{"pad", graph.Attrs{"pad": []int{1, 1}, "mode": "foo"}, []tensor.Meta{x}, "Unrecognised padding mode foo"},
+		{"pad", graph.Attrs{"pad": []int{1, 1}, "mode": "foo"}, []tensor.Meta{x}, "Unrecognized padding mode foo"},
 		{"roll", graph.Attrs{"shifts": []int{1, 2}, "dims": 1}, []tensor.Meta{x},
 			"shifts and dimensions must align. shifts: 2, dims:1"},
 		{"flip", graph.Attrs{"dims": []int{0, 0}}, []tensor.Meta{x}, "dim 0 appears multiple times in the list of dims"},

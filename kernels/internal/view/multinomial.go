@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -94,8 +94,8 @@ func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 func (t weightTree) build(ctx context.Context, w []float64) error {
 	leaves := len(t) / 2
 	for i, v := range w {
-		if i%kit.LookEvery == kit.LookEvery-1 {
-			ends.Look(ctx)
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			interrupt.Check(ctx)
 		}
 		if !(v >= 0) || math.IsInf(v, 1) {
 			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
@@ -103,8 +103,8 @@ func (t weightTree) build(ctx context.Context, w []float64) error {
 	}
 	clear(t[leaves+copy(t[leaves:], w):])
 	for i := leaves - 1; i > 0; i-- {
-		if i%kit.LookEvery == kit.LookEvery-1 {
-			ends.Look(ctx)
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			interrupt.Check(ctx)
 		}
 		t[i] = t[2*i] + t[2*i+1]
 	}
@@ -222,7 +222,7 @@ func (p *multinomial) block(m *graph.Mem, t weightTree, row, b int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.At(row)[1])
 	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {
 		if k%drawLook == 0 {
-			m.Look()
+			m.CheckContext()
 		}
 		i, err := p.draw(t, row, k)
 		if err != nil {

@@ -76,7 +76,7 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 	case a.Mode == "constant":
 		return inferConstantPad(c, t, a.Pad, a.value())
 	case a.Mode != "reflect" && a.Mode != "replicate" && a.Mode != "circular":
-		return nil, fmt.Errorf("Unrecognised padding mode %s", a.Mode)
+		return nil, fmt.Errorf("Unrecognized padding mode %s", a.Mode)
 	case a.value().Complex() != 0:
 		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", a.Mode)
 	}

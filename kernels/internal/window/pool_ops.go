@@ -34,7 +34,7 @@ func (a avgPool[T, A]) row(m *graph.Mem, p *pool, dst, _, x unsafe.Pointer, step
 	y, hs := unsafe.Slice((*T)(dst), p.cols.out), p.rows.at(oh)
 	for o := range y {
 		if o%volumeLook == volumeLook-1 {
-			m.Look()
+			m.CheckContext()
 		}
 		ws := p.cols.at(o)
 		if hs.start >= hs.end || ws.start >= ws.end {
@@ -114,7 +114,7 @@ func (maxPool[T]) row(m *graph.Mem, p *pool, dst, _, x unsafe.Pointer, step, top
 	least := T(math.Inf(-1))
 	for o := range y {
 		if o%volumeLook == volumeLook-1 {
-			m.Look()
+			m.CheckContext()
 		}
 		ws := p.cols.at(o)
 		best := least
@@ -162,7 +162,7 @@ func (maxIndexPool[T]) row(m *graph.Mem, p *pool, dst, index, x unsafe.Pointer, 
 	hs, least := p.rows.at(oh), T(math.Inf(-1))
 	for o := range y {
 		if o%volumeLook == volumeLook-1 {
-			m.Look()
+			m.CheckContext()
 		}
 		ws := p.cols.at(o)
 		best, where := least, hs.start*p.w+ws.start

@@ -80,7 +80,7 @@ func maxVolume[T volumeElement](v *volume, least T, indices bool) graph.Phase {
 		}
 		for o := range y {
 			if o%volumeLook == volumeLook-1 {
-				m.Look()
+				m.CheckContext()
 			}
 			ws := v.axes[2].at(o)
 			best, where := least, v.line(r.ds.start, r.hs.start)+ws.start
@@ -110,7 +110,7 @@ func sumVolume[T volumeElement, A int64 | float64](v *volume, f func(T) A, g fun
 		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], r.at)), v.axes[2].out)
 		for o := range y {
 			if o%volumeLook == volumeLook-1 {
-				m.Look()
+				m.CheckContext()
 			}
 			ws := v.axes[2].at(o)
 			var sum A

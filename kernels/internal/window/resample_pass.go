@@ -7,7 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -365,8 +365,8 @@ func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src
 		default:
 			var s T
 			for k, f := range w {
-				if k%kit.LookEvery == kit.LookEvery-1 {
-					ends.Look(ctx)
+				if k%kit.CheckEvery == kit.CheckEvery-1 {
+					interrupt.Check(ctx)
 				}
 				s += f * src[at[k]*inner]
 			}

@@ -3,7 +3,7 @@ package wcsp
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // step is the elimination of one variable.
@@ -77,7 +77,7 @@ func (e *elimination) all(order []int, limit int) {
 
 // variable eliminates v.
 func (e *elimination) variable(v, limit int) {
-	ends.Look(e.ctx)
+	interrupt.Check(e.ctx)
 	s := step{variable: v}
 	for _, functions := range e.buckets(v, limit) {
 		m := e.message(v, functions)

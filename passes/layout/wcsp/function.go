@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // function is a cost table over some variables: a sum of factors of the problem, or a message.
@@ -52,7 +52,7 @@ func newInstance(ctx context.Context, p *Problem) *instance {
 	type pair struct{ a, b int }
 	found := map[pair]*function{}
 	for i := range p.Factors {
-		ends.Look(ctx)
+		interrupt.Check(ctx)
 		f := &p.Factors[i]
 		if len(f.Scope) == 0 {
 			in.constant = add(in.constant, f.Costs[0])

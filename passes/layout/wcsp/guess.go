@@ -1,6 +1,6 @@
 package wcsp
 
-import "github.com/graphrun/graphrun/internal/ends"
+import "github.com/graphrun/graphrun/internal/interrupt"
 
 // guess is an assignment that is improved by changing one label at a time.
 type guess struct {
@@ -43,7 +43,7 @@ func (g *guess) improve() {
 			if gone {
 				continue
 			}
-			ends.Look(g.in.ctx)
+			interrupt.Check(g.in.ctx)
 			best := g.localCost(v, g.labels[v])
 			for l := range g.in.sizes[v] {
 				if c := g.localCost(v, l); c < best {
@@ -69,7 +69,7 @@ func (g *guess) dive(steps []step) bool {
 		s := &steps[i]
 		last, lastCost := -1, int64(-1)
 		for {
-			ends.Look(g.in.ctx)
+			interrupt.Check(g.in.ctx)
 			// Take the next label by cost, then index.
 			best, bestCost := -1, Forbidden
 			for l := range g.in.sizes[s.variable] {

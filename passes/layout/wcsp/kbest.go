@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Limits on the assignments that [KBest] examines, per requested assignment and in total.
@@ -20,7 +20,7 @@ const (
 // examined, or if the problem exceeds MaxTable and time runs out. The bound of each is that of the first, which alone
 // has a proof if one is requested.
 func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solution, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	if k < 1 {
 		return nil, fmt.Errorf("wcsp: the number of assignments is %d; want at least 1", k)
 	}
@@ -123,7 +123,7 @@ func (l *lister) trim() {
 // next returns the cheapest assignment not yet listed; nil if there is none or time runs out.
 func (l *lister) next() ([]int, int64) {
 	for len(l.cells) > 0 {
-		ends.Look(l.ctx)
+		interrupt.Check(l.ctx)
 		c := heap.Pop(&l.cells).(*cell)
 		if c.open == nil {
 			return l.list(c), c.bound

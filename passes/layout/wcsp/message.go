@@ -3,7 +3,7 @@ package wcsp
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // lookWork is the number of costs processed between two checks of the context.
@@ -57,7 +57,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 	work := 0
 	for row := m.table; len(row) > 0; row = row[n:] {
 		if work += n * len(sums) * len(operands); work >= lookWork {
-			ends.Look(e.ctx)
+			interrupt.Check(e.ctx)
 			work = 0
 		}
 		clear(sums)

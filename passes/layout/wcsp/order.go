@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // rule selects the next variable to eliminate.
@@ -104,7 +104,7 @@ func (in *instance) order(limit int, r rule) plan {
 	}
 	for v := range o.neighbours {
 		if !in.gone[v] && in.sizes[v] > 1 {
-			ends.Look(in.ctx)
+			interrupt.Check(in.ctx)
 			o.enter(v)
 		}
 	}
@@ -117,7 +117,7 @@ func (in *instance) order(limit int, r rule) plan {
 func (o *ordering) run(p *plan) {
 	entries := int64(0)
 	for len(o.queue) > 0 {
-		ends.Look(o.ctx)
+		interrupt.Check(o.ctx)
 		c := heap.Pop(&o.queue).(candidate)
 		v := c.variable
 		if o.keys[v] != c.key {

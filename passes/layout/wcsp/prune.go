@@ -3,7 +3,7 @@ package wcsp
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // pruneWork bounds the costs that pruning reads.
@@ -55,7 +55,7 @@ func prune(in *instance) ([][]int, []Pruning) {
 		queue[v], queued[v] = v, true
 	}
 	for len(queue) > 0 && p.work < pruneWork {
-		ends.Look(in.ctx)
+		interrupt.Check(in.ctx)
 		v := queue[0]
 		queue, queued[v] = queue[1:], false
 		if !p.variable(v) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // Solver finds assignments.
@@ -80,7 +80,7 @@ func (e *InfeasibleError) Error() string {
 // ErrNotFound reports that the search found no feasible assignment and did not prove that there is none.
 var ErrNotFound = errors.New("wcsp: no feasible assignment was found within the limits")
 
-// prepare validates the problem and returns it as an instance. Work on it ends with the context: see [ends.Look].
+// prepare validates the problem and returns it as an instance. Work on it ends with the context: see [interrupt.Check].
 func prepare(ctx context.Context, p *Problem) (*instance, error) {
 	if p == nil {
 		return nil, errors.New("wcsp: the problem is nil")
@@ -102,7 +102,7 @@ func (exact) Solve(p *Problem, o Options) (*Solution, error) {
 }
 
 func (s *search) solve(p *Problem) (_ *Solution, err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	in, err := prepare(s.ctx, p)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,7 @@ package wcsp
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
 // tightening moves costs between the functions of an instance to raise the sum of their least entries, a lower bound on
@@ -121,7 +121,7 @@ func (t *tightening) sum(a, b int64) int64 {
 // variable collects costs from the functions of v, and distributes them in shares to the functions that have another
 // variable after v in the pass.
 func (t *tightening) variable(v int, forward bool) {
-	ends.Look(t.ctx)
+	interrupt.Check(t.ctx)
 	after, before := 0, 0
 	unary := t.unary[v]
 	for _, p := range t.at[v] {
@@ -330,7 +330,7 @@ func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
 	for changed := true; changed; {
 		changed = false
 		for v := range in.names {
-			ends.Look(in.ctx)
+			interrupt.Check(in.ctx)
 			left[v] = slices.DeleteFunc(left[v], func(l int) bool {
 				if !slices.ContainsFunc(at[v], func(f *function) bool { return !f.supports(v, l, in.sizes, left) }) {
 					return false

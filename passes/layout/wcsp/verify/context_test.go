@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
@@ -26,12 +26,12 @@ func TestSolutionContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := endstest.After(0)
+	all := interrupttest.After(0)
 	if err := verify.SolutionContext(all, p, s); err != nil || all.Looks() < 8 {
 		t.Fatalf("%v after %d looks", err, all.Looks())
 	}
 	for n := 1; n <= all.Looks(); n += n {
-		if err := verify.SolutionContext(endstest.After(n), p, s); err != endstest.ErrLooked {
+		if err := verify.SolutionContext(interrupttest.After(n), p, s); err != interrupttest.ErrLooked {
 			t.Errorf("at look %d of %d: %v", n, all.Looks(), err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -24,7 +24,7 @@ func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
 
 // SolutionContext is [Solution] that ends when the context does: the error is then [context.Cause].
 func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (err error) {
-	defer ends.Catch(&err)
+	defer interrupt.Catch(&err)
 	if p == nil || s == nil {
 		return errors.New("verify: the problem or the solution is nil")
 	}
@@ -144,11 +144,11 @@ type function struct {
 // lookEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
 const lookEvery = 1 << 18
 
-// count checks the context about every lookEvery steps. It panics as [ends.Look] does.
+// count checks the context about every lookEvery steps. It panics as [interrupt.Check] does.
 func (c *checker) count(steps int) {
 	if c.steps += steps; c.steps >= lookEvery {
 		c.steps = 0
-		ends.Look(c.ctx)
+		interrupt.Check(c.ctx)
 	}
 }
 

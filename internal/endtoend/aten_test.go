@@ -1,0 +1,297 @@
+package endtoend_test
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// atenValue is an operand or a result in testdata: a tensor in row-major order, complex
+// elements as two numbers, or a plain number.
+type atenValue struct {
+	Number         any
+	DType          string
+	Shape, Strides []int
+	Data           []any
+}
+
+// atenCase is one call that a script in testdata made of PyTorch.
+type atenCase struct {
+	Op        string
+	In, Out   []*atenValue
+	Attrs     graph.Attrs
+	Error     string
+	AnyLayout bool `json:"any_layout"`
+	AnyValues bool `json:"any_values"`
+}
+
+func (v *atenValue) tensor() (*tensor.Tensor, error) {
+	d, err := tensor.ParseDType(v.DType)
+	if err != nil {
+		return nil, err
+	}
+	next := atenScalars(v.Data)
+	flat := tensor.Zeros(d, v.Shape...)
+	for i := range flat.Numel() {
+		s := next()
+		if d.IsComplex() {
+			s = tensor.ComplexScalar(complex(s.Float(), next().Float()))
+		}
+		at := make([]int, len(v.Shape))
+		for k := len(at) - 1; k >= 0; k-- {
+			at[k], i = i%v.Shape[k], i/v.Shape[k]
+		}
+		flat.Set(s, at...)
+	}
+	return flat.CopyTo(tensor.Meta{DType: d, Shape: v.Shape, Strides: v.Strides}), nil
+}
+
+// atenScalars reads numbers one by one.
+func atenScalars(data []any) func() tensor.Scalar {
+	special := map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
+	return func() tensor.Scalar {
+		x := data[0]
+		data = data[1:]
+		switch x := x.(type) {
+		case bool:
+			return tensor.BoolScalar(x)
+		case string:
+			return tensor.FloatScalar(special[x])
+		case json.Number:
+			if i, err := x.Int64(); err == nil {
+				return tensor.IntScalar(i)
+			}
+			f, _ := x.Float64()
+			return tensor.FloatScalar(f)
+		}
+		panic(fmt.Sprint("not a number: ", x))
+	}
+}
+
+// operand is a plain number as the builder takes it.
+func (v *atenValue) operand() any {
+	if pair, ok := v.Number.([]any); ok {
+		next := atenScalars(pair)
+		re := next().Float()
+		return complex(re, next().Float())
+	}
+	return atenScalars([]any{v.Number})()
+}
+
+// plainNumbers makes what a user would write of json.Number, deep inside.
+func plainNumbers(v any) any {
+	switch x := v.(type) {
+	case json.Number:
+		if i, err := x.Int64(); err == nil {
+			return int(i)
+		}
+		f, _ := x.Float64()
+		return f
+	case []any:
+		for i := range x {
+			x[i] = plainNumbers(x[i])
+		}
+	}
+	return v
+}
+
+// TestATen compares calls with what PyTorch made of them: dtype, shape and strides as
+// inferred, values as run and by reference; what PyTorch refuses must be refused.
+func TestATen(t *testing.T) {
+	files, err := filepath.Glob("testdata/aten_*.json.gz")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		f, err := os.Open(file)
+		require.NoError(t, err)
+		unzipped, err := gzip.NewReader(f)
+		require.NoError(t, err, file)
+		dec := json.NewDecoder(unzipped)
+		dec.UseNumber()
+		var cases []*atenCase
+		err = dec.Decode(&cases)
+		f.Close()
+		require.NoError(t, err, file)
+		require.NotEmpty(t, cases, file)
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json.gz"), func(t *testing.T) {
+			for i, c := range cases {
+				if leavesOut(i, 6) {
+					continue
+				}
+				if err := c.check(); err != nil {
+					t.Errorf("case %d: %s(%s) %v: %v", i, c.Op, c.operands(), c.Attrs, err)
+				}
+			}
+		})
+	}
+}
+
+func (c *atenCase) operands() string {
+	var s []string
+	for _, v := range c.In {
+		switch {
+		case v == nil:
+			s = append(s, "null")
+		case v.DType == "":
+			s = append(s, fmt.Sprint(v.Number))
+		default:
+			s = append(s, fmt.Sprint(v.DType, v.Shape, "@", v.Strides))
+		}
+	}
+	return strings.Join(s, ", ")
+}
+
+func (c *atenCase) check() error {
+	g := graph.New("g", kernels.Lookup)
+	in := map[string]*tensor.Tensor{}
+	var operands []any
+	for i, v := range c.In {
+		switch {
+		case v == nil:
+			operands = append(operands, nil)
+		case v.DType == "":
+			operands = append(operands, v.operand())
+		default:
+			x, err := v.tensor()
+			if err != nil {
+				return err
+			}
+			name := fmt.Sprint("x", i)
+			in[name] = x
+			operands = append(operands, g.InputMeta(name, x.Meta))
+		}
+	}
+	for k, v := range c.Attrs {
+		c.Attrs[k] = plainNumbers(v)
+	}
+	out := g.Apply(c.Op, c.Attrs, operands...)
+	for i, v := range out {
+		g.Output(fmt.Sprint("y", i), v)
+	}
+	if c.Error != "" {
+		return c.refused(g, in)
+	}
+	if err := g.Err(); err != nil {
+		return err
+	}
+	if len(out) < len(c.Out) {
+		return fmt.Errorf("%d results, want %d", len(out), len(c.Out))
+	}
+	return c.compare(g, in)
+}
+
+// refused checks that a call is refused, if not when it is written then when it runs.
+func (c *atenCase) refused(g *graph.Graph, in map[string]*tensor.Tensor) error {
+	if g.Err() != nil {
+		return nil
+	}
+	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+	if err == nil {
+		_, err = r.Run(context.Background(), in)
+	}
+	if err == nil {
+		return fmt.Errorf("is not refused, want: %s", c.Error)
+	}
+	if _, err = graph.Evaluate(g, in); err == nil {
+		return fmt.Errorf("is not refused by reference, want: %s", c.Error)
+	}
+	return nil
+}
+
+func (c *atenCase) compare(g *graph.Graph, in map[string]*tensor.Tensor) error {
+	ref, err := graph.Evaluate(g, in)
+	if err != nil {
+		return fmt.Errorf("by reference: %w", err)
+	}
+	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 2})
+	if err != nil {
+		return err
+	}
+	got, err := r.Run(context.Background(), in)
+	if err != nil {
+		return err
+	}
+	for i, v := range c.Out {
+		want, err := v.tensor()
+		if err != nil {
+			return err
+		}
+		y := fmt.Sprint("y", i)
+		if value := g.Outputs[i].Value; !value.Dynamic {
+			if err := sameMeta(value.Meta, want.Meta, c.AnyLayout); err != nil {
+				return fmt.Errorf("result %d as inferred: %w", i, err)
+			}
+		}
+		if err := sameMeta(got[y].Meta, want.Meta, c.AnyLayout); err != nil {
+			return fmt.Errorf("result %d: %w", i, err)
+		}
+		if c.AnyValues {
+			continue
+		}
+		if err := sameElements(got[y], want); err != nil {
+			return fmt.Errorf("result %d: %w", i, err)
+		}
+		if err := sameElements(ref[y], want); err != nil {
+			return fmt.Errorf("result %d by reference: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func sameMeta(got, want tensor.Meta, anyLayout bool) error {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || !anyLayout &&
+		!slices.Equal(got.Strides, want.Strides) {
+		return fmt.Errorf("got %v, want %v", got, want)
+	}
+	return nil
+}
+
+// sameElements compares within a few units of rounding.
+func sameElements(got, want *tensor.Tensor) error {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)
+	}
+	eps := map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
+		tensor.Complex64: 5e-5}[got.DType]
+	eps = max(eps, 1e-8) // vectors have nine digits
+	var bad error
+	shape := got.Shape
+	for i := range got.Numel() {
+		at := make([]int, len(shape))
+		for k := len(at) - 1; k >= 0; k-- {
+			at[k], i = i%shape[k], i/shape[k]
+		}
+		g, w := got.At(at...), want.At(at...)
+		same := g.Int() == w.Int()
+		switch {
+		case got.DType.IsComplex():
+			same = near(real(g.Complex()), real(w.Complex()), eps*(1+cmplx.Abs(w.Complex()))) &&
+				near(imag(g.Complex()), imag(w.Complex()), eps*(1+cmplx.Abs(w.Complex())))
+		case got.DType.IsFloat():
+			same = near(g.Float(), w.Float(), eps*(1+math.Abs(w.Float())))
+		}
+		if !same && bad == nil {
+			bad = fmt.Errorf("at %v: got %v, want %v", at, g, w)
+		}
+	}
+	return bad
+}
+
+func near(g, w, eps float64) bool {
+	return g == w || g != g && w != w || !math.IsInf(w, 0) && math.Abs(g-w) <= eps
+}

@@ -1,0 +1,478 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// brute finds the least cost of a layout problem by its definition. It goes over the nodes in order, and over every set
+// of forms that each value is there in, every label of a node, every form that an operand is read in, and every way
+// to copy forms of forms. Of what was decided before a node it keeps what later nodes can see, which is the sets of the
+// values that are still read. Of the [layout.Model] it takes the forms that a value may have, and nothing else; prices
+// are of calls as they would lie.
+type brute struct {
+	t       *testing.T
+	p       *layout.Problem
+	m       *layout.Model
+	copier  *graph.Op
+	last    map[*graph.Value]int  // the last node that reads a value; beyond all nodes for outputs
+	must    map[*graph.Value]uint // forms that exist without a reader
+	stored  map[*graph.Value]bool // what an op looks at as storage
+	live    []*graph.Value
+	costs   map[string]int64 // by the sets of live values
+	bound   int64            // what costs more is not of interest
+	least   []int64          // of the nodes from one on: what they cost at least
+	ways    []bruteWays      // by node that computes
+	tries   int              // sets of results of views that were gone over
+	inexact bool             // there was more than this goes over
+
+	// What was found is kept: forms by value, sets by what they were found of.
+	known  map[*graph.Value][]tensor.Meta
+	within map[*graph.Value][]*layout.Place
+	found  map[string][]bruteSet
+}
+
+// bruteSet is a set of forms, and what it costs.
+type bruteSet struct {
+	set  uint
+	cost int64
+}
+
+// forms are the forms that a value may be there in.
+func (b *brute) forms(v *graph.Value) []tensor.Meta {
+	list, ok := b.known[v]
+	if !ok {
+		list = b.m.Forms(v)
+		b.known[v], b.within[v] = list, b.m.Places(v)
+	}
+	return list
+}
+
+// bruteWays are the ways to compute a node.
+type bruteWays []bruteWay
+
+// bruteWay is a label with the forms that it reads.
+type bruteWay struct {
+	in, out []int // forms by operand and result; -1 for what is no value
+	cost    int64
+}
+
+// bruteForms is how many forms a value may have for this to be fast, bruteStates how many states there may be, and
+// bruteTries how many sets of the results of views.
+const (
+	bruteForms  = 4
+	bruteStates = 1000
+	bruteTries  = 1 << 20
+)
+
+// bruteForce returns the least cost of a problem, or of what exceeds the bound any that does; false where values may
+// have too many forms. The problem must be as the model was made of.
+func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
+	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
+		stored: map[*graph.Value]bool{}, bound: bound,
+		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{},
+		within: map[*graph.Value][]*layout.Place{}}
+	g := p.Graph
+	b.copier, _ = g.CopyOp()
+	g.Values(func(v *graph.Value) { b.inexact = b.inexact || len(m.Forms(v)) > bruteForms })
+	if b.inexact {
+		return 0, false
+	}
+	b.prepare()
+	for _, v := range g.Inputs {
+		b.extend([]*graph.Value{v}, -1, func(_ map[*graph.Value]uint, add func(int64, ...uint)) {
+			b.sets(v, 1, nil, add)
+		})
+	}
+	for _, v := range g.Constants { // a pinned one is laid out so before the run
+		if p := b.pinned(v); p >= 0 {
+			b.extend([]*graph.Value{v}, -1, func(_ map[*graph.Value]uint, add func(int64, ...uint)) {
+				b.sets(v, 1<<p, nil, add)
+			})
+		}
+	}
+	for i, n := range g.Nodes {
+		if b.node(i, n); b.inexact {
+			return 0, false
+		}
+	}
+	best := int64(math.MaxInt64)
+	for _, c := range b.costs {
+		best = min(best, c)
+	}
+	return best, true
+}
+
+// prepare finds what is known of values and nodes by themselves.
+func (b *brute) prepare() {
+	g := b.p.Graph
+	b.least, b.ways = make([]int64, len(g.Nodes)+1), make([]bruteWays, len(g.Nodes))
+	for i, n := range g.Nodes {
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				b.last[a.Value] = i
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		if n.Op.Storage {
+			for v := n.In[0].Value; v != nil; v = v.Alias {
+				b.stored[v] = true
+			}
+		}
+	}
+	for _, o := range g.Outputs {
+		b.last[o.Value] = len(g.Nodes)
+		f := 0
+		if pin := o.Demand(); pin.Lays() {
+			order, err := pin.For(o.Value.Meta.Rank())
+			require.NoError(b.t, err)
+			f = b.place(o.Value, o.Value.Meta.WithStrides(order.Strides(o.Value.Meta.Shape)))
+		}
+		require.GreaterOrEqual(b.t, f, 0, "output %q cannot be as it is pinned", o.Name)
+		b.must[o.Value] |= 1 << f
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		b.least[i] = b.least[i+1]
+		if n := g.Nodes[i]; !bruteView(n) {
+			b.ways[i] = b.compute(n)
+			least := int64(math.MaxInt64 / 4)
+			for _, w := range b.ways[i] {
+				least = min(least, w.cost)
+			}
+			b.least[i] += least
+		}
+	}
+}
+
+// bruteView reports whether a node's results show its operand, or would where they can: what converts does not.
+func bruteView(n *graph.Node) bool {
+	return (n.Op.Kind == graph.View || n.Op.Identity) && n.In[0].Meta().DType == n.Out[0].Meta.DType
+}
+
+// place returns which of its forms a value has where it lies so; -1: none of them.
+func (b *brute) place(v *graph.Value, m tensor.Meta) int {
+	for i, f := range b.forms(v) {
+		if f.SameAddresses(m) && b.slot(v, i) == nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// pinned is the form that a value is pinned to; -1 without a pin.
+func (b *brute) pinned(v *graph.Value) int {
+	pin := v.Demand()
+	if !pin.Lays() {
+		return -1
+	}
+	o, err := pin.For(v.Meta.Rank())
+	require.NoError(b.t, err)
+	return b.place(v, v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
+}
+
+// admits reports whether a view reads a form of its operand: the pinned form, unless the view refuses that, or an op
+// reads storage, which must be as written.
+func (b *brute) admits(n *graph.Node, f int) bool {
+	p := b.pinned(n.In[0].Value)
+	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.p.Fixed(v) })
+	if p < 0 || p == f || f == 0 && (n.Op.Storage || shows) {
+		return true
+	}
+	_, err := n.Op.Infer(b.with(n, []int{p}))
+	return err != nil
+}
+
+// strays marks the operands of a node that are pinned and are not read so.
+func (b *brute) strays(n *graph.Node, in []int) (mask uint) {
+	for k, f := range in {
+		if f >= 0 && b.pinned(n.In[k].Value) >= 0 && b.pinned(n.In[k].Value) != f {
+			mask |= 1 << k
+		}
+	}
+	return mask
+}
+
+// bruteConst reports whether a value is converted before the run: a constant that is not pinned.
+func bruteConst(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
+
+// copy is what it costs to copy a value from one layout into another; false where that cannot be.
+func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
+	to := b.forms(v)[f]
+	o, dense := tensor.OrderOf(to)
+	if !dense || b.rigid(v) && f == 0 || b.slot(v, f) != nil {
+		return 0, false
+	}
+	c := &graph.Call{In: []graph.Arg{bruteArg(v, from)}, Out: []tensor.Meta{to}}
+	return b.price(&b.copier.Impls[0], c, c.InOrder(o))
+}
+
+// rigid reports whether what a value is a view of must show through it as in the graph as written.
+func (b *brute) rigid(v *graph.Value) bool {
+	return b.stored[v] && v.Alias != nil
+}
+
+func bruteArg(v *graph.Value, m tensor.Meta) graph.Arg {
+	return graph.Of(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin})
+}
+
+// price adds up what a call costs; false where it cannot be read so.
+func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, bool) {
+	sum := layout.PS(b.p.Profile, impl.Work(c, w))
+	for k, a := range c.In {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		work, ok := impl.Read(c, w, k, a.Meta())
+		if !ok && a.Meta().Numel() > 0 {
+			return 0, false
+		}
+		sum += layout.PS(b.p.Profile, work)
+	}
+	return sum, true
+}
+
+// extend makes states of those that there are, where more values are there in sets that each yields with their cost.
+func (b *brute) extend(out []*graph.Value, node int, each func(sets map[*graph.Value]uint, add func(int64, ...uint))) {
+	all := append(slices.Clone(b.live), out...)
+	var live []*graph.Value
+	var keep []bool
+	for _, v := range all {
+		last, read := b.last[v]
+		keep = append(keep, read && last > node)
+		if read && last > node {
+			live = append(live, v)
+		}
+	}
+	next := map[string]int64{}
+	for key, cost := range b.costs {
+		sets := map[*graph.Value]uint{}
+		for i, v := range b.live {
+			sets[v] = uint(key[i])
+		}
+		each(sets, func(more int64, masks ...uint) {
+			if cost+more+b.least[node+1] > b.bound {
+				return
+			}
+			var to []byte
+			for i := range all {
+				if !keep[i] {
+				} else if i < len(key) {
+					to = append(to, key[i])
+				} else {
+					to = append(to, byte(masks[i-len(key)]))
+				}
+			}
+			if old, ok := next[string(to)]; !ok || cost+more < old {
+				next[string(to)] = cost + more
+			}
+		})
+	}
+	b.live, b.costs = live, next
+	b.inexact = b.inexact || len(next) > bruteStates
+}
+
+// node goes over what can be decided of a node.
+func (b *brute) node(i int, n *graph.Node) {
+	if bruteView(n) {
+		b.view(i, n)
+		return
+	}
+	b.extend(n.Out, i, func(sets map[*graph.Value]uint, add func(int64, ...uint)) {
+		for _, w := range b.ways[i] {
+			there := true
+			for k, f := range w.in {
+				there = there && (f < 0 || bruteConst(n.In[k].Value) || sets[n.In[k].Value]>>f&1 != 0)
+				there = there && (f < 0 || b.agrees(n, w, n.In[k].Value, sets[n.In[k].Value]))
+			}
+			if there {
+				b.results(n, w, 0, w.cost, nil, add)
+			}
+		}
+	})
+}
+
+// results yields the sets of a node's results from the k-th on.
+func (b *brute) results(n *graph.Node, w bruteWay, k int, sum int64, masks []uint, add func(int64, ...uint)) {
+	if k == len(n.Out) {
+		add(sum, masks...)
+		return
+	}
+	root := uint(1) << w.out[k]
+	b.sets(n.Out[k], root, nil, func(cost int64, s ...uint) {
+		if s[0]&root != 0 || b.pinned(n.Out[k]) >= 0 { // it is there, read or not
+			b.results(n, w, k+1, sum+cost, append(slices.Clone(masks), s[0]), add)
+		}
+	})
+}
+
+// compute lists the ways to compute a node: implementations, walks, forms that are read.
+func (b *brute) compute(n *graph.Node) bruteWays {
+	var orders []tensor.Order
+	for _, f := range b.forms(n.Out[0]) {
+		if o, dense := tensor.OrderOf(f); dense {
+			orders = append(orders, o)
+		}
+	}
+	best := map[string]bruteWay{}
+	combos := b.combinations(n)
+	looked := b.looked(n)
+	for k := range n.Op.Impls {
+		impl := &n.Op.Impls[k]
+		if n.Pin.Impl != "" && n.Pin.Impl != impl.Name {
+			continue
+		}
+		for _, w := range impl.Walks(n.Call(), orders) {
+			for _, in := range combos {
+				if way, ok := b.way(n, impl, w, in, looked); ok {
+					for _, way := range b.places(n, impl, w, way) {
+						key := fmt.Sprint(way.in, way.out)
+						if old, ok := best[key]; !ok || way.cost < old.cost {
+							best[key] = way
+						}
+					}
+				}
+			}
+		}
+	}
+	var list bruteWays
+	for _, w := range best {
+		strays, better := b.strays(n, w.in), false
+		for _, o := range best {
+			less := b.strays(n, o.in)
+			better = better || less != strays && less&^strays == 0
+		}
+		if !better {
+			list = append(list, w)
+		}
+	}
+	return append(list, b.sideBySide(n, combos)...)
+}
+
+// combinations lists the forms in which the operands of a node may be read.
+func (b *brute) combinations(n *graph.Node) [][]int {
+	list := [][]int{nil}
+	for _, a := range n.In {
+		var next [][]int
+		for _, c := range list {
+			if a.Kind != graph.TensorArg {
+				next = append(next, append(slices.Clone(c), -1))
+				continue
+			}
+			for f := range b.forms(a.Value) {
+				next = append(next, append(slices.Clone(c), f))
+			}
+		}
+		list = next
+	}
+	return list
+}
+
+// with is a node's call where operands have forms.
+func (b *brute) with(n *graph.Node, in []int) *graph.Call {
+	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
+	for k, f := range in {
+		if f > 0 {
+			c.In[k] = bruteArg(n.In[k].Value, b.forms(n.In[k].Value)[f])
+		}
+	}
+	return c
+}
+
+// way is what a walk costs where operands have forms, and how its results lie then.
+func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, looked []bool) (bruteWay, bool) {
+	c := b.with(n, in)
+	alone := slices.Clone(in) // inference is not asked again of what lies within another value
+	for k, f := range in {
+		if f >= 0 {
+			alone[k] = b.like(n.In[k].Value, f)
+		}
+	}
+	res, err := n.Op.Infer(b.with(n, alone))
+	if err != nil {
+		return bruteWay{}, false
+	}
+	way := bruteWay{in: in}
+	inferred := false
+	for k, v := range n.Out {
+		if res[k].Alias != graph.Fresh {
+			return way, false
+		}
+		if k >= len(w.Out) || w.Out[k].Rank() != v.Meta.Rank() || w.Out[k] == "" {
+			inferred = true
+		}
+		m := w.Lay(k, v.Meta.WithStrides(res[k].Meta().Strides))
+		f := b.place(v, m)
+		if f < 0 {
+			return way, false
+		}
+		c.Out, way.out = append(c.Out, m), append(way.out, f)
+	}
+	if inferred && !b.uniform(n, in, looked) || !b.joined(n, c, way) {
+		return way, false
+	}
+	cost, ok := b.price(impl, c, w)
+	way.cost = cost
+	return way, ok
+}
+
+// looked tells of which operands the form makes a difference to how the results are inferred.
+func (b *brute) looked(n *graph.Node) []bool {
+	list := make([]bool, len(n.In))
+	for k, a := range n.In {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		for f := range b.forms(a.Value) {
+			if b.like(a.Value, f) != f {
+				continue
+			}
+			in := slices.Repeat([]int{0}, len(n.In))
+			in[k] = f
+			res, err := n.Op.Infer(b.with(n, in))
+			list[k] = list[k] || err != nil
+			for j := 0; err == nil && j < len(res); j++ {
+				list[k] = list[k] || !n.Pin.Lays() && !res[j].Meta().SameAddresses(n.Out[j].Meta)
+			}
+		}
+	}
+	return list
+}
+
+// uniform reports whether the operands that inference looks at lie as in the graph as written, or all in one order.
+func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
+	var orders []tensor.Order
+	written, based := true, true
+	for k, f := range in {
+		if looked[k] {
+			f = b.like(n.In[k].Value, f)
+			written = written && f == 0
+			based = based && f == max(0, b.pinned(n.In[k].Value))
+			if o, dense := tensor.OrderOf(b.forms(n.In[k].Value)[f]); dense {
+				orders = append(orders, o)
+			}
+		}
+	}
+	return written || based || slices.ContainsFunc(orders, func(o tensor.Order) bool {
+		for k, f := range in {
+			if !looked[k] {
+				continue
+			}
+			f = b.like(n.In[k].Value, f)
+			m := b.forms(n.In[k].Value)[f]
+			other := f != 0 && f != b.pinned(n.In[k].Value)
+			if o.Rank() == m.Rank() && !m.SameAddresses(m.WithStrides(o.Strides(m.Shape))) || o.Rank() != m.Rank() && other {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,270 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// sets yields every set of forms that a value may be there in, of which roots are there for nothing, and others can
+// also be made from outside, where that says for how much.
+func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
+	key := fmt.Sprint(v.Number(), roots, outside)
+	list, ok := b.found[key]
+	p := b.pinned(v)
+	_, read := b.last[v]
+	enter := int64(0)
+	if p >= 0 && read && !ok {
+		if enter, roots = b.enter(v, p, roots, outside), 1<<p; enter < 0 {
+			return
+		}
+		outside = nil
+	}
+	if !ok {
+		for s := range uint(1) << len(b.forms(v)) {
+			if s&b.must[v] != b.must[v] || v.Node == nil && p < 0 && s&1 == 0 || !b.once(v, s) ||
+				p >= 0 && read && s>>p&1 == 0 {
+				continue
+			}
+			if cost, ok := b.arborescence(v, s, roots, outside); ok {
+				list = append(list, bruteSet{s, enter + cost})
+			}
+		}
+		b.found[key] = list
+	}
+	for _, s := range list {
+		add(s.cost, s.set)
+	}
+}
+
+// enter returns the least cost of the pinned form p of a value, from which all other forms are copied; -1 if no node
+// can write it.
+func (b *brute) enter(v *graph.Value, p int, roots uint, outside []int64) int64 {
+	if roots>>p&1 != 0 {
+		return 0
+	}
+	least := int64(-1)
+	for s := range uint(1) << len(b.forms(v)) {
+		if s>>p&1 == 0 || s&roots != roots {
+			continue
+		}
+		if c, ok := b.arborescence(v, s, roots, outside); ok && (least < 0 || c < least) {
+			least = c
+		}
+	}
+	return least
+}
+
+// arborescence is the least that the forms of a set cost: each that is no root is copied from another of the set, or
+// made from outside, and none from itself in the end.
+func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (int64, bool) {
+	var make []int
+	for f := range b.forms(v) {
+		if set>>f&1 != 0 && roots>>f&1 == 0 {
+			make = append(make, f)
+		}
+	}
+	best, found := int64(math.MaxInt64), false
+	parent := map[int]int{}
+	var choose func(i int, sum int64)
+	choose = func(i int, sum int64) {
+		if found && sum >= best {
+			return
+		}
+		if i == len(make) {
+			for _, f := range make {
+				steps := 0
+				for at, ok := f, true; ok; steps++ {
+					if at, ok = parent[at]; steps > len(make) {
+						return // a ring
+					}
+				}
+			}
+			best, found = sum, true
+			return
+		}
+		f := make[i]
+		if outside != nil && outside[f] >= 0 {
+			delete(parent, f)
+			choose(i+1, sum+outside[f])
+		}
+		for from := range b.forms(v) {
+			if set>>from&1 == 0 || from == f {
+				continue
+			}
+			if c, ok := b.copy(v, b.forms(v)[from], f); ok {
+				parent[f] = from
+				choose(i+1, sum+c)
+				delete(parent, f)
+			}
+		}
+	}
+	choose(0, 0)
+	return best, found
+}
+
+// view goes over the sets of forms of a node that shows its operand, or copies what it cannot show.
+func (b *brute) view(i int, n *graph.Node) {
+	x := n.In[0].Value
+	type made struct {
+		roots   uint
+		outside []int64
+	}
+	known := map[[2]uint]made{}
+	b.extend(n.Out, i, func(sets map[*graph.Value]uint, add func(int64, ...uint)) {
+		set := sets[x]
+		if bruteConst(x) {
+			set = 1<<len(b.forms(x)) - 1
+		}
+		var masks func(k int, sum int64, before []uint)
+		masks = func(k int, sum int64, before []uint) {
+			if b.tries++; b.tries > bruteTries { // a view of many results
+				b.inexact = true
+				return
+			}
+			if k == len(n.Out) {
+				add(sum, before...)
+				return
+			}
+			w, ok := known[[2]uint{uint(k), set}]
+			if !ok {
+				w.roots, w.outside = b.shown(n, k, set)
+				known[[2]uint{uint(k), set}] = w
+			}
+			b.sets(n.Out[k], w.roots, w.outside, func(cost int64, s ...uint) {
+				masks(k+1, sum+cost, append(slices.Clone(before), s[0]))
+			})
+		}
+		masks(0, 0, nil)
+	})
+}
+
+// shown returns the forms of a view's result that there are for nothing, and what others cost that are made of the
+// operand; -1 for what cannot be.
+func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int64) {
+	x, y := n.In[0].Value, n.Out[k]
+	outside = slices.Repeat([]int64{-1}, len(b.forms(y)))
+	least := func(f int, cost int64) {
+		if outside[f] < 0 || cost < outside[f] {
+			outside[f] = cost
+		}
+	}
+	for i, m := range b.forms(x) {
+		if set>>i&1 == 0 || !b.admits(n, i) || n.Op.Storage && i > 0 {
+			continue
+		}
+		c := b.with(n, []int{i})
+		res, err := n.Op.Infer(c)
+		own := b.own(n, err) && res[k].Alias == graph.Fresh
+		for f := range outside {
+			if cost, ok := b.copy(y, m, f); own && ok {
+				least(f, cost)
+			}
+			if own {
+				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
+					least(f, cost)
+				}
+			}
+		}
+		switch {
+		case b.transparent(n):
+		case err != nil:
+			continue
+		case res[k].Alias == graph.Fresh:
+			for f := range outside {
+				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
+					least(f, cost)
+				}
+				if cost, ok := b.copy(y, m, f); ok && n.Op.Identity {
+					least(f, cost)
+				}
+			}
+			continue
+		default:
+			m = res[k].Meta()
+		}
+		if f := b.place(y, m); f >= 0 && (f > 0 || !own && b.same(x, y, i, m)) {
+			roots |= 1 << f
+		}
+		for f := range outside {
+			if cost, ok := b.copy(y, m, f); ok {
+				least(f, cost)
+			}
+		}
+	}
+	return roots, outside
+}
+
+// same reports whether a view of form i of its operand has the storage that it has in the graph as written, for ops
+// that read storage. A result with memory of its own there must show a whole copy from its start.
+func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
+	return i == 0 && y.Alias != nil || !b.stored[y] || y.Alias == nil && m.Offset == 0 && b.begins(x, i)
+}
+
+// begins reports whether a value in a form begins where its memory does, however it was made.
+func (b *brute) begins(v *graph.Value, f int) bool {
+	form := b.forms(v)[f]
+	if v.Node == nil || !bruteView(v.Node) {
+		return b.slot(v, f) == nil && (v.Node != nil || form.Offset == 0)
+	}
+	for i, m := range b.viewed(v) {
+		if m.SameAddresses(form) && (m.Offset != 0 || !b.begins(v.Node.In[0].Value, i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// viewed yields how a view's result lies by the form of the operand, for those that it can show.
+func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
+	return func(yield func(int, tensor.Meta) bool) {
+		for i, m := range b.forms(v.Node.In[0].Value) {
+			if v.Node.Op.Storage && i > 0 {
+				continue
+			}
+			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))
+			fresh := err != nil || res[v.Index].Alias == graph.Fresh
+			switch {
+			case !b.transparent(v.Node) && fresh || b.own(v.Node, err) && fresh && b.place(v, m) == 0:
+				continue
+			case !b.transparent(v.Node):
+				m = res[v.Index].Meta()
+			}
+			if !yield(i, m) {
+				return
+			}
+		}
+	}
+}
+
+// own reports whether a copy that is handed over, or pinned, is made where its inference says that it is one.
+func (b *brute) own(n *graph.Node, refused error) bool {
+	y := n.Out[0]
+	return b.transparent(n) && (b.p.Output(y) || n.Pin.Lays()) && y.Alias == nil && refused == nil
+}
+
+// transparent reports whether a node is a copy for which its operand can stand.
+func (b *brute) transparent(n *graph.Node) bool {
+	return n.Op.Identity
+}
+
+// remade is what it costs that a view's node copies its operand into a form of its result.
+func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *graph.Value, f int) (int64, bool) {
+	to := b.forms(y)[f]
+	o, dense := tensor.OrderOf(to)
+	if !dense || b.rigid(y) && f == 0 {
+		return 0, false
+	}
+	at, w := &graph.Call{In: c.In, Attrs: c.Attrs, Out: []tensor.Meta{to}}, graph.Walk{}
+	if !to.SameAddresses(inferred) {
+		if !n.Op.AnyOrder {
+			return 0, false
+		}
+		w = at.InOrder(o)
+	}
+	return b.price(&n.Op.Impls[0], at, w)
+}

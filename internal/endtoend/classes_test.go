@@ -1,0 +1,153 @@
+package endtoend_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// withOutputs makes the last values of a graph that are float32 its outputs; false where shapes depend on data.
+func withOutputs(g *graph.Graph) bool {
+	made := 0
+	for i := len(g.Nodes) - 1; i >= 0 && made < 5; i-- {
+		v := g.Nodes[i].Out[0]
+		if v.Dynamic {
+			return false
+		}
+		if v.Meta.DType == f32 {
+			g.Output(fmt.Sprint("out", made), v)
+			made++
+		}
+	}
+	return made > 0 && !g.Dynamic() && g.Err() == nil
+}
+
+// drawInputs makes inputs for the sizes that a graph is bound to, laid out as it declares them.
+func drawInputs(g *graph.Graph, rng *rand.Rand) map[string]*tensor.Tensor {
+	in := map[string]*tensor.Tensor{}
+	for _, v := range g.Inputs {
+		t := tensor.Zeros(v.Meta.DType, v.Meta.Shape...)
+		if v.Meta.DType == f32 {
+			data := make([]float32, v.Meta.Numel())
+			for i := range data {
+				data[i] = float32(rng.IntN(16))/8 - 1
+			}
+			t = tensor.Must(tensor.FromSlice(data, v.Meta.Shape...))
+		}
+		in[v.Name] = t
+	}
+	return in
+}
+
+// boundAlike runs a program that has run at other sizes, one that was made for this run alone with the same hints, and
+// one whose sizes are fixed, at the same sizes. The first two give the same bits; the last is planned for itself, and
+// gives the same values up to rounding. Outputs are laid out as inference says.
+func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, sizes map[string]int,
+	rng *rand.Rand) (compared bool, err error) {
+	bound := g.Clone()
+	if bound.Bind(sizes) != nil {
+		return false, nil // refused at these sizes
+	}
+	in := drawInputs(bound, rng)
+	ctx := context.Background()
+	fixed := o
+	fixed.Sizes, fixed.Hints = sizes, nil
+	p, err := graphrun.Compile(g, fixed)
+	if err != nil {
+		return false, nil // some op has no kernel for this
+	}
+	want, wantErr := p.Run(ctx, in)
+	got, err := used.Run(ctx, in)
+	if (err == nil) != (wantErr == nil) {
+		return false, fmt.Errorf("at %v: %v, and planned for these sizes %v", sizes, err, wantErr)
+	}
+	if err != nil {
+		return false, nil
+	}
+	fresh, err := graphrun.Compile(g, o)
+	if err != nil {
+		return false, err
+	}
+	same, err := fresh.Run(ctx, in)
+	if err != nil {
+		return false, fmt.Errorf("at %v, as the first run: %w", sizes, err)
+	}
+	for _, o := range bound.Outputs {
+		if a := got[o.Name]; !a.SameLayout(o.Value.Meta) {
+			return false, fmt.Errorf("at %v: output %s is %v, inferred is %v", sizes, o.Name, a.Meta, o.Value.Meta)
+		}
+	}
+	for name, w := range want {
+		if a, b := got[name], same[name]; !a.SameLayout(b.Meta) || !slices.EqualFunc(floats(a), floats(b), sameFloat) {
+			return false, fmt.Errorf("at %v: output %s has other bits after runs at other sizes", sizes, name)
+		}
+		if x, y := floats(got[name]), floats(w); !slices.EqualFunc(x, y, nearFloat) {
+			return false, fmt.Errorf("at %v: output %s is %v, planned for these sizes %v", sizes, name, x, y)
+		}
+	}
+	return true, nil
+}
+
+func sameFloat(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
+
+func nearFloat(a, b float32) bool {
+	x, y := float64(a), float64(b)
+	return a == b || x != x && y != y || math.Abs(x-y) <= 1e-4*(1+math.Abs(x))
+}
+
+// TestClasses runs programs of random graphs at random sizes, 0 and 1 among them, one after another.
+func TestClasses(t *testing.T) {
+	runs, seeds := 0, randomGraphs(150)
+	for seed := range seeds {
+		runs += runClasses(t, seed)
+	}
+	require.Greater(t, runs, int(seeds)*4/3)
+}
+
+// runClasses runs one random graph, and returns at how many sizes.
+func runClasses(t *testing.T, seed uint64) (runs int) {
+	g, hints, rng := symbolicGraph(seed)
+	if g == nil || !withOutputs(g) {
+		return 0
+	}
+	require.NoError(t, g.BindOnly(nil)) // nobody gives sizes
+	o := graphrun.Options{Strategy: layout.All()[seed%uint64(len(layout.All()))], Threads: 1 + int(seed%2)}
+	if seed%3 > 0 {
+		o.Hints = []map[string]int{hints}
+	}
+	p, err := graphrun.Compile(g, o)
+	if err != nil {
+		return 0 // some op has no kernel for this
+	}
+	for range 6 {
+		sizes := map[string]int{}
+		for _, name := range []string{"N", "C", "H", "W"} {
+			b := g.Symbols[name]
+			sizes[name] = max(b.Min, []int{0, 1, 2, 3, 5, hints[name], hints[name], hints[name] + 1}[rng.IntN(8)])
+			if b.Max > 0 {
+				sizes[name] = min(sizes[name], b.Max)
+			}
+		}
+		compared, err := boundAlike(g, p, o, sizes, rng)
+		require.NoError(t, err, "seed %d", seed)
+		if compared {
+			runs++
+		}
+	}
+	return runs
+}
+
+func FuzzClasses(f *testing.F) {
+	f.Add(uint64(1000))
+	f.Fuzz(func(t *testing.T, seed uint64) { runClasses(t, seed) })
+}

@@ -1,0 +1,93 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Products of 16-bit floats have float32 sums, rounded once, however they are stated; what several of them read is
+// converted once.
+func TestHalfProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 32))
+	eps := map[tensor.DType]float64{tensor.Float16: 1. / 1024, tensor.BFloat16: 1. / 128}
+	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+		for _, tc := range []struct {
+			name     string
+			products int
+			reads    int // values that are converted, constants aside
+			build    func(g *graph.Graph) *graph.Value
+		}{
+			{"linear", 1, 1, func(g *graph.Graph) *graph.Value {
+				return op.Relu(op.Linear(g.Input("x", d, 5, 33), constant(r, g, "w", d, 40, 33),
+					constant(r, g, "b", d, 40)))
+			}},
+			{"layers of one value", 3, 1, func(g *graph.Graph) *graph.Value {
+				x := g.Input("x", d, 2, 7, 24)
+				q, k := op.Linear(x, constant(r, g, "q", d, 24, 24), nil), op.Linear(x, constant(r, g, "k", d, 24, 24), nil)
+				return op.Add(op.Mul(q, k), op.Linear(x, constant(r, g, "v", d, 24, 24), nil))
+			}},
+			{"one after the other", 2, 1, func(g *graph.Graph) *graph.Value {
+				x := op.Relu(op.Linear(g.Input("x", d, 9, 24), constant(r, g, "u", d, 48, 24), nil))
+				return op.Linear(x, constant(r, g, "w", d, 16, 48), nil)
+			}},
+			{"matmul", 1, 2, func(g *graph.Graph) *graph.Value {
+				return op.Matmul(g.Input("x", d, 2, 6, 17), g.Input("y", d, 2, 17, 20))
+			}},
+			{"conv2d", 1, 1, func(g *graph.Graph) *graph.Value {
+				return op.Conv2d(g.Input("x", d, 1, 8, 9, 9), constant(r, g, "w", d, 16, 8, 3, 3), nil, op.Conv2dAttrs{
+					Padding: []int{1}})
+			}},
+		} {
+			t.Run(fmt.Sprint(d, " ", tc.name), func(t *testing.T) {
+				g := graph.New("g", kernels.Lookup)
+				g.Output("y", tc.build(g))
+				require.NoError(t, g.Infer())
+				in := map[string]*tensor.Tensor{}
+				for _, v := range g.Inputs {
+					in[v.Name] = operand(r, "", v.Meta)
+				}
+				plain := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return p.Name == "restate" })
+				want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Optimal, Passes: plain}, 1)
+				o := passes.Options{Strategy: layout.Optimal, Exact: true, Check: true}
+				got, _ := runAttention(t, g, in, o, 2)
+				p, err := passes.Run(g, o)
+				require.NoError(t, err)
+				assert.Len(t, p.Decomposed, tc.products)
+				converted := map[*graph.Value]bool{}
+				for _, n := range p.Graph.Nodes {
+					for _, a := range n.In {
+						if a.Kind == graph.TensorArg && a.Value.Node == nil && a.Value.Const == nil {
+							assert.False(t, converted[a.Value], "%s is read once more by %s", a.Value.Name, n.Name)
+							converted[a.Value] = true
+						}
+					}
+				}
+				assert.Len(t, converted, tc.reads)
+				eachIndex(want.Shape, func(index []int) {
+					a, b := want.At(index...).Float(), got.At(index...).Float()
+					if math.Abs(a-b) > 2*eps[d]*max(1, math.Abs(a)) {
+						t.Fatalf("%v at %v, not %v", b, index, a)
+					}
+				})
+			})
+		}
+	}
+}
+
+// constant is a constant of random numbers.
+func constant(r *rand.Rand, g *graph.Graph, name string, d tensor.DType, shape ...int) *graph.Value {
+	return g.Constant(name, operand(r, "", tensor.New(d, shape...)))
+}

@@ -1,0 +1,148 @@
+package endtoend_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// detector is a detector in miniature: convolutions, a box and a score for every place, the places whose
+// scores are high (nonzero), the boxes there that overlap no better one (nms), and a classifier of these,
+// of two layers. Its image has size by size pixels.
+func detector(size int) *graph.Graph {
+	g := graph.New("detector", kernels.Lookup)
+	rng := rand.New(rand.NewPCG(7, 7))
+	weight := func(name string, shape ...int) *graph.Value {
+		t := tensor.Zeros(f32, shape...)
+		for i := range t.Numel() {
+			t.SetFlat(i, tensor.FloatScalar(rng.NormFloat64()/float64(tensor.Numel(shape[1:]))))
+		}
+		return g.Constant(name, t)
+	}
+	rows := func(x *graph.Value, n int) *graph.Value {
+		return op.Reshape(op.Permute(x, []int{0, 2, 3, 1}), []int{-1, n})
+	}
+	take := func(x, index *graph.Value) *graph.Value { return op.IndexSelect(x, index, 0) }
+	x, pad := g.Input("image", f32, 1, 3, size, size), graph.Attrs{"padding": 1, "stride": 2}
+	x = op.Relu(g.Apply("conv2d", pad, x, weight("w0", 32, 3, 3, 3), nil)[0])
+	x = op.Relu(g.Apply("conv2d", pad, x, weight("w1", 64, 32, 3, 3), nil)[0])
+	scores := op.Reshape(op.Conv2d(x, weight("ws", 1, 64, 1, 1), nil), []int{-1})
+	boxes := rows(op.Conv2d(x, weight("wb", 4, 64, 1, 1), nil), 4)
+	low := op.Mul(op.Slice(boxes, op.SliceAttrs{Dim: 1, Start: new(0), End: new(2)}), 1000)
+	extent := op.Exp(op.Slice(boxes, op.SliceAttrs{Dim: 1, Start: new(2), End: new(4)}))
+	corners := op.Cat([]*graph.Value{low, op.Add(low, extent)}, op.CatAttrs{Dim: 1})
+	at := op.Squeeze(op.Nonzero(op.Gt(scores, op.Mean(scores))), op.SqueezeAttrs{Dim: []int{1}})
+	high := take(corners, at)
+	keep := op.Nms(high, take(scores, at), 0.3)
+	features := take(rows(x, 64), take(at, keep))
+	hidden := op.Relu(op.Linear(features, weight("l1", 512, 64), nil))
+	classes := op.Softmax(op.Linear(hidden, op.Mul(weight("l2", 10, 512), 2), nil), 1)
+	return g.Output("boxes", take(high, keep)).Output("classes", classes)
+}
+
+// image is an image of the detector's.
+func image(size int, seed uint64) map[string]*tensor.Tensor {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	t := tensor.Zeros(f32, 1, 3, size, size)
+	for i := range t.Numel() {
+		t.SetFlat(i, tensor.FloatScalar(rng.NormFloat64()))
+	}
+	return map[string]*tensor.Tensor{"image": t}
+}
+
+// A detector gives what its references give under every strategy, the same bits for any number of
+// workers, and plans nothing for an image that it has seen the like of.
+func TestDetector(t *testing.T) {
+	g := detector(24)
+	require.NoError(t, g.Err())
+	require.Len(t, g.Segments(), 5, "before nonzero, it, before nms, it, behind it")
+	known := g.Outlines()
+	require.Equal(t, graph.Outline{DType: f32, Sizes: []int{-1, 4}}, known.At(g.Outputs[0].Value))
+	require.Equal(t, graph.Outline{DType: f32, Sizes: []int{-1, 10}}, known.At(g.Outputs[1].Value))
+	in := image(24, 1)
+	want, err := graph.Evaluate(g, in)
+	require.NoError(t, err)
+	for _, s := range layout.All() {
+		var plans atomic.Int64
+		plan := func(g *graph.Graph) (*graph.Graph, error) {
+			plans.Add(1)
+			p, err := passes.Run(g, passes.Options{Strategy: s})
+			if err != nil {
+				return nil, err
+			}
+			return p.Graph, nil
+		}
+		var bits []float32
+		for _, threads := range []int{1, 2, 7} {
+			r, err := exec.NewRunner(g, plan, exec.Options{Threads: threads})
+			require.NoError(t, err)
+			plans.Store(0)
+			for range 3 {
+				out, err := r.Run(context.Background(), in)
+				require.NoError(t, err)
+				for name, w := range want {
+					require.Equal(t, w.Shape, out[name].Shape)
+					require.InDeltaSlice(t, floats(w), floats(out[name]), 2e-3, "%s under %s", name, s.Name())
+				}
+				if bits == nil {
+					bits = floats(out["classes"])
+				}
+				require.Equal(t, bits, floats(out["classes"]))
+			}
+			require.EqualValues(t, 3, plans.Load())
+		}
+	}
+}
+
+// BenchmarkDetector gives the time of a run on images that have as many boxes as one before.
+func BenchmarkDetector(b *testing.B) {
+	r, err := exec.NewRunner(detector(64), planned, exec.Options{Threads: 1})
+	require.NoError(b, err)
+	in := image(64, 1)
+	for b.Loop() {
+		_, err := r.Run(context.Background(), in)
+		require.NoError(b, err)
+	}
+}
+
+// BenchmarkLoop gives the time of an iteration of a loop whose body has three nodes, and of one whose body
+// decides a shape.
+func BenchmarkLoop(b *testing.B) {
+	for _, decides := range []bool{false, true} {
+		b.Run(map[bool]string{false: "static", true: "decides"}[decides], func(b *testing.B) {
+			body := graph.New("body", kernels.Lookup)
+			body.Input("i", tensor.Int64)
+			body.Input("going", tensor.Bool)
+			x := body.Input("x", f32, 2)
+			y := op.Mul(x, 0.5)
+			if decides {
+				y = op.MaskedSelect(y, op.Ge(y, 0))
+			}
+			body.Output("on", op.Lt(op.Sum(y), 1e9)).Output("x", y)
+			g := graph.New("g", kernels.Lookup)
+			trips := 1000
+			out := g.ApplyN("loop", 1, graph.Attrs{"body": body, "carried": 1}, trips, true, g.Input("x", f32, 2))
+			g.Output("y", out[0])
+			require.NoError(b, g.Err())
+			r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+			require.NoError(b, err)
+			in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{3, 10}, 2))}
+			for b.Loop() {
+				_, err := r.Run(context.Background(), in)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*trips), "ns/iteration")
+		})
+	}
+}

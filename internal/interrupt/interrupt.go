@@ -1,0 +1,85 @@
+// Package interrupt unwinds a long computation when its context ends. Loops call [Check], which then panics;
+// functions that return errors defer [Catch].
+package interrupt
+
+import (
+	"context"
+	"sync"
+)
+
+// Ended is the panic value of [Check].
+type Ended struct{ cause error }
+
+// Error returns the text of the context's cause.
+func (e *Ended) Error() string { return e.cause.Error() }
+
+// Unwrap returns the context's cause.
+func (e *Ended) Unwrap() error { return e.cause }
+
+// Err returns the cause of a context that has ended; nil while it has not. A nil context never ends.
+func Err(ctx context.Context) error {
+	if ctx == nil || ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// Check panics with an [*Ended] if the context has ended. The caller's call tree must have a deferred [Catch], in the
+// same goroutine.
+func Check(ctx context.Context) {
+	if err := Err(ctx); err != nil {
+		panic(&Ended{err})
+	}
+}
+
+// Catch must be deferred. It turns the panic of [Check] into the context's cause; other panics continue.
+func Catch(err *error) {
+	switch x := recover().(type) {
+	case nil:
+	case *Ended:
+		*err = x.cause
+	default:
+		panic(x)
+	}
+}
+
+// Mutex is a lock whose Lock ends with a context. The zero Mutex is unlocked.
+type Mutex struct {
+	once sync.Once
+	held chan struct{} // full while the lock is held
+}
+
+// Lock acquires the lock, or returns the cause of the context if that ends first.
+func (m *Mutex) Lock(ctx context.Context) error {
+	if err := Err(ctx); err != nil {
+		return err
+	}
+	m.once.Do(func() { m.held = make(chan struct{}, 1) })
+	select {
+	case m.held <- struct{}{}:
+		return nil
+	case <-done(ctx):
+		return context.Cause(ctx)
+	}
+}
+
+// Unlock releases the lock.
+func (m *Mutex) Unlock() { <-m.held }
+
+// Wait returns when a channel is closed, or the cause of the context if that ends first.
+func Wait(ctx context.Context, until <-chan struct{}) error {
+	select {
+	case <-until:
+		return nil
+	case <-done(ctx):
+		return context.Cause(ctx)
+	}
+}
+
+// done returns the channel of a context that may be nil.
+func done(ctx context.Context) <-chan struct{} {
+	if ctx == nil {
+		return nil
+	}
+	return ctx.Done()
+}

@@ -1,0 +1,156 @@
+package quantized
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/conv"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type quantConvAttrs struct {
+	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
+	Padding  []int `attr:"padding" default:"0" doc:"zero points around the input: one number for each dimension, or all begins and then all ends"`
+	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
+	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+}
+
+// quantConv has the operand indices of a quantized convolution; -1: there is no such operand.
+type quantConv struct {
+	name         string
+	w            int
+	xZero, wZero int
+	scaled       bool
+}
+
+// inBytes reports whether a quantized convolution should be a byte convolution: there is machine code for it, it is
+// over images, and the weight is constant. If sums are scaled, they and the bias must stay far from the bounds of
+// int32. A weight that does not fit int8 without its zero points needs sums of windows: see corrected.
+func (q *quantConv) inBytes(c *graph.Call) bool {
+	w := c.Meta(q.w)
+	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms || !zeroAlike(c, 0, q.xZero) {
+		return false
+	}
+	if q.scaled && c.Has(8) && !among(c.Const(8), math.MaxInt32/2) {
+		return false
+	}
+	fits := q.fits(c)
+	if groups := kit.Attrs[quantConvAttrs](c).Groups; !fits && groups > 1 && (groups != w.Shape[0] || w.Shape[1] > 1) {
+		return false
+	}
+	_, floats, err := q.floatCall(c, tensor.Float32)
+	if err != nil {
+		return false
+	}
+	floats.Out = c.Out
+	if !fits {
+		floats.Out = []tensor.Meta{c.Out[0].WithDType(tensor.Int32)}
+	}
+	_, served := conv.InBytes(floats, c.Type(0).DType, tensor.Int8)
+	return served
+}
+
+// fits reports whether the constant weight fits int8 after known zero points are subtracted.
+func (q *quantConv) fits(c *graph.Call) bool {
+	w, zero := c.Const(q.w), c.Const(q.wZero)
+	if c.Has(q.wZero) && zero == nil {
+		return false
+	}
+	ok := true
+	kit.EachIndex(w.Shape, func(at []int) {
+		v := w.At(at...).Float()
+		if zero != nil {
+			v -= kit.OneOf(zero, at, 0)
+		}
+		ok = ok && v >= math.MinInt8 && v <= math.MaxInt8
+	})
+	return ok
+}
+
+// bytesConv returns the byte convolution: sums, or results with a scale for each output channel if no zero points
+// remain.
+func (p parts) bytesConv(q *quantConv) graph.Arg {
+	const f = tensor.Float32
+	c, n := p.C, p.C.Meta(q.w).Shape[0]
+	fits := q.fits(c)
+	scalar := func(i int) graph.Arg { return p.Along(c.In[i], 0, 0) }
+	var scale, bias, xZero, yZero graph.Arg
+	if q.scaled && fits {
+		scale = p.Add(pointwise.Mul, nil, p.vector(1, 0, 1, f), p.vector(4, 0, 1, f))
+		scale = p.Add(pointwise.Div, nil, scale, p.vector(6, 0, 1, f))
+		scale = p.Add(view.Expand, graph.Attrs{"size": []int{n}}, scale)
+		yZero = scalar(7)
+	}
+	full := func(v int, d tensor.DType, size ...int) graph.Arg {
+		return p.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": v, "dtype": d})
+	}
+	if bias = full(0, tensor.Int32, n); q.scaled && c.Has(8) {
+		bias = c.In[8]
+	}
+	if xZero = full(0, c.Meta(0).DType); c.Has(q.xZero) {
+		xZero = scalar(q.xZero)
+	}
+	convolve := func(w, bias graph.Arg) graph.Arg {
+		a := kit.Attrs[quantConvAttrs](c)
+		in := []graph.Arg{c.In[0], w, bias, scale, xZero, yZero}
+		if yZero.Kind == graph.Null {
+			in = in[:5]
+		}
+		return p.Add(conv.ConvBytes, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation,
+			"groups": a.Groups}, in...)
+	}
+	if fits {
+		return convolve(p.lessZero(q), bias)
+	}
+	sums := p.corrected(q, bias, convolve)
+	if !q.scaled {
+		return sums
+	}
+	return p.requantized(sums, p.vector(1, 0, 4, f), p.vector(4, 1, 4, f))
+}
+
+// lessZero returns a fitting weight minus its zero points, as int8. The differences are exact in float32.
+func (p parts) lessZero(q *quantConv) graph.Arg {
+	w := p.C.In[q.w]
+	if p.C.Has(q.wZero) && !among(p.C.Const(q.wZero), 0) {
+		w = p.less(q.w, q.wZero, 0, tensor.Float32)
+	}
+	return p.To(tensor.Int8, w)
+}
+
+// corrected returns the sums for a weight whose zero points do not fit: the sums without zero points, minus the zero
+// point times the sum of the window. The latter is another output channel with a weight of ones, or another convolution
+// if each channel is a group.
+func (p parts) corrected(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
+	const f, i32 = tensor.Float32, tensor.Int32
+	m := p.C.Meta(q.w)
+	w, least := p.C.In[q.w], 0.0
+	if m.DType == tensor.Uint8 {
+		least = 1 << 7
+		w = p.To(tensor.Int8, p.Add(pointwise.Sub, nil, p.To(f, w), compose.Number(least)))
+	}
+	zero := p.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(least), "dtype": i32})
+	if p.C.Has(q.wZero) {
+		zero = p.To(i32, p.Add(pointwise.Sub, nil, p.vector(q.wZero, 1, 4, f), compose.Number(least)))
+	}
+	groups, n := kit.Attrs[quantConvAttrs](p.C).Groups, m.Shape[0]
+	ones := p.Add(view.Full, graph.Attrs{"size": append([]int{groups}, m.Shape[1:]...), "fill_value": 1,
+		"dtype": tensor.Int8})
+	none := p.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
+	var sums, windows graph.Arg
+	if groups > 1 {
+		sums, windows = convolve(w, bias), convolve(ones, none)
+	} else {
+		join := graph.Attrs{"dim": 0}
+		all := convolve(p.Add(view.Cat, join, w, ones), p.Add(view.Cat, join, bias, none))
+		part := func(start, n int) graph.Arg {
+			return p.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": n}, all)
+		}
+		sums, windows = part(0, n), part(n, 1)
+	}
+	return p.Add(pointwise.Sub, nil, sums, p.Add(pointwise.Mul, nil, windows, zero))
+}

@@ -1,0 +1,166 @@
+package quantized
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// quotient computes v = x / scale in float32 from the reciprocal of the scale, in a fraction of the time of a division.
+// The product is off by less than two units in the last place, by less than one after a correction, and correctly
+// rounded after another (Markstein 1990).
+const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
+	"v = fma(fma(-p, scale, x), reciprocal, p)"
+
+// Bounds of quantized values before they saturate: farLevels bounds those that fit int32; fewLevels saturates with any
+// zero point.
+const (
+	farLevels = 1 << 29
+	fewLevels = 1 << 20
+)
+
+// elements rewrites an elementwise quantization. Bounds can be applied to quantized values instead of numbers, because
+// quantization is monotonic. Numbers that may be large, infinite or NaN are bounded before the division; NaN becomes 0.
+func (q *restating) elements() (r graph.Restatement, err error) {
+	v, least, most := q.unbounded()
+	of, to := graph.Of(v), first(q.to.scale)
+	r.Of = v.Node
+	finite := reach(of, reachDepth)/to < farLevels
+	if finite {
+		if r.Results, err = q.pair(v.Node, least, most); r.Results != nil || err != nil {
+			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
+			return r, err
+		}
+	}
+	scale := q.To(tensor.Float32, q.Along(q.to.scaleOf, 0, 0))
+	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: first(q.to.zero), least: least,
+		most: most}
+	in := []graph.Arg{of, q.Add(pointwise.Reciprocal, nil, scale), scale}
+	if !finite {
+		f.text, f.unless = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
+		f.names, in = append(f.names, "far"), append(in, q.number(to*fewLevels))
+		f.names[0] = "number"
+	}
+	r.Why = "by the reciprocal of the scale"
+	r.Results, err = q.rounded(f, in...)
+	return r, err
+}
+
+// pair rewrites a sum or a product of two dequantized numbers, unless plans are exact: it scales the quantized operands
+// directly to the quantized result.
+func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
+	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
+		return nil, nil
+	}
+	var of [2]quantizedValues
+	for i := range of {
+		var ok bool
+		if of[i], ok = dequantized(n.In[i]); !ok || of[i].scale.Numel() != 1 || !isByte(of[i].bytes.Type().DType) {
+			return nil, nil
+		}
+	}
+	a, b, to := of[0], of[1], first(q.to.scale)
+	// Ties round to even. Adding an even number before rounding does not change that.
+	odd := math.Abs(math.Mod(first(q.to.zero), 2))
+	zero := first(q.to.zero) - odd
+	f := formula{zero: odd, least: least, most: most}
+	if n.Op == pointwise.Mul {
+		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
+		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
+		return q.rounded(f, a.bytes, b.bytes, q.number(first(a.zero)), q.number(first(b.zero)),
+			q.number(first(a.scale)*first(b.scale)/to), q.number(zero))
+	}
+	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
+	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
+	by := [2]float64{first(a.scale) / to, first(b.scale) / to}
+	return q.rounded(f, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
+		q.number(zero-by[0]*first(a.zero)-by[1]*first(b.zero)))
+}
+
+// number returns a constant of float32.
+func (q *restating) number(v float64) graph.Arg {
+	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
+}
+
+// formula computes quantized values: text computes v from named operands. v is rounded to even, the zero point is
+// added, and the result is bounded by the quantized bounds of two numbers. If there is a condition and it is false, v
+// is 0.
+type formula struct {
+	text        string
+	names       []string
+	zero        float64
+	least, most float64
+	unless      string
+}
+
+// rounded returns the quantized values of a formula.
+func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
+	d := q.C.Out[0].DType
+	level := "int32(rint(v))"
+	if f.zero != 0 {
+		level += fmt.Sprintf(" + %v", f.zero)
+	}
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.level(d, f.least), q.to.level(d, f.most))
+	if f.unless != "" {
+		level = fmt.Sprintf("where(%s, %s, 0)", f.unless, level)
+	}
+	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": f.text + "; " + level, "params": f.names}, in...)
+	return q.Result(q.To(d, y))
+}
+
+// reachDepth bounds the number of nodes that are searched for the source of numbers.
+const reachDepth = 8
+
+// manyNumbers is the size from which constants are not inspected.
+const manyNumbers = 1 << 16
+
+// reach bounds the magnitude of a value that cannot be NaN: dequantized numbers, and sums, products and bounds of
+// these. It is infinite for all other values.
+func reach(a graph.Arg, depth int) float64 {
+	none := math.Inf(1)
+	if a.Kind != graph.TensorArg || depth == 0 {
+		return none
+	}
+	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < manyNumbers {
+		far := 0.0
+		kit.EachIndex(t.Shape, func(at []int) {
+			far = max(far, math.Abs(t.At(at...).Float())) // NaN stays
+		})
+		return far
+	}
+	if a.Value.Node == nil {
+		return none
+	}
+	if l, ok := dequantized(a); ok {
+		least, most := bounds(l.bytes.Type().DType)
+		far := 0.0
+		kit.EachIndex(l.scale.Shape, func(at []int) { far = max(far, l.scale.At(at...).Float()*(most-least)) })
+		return far
+	}
+	n := a.Value.Node
+	if least, most, ok := pointwise.Bounds(n); ok {
+		far := reach(n.In[0], depth-1)
+		for _, bound := range []float64{least, most} {
+			if !math.IsInf(bound, 0) {
+				far = max(far, math.Abs(bound))
+			}
+		}
+		return far
+	}
+	if n.Op != pointwise.Mul && !pointwise.Adds(n) {
+		return none
+	}
+	x, y := reach(n.In[0], depth-1), reach(n.In[1], depth-1)
+	if n.Op == pointwise.Mul {
+		x, y = x*y, 0
+	}
+	if x += y; x > math.MaxFloat32/2 { // some elements might be infinite
+		return none
+	}
+	return x
+}

@@ -1,0 +1,431 @@
+package quantized
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/conv"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Quantized networks are often written with floats: numbers are dequantized, convolved, bounded and quantized again.
+// The rewrites here multiply the bytes themselves, and apply ops that only move numbers to bytes. Moves are bit-exact.
+// Sums of bytes are exact, while sums of floats are rounded after each product; quantization can therefore round to the
+// next value near a tie. Exact plans keep the floats.
+
+// quantizedValues are quantized values with known scales and zero points: the operands of dequantize_linear.
+type quantizedValues struct {
+	bytes, scaleOf, zeroOf graph.Arg
+	scale, zero            *tensor.Tensor // zero may be nil
+	axis                   int
+}
+
+// dequantized returns the quantized values that a value was dequantized from, if they are integers with float32 scales,
+// by channel or one for all, and zero points of their dtype.
+func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
+	if a.Kind != graph.TensorArg || a.Value.Node == nil {
+		return l, false
+	}
+	at, is := a.Value.Node.Attrs.(*dequantizeAttrs)
+	c := a.Value.Node.Call()
+	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil || !zeroAlike(c, 0, 2) {
+		return l, false
+	}
+	return quantizedValues{bytes: c.In[0], scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
+		axis: at.Axis}, true
+}
+
+// quantizing returns the scale and zero point of a call of quantize_linear to bytes with one scale for all elements.
+func quantizing(c *graph.Call) (l quantizedValues, ok bool) {
+	at := kit.Attrs[quantizeAttrs](c)
+	if at.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
+		c.Has(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
+		return l, false
+	}
+	return quantizedValues{scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
+}
+
+func operand(c *graph.Call, i int) graph.Arg {
+	if c.Has(i) {
+		return c.In[i]
+	}
+	return graph.Arg{}
+}
+
+func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
+
+// normalScales reports whether scales are known, and in a range where sums of a few products with 16-bit integers, and
+// their quotients, stay finite and errors of subnormal numbers are far below one quantization step.
+func normalScales(t *tensor.Tensor) bool {
+	if t == nil || t.DType != tensor.Float32 {
+		return false
+	}
+	ok := true
+	kit.EachIndex(t.Shape, func(at []int) {
+		v := t.At(at...).Float()
+		ok = ok && v > 0x1p-50 && v < 0x1p50
+	})
+	return ok
+}
+
+// first returns the first element of scales or zero points; 0 if there are none.
+func first(t *tensor.Tensor) float64 {
+	if t == nil {
+		return 0
+	}
+	return t.At(make([]int, t.Rank())...).Float()
+}
+
+// same reports whether two pairs of a scale and a zero point for all elements are equal.
+func (l quantizedValues) same(m quantizedValues) bool {
+	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && first(l.scale) == first(m.scale) &&
+		first(l.zero) == first(m.zero)
+}
+
+// level returns the quantized value of a number.
+func (l quantizedValues) level(d tensor.DType, x float64) int64 {
+	return saturated(d, math.RoundToEven(float64(float32(x)/float32(first(l.scale))))+first(l.zero))
+}
+
+// restating is the rewrite of a call of quantize_linear.
+type restating struct {
+	parts
+	graph.Around
+	into *graph.Parts
+	to   quantizedValues
+}
+
+// restateQuantize rewrites a quantization: of numbers dequantized with the same scale, it returns the bytes; it moves
+// before ops that only move numbers; and a convolution or product of dequantized numbers becomes one of bytes.
+func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
+	to, ok := quantizing(c)
+	if !ok || c.In[0].Kind != graph.TensorArg {
+		return r, nil
+	}
+	q := &restating{parts{compose.Of(into, c)}, a, into, to}
+	n := c.In[0].Value.Node
+	if n == nil {
+		return q.elements()
+	}
+	if from, ok := dequantized(c.In[0]); ok && from.same(to) && from.bytes.Type().DType == c.Out[0].DType {
+		r.Of, r.Why = n, "it has the same scale and zero point"
+		r.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
+		return r, err
+	}
+	if q.moved(n) {
+		return q.before(n)
+	}
+	if r, err = q.pooled(n); err != nil || r.Results != nil {
+		return r, err
+	}
+	if r, err = q.product(); err != nil || r.Results != nil || r.Why != "" {
+		return r, err
+	}
+	return q.elements()
+}
+
+// moved reports whether the node that makes the operand only moves numbers, so that these can be quantized before it.
+func (q *restating) moved(n *graph.Node) bool {
+	views := n.Op.Kind == graph.View && !n.Op.Storage && n.Op.Expression == nil
+	if !views && !n.Op.Selects || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
+		return false
+	}
+	elements := 0
+	for _, a := range q.numbers(n) {
+		if a.Kind != graph.TensorArg || a.Type().DType != tensor.Float32 {
+			return false
+		}
+		if _, ok := dequantized(a); !ok {
+			elements += a.Meta().Numel()
+		}
+	}
+	if elements > n.Out[0].Meta.Numel() {
+		return false // more numbers would be quantized
+	}
+	types := make([]tensor.Type, len(n.In))
+	for i, a := range n.In {
+		types[i] = a.Type()
+		if i < len(q.numbers(n)) {
+			types[i] = types[i].WithDType(q.C.Out[0].DType)
+		}
+	}
+	t, err := kit.InferredType(n.Op, n.Attrs, types...)
+	return err == nil && t.DType == q.C.Out[0].DType
+}
+
+// numbers returns the operands of a node whose elements it moves.
+func (q *restating) numbers(n *graph.Node) []graph.Arg {
+	if n.Op.Params[0].Variadic {
+		return n.In
+	}
+	return n.In[:1]
+}
+
+// before quantizes the numbers that a node moves before it moves them.
+func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
+	in := slices.Clone(n.In)
+	for i, a := range q.numbers(n) {
+		args := append([]graph.Arg{a}, q.C.In[1:]...)
+		out, err := q.into.Again(q.into.Whole(), args...)
+		if err != nil {
+			return r, err
+		}
+		in[i] = graph.Of(out[0])
+	}
+	out, err := q.into.Again(n, in...)
+	if err != nil {
+		return r, err
+	}
+	r.Of, r.Why = n, fmt.Sprintf("%s moves numbers, which are quantized before it", n.Name)
+	y := graph.Of(out[0])
+	if out[0].Alias != nil { // the result has memory of its own, unless planning allows aliasing
+		y = q.Add(view.Clone, nil, y)
+	}
+	r.Results, err = q.Result(y)
+	return r, err
+}
+
+// unbounded returns the value before bounds that have no other reader, and the least and the greatest number after
+// these bounds.
+func (q *restating) unbounded() (v *graph.Value, least, most float64) {
+	v, least, most = q.C.In[0].Value, math.Inf(-1), math.Inf(1)
+	for {
+		n := v.Node
+		lo, hi, ok := pointwise.Bounds(n)
+		if !ok || !q.Alone(v) || n.In[0].Kind != graph.TensorArg || n.In[0].Value.Node == nil {
+			return v, least, most
+		}
+		least, most = min(max(lo, least), most), min(max(hi, least), most)
+		v = n.In[0].Value
+	}
+}
+
+// product rewrites a convolution or matrix product of dequantized numbers, and bounds after it, in bytes.
+func (q *restating) product() (r graph.Restatement, err error) {
+	v, least, most := q.unbounded()
+	n := v.Node
+	of := q.weighted(n)
+	if of == nil {
+		return r, nil
+	}
+	x, ok := dequantized(n.In[0])
+	if !ok || x.scale.Numel() != 1 || !isByte(x.bytes.Type().DType) {
+		return r, nil
+	}
+	r.Of = n
+	w, ok := dequantized(n.In[1])
+	b := bias{of: operand(n.Call(), 2)}
+	switch {
+	case q.Exact:
+		r.Why = "integers would round differently from floats"
+	case !q.Alone(v):
+		r.Why = "its float result has other readers"
+	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != of.axis:
+		r.Why = "its weight is not quantized to bytes per output channel or per tensor"
+	case !b.known(x, w):
+		r.Why = "its bias is not constant, or too large for int32"
+	default:
+		r.Why = of.unserved(x, w)
+	}
+	if r.Why != "" {
+		return r, nil
+	}
+	r.Why = fmt.Sprintf("%s multiplies bytes", n.Name)
+	r.Results, err = q.Result(q.bounded(of.state(x, w, b), least, most))
+	return r, err
+}
+
+// weighted is the byte form of a node that multiplies operand 0 by a weight.
+type weighted struct {
+	axis     int // dimension of the output channels in the weight
+	unserved func(x, w quantizedValues) string
+	state    func(x, w quantizedValues, b bias) graph.Arg
+}
+
+// weighted returns the byte form of a node, or nil if it does not multiply by a weight.
+func (q *restating) weighted(n *graph.Node) *weighted {
+	switch n.Op {
+	case conv.Conv2d:
+		return q.convolution(n)
+	case product.Linear:
+		return q.linear(n, 0)
+	case product.Matmul:
+		return q.linear(n, 1)
+	}
+	return nil
+}
+
+// convolution returns the byte form of a convolution of images.
+func (q *restating) convolution(n *graph.Node) *weighted {
+	var at graph.Attrs
+	return &weighted{unserved: func(x, w quantizedValues) (why string) {
+		served := false
+		at, served = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
+		switch {
+		case !w.fits():
+			return "its weight minus its zero points does not fit int8"
+		case !served:
+			return "no machine code multiplies bytes of such shapes"
+		}
+		return ""
+	}, state: func(x, w quantizedValues, b bias) graph.Arg { return q.convolved(n, at, x, w, b) }}
+}
+
+// linear returns the byte form of a product with a matrix whose columns, or rows, are output channels.
+func (q *restating) linear(n *graph.Node, axis int) *weighted {
+	return &weighted{axis: axis, unserved: func(x, w quantizedValues) string {
+		m := n.In[1].Meta()
+		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > manyTerms {
+			return "no machine code multiplies bytes of such shapes"
+		}
+		return ""
+	}, state: func(x, w quantizedValues, b bias) graph.Arg {
+		bytes := w.bytes
+		if axis == 0 {
+			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
+		}
+		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
+		less := func(l quantizedValues) graph.Arg {
+			if l.zero == nil || among(l.zero, 0) {
+				return graph.Arg{}
+			}
+			return q.row(l.zeroOf)
+		}
+		added := graph.Arg{}
+		if b.of.Kind != graph.Null {
+			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
+		}
+		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, less(x), less(w), added,
+			q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf)), q.row(q.point(q.to.zeroOf, q.C.Out[0].DType)))
+	}}
+}
+
+// point returns a zero point, or 0 if there is none.
+func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
+	if a.Kind == graph.Null {
+		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
+	}
+	return a
+}
+
+// convolved returns a convolution in bytes.
+func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
+	o := n.In[1].Meta().Shape[0]
+	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
+	scale := q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf))
+	scale = q.Add(view.Expand, graph.Attrs{"size": []int{o}}, scale)
+	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.Along(q.point(a, d), 0, 0) }
+	return q.Add(conv.ConvBytes, at, x.bytes, q.lessZero(w), q.biasOf(b, sums, o), scale,
+		zero(x.zeroOf, x.bytes.Type().DType), zero(q.to.zeroOf, q.C.Out[0].DType))
+}
+
+// row views scales or zero points as a vector.
+func (q *restating) row(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
+
+// bounded bounds quantized values by those of two numbers, unless saturation does so already.
+func (q *restating) bounded(y graph.Arg, least, most float64) graph.Arg {
+	d := q.C.Out[0].DType
+	lo, hi := q.to.level(d, least), q.to.level(d, most)
+	from, to := bounds(d)
+	if float64(lo) == from && float64(hi) == to {
+		return y
+	}
+	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(lo), "max": int(hi)}, y)
+}
+
+// fits reports whether a weight minus its zero points fits int8.
+func (l quantizedValues) fits() bool {
+	if l.zero == nil || among(l.zero, 0) {
+		return l.bytes.Type().DType == tensor.Int8 || l.rangeFits()
+	}
+	return l.rangeFits()
+}
+
+// rangeFits is fits by the least and the greatest element of each channel.
+func (l quantizedValues) rangeFits() bool {
+	d := l.bytes.Type().DType
+	least, most := bounds(d)
+	data := l.bytes.Value.Const
+	fits := func(lo, hi, zero float64) bool { return lo-zero >= math.MinInt8 && hi-zero <= math.MaxInt8 }
+	ok := true
+	if data == nil { // it may be computed from constants
+		if l.zero == nil {
+			return fits(least, most, 0)
+		}
+		kit.EachIndex(l.zero.Shape, func(at []int) { ok = ok && fits(least, most, l.zero.At(at...).Float()) })
+		return ok
+	}
+	kit.EachIndex(data.Shape, func(at []int) {
+		v, z := data.At(at...).Float(), 0.0
+		if l.zero != nil {
+			z = kit.OneOf(l.zero, at, 0)
+		}
+		ok = ok && fits(v, v, z)
+	})
+	return ok
+}
+
+// lessZero returns a fitting weight minus its zero points.
+func (q *restating) lessZero(w quantizedValues) graph.Arg {
+	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || among(w.zero, 0)) {
+		return w.bytes
+	}
+	wide := q.To(tensor.Int16, w.bytes)
+	if w.zero != nil {
+		wide = q.Add(pointwise.Sub, nil, wide, q.To(tensor.Int16, q.Along(w.zeroOf, 0, w.bytes.Meta().Rank())))
+	}
+	return q.To(tensor.Int8, wide)
+}
+
+// bias is a constant that is added to sums, in floats or dequantized from int32.
+type bias struct {
+	of     graph.Arg
+	values quantizedValues
+	whole  bool // it is quantized like the sums
+}
+
+// known reports whether a bias is a constant that fits int32 in units of the sums of x and w, or there is no bias.
+func (b *bias) known(x, w quantizedValues) bool {
+	if b.of.Kind == graph.Null {
+		return true
+	}
+	step := func(o int) float64 { return first(x.scale) * kit.OneOf(w.scale, []int{o}, 0) }
+	data, by := b.of.Value.Const, func(int) float64 { return 1 }
+	if l, ok := dequantized(b.of); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil || among(l.zero, 0)) {
+		b.values, b.whole, data = l, true, l.bytes.Value.Const
+		by = func(o int) float64 { return kit.OneOf(l.scale, []int{o}, 0) }
+	}
+	if data == nil || data.Rank() != 1 {
+		return false
+	}
+	ok := true
+	for o := range data.Shape[0] {
+		s := by(o)
+		b.whole = b.whole && math.Abs(s-step(o)) <= 1e-6*step(o)
+		ok = ok && math.Abs(data.At(o).Float()*s) <= step(o)*(math.MaxInt32/2)
+	}
+	return ok
+}
+
+// biasOf returns a bias of o elements in units of sums, rounded to even.
+func (q *restating) biasOf(b bias, step graph.Arg, o int) graph.Arg {
+	switch {
+	case b.of.Kind == graph.Null:
+		return q.Add(view.Full, graph.Attrs{"size": []int{o}, "fill_value": 0, "dtype": tensor.Int32})
+	case b.whole:
+		return b.values.bytes
+	}
+	const d = tensor.Float64
+	v := q.To(d, b.of)
+	if b.values.scale != nil {
+		v = q.Add(pointwise.Mul, nil, q.To(d, b.values.bytes), q.To(d, q.row(b.values.scaleOf)))
+	}
+	return q.To(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, v, q.To(d, step))))
+}

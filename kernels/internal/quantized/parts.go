@@ -1,0 +1,75 @@
+package quantized
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Products and convolutions of quantized values decompose into those of floats: sums of products of integers are exact
+// in float32 below 2^24, in float64 below 2^53. Parts that depend only on a constant weight fold and are packed like
+// any weight.
+
+// exactDType returns the dtype in which n products of quantized values are summed exactly.
+func exactDType(n int, a, b tensor.DType) tensor.DType {
+	if n<<(8*(a.Size()+b.Size())) <= 1<<24 {
+		return tensor.Float32
+	}
+	return tensor.Float64
+}
+
+// parts decomposes a quantized op.
+type parts struct{ *compose.Parts }
+
+// vector returns operand i in dtype d, along dimension dim of values of some rank.
+func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
+	return p.To(d, p.Along(p.C.In[i], dim, max(rank, 1)))
+}
+
+// less returns operand i in dtype d, minus the zero points in operand zero along dimension dim. That operand may be
+// omitted.
+func (p parts) less(i, zero, dim int, d tensor.DType) graph.Arg {
+	if !p.C.Has(zero) {
+		return p.To(d, p.C.In[i])
+	}
+	return p.Add(pointwise.Sub, nil, p.C.In[i], p.vector(zero, dim, p.C.Meta(i).Rank(), d))
+}
+
+// whole converts exact sums of n products to int32, which wraps.
+func (p parts) whole(sums graph.Arg, n int) graph.Arg {
+	if n > 1<<15 { // the sums may pass 2^31
+		sums = p.To(tensor.Int64, sums)
+	}
+	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
+}
+
+// requantized scales exact sums by a*b/y, where y is the scale in operand 6, and quantizes them with the zero point in
+// operand 7.
+func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
+	const f = tensor.Float32
+	d, rank := p.C.Out[0].DType, len(p.C.Out[0].Shape)
+	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Mul, nil, a, b), p.vector(6, 0, 0, f))
+	if rank == 0 {
+		scale = p.Along(scale, 0, 0)
+	}
+	scaled := p.Add(pointwise.Mul, nil, p.To(f, sums), scale)
+	return p.quantized(scaled, p.Along(p.C.In[7], 0, rank), d)
+}
+
+// quantized rounds scaled sums half to even, adds zero points, if any, and saturates; NaN becomes 0. Sums in float32
+// are exact wherever 16 bits do not saturate; for 32 bits they are float64.
+func (p parts) quantized(x, zero graph.Arg, d tensor.DType) graph.Arg {
+	f := tensor.Float32
+	if d.Size() > 2 {
+		f = tensor.Float64
+	}
+	x = p.Add(pointwise.Round, nil, p.To(f, x))
+	if zero.Kind != graph.Null {
+		x = p.Add(pointwise.Add, nil, x, p.To(f, zero))
+	}
+	least, most := bounds(d)
+	x = p.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)
+	return p.To(d, p.Add(pointwise.Clamp, graph.Attrs{"min": least, "max": most}, x))
+}

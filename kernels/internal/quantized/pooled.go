@@ -1,0 +1,29 @@
+package quantized
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/window"
+)
+
+// pooled rewrites a maximum of dequantized numbers as one of bytes: quantization is monotonic, and no number is NaN.
+func (q *restating) pooled(n *graph.Node) (r graph.Restatement, err error) {
+	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
+		return r, nil
+	}
+	if _, ok := dequantized(n.In[0]); !ok {
+		return r, nil
+	}
+	at, ok := window.InIntegers(n.Call(), q.C.Out[0].DType)
+	if !ok {
+		return r, nil
+	}
+	bytes, err := q.into.Again(q.into.Whole(), append([]graph.Arg{n.In[0]}, q.C.In[1:]...)...)
+	if err != nil {
+		return r, err
+	}
+	r.Of, r.Why = n, fmt.Sprintf("%s computes the maximum of bytes", n.Name)
+	r.Results, err = q.Result(q.Add(window.MaxPool2d, at, graph.Of(bytes[0])))
+	return r, err
+}

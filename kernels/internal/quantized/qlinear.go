@@ -1,0 +1,206 @@
+package quantized
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// quantMatmul has the operand indices of a quantized product; -1: there is no such operand.
+type quantMatmul struct {
+	name           string
+	a, b           int
+	aZero, bZero   int
+	aScale, bScale int
+}
+
+// MatmulInteger and QLinearMatmul are ONNX's operators.
+var (
+	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting zero points, into "+
+		"int32. a_zero_point has one element or one for each row of a, b_zero_point one for each column of b.",
+		quantMatmul{"matmul_integer", 0, 1, 2, 3, -1, -1}, "a", "b", "?a_zero_point", "?b_zero_point")
+	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantized matrices and quantizes the product: scales "+
+		"and zero points of a have one element or one for each row, those of b one or one for each column, those of y one. "+
+		"bias is int32, one element for each column, and is added to the sums.",
+		quantMatmul{"qlinear_matmul", 0, 3, 2, 5, 1, 4}, "a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
+		"y_scale", "y_zero_point", "?bias")
+)
+
+func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
+	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
+	ex := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3),
+		tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
+	if q.aScale > 0 {
+		ex = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
+			f32, u8(), tensor.New(tensor.Int32, 5)}}}
+	}
+	return kit.Define[kit.None](graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: quantParams(operands),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t, err := q.result(c)
+				return c.One(t), err
+			},
+			Ref:      q.ref,
+			Examples: ex,
+		},
+		Lowerings: graph.Lowerings{Decompose: q.decompose},
+	})
+}
+
+func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
+	if err := byteDType(q.name, c, q.a, q.b, q.aZero, q.bZero); err != nil {
+		return tensor.Type{}, err
+	}
+	a, b := c.Type(q.a), c.Type(q.b)
+	t, err := kit.InferredType(product.Matmul, &kit.None{}, a.WithDType(tensor.Float32), b.WithDType(tensor.Float32))
+	if err != nil {
+		return t, err
+	}
+	t = tensor.NewType(tensor.Int32, t.Shape...)
+	if err := q.check(c); err != nil {
+		return t, err
+	}
+	if q.aScale >= 0 {
+		if err := byteDType(q.name, c, 7); err != nil {
+			return t, err
+		}
+		if !quantFloat(c.Type(1).DType) || !kit.IsOne(c, 6, 7) {
+			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
+		}
+		if n := columnsOf(b); c.Has(8) && (c.Type(8).DType != tensor.Int32 || c.Type(8).Rank() != 1 ||
+			c.Type(8).Shape[0].Ne(n).Holds()) {
+			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, n, c.Type(8).DType,
+				tensor.Sizes(c.Type(8).Shape))
+		}
+		t.DType = c.Type(7).DType
+	}
+	return t, nil
+}
+
+// columnsOf returns the number of columns of a right operand; 1 for a vector.
+func columnsOf(b tensor.Type) sym.Int {
+	if b.Rank() > 1 {
+		return b.Shape[b.Rank()-1]
+	}
+	return sym.Of(1)
+}
+
+// check compares zero points and scales with the rows of a and the columns of b.
+func (q *quantMatmul) check(c *graph.Call) error {
+	a, b := c.Type(q.a), c.Type(q.b)
+	m, n := sym.Of(1), columnsOf(b)
+	if a.Rank() > 1 {
+		m = a.Shape[a.Rank()-2]
+	}
+	for _, f := range []struct {
+		operand int
+		what    string
+		n       sym.Int
+	}{{q.aZero, "a_zero_point", m}, {q.bZero, "b_zero_point", n}, {q.aScale, "a_scale", m}, {q.bScale, "b_scale", n}} {
+		if err := perIndex(q.name, f.what, c.Type(f.operand), f.n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	p := parts{compose.Of(into, c)}
+	a, b := c.Meta(q.a), c.Meta(q.b)
+	k := a.Shape[a.Rank()-1]
+	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= manyTerms) && zeroAlike(c, q.a, q.aZero) &&
+		zeroAlike(c, q.b, q.bZero)
+	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))) {
+		return p.Result(p.bytesProduct(q, q.aScale >= 0))
+	}
+	var sums graph.Arg
+	if inBytes {
+		sums = p.bytesProduct(q, false)
+	} else {
+		d := exactDType(k, a.DType, b.DType)
+		sums = p.Add(product.Matmul, nil, p.less(q.a, q.aZero, a.Rank()-2, d), p.less(q.b, q.bZero, b.Rank()-1, d))
+	}
+	if q.aScale < 0 {
+		return p.Result(p.whole(sums, k))
+	}
+	rank := len(c.Out[0].Shape)
+	if c.Has(8) {
+		sums = p.Add(pointwise.Add, nil, sums, p.To(tensor.Float64, p.Along(c.In[8], rank-1, rank)))
+	}
+	rows := rank - 1 - min(b.Rank()-1, 1) // along the last dimension of the result where b is a vector
+	return p.Result(p.requantized(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
+		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
+}
+
+// bytesProduct returns the product of bytes: the sums, or the sums plus bias with a scale for each column.
+func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
+	const f = tensor.Float32
+	flat := func(i int) graph.Arg { // a vector, or what has one element
+		if p.C.Meta(i).Rank() > 1 {
+			return p.Along(p.C.In[i], 0, 1)
+		}
+		return p.C.In[i]
+	}
+	zero := func(i int) graph.Arg {
+		if !p.C.Has(i) || among(p.C.Const(i), 0) {
+			return graph.Arg{}
+		}
+		return flat(i)
+	}
+	in := []graph.Arg{p.C.In[q.a], p.C.In[q.b], zero(q.aZero), zero(q.bZero)}
+	if scaled {
+		scale := p.Add(pointwise.Mul, nil, p.To(f, flat(q.aScale)), p.To(f, flat(q.bScale)))
+		scale = p.Add(pointwise.Div, nil, scale, p.To(f, flat(6)))
+		bias := graph.Arg{}
+		if p.C.Has(8) {
+			bias = p.C.In[8]
+		}
+		in = append(in, bias, scale, flat(7))
+	}
+	return p.Add(product.MatmulBytes, nil, in...)
+}
+
+// ref defines the product by matmul of float64 operands minus their zero points.
+func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := q.result(c)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := t.Meta()
+	less := func(v, z, dim int) *tensor.Tensor {
+		var zero *tensor.Tensor
+		if z < len(in) {
+			zero = in[z]
+		}
+		return lessZero(in[v], zero, dim)
+	}
+	ra, rb := in[q.a].Rank(), in[q.b].Rank()
+	a, b := less(q.a, q.aZero, ra-2), less(q.b, q.bZero, rb-1)
+	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: c.In,
+		Out: []tensor.Meta{tensor.New(tensor.Float64, m.Shape...)}}, []*tensor.Tensor{a, b})
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(index []int) {
+		v := sums[0].At(index...).Float()
+		if q.aScale >= 0 {
+			if len(in) > 8 && in[8] != nil {
+				v += kit.OneOf(in[8], index, len(index)-1)
+			}
+			s := float32(kit.OneOf(in[1], index, len(index)-2)) * float32(kit.OneOf(in[4], index, len(index)-1)) /
+				float32(kit.OneOf(in[6], index, 0))
+			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))
+		}
+		out.Set(tensor.IntScalar(int64(v)), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,175 @@
+package quantized
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/conv"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ConvInteger and QLinearConv are ONNX's operators, over one to three dimensions.
+var (
+	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+
+		"and w [o, c/groups, ...]. x_zero_point has one element, w_zero_point one or one for each output channel.",
+		quantConv{"conv_integer", 1, 2, 3, false}, "x", "w", "?x_zero_point", "?w_zero_point")
+	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values and quantizes the result: x [n, c, ...] and w "+
+		"[o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
+		quantConv{"qlinear_conv", 3, 2, 5, true}, "x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale",
+		"y_zero_point", "?bias")
+)
+
+func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
+	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
+	ex := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),
+		tensor.New(tensor.Int8, 3)}, Attrs: graph.Attrs{"padding": []int{1, 0, 1, 1}}}
+	if q.scaled {
+		ex = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4), f32,
+			u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
+	}
+	return kit.Define[quantConvAttrs](graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: quantParams(operands),
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t, err := q.result(c)
+				return c.One(t), err
+			},
+			Ref:      q.ref,
+			Examples: []graph.Example{ex},
+		},
+		Lowerings: graph.Lowerings{Decompose: q.decompose},
+	})
+}
+
+// inner returns the convolution of floats with the same attributes.
+func (q *quantConv) inner(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
+	a, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
+	if rank < 3 || rank > 5 {
+		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
+	}
+	op = []*graph.Op{conv.Conv1d, conv.Conv2d, conv.Conv3d}[rank-3]
+	return op, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation, "groups": a.Groups}, nil
+}
+
+// floatCall returns the call of the inner convolution in dtype d.
+func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.Call, error) {
+	op, at, err := q.inner(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	attrs, err := op.Schema.Decode(at, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return op, kit.Delegated(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...),
+		tensor.NewType(d, c.Type(q.w).Shape...)), nil
+}
+
+func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
+	if err := byteDType(q.name, c, 0, q.w, q.xZero, q.wZero); err != nil {
+		return tensor.Type{}, err
+	}
+	op, in, err := q.floatCall(c, tensor.Float32)
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	res, err := op.Infer(in)
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	t := tensor.NewType(tensor.Int32, res[0].Type.Shape...)
+	if err := q.check(c); err != nil {
+		return t, err
+	}
+	if c.Has(q.xZero) && !kit.IsOne(c, q.xZero) {
+		return t, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name,
+			tensor.Sizes(c.Type(q.xZero).Shape))
+	}
+	if q.scaled {
+		if err := byteDType(q.name, c, 7); err != nil {
+			return t, err
+		}
+		if !kit.IsOne(c, 1, 6, 7) {
+			return t, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
+		}
+		if b := c.Type(8); c.Has(8) && (b.DType != tensor.Int32 || b.Rank() != 1 || b.Shape[0].Ne(t.Shape[1]).Holds()) {
+			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, t.Shape[1], b.DType,
+				tensor.Sizes(b.Shape))
+		}
+		t.DType = c.Type(7).DType
+	}
+	return t, nil
+}
+
+// check compares zero points and scales of the weight with its output channels.
+func (q *quantConv) check(c *graph.Call) error {
+	n := c.Type(q.w).Shape[0]
+	if err := perIndex(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
+		return err
+	}
+	return perIndex(q.name, "w_scale", c.Type(4), n)
+}
+
+func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	op, at, err := q.inner(c)
+	if err != nil {
+		return nil, err
+	}
+	p := parts{compose.Of(into, c)}
+	if q.inBytes(c) {
+		return p.Result(p.bytesConv(q))
+	}
+	w := c.Meta(q.w)
+	n := tensor.Numel(w.Shape[1:])
+	d := exactDType(n, c.Meta(0).DType, w.DType)
+	inexact := func(m graph.Impl) bool { return m.Inexact }
+	groups := kit.Attrs[quantConvAttrs](c).Groups
+	if groups == 1 && n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
+		d = tensor.Float64 // by Winograd's formula, which there is without groups, sums of float32 would be rounded
+	}
+	sums := p.Add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, 0, d))
+	if !q.scaled {
+		return p.Result(p.whole(sums, n))
+	}
+	rank := w.Rank()
+	if c.Has(8) {
+		sums = p.Add(pointwise.Add, nil, sums, p.vector(8, 1, rank, tensor.Float64))
+	}
+	return p.Result(p.requantized(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
+}
+
+// ref defines the convolution by that of float64 operands minus their zero points.
+func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := q.result(c)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := res.Meta()
+	in = slices.Concat(in, make([]*tensor.Tensor, 9-len(in)))
+	op, call, err := q.floatCall(c, tensor.Float64)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := op.Ref(call, []*tensor.Tensor{lessZero(in[0], in[q.xZero], 0), lessZero(in[q.w], in[q.wZero], 0)})
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(index []int) {
+		v := sums[0].At(index...).Float()
+		if q.scaled {
+			if in[8] != nil {
+				v += in[8].At(index[1]).Float()
+			}
+			s := float32(kit.OneOf(in[1], index, 0)) * float32(kit.OneOf(in[4], index, 1)) / float32(kit.OneOf(in[6], index, 0))
+			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))
+		}
+		out.Set(tensor.IntScalar(int64(v)), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,281 @@
+package quantized
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+var (
+	optZeroPoint = graph.Param{Name: "zero_point", Optional: true}
+	scaleOperand = graph.Param{Name: "scale"}
+)
+
+// QuantizeLinear is ONNX's operator.
+var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "quantize_linear",
+		Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of " +
+			"zero_point, or dtype. " +
+			"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into " +
+			"blocks.",
+		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, m := kit.Attrs[quantizeAttrs](c), c.Type(0)
+			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
+				return nil, fmt.Errorf("quantize_linear: %w", err)
+			}
+			if !quantFloat(m.DType) && m.DType != tensor.Int32 {
+				return nil, kit.NotImplemented("quantize_linear", m.DType)
+			}
+			if !quantFloat(c.Type(1).DType) {
+				return nil, kit.NotImplemented("quantize_linear", c.Type(1).DType)
+			}
+			d := quantDType(c, a.DType)
+			if !quantServed(d) {
+				return nil, kit.NotImplemented("quantize_linear", d)
+			}
+			return c.One(m.RowMajor().WithDType(d)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[quantizeAttrs](c)
+			d := quantDType(c, a.DType)
+			return quantReference(c, in, a.Axis, a.BlockSize, d, func(x, scale, zero float64) tensor.Scalar {
+				return tensor.IntScalar(saturated(d, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
+			})
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 3),
+				tensor.New(tensor.Int8, 3)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5), tensor.New(tensor.Float32, 2, 2),
+				tensor.New(tensor.Int16, 2, 2)}, Attrs: graph.Attrs{"block_size": 3}},
+		},
+	},
+	Lowerings: graph.Lowerings{
+		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			p, a, d := parts{compose.Of(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
+			scale, zero := p.To(tensor.Float32, p.place(1, a.Axis, a.BlockSize)), graph.Arg{}
+			if c.Has(2) {
+				zero = p.place(2, a.Axis, a.BlockSize)
+			}
+			x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
+			return p.Result(p.quantized(x, zero, d))
+		},
+		Restate: restateQuantize,
+	},
+})
+
+// DequantizeLinear is ONNX's operator.
+var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "dequantize_linear",
+		Doc: "Subtracts zero_point from integers and multiplies by scale; the result has the dtype of scale. " +
+			"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into " +
+			"blocks.",
+		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, m := kit.Attrs[dequantizeAttrs](c), c.Type(0)
+			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
+				return nil, fmt.Errorf("dequantize_linear: %w", err)
+			}
+			if !quantServed(m.DType) {
+				return nil, kit.NotImplemented("dequantize_linear", m.DType)
+			}
+			if !quantFloat(c.Type(1).DType) {
+				return nil, kit.NotImplemented("dequantize_linear", c.Type(1).DType)
+			}
+			return c.One(m.RowMajor().WithDType(c.Type(1).DType)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[dequantizeAttrs](c)
+			return quantReference(c, in, a.Axis, a.BlockSize, c.Meta(1).DType, func(x, scale, zero float64) tensor.Scalar {
+				return tensor.FloatScalar((x - zero) * scale)
+			})
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Int8, 2, 3), tensor.New(tensor.Float32)}},
+			{In: []tensor.Meta{tensor.New(tensor.Uint8, 3, 2), tensor.New(tensor.Float16, 3), tensor.New(tensor.Uint8, 3)},
+				Attrs: graph.Attrs{"axis": 0}},
+		},
+	},
+	Lowerings: graph.Lowerings{
+		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			p, a, x := parts{compose.Of(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+			const f = tensor.Float32
+			d := f // differences of 16 bits are exact
+			if x.Type().DType.Size() > 2 {
+				d = tensor.Int64
+			}
+			if c.Has(2) {
+				x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.place(2, a.Axis, a.BlockSize)))
+			}
+			return p.Result(p.Add(pointwise.Mul, nil, p.To(f, x), p.To(f, p.place(1, a.Axis, a.BlockSize))))
+		},
+	},
+})
+
+// quantDType returns the dtype of a quantized result.
+func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
+	switch {
+	case c.Has(2):
+		return c.Type(2).DType
+	case d != tensor.Invalid:
+		return d
+	}
+	return tensor.Uint8
+}
+
+func quantServed(d tensor.DType) bool {
+	switch d {
+	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
+		return true
+	}
+	return false
+}
+
+// checkScales checks the shapes of scale and zero point.
+func checkScales(c *graph.Call, axis, block int) error {
+	t, s, single := c.Type(0), c.Type(1), block == 0 && kit.IsOne(c, 1)
+	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, s.Shape) && !(single && kit.IsOne(c, 2)) {
+		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(z.Shape), tensor.Sizes(s.Shape))
+	}
+	if single {
+		return nil
+	}
+	d, err := tensor.WrapDim(axis, t.Rank())
+	if err != nil {
+		return err
+	}
+	if t.Rank() == 0 {
+		return errors.New("a 0-dim input has one scale")
+	}
+	want := []sym.Int{t.Shape[d]}
+	if block > 0 {
+		want = slices.Clone(t.Shape)
+		want[d] = t.Shape[d].Add(sym.Of(block - 1)).Div(sym.Of(block))
+	}
+	if block < 0 || !tensor.SameSizes(s.Shape, want) {
+		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(want), tensor.Sizes(s.Shape))
+	}
+	return nil
+}
+
+// place views scales or zero points, operand i, so that they broadcast to operand 0 along axis, where blocks of
+// elements may share one.
+func (p parts) place(i, axis, block int) graph.Arg {
+	x, m := p.C.In[i], p.C.Meta(0)
+	if m.Rank() == 0 || block == 0 {
+		return p.Along(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
+	}
+	axis = (axis + m.Rank()) % m.Rank()
+	each := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, min(block, max(m.Shape[axis], 1)))
+	x = p.Add(view.Expand, graph.Attrs{"size": each}, p.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
+	x = p.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, x)
+	return p.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
+}
+
+// quantReference applies f to each element with its scale and zero point.
+func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tensor.DType,
+	f func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
+	if err := checkScales(c, axis, block); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	out := tensor.Zeros(d, x.Shape...)
+	one := in[1].Numel() == 1 && block == 0
+	kit.EachIndex(x.Shape, func(index []int) {
+		var at []int
+		switch {
+		case one:
+			at = make([]int, in[1].Rank())
+		case block > 0:
+			at = append(at, index...)
+			at[(axis+len(at))%len(at)] /= block
+		default:
+			at = []int{index[(axis+x.Rank())%x.Rank()]}
+		}
+		zero := 0.0
+		if len(in) > 2 && in[2] != nil {
+			z := at
+			if one {
+				z = make([]int, in[2].Rank())
+			}
+			zero = in[2].At(z...).Float()
+		}
+		out.Set(f(x.At(index...).Float(), in[1].At(at...).Float(), zero), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}
+
+// DynamicQuantizeLinear is ONNX's operator.
+var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "dynamic_quantize_linear",
+		Doc: "Quantizes float32 to uint8 by a scale and zero point that cover its range and 0; gives the " +
+			"three of them.",
+		Params:  []graph.Param{kit.Input},
+		Outputs: []string{"y", "y_scale", "y_zero_point"},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m := c.Type(0)
+			if m.DType != tensor.Float32 {
+				return nil, kit.NotImplemented("dynamic_quantize_linear", m.DType)
+			}
+			fresh := func(d tensor.DType, shape ...sym.Int) graph.Result {
+				return graph.Result{Type: tensor.NewType(d, shape...), Alias: graph.Fresh}
+			}
+			return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			least, most := 0.0, 0.0
+			kit.EachIndex(in[0].Shape, func(index []int) {
+				v := in[0].At(index...).Float()
+				least, most = min(least, v), max(most, v)
+			})
+			y, s, z := tensor.Zeros(tensor.Uint8, in[0].Shape...), tensor.Zeros(tensor.Float32), tensor.Zeros(tensor.Uint8)
+			scale, zero := rangeScale(float32(least), float32(most))
+			s.Set(tensor.FloatScalar(float64(scale)))
+			z.Set(tensor.IntScalar(int64(zero)))
+			kit.EachIndex(in[0].Shape, func(index []int) {
+				q := math.RoundToEven(float64(float32(in[0].At(index...).Float()) / scale))
+				y.Set(tensor.IntScalar(saturated(tensor.Uint8, q+float64(zero))), index...)
+			})
+			return []*tensor.Tensor{y, s, z}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}}},
+	},
+	Lowerings: graph.Lowerings{Decompose: dynamicQuantizeParts},
+})
+
+// rangeScale returns the scale and zero point of uint8 values for numbers from least to most.
+func rangeScale(least, most float32) (scale float32, zero int32) {
+	if scale = (most - least) / 255; scale == 0 {
+		scale = 1
+	}
+	return scale, int32(saturated(tensor.Uint8, math.RoundToEven(float64(-least/scale))))
+}
+
+func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	p := parts{compose.Of(into, c)}
+	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
+	least, most := zero, zero
+	if c.Meta(0).Numel() > 0 {
+		least = p.Add(pointwise.Minimum, nil, p.Add(reduce.Amin, nil, c.In[0]), zero)
+		most = p.Add(pointwise.Maximum, nil, p.Add(reduce.Amax, nil, c.In[0]), zero)
+	}
+	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, most, least), compose.Number(255))
+	scale = p.Add(pointwise.Where, nil, p.Add(pointwise.Eq, nil, scale, compose.Number(0)), compose.Number(1), scale)
+	point := p.quantized(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, least), scale), graph.Arg{}, tensor.Uint8)
+	y := p.quantized(p.Add(pointwise.Div, nil, c.In[0], scale), point, tensor.Uint8)
+	return p.Result(y, scale, point)
+}

@@ -1,0 +1,109 @@
+package quantized
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// byteDType checks that operands are bytes.
+func byteDType(name string, c *graph.Call, operands ...int) error {
+	for _, i := range operands {
+		if d := c.Type(i).DType; c.Has(i) && d != tensor.Int8 && d != tensor.Uint8 {
+			return kit.NotImplemented(name, d)
+		}
+	}
+	return nil
+}
+
+// zeroAlike reports whether the zero point of an operand, if any, has the dtype of the operand. The ops allow others,
+// but only then are bytes multiplied directly.
+func zeroAlike(c *graph.Call, operand, zero int) bool {
+	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
+}
+
+// perIndex checks scales or zero points, which may be omitted: one for all, or one for each of n indices.
+func perIndex(name, what string, t tensor.Type, n sym.Int) error {
+	count := t.Numel()
+	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
+		return nil
+	}
+	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, what, n, tensor.Sizes(t.Shape))
+}
+
+// quantParams returns operands with these names; the names of optional ones begin with a question mark.
+func quantParams(names []string) (p []graph.Param) {
+	for _, n := range names {
+		optional := n[0] == '?'
+		if optional {
+			n = n[1:]
+		}
+		p = append(p, graph.Param{Name: n, Optional: optional})
+	}
+	return p
+}
+
+// lessZero returns v in float64 minus its zero point: none, one, or one for each index along dim.
+func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
+	t := tensor.Zeros(tensor.Float64, v.Shape...)
+	kit.EachIndex(t.Shape, func(index []int) {
+		z := 0.0
+		if zero != nil {
+			z = kit.OneOf(zero, index, dim)
+		}
+		t.Set(tensor.FloatScalar(v.At(index...).Float()-z), index...)
+	})
+	return t
+}
+
+// quantFloat reports whether a dtype can be quantized: as in ONNX, float64 cannot.
+func quantFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
+
+// bounds returns the least and the greatest number of an integer dtype.
+func bounds(d tensor.DType) (least, most float64) {
+	bits := 8 * d.Size()
+	if d.IsSigned() {
+		return -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) - 1
+	}
+	return 0, math.Ldexp(1, bits) - 1
+}
+
+// saturated returns the number of an integer dtype nearest to an integer; 0 for NaN.
+func saturated(d tensor.DType, x float64) int64 {
+	least, most := bounds(d)
+	if x != x {
+		return 0
+	}
+	return int64(min(max(x, least), most))
+}
+
+// manyTerms bounds the number of products whose sum must not wrap in int32.
+const manyTerms = 1 << 14
+
+// among reports whether all elements of a constant are known and at most most in magnitude.
+func among(t *tensor.Tensor, most int64) bool {
+	if t == nil {
+		return false
+	}
+	ok := true
+	kit.EachIndex(t.Shape, func(at []int) {
+		v := t.At(at...).Int()
+		ok = ok && -most <= v && v <= most
+	})
+	return ok
+}
+
+type quantizeAttrs struct {
+	Axis      int          `attr:"axis" default:"1" doc:"dimension along which scales differ"`
+	BlockSize int          `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
+	DType     tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result where there is no zero_point; none: uint8"`
+}
+
+type dequantizeAttrs struct {
+	Axis      int `attr:"axis" default:"1" doc:"dimension along which scales differ"`
+	BlockSize int `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
+}

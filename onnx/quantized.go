@@ -1,0 +1,209 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// perAxis reshapes scales or zero points so that they broadcast against x: a vector is aligned with the axis,
+// and blocks are repeated.
+func (n *node) perAxis(p, x *val) *val {
+	if p == nil {
+		return nil
+	}
+	rank, prank := n.rank(x), n.rank(p)
+	axis := n.int("axis", 1)
+	switch {
+	case prank == 0 || prank == 1 && n.sizes(p)[0] == 1:
+		return n.reshape(p)
+	case prank == 1:
+		return n.alignedAt(p, n.axis(axis, rank), rank)
+	}
+	block := n.int("block_size", 0)
+	if block < 1 {
+		return p
+	}
+	axis = n.axis(axis, rank)
+	p = n.op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).ofRank(prank + 1)
+	s := slices.Clone(n.form(p))
+	s[axis+1] = sym.Of(block)
+	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, p)
+	p = n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, p)
+	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOne(n.form(x)[axis])}, p)
+}
+
+// quantized rounds the scaled x, adds the zero point, and clamps it to the range of a dtype.
+func (n *node) quantized(x, zero *val, d tensor.DType) *val {
+	if !d.IsIntegral(false) || d.Size() > 2 {
+		n.failf("quantization to %v is not supported", d)
+	}
+	y := n.op("round", nil, x)
+	if zero != nil {
+		y = n.op("add", nil, y, n.cast(zero, x.dtype()))
+	}
+	y = n.op("clamp", graph.Attrs{"min": extreme(d, false), "max": extreme(d, true)}, y)
+	return n.cast(y, d)
+}
+
+// linear returns the attributes of the ops quantize_linear and dequantize_linear for x; false if they do not
+// support it: float64, or a shape that depends on data.
+func (n *node) linear(x, scale, zero *val) (graph.Attrs, bool) {
+	serves := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
+	if x.dynamic() || scale.dynamic() || zero != nil && (zero.dynamic() || !isQuantized(zero.dtype())) ||
+		!serves(scale.dtype()) || !serves(x.dtype()) && !isQuantized(x.dtype()) {
+		return nil, false
+	}
+	return graph.Attrs{"axis": n.int("axis", 1), "block_size": n.int("block_size", 0)}, true
+}
+
+// isQuantized reports whether the quantization ops support a quantized dtype.
+func isQuantized(d tensor.DType) bool {
+	switch d {
+	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
+		return true
+	}
+	return false
+}
+
+func quantizeLinear(n *node) []*val {
+	x, scale, zero := n.x(0), n.x(1), n.opt(2)
+	d := n.dtypeAttr("output_dtype")
+	wide := n.dtypeAttr("precision")
+	asIs := wide == tensor.Invalid || wide == x.dtype()
+	if at, ok := n.linear(x, scale, zero); ok && asIs && (d == tensor.Invalid || isQuantized(d)) {
+		if zero == nil && d != tensor.Invalid {
+			at["dtype"] = d
+		}
+		return one(n.op("quantize_linear", at, x, scale, zero))
+	}
+	switch {
+	case zero != nil:
+		d = zero.dtype()
+	case d == tensor.Invalid:
+		d = tensor.Uint8
+	}
+	if asIs {
+		wide = x.dtype()
+	}
+	if !wide.IsFloat() || asIs && wide.IsReducedFloat() {
+		wide = tensor.Float32
+	}
+	scaled := n.op("div", nil, n.cast(x, wide), n.cast(n.perAxis(scale, x), wide))
+	return one(n.quantized(scaled, n.perAxis(zero, x), d))
+}
+
+func dequantizeLinear(n *node) []*val {
+	x, scale, zero := n.x(0), n.x(1), n.opt(2)
+	d := n.dtypeAttr("output_dtype")
+	if d == tensor.Invalid {
+		d = scale.dtype()
+	}
+	if at, ok := n.linear(x, scale, zero); ok && isQuantized(x.dtype()) && d == scale.dtype() {
+		return n.emit("dequantize_linear", at, x, scale, zero) // constants are not folded: weights may stay bytes
+	}
+	y := n.cast(x, tensor.Float32)
+	if zero != nil {
+		y = n.op("sub", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))
+	}
+	y = n.op("mul", nil, y, n.cast(n.perAxis(scale, x), tensor.Float32))
+	return one(n.cast(y, d))
+}
+
+func dynamicQuantizeLinear(n *node) []*val { return n.ops("dynamic_quantize_linear", nil, n.x(0)) }
+
+// centred returns an 8-bit operand minus its zero point in float64, which holds products and sums of these
+// exactly.
+func (n *node) centred(x, zero *val, axis int) *val {
+	y := n.cast(x, tensor.Float64)
+	if zero == nil {
+		return y
+	}
+	return n.op("sub", nil, y, n.cast(n.alongAxis(zero, x, axis), tensor.Float64))
+}
+
+// alongAxis reshapes a vector so that it broadcasts along an axis of x.
+func (n *node) alongAxis(p, x *val, axis int) *val {
+	if n.rank(p) != 1 || n.sizes(p)[0] == 1 && n.rank(x) > 0 {
+		if n.rank(p) == 1 {
+			return n.reshape(p)
+		}
+		return p
+	}
+	rank := n.rank(x)
+	if axis < 0 {
+		axis += rank
+	}
+	if axis < 0 {
+		return p
+	}
+	return n.alignedAt(p, axis, rank)
+}
+
+func matMulInteger(n *node) []*val {
+	a, b, azero, bzero := n.x(0), n.x(1), n.opt(2), n.opt(3)
+	if n.plainVectors(azero, bzero) {
+		return one(n.op("matmul_integer", nil, a, b, azero, bzero))
+	}
+	y := n.op("matmul", nil, n.centred(a, azero, -2), n.centred(b, bzero, -1))
+	return one(n.cast(y, tensor.Int32))
+}
+
+// plainVectors reports whether scales and zero points are single elements or vectors, without a batch of
+// matrices.
+func (n *node) plainVectors(list ...*val) bool {
+	return !slices.ContainsFunc(list, func(p *val) bool { return p != nil && n.rank(p) > 1 })
+}
+
+func qlinearMatMul(n *node) []*val {
+	a, b := n.x(0), n.x(3)
+	if n.plainVectors(n.x(1), n.x(2), n.x(4), n.x(5), n.x(6), n.x(7)) {
+		return one(n.op("qlinear_matmul", nil, a, n.x(1), n.x(2), b, n.x(4), n.x(5), n.x(6), n.x(7)))
+	}
+	y := n.op("matmul", nil, n.centred(a, n.x(2), -2), n.centred(b, n.x(5), -1))
+	wide := func(p, x *val, axis int) *val { return n.cast(n.alongAxis(p, x, axis), tensor.Float64) }
+	y = n.op("mul", nil, n.op("mul", nil, y, wide(n.x(1), a, -2)), wide(n.x(4), b, -1))
+	y = n.op("div", nil, y, n.cast(n.alongAxis(n.x(6), y, -2), tensor.Float64))
+	return one(n.quantized(y, n.alongAxis(n.x(7), y, -2), n.x(7).dtype()))
+}
+
+// integerConv convolves centred operands. The padding is the zero point, which is 0 after centring.
+func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
+	if n.rank(x) < 3 {
+		n.failf("the operand has %d dimensions, want at least 3", n.rank(x))
+	}
+	return n.convolve(n.centred(x, xzero, 1), n.centred(w, wzero, 0), bias)
+}
+
+func convInteger(n *node) []*val {
+	if r := n.rank(n.x(0)); r >= 3 && r <= 5 {
+		if _, attrs, whole := n.convolution(n.x(0), n.x(1)); whole {
+			return one(n.op("conv_integer", attrs, n.x(0), n.x(1), n.opt(2), n.opt(3)))
+		}
+	}
+	return one(n.cast(n.integerConv(n.x(0), n.x(1), n.opt(2), n.opt(3), nil), tensor.Int32))
+}
+
+func qlinearConv(n *node) []*val {
+	x, w := n.x(0), n.x(3)
+	if r := n.rank(x); r >= 3 && r <= 5 {
+		if _, attrs, whole := n.convolution(x, w); whole {
+			return one(n.op("qlinear_conv", attrs, x, n.x(1), n.x(2), w, n.x(4), n.x(5), n.x(6), n.x(7), n.opt(8)))
+		}
+	}
+	var bias *val
+	if b := n.opt(8); b != nil {
+		bias = n.cast(b, tensor.Float64)
+	}
+	y := n.integerConv(x, w, n.x(2), n.x(5), bias)
+	scale := n.op("mul", nil, n.cast(n.scalarLike(n.x(1)), tensor.Float64),
+		n.cast(n.alongChannel(n.x(4), y), tensor.Float64))
+	scale = n.op("div", nil, scale, n.cast(n.scalarLike(n.x(6)), tensor.Float64))
+	return one(n.quantized(n.op("mul", nil, y, scale), n.scalarLike(n.x(7)), n.x(7).dtype()))
+}
+
+func (n *node) scalarLike(p *val) *val { return n.reshape(p) }
+
+func (n *node) alongChannel(p, y *val) *val { return n.alongAxis(p, y, 1) }
