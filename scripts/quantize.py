@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Quantizes an ONNX model: writes a model with QuantizeLinear and DequantizeLinear around its nodes.
 
-    scripts/quantise.py model.onnx quantised.onnx --graphrun /tmp/graphrun
+    scripts/quantize.py model.onnx quantized.onnx --graphrun /tmp/graphrun
 
 Batch norms are folded into the convolutions before them. Weights of convolutions and fully connected layers become
 int8 with zero point 0 and a scale for each output channel (--per-tensor: one scale), and biases int32. The inputs and
@@ -121,14 +121,14 @@ def made_up(model, inputs, seed):
     return given
 
 
-class Quantiser:
+class Quantizer:
     def __init__(self, model, options):
         self.model, self.options, self.nodes = model, options, []
         self.dtype, self.least, self.most = DTYPES[options.activations]
         self.level_of = {}   # by value: the names of scale and zero point, and the scale
         self.wide = {}       # by value: the dequantized value
 
-    def quantises(self, n):
+    def quantizes(self, n):
         """Whether a node computes with quantized values."""
         if not n.output or n.output[0] in self.model.constants or any(
                 self.model.types.get(x) != onnx.TensorProto.FLOAT for x in [*self.operands(n), n.output[0]]):
@@ -154,19 +154,19 @@ class Quantiser:
     def run(self):
         values = []
         for n in self.model.graph.node:
-            if self.quantises(n):
+            if self.quantizes(n):
                 values += [*self.operands(n), self.last(n)]
         self.values = list(dict.fromkeys(values))
         self.found = ranges(self.model, self.values, self.options.graphrun, self.options.inputs, self.options.runs)
         for v in self.model.graph.input:
             if v.name in self.found:
-                self.quantise(v.name)
-        moved = {self.last(n): n.input[0] for n in self.model.graph.node if n.op_type in MOVES and self.quantises(n)}
+                self.quantize(v.name)
+        moved = {self.last(n): n.input[0] for n in self.model.graph.node if n.op_type in MOVES and self.quantizes(n)}
         for n in self.model.graph.node:
             self.node(n)
             for out in n.output:
                 if out in self.found:
-                    self.quantise(out, moved.get(out))
+                    self.quantize(out, moved.get(out))
         g = self.model.graph
         rename = {x for x in self.wide if x in self.model.outputs}
         for n in self.nodes:  # an output of the model keeps its name: it is the dequantized value
@@ -195,7 +195,7 @@ class Quantiser:
         zero = int(np.clip(np.rint(self.least - least / scale), self.least, self.most))
         return (self.model.constant(name + ".scale", scale), self.model.constant(name + ".zero", self.dtype(zero)), scale)
 
-    def quantise(self, name, like=None):
+    def quantize(self, name, like=None):
         """Adds nodes that quantize and dequantize a value."""
         scale, zero, _ = self.level_of[name] = self.levels(name, like)
         self.nodes += [helper.make_node("QuantizeLinear", [name, scale, zero], [name + ".levels"]),
@@ -219,15 +219,15 @@ class Quantiser:
         shape = [-1 if i == axis else 1 for i in range(w.ndim)]
         each = scale.reshape(shape) if scale.ndim else scale
         levels = np.clip(np.rint(w / each), -127, 127).astype(np.int8)
-        wide = self.dequantised(name + ".weight", levels, scale, np.zeros(scale.shape, np.int8), axis)
+        wide = self.dequantized(name + ".weight", levels, scale, np.zeros(scale.shape, np.int8), axis)
         n.input[1] = wide
         if len(n.input) > 2 and n.input[2] in self.model.constants:
             b = self.model.constants[n.input[2]].astype(np.float64)
             step = np.broadcast_to(scale * self.level_of[n.input[0][:-5]][2], b.shape).astype(np.float32)
             levels = np.clip(np.rint(b / step), -2**31, 2**31 - 1).astype(np.int32)
-            n.input[2] = self.dequantised(name + ".bias", levels, step, np.zeros(step.shape, np.int32), 0)
+            n.input[2] = self.dequantized(name + ".bias", levels, step, np.zeros(step.shape, np.int32), 0)
 
-    def dequantised(self, name, levels, scale, zero, axis):
+    def dequantized(self, name, levels, scale, zero, axis):
         names = [self.model.constant(name + ".levels", levels), self.model.constant(name + ".scale", scale),
                  self.model.constant(name + ".zero", zero)]
         self.nodes.append(helper.make_node("DequantizeLinear", names, [name + ".wide"], axis=axis))
@@ -246,7 +246,7 @@ def main():
     o = p.parse_args()
     model = Model(o.model, 13)
     model.fold_batch_norms()
-    Quantiser(model, o).run()
+    Quantizer(model, o).run()
     onnx.checker.check_model(model.proto)
     onnx.save(model.proto, o.to)
 

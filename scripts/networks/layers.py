@@ -61,7 +61,7 @@ def rounding(x, scale, zero, attrs, got):
     off = (got.double() - steps.round().clamp(limits.min, limits.max)).abs()
     tie = ((steps - steps.floor()) - 0.5).abs()
     wrong = int(((off > 0) & ((off > 1) | (tie > TIE))).sum())
-    return "%d of %d quantised values differ" % (wrong, off.numel()) if wrong else None
+    return "%d of %d quantized values differ" % (wrong, off.numel()) if wrong else None
 
 
 def check(model, inputs, got):

@@ -48,7 +48,7 @@ def flow():
     return Network(settle(Flow()), (torch.rand(1, 3, 128, 128), torch.rand(1, 3, 128, 128)), opset=16)
 
 
-class Quantised(nn.Module):
+class Quantized(nn.Module):
     """Convolutions and linear layers between fake-quantized values, which are exported as QDQ pairs."""
 
     def __init__(self):
@@ -69,8 +69,8 @@ class Quantised(nn.Module):
         return self.layer(self.c, x.mean((2, 3)))
 
 
-def quantised():
-    return Network(Quantised(), (torch.randn(1, 3, 16, 16),), (torch.randn(4, 3, 16, 16),), axes={"x0": {0: "N"}},
+def quantized():
+    return Network(Quantized(), (torch.randn(1, 3, 16, 16),), (torch.randn(4, 3, 16, 16),), axes={"x0": {0: "N"}},
                    opset=13, exact=False)
 
 
@@ -105,4 +105,4 @@ NETWORKS.update({n: functools.partial(detection, n, size, **options) for n, size
     ("keypointrcnn_resnet50_fpn", 160, {"box_score_thresh": 0.008, "min_size": 160, "max_size": 160,
                                         "box_detections_per_img": 4, "num_keypoints": 5}))})
 NETWORKS.update({n + "_integers": functools.partial(integers, n) for n in ("resnet18", "mobilenet_v2")})
-NETWORKS.update({"mvit_v1_b": mvit, "raft_small": flow, "quantised": quantised})
+NETWORKS.update({"mvit_v1_b": mvit, "raft_small": flow, "quantized": quantized})

@@ -20,7 +20,7 @@ import case
 
 warnings.filterwarnings("ignore")  # about operators that PyTorch considers experimental
 FAMILIES = ["elements", "activations", "reductions", "shapes", "places", "products", "pools", "norms", "images",
-            "recurrent", "quantised", "signals", "control", "sequences", "texts", "sounds", "sizes",
+            "recurrent", "quantized", "signals", "control", "sequences", "texts", "sounds", "sizes",
             "attention"]
 EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -4,7 +4,7 @@ import numpy as np
 from case import f, ints, op, scalar
 
 
-def quantise(x, s, z):
+def quantize(x, s, z):
     info = np.iinfo(z.dtype)
     return np.clip(np.round(x / s) + z.astype(np.int64), info.min, info.max).astype(z.dtype)
 
@@ -12,13 +12,13 @@ def quantise(x, s, z):
 x = f(2, 3, 4)
 scale = np.float32(0.05)
 for z in (np.uint8(100), np.int8(-3)):
-    op("QuantizeLinear", [x, scale, z], quantise, 10)
-    op("QuantizeLinear", [x, scale, z], quantise, 13, known=(1, 2))
+    op("QuantizeLinear", [x, scale, z], quantize, 10)
+    op("QuantizeLinear", [x, scale, z], quantize, 13, known=(1, 2))
 op("QuantizeLinear", [np.abs(x), scale], lambda v, s: np.clip(np.round(v / s), 0, 255).astype(np.uint8), 13)
 halves = np.array([0.25, 0.75, 1.25, 1.75, -0.25, 500, -500], np.float32)
 op("QuantizeLinear", [halves, np.float32(0.5), np.int8(0)], np.array([0, 2, 2, 4, 0, 127, -128], np.int8), 13, name="ties and bounds")
 op("QuantizeLinear", [x, np.array([0.05, 0.1, 0.2], np.float32), np.array([1, 2, 3], np.uint8)],
-   lambda v, s, z: quantise(v, s.reshape(3, 1), z.reshape(3, 1)), 13)
+   lambda v, s, z: quantize(v, s.reshape(3, 1), z.reshape(3, 1)), 13)
 for d in (np.uint8, np.int8):
     q = ints(2, 3, low=0, high=120, dtype=d)
     op("DequantizeLinear", [q, scale, d(7)], lambda v, s, z: ((v.astype(np.int32) - z) * s).astype(np.float32), 10)
@@ -33,7 +33,7 @@ def dynamic(v):
     lo, hi = min(v.min(), np.float32(0)), max(v.max(), np.float32(0))
     s = np.float32((hi - lo) / np.float32(255))
     z = np.uint8(np.clip(np.round(-lo / s), 0, 255))
-    return [quantise(v, s, z), s, z]
+    return [quantize(v, s, z), s, z]
 
 
 op("DynamicQuantizeLinear", [f(3, 4)], dynamic, 11)
@@ -81,4 +81,4 @@ for more, extra in (([], 0), ([bias], bias.reshape(3, 1, 1))):
 q = ints(2, 3, low=-128, high=127, dtype=np.int8)
 op("DequantizeLinear", [q, np.float32(0.5), np.int8(3)], ((q.astype(float) - 3) * 0.5).astype(np.float64), 23, output_dtype=11)
 op("DequantizeLinear", [q, np.float32(0.5), np.int8(3)], ((q.astype(float) - 3) * 0.5).astype(np.float32), 24, output_dtype=0)
-op("QuantizeLinear", [x, scale, np.int8(-3)], quantise(x.astype(float), float(scale), np.int8(-3)), 23, precision=11)
+op("QuantizeLinear", [x, scale, np.int8(-3)], quantize(x.astype(float), float(scale), np.int8(-3)), 23, precision=11)

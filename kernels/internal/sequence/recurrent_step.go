@@ -34,7 +34,8 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	if r.again == nil {
 		r.again, r.check = new([2]gemm.Repeated), func() { r.m.CheckContext() }
 	}
-	*r = cellRun{state: r.state, again: r.again, check: r.check, args: gemm.Args{Check: r.check}, m: m, dir: dir, b0: b0, n: n,
+	*r = cellRun{state: r.state, again: r.again, check: r.check, args: gemm.Args{Check: r.check},
+		m: m, dir: dir, b0: b0, n: n,
 		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
 		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
 	r.state.Context = m.Context
