@@ -8,18 +8,18 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
-// New returns an empty graph, to be built on with the ops of package kernels. [graph.New] takes others:
-// see [Lookup].
+// New returns an empty graph whose nodes may have the ops of package kernels. For a graph with user-defined ops, call
+// [graph.New] with the result of [Lookup].
 func New(name string) *graph.Graph { return graph.New(name, kernels.Lookup) }
 
-// Lookup returns what finds the ops of package kernels and own, which [fusion.Define] made. It is for
-// [graph.New] and [Loader.Lookup]:
+// Lookup returns a function that finds an op by name, among the ops of package kernels and the user-defined ops in own.
+// [fusion.Define] makes user-defined ops. The function is an argument of [graph.New] and a field of [Loader]:
 //
 //	lookup, err := graphrun.Lookup(swish)
 //	g := graph.New("net", lookup)                                // in Go
 //	g, err := graphrun.Loader{Lookup: lookup}.Load("model.json") // from a file
 //
-// It is an error if two ops have the same name, also if one of them is built in.
+// Lookup fails if an op is nil or has no name, or if two ops, built-in ones included, have the same name.
 func Lookup(own ...*graph.Op) (graph.Lookup, error) {
 	byName := make(map[string]*graph.Op, len(own))
 	for i, o := range own {

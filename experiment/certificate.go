@@ -19,7 +19,7 @@ import (
 // CertificateVersion is the version of certificate files.
 const CertificateVersion = 1
 
-// Certificate proves the cost of a plan, and a lower bound on the cost of all plans, to a reader who does not trust its
+// Certificate proves the cost of a plan, and a lower bound on the cost of all plans. A reader need not trust the
 // author: [Verify] rebuilds the problem from the graph and checks the proof.
 type Certificate struct {
 	Version       int              `json:"version" doc:"The version of the file: 1."`
@@ -48,7 +48,7 @@ type CertifiedOptions struct {
 	MemoryLimit int            `json:"memory_limit" doc:"The limit on the bytes of a run; 0: the available memory; negative: none."`
 }
 
-// CertifiedPin is a pin, as the command line has it.
+// CertifiedPin is a pin in the notation of the flag --pin.
 type CertifiedPin struct {
 	Name string `json:"name" doc:"The value, the node or the output."`
 	Pin  string `json:"pin" doc:"A memory format, an order or an implementation."`
@@ -156,7 +156,7 @@ func (c *Certificate) check() error {
 	return nil
 }
 
-// pinsOf lists the pins of a graph by name: those of its file and those that were added.
+// pinsOf lists the pins of a graph, sorted by name: those in its file, and those that were added later.
 func pinsOf(g *graph.Graph) []CertifiedPin {
 	list := []CertifiedPin{}
 	add := func(name string, p graph.Pin) {

@@ -22,18 +22,20 @@ type Candidate struct {
 
 // Options configure [Compare]. The zero value measures 20 runs of each program.
 type Options struct {
-	// Runs is the number of measured runs of each program; 0 is 20. Two more runs before them warm up caches and buffers.
+	// Runs is the number of measured runs of each program; 0 means 20. Before the first measured run, two more runs warm
+	// up caches and buffers.
 	Runs int
-	// Turn is the number of consecutive runs of a program; 0 is 3. The first run of a turn is not measured, because the
-	// caches hold data of another program; the following runs measure the program in its steady state. With 1 every run is
+	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because the
+	// caches hold data of another program; the following runs measure the steady state. If Turn is 1 every run is
 	// measured, each after a run of another program.
 	Turn int
 	// Seed determines the order of the programs in each round.
 	Seed uint64
-	// BoundNS, if set, is a lower bound on the cost of any plan, for the graph, pins and prices that all programs share:
-	// see [LowerBound]. Without it, gaps are relative to the bound that the program's own plan reports.
+	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must then
+	// have the same graph, pins and prices. If it is nil, the gap of a program is relative to the bound that its own plan
+	// reports.
 	BoundNS *float64
-	// Progress, if set, is called before each round with the number of rounds done, and of all rounds.
+	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds.
 	Progress func(done, total int)
 }
 
@@ -66,19 +68,19 @@ type Measurement struct {
 	Samples []float64 `json:"samples_ns" doc:"The time of each run in nanoseconds, in the order of the runs."`
 }
 
-// Compare measures programs of one graph side by side, on the same inputs, which they must not change. In each round
-// every program has a turn, in a random order, so that all programs have the same share of disturbances. It measures
-// the steady state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way:
-// with strategies, costs or passes of one's own, with or without pins.
+// Compare measures programs of one graph on the same inputs, which the programs must not change. In each round every
+// program has a turn, in a random order, so that disturbances affect all programs alike. Compare measures the steady
+// state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way: with the
+// caller's strategies, costs or passes, with or without pins.
 //
-// Values of outputs are compared with those of the first program: integers and bools exactly; floats within a few
-// units in the last place if both programs are exact (graphrun.Options.Exact), since then only the order of summation
-// differs; other floats within 2e-5 (float32) of the output's largest value. Differences are no error, but listed in
-// [Comparison.Differences].
+// Values of outputs are compared with those of the first program. Integers and bools must be equal. If both programs
+// are exact (graphrun.Options.Exact), only the order of summation differs, and floats must agree within a few units in
+// the last place. Otherwise they must agree within 2e-5 (float32) of the output's largest value. Differences are not an
+// error: they are listed in [Comparison.Differences].
 //
-// When ctx ends there is no error: the measurements until then are returned. The error is that of a run; that there
-// are no candidates or two have one name; or a [*graphrun.MemoryError] if memory does not suffice for all at the same
-// time.
+// If ctx ends, Compare returns the measurements until then without an error. It fails if a run fails, if there are no
+// candidates, or if two candidates have the same name. It returns a [*graphrun.MemoryError] if memory does not suffice
+// for all programs at the same time.
 func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.Tensor,
 	o Options) (*Comparison, error) {
 	if ctx == nil {
@@ -115,8 +117,8 @@ type contender struct {
 	out     map[string]*tensor.Tensor // of the last run
 }
 
-// contenders checks candidates and their memory: each program keeps its arena and the outputs of its last run, while
-// one of them allocates others.
+// contenders checks the candidates, and that memory suffices. Each program keeps its arena and the outputs of its last
+// run while another run allocates new outputs.
 func contenders(candidates []Candidate) ([]*contender, error) {
 	if len(candidates) == 0 {
 		return nil, errors.New("there is nothing to compare: no candidates")

@@ -22,7 +22,7 @@ type Difference struct {
 	Second  Totals  `json:"second" doc:"The totals of the second plan."`
 	Same    bool    `json:"same" doc:"Whether there is no difference."`
 	DeltaNS float64 `json:"delta_ns" doc:"The estimated cost of the second plan less that of the first, in nanoseconds."`
-	// Values are stored in both programs. Views are left out: their layouts follow from others.
+	// Values are stored in both programs. Views are omitted, because their layouts follow from those of their operands.
 	Values      []ValueDifference `json:"values" doc:"The values with different layouts."`
 	OnlyFirst   []report.Copy     `json:"copies_only_first" doc:"The copies of the first plan only."`
 	OnlySecond  []report.Copy     `json:"copies_only_second" doc:"The copies of the second plan only."`
@@ -52,8 +52,8 @@ type ValueLayout struct {
 	Layout  string `json:"layout" doc:"The layout in words: a memory format, or the order of its dimensions."`
 }
 
-// StepDifference has steps of two plans that compute the same nodes with other implementations, in other groups or at
-// another cost, or steps of one plan only.
+// StepDifference is a difference between steps. The steps of the two plans compute the same nodes with different
+// implementations, in different groups or at different costs; or only one plan has the step.
 type StepDifference struct {
 	What     string        `json:"what" of:"difference" doc:"The kind of difference."`
 	First    []StepSummary `json:"first" doc:"The steps of the first plan; empty for none."`
@@ -79,12 +79,12 @@ const (
 	diffOnly  = "nodes"
 )
 
-// StepDifferences lists the values of [StepDifference.What]: another implementation; another cost only, because of the
-// layouts of operands or results; a copy of one plan; other groups of nodes; nodes of one graph.
+// StepDifferences lists the values of [StepDifference.What]: implementations differ; only costs differ, because of the
+// layouts of operands or results; one plan has a copy; nodes are grouped differently; only one graph has the nodes.
 func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, diffGroup, diffOnly} }
 
-// Diff compares the plans of two programs, of one graph or of two versions of it. Each program has the costs of its
-// own profile. The error is that a program was not made by Compile, or that shapes depend on data, so that there is no
+// Diff compares the plans of two programs, of one graph or of two versions of it. The costs of each program are by its
+// own profile. Diff fails if a program was not made by Compile, or if shapes depend on data, because there is then no
 // plan of the whole graph.
 func Diff(a, b *graphrun.Program) (*Difference, error) {
 	for i, p := range []*graphrun.Program{a, b} {
@@ -145,8 +145,8 @@ func sideOf(p *graphrun.Program, name string) *side {
 	return s
 }
 
-// number gives keys to the nodes and leaves of the original graph: those of their matches in the other graph, else new
-// ones.
+// number gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the key
+// of the match, and any other node a new key.
 func (s *side) number(pairs *pairing, other *side) {
 	for i, v := range pairable(s.p.Runs) {
 		key := fmt.Sprintf("%s %d", s.name, i)
@@ -164,8 +164,8 @@ func (s *side) number(pairs *pairing, other *side) {
 	}
 }
 
-// key is the key of a node of the plan: a node of the original graph, a part of one, a copy of a value, or another
-// inserted node, by its name.
+// key returns the key of the node of the plan with that name: a node of the original graph, a part of a composite node,
+// a copy of a value, or another inserted node.
 func (s *side) key(name string) string {
 	if key := s.nodes[name]; key != "" {
 		return key

@@ -19,7 +19,7 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// inside returns the inside of a compiled program and its first binding. The error is that it is not compiled.
+// inside returns the internal program and its first binding. It fails if the program was not compiled.
 func inside(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	in := (*program.Program)(p)
 	if b := in.First(); b != nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// maxExact bounds the samples of each side whose probability is counted exactly. The rank sum of larger samples is
-// close to normally distributed.
+// maxExact bounds the number of samples of each side for which the probability is computed exactly. With more samples
+// the rank sum is close to normally distributed.
 const maxExact = 25
 
 // ranked has the rank statistics of two sides. Equal samples share the mean of their ranks, so ranks are doubled to be
@@ -14,7 +14,7 @@ const maxExact = 25
 type ranked struct {
 	n1, n2 int
 	ties   []int // numbers of equal samples, from the least sample to the greatest
-	sum    int   // of the first side's doubled ranks
+	sum    int   // the sum of the first side's doubled ranks
 }
 
 // rank ranks samples without NaN.
@@ -60,7 +60,8 @@ func mannWhitney(a, b []float64) float64 {
 	return r.normal()
 }
 
-// exact counts the draws of the first side's ranks with a sum at most, and at least, as large.
+// exact is the exact p-value. It counts the choices of n1 ranks whose sum is at most, and at least, that of the first
+// side.
 func (r ranked) exact() float64 {
 	// ways[k][s] is the number of ways to draw k of the ranks so far with doubled sum s.
 	ways := make([][]float64, r.n1+1)
@@ -110,8 +111,8 @@ func (r ranked) normal() float64 {
 // normalCDF is the cumulative distribution function of the standard normal distribution.
 func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
-// medianInterval returns the index from either end of n sorted samples whose two order statistics enclose the median
-// of the distribution with probability [Confidence], for every distribution. It returns false for too few samples.
+// medianInterval returns an index i: of n sorted samples, those with index i from either end enclose the median of the
+// distribution with probability [Confidence], for every distribution. It returns false for too few samples.
 func medianInterval(n int) (int, bool) {
 	// The number of samples below the median is binomial with p = 1/2. The loop finds the least number that is not in
 	// the lower tail. Terms are added as logarithms, because the first ones underflow.

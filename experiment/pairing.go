@@ -18,9 +18,9 @@ type pairing struct {
 	from map[*graph.Value]*graph.Value
 }
 
-// pair matches the values of two sorted graphs. Values computed from equal operands come first, because names that
-// exporters number may denote other values in the second graph. Values after a node that differs are matched by their
-// uses, and the rest by name and op.
+// pair matches the values of two sorted graphs. It first matches values that are computed from equal operands. Names
+// come last, because exporters number them, so that a name may denote another value in the second graph. Values after a
+// node that differs are matched by their uses, and the rest by name and op.
 func pair(a, b *graph.Graph) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
 	ids := interner{}

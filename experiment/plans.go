@@ -20,8 +20,9 @@ func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
 	return m.WCSP, nil
 }
 
-// LowerBound returns a lower bound on the cost of any plan of a graph under the options, whose Strategy is ignored, as
-// strategy Optimal proves it; nil if it proves none. The error is that the graph cannot be planned.
+// LowerBound returns the lower bound on the cost of any plan of a graph that strategy Optimal proves, in nanoseconds.
+// It returns nil if Optimal proves none, and an error if the graph cannot be planned. The Strategy of the options is
+// ignored.
 func LowerBound(g *graph.Graph, o graphrun.Options) (*float64, error) {
 	o.Strategy, o.Tracer, o.Check, o.Dump = graphrun.Optimal, nil, false, nil
 	p, err := graphrun.Compile(g, o)
@@ -41,8 +42,9 @@ type Choice struct {
 	solution *wcsp.Solution
 }
 
-// Strategy returns a strategy that plans by the choice. It applies to the graph and the options that [Best] was called
-// with. It rejects graphs with another problem of layouts, and that of the zero Choice rejects all.
+// Strategy returns a strategy that plans by the choice, for the graph and the options of the program that [Best] was
+// called with. The strategy rejects graphs with another problem of layouts. The strategy of the zero Choice rejects all
+// graphs.
 func (c Choice) Strategy() graphrun.Strategy { return chosen{layout.Given(c.solution), c.rank} }
 
 // chosen is a strategy that applies a choice.

@@ -21,7 +21,8 @@ type Spread struct {
 const Confidence = 0.95
 
 // SpreadOf summarizes times in nanoseconds, in any order. NaN and infinities are ignored. The ends of the confidence
-// interval are order statistics, by the binomial distribution, so that it holds for any distribution of times.
+// interval are order statistics that the binomial distribution determines, so the interval is valid for any
+// distribution of times.
 func SpreadOf(times []float64) Spread {
 	t := slices.Sorted(slices.Values(finite(times)))
 	if len(t) == 0 {
@@ -61,9 +62,9 @@ type Versus struct {
 	Significant bool     `json:"significant" doc:"Whether times differ from the base's with a p_value below 0.05."`
 }
 
-// VersusOf compares times with those of a base, both in nanoseconds and in any order, by the two-sided Mann-Whitney U
-// test, as benchstat does. It is exact for few times and assumes no distribution. If all times are equal, P is 1. NaN
-// and infinities are ignored; P is nil if one side is empty.
+// VersusOf compares times with those of a base, both in nanoseconds and in any order. Like benchstat it uses the
+// two-sided Mann-Whitney U test, which assumes no distribution. The test is exact for up to 25 times a side. If all
+// times are equal, P is 1. NaN and infinities are ignored. P is nil if one side is empty.
 func VersusOf(base, times []float64) Versus {
 	a, b := SpreadOf(base), SpreadOf(times)
 	if a.Runs == 0 || b.Runs == 0 {

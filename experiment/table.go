@@ -23,11 +23,17 @@ func (c *Comparison) Table() *Table {
 	return TableOf(c.Rows)
 }
 
-// TableOf returns measurements of one comparison or several as a table. The columns are the name; the estimated cost,
-// and its gap to the lower bound if one is known; the median time, the half width of its confidence interval in
-// percent, the difference from the base if it is significant ("~" otherwise) and its p-value; inserted copies and
-// their bytes; the bytes that steps read and write; peak memory beside inputs and constants, and with the constants;
-// the time of planning. The numbers of a column have the unit in its heading. Unknown numbers are dashes.
+// TableOf returns measurements of one comparison or several as a table. The columns are:
+//   - the name;
+//   - the estimated cost, and its gap to the lower bound if one is known;
+//   - the median time, and the half width of its confidence interval in percent;
+//   - the difference from the base, or "~" if it is not significant, and its p-value;
+//   - the inserted copies and their bytes;
+//   - the bytes that steps read and write;
+//   - the peak memory without inputs and constants, and with constants;
+//   - the time of planning.
+//
+// The heading of a column has the unit of its numbers. Unknown numbers are dashes.
 func TableOf(rows []Measurement) *Table {
 	t := &Table{Rows: make([][]string, len(rows))}
 	texts := func(head string, right bool, of func(*Measurement) string) {

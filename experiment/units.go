@@ -16,8 +16,8 @@ var (
 	byteUnits = units{[]string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024}
 )
 
-// cells prints the numbers of a column in the unit of the largest one, and returns the unit. All numbers have the
-// decimals that three digits of the smallest need, at most 3. A nil number is a dash.
+// cells prints the numbers of a column in the unit of the largest number, and returns the unit. All numbers have as
+// many decimals, at most 3, as the smallest number needs to show three digits. A nil number is a dash.
 func (u units) cells(values []*float64) (unit string, cells []string) {
 	largest, smallest := 0.0, math.Inf(1)
 	for _, x := range values {

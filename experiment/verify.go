@@ -26,10 +26,10 @@ type Verdict struct {
 	Factors   int     `json:"factors" doc:"The number of cost tables."`
 }
 
-// Verify checks a certificate against a graph as it was loaded; sizes and pins are those of the certificate. It plans
-// the graph up to its layouts with the certificate's profile, compares the problem of layouts with the certificate's,
-// entry by entry, recomputes the cost of the chosen plan, and checks the proof of the bound with code that is
-// independent of the solver. The error says which check fails. The graph is not changed.
+// Verify checks a certificate against a graph as it was loaded. Sizes and pins are those of the certificate. Verify
+// states the problem of layouts with the certificate's profile and compares it with the certificate's problem, entry by
+// entry. It recomputes the cost of the chosen plan, and checks the proof of the bound with code that is independent of
+// the solver. The error says which check fails. The graph is not changed.
 //
 // A valid certificate proves that no choice of the problem costs less at the prices of the profile. It does not prove
 // that the problem states all choices, or that the prices are true.
@@ -37,8 +37,7 @@ func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
 	return VerifyContext(context.Background(), g, c)
 }
 
-// VerifyContext is [Verify] that ends when the context does: the error is then [context.Cause], after the stage that
-// was interrupted.
+// VerifyContext is [Verify] with a context. If the context ends first, the error wraps [context.Cause].
 func VerifyContext(ctx context.Context, g *graph.Graph, c *Certificate) (*Verdict, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext

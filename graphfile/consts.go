@@ -60,7 +60,7 @@ func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, 
 	return d, len(l.errs) == before && err == nil, err
 }
 
-// prefixErrors prefixes the mistakes since before with their input or constant.
+// prefixErrors prefixes the mistakes from index before on with the input or constant that they belong to.
 func (l *loader) prefixErrors(before int, what, name string) {
 	for _, e := range l.errs[before:] {
 		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
@@ -142,10 +142,10 @@ func (l *loader) dim(d *valueDecl, what string, at int, constant bool) (graph.Di
 // expression is a size, a stride or an offset written as an expression over symbols.
 type expression struct {
 	of    *valueDecl
-	what  string
-	index int // of a size in the shape
+	what  string // the key: shape, strides or offset
+	index int    // the dimension, if what is shape
 	text  string
-	at    int
+	at    int // offset of the text in the file
 }
 
 // checkExpressions checks expressions once all symbols are known. A name that looks like an expression is a
@@ -189,9 +189,9 @@ func (l *loader) input(at int) error {
 	return nil
 }
 
-// skipValue lets ParseSome continue past the mistakes since before of an input or a constant, which becomes
-// unavailable. It does nothing if the position in the file is lost. v is nil if there is no name, or another
-// value has it.
+// skipValue lets ParseSome continue past the mistakes of an input or a constant, those from index before on. v becomes
+// unavailable; it is nil if the declaration has no name, or the name of another value. skipValue does nothing if lost
+// is set: the error after which the position in the file is unknown.
 func (l *loader) skipValue(v *graph.Value, before int, lost error) {
 	if v == nil || l.unavailable == nil || lost != nil || len(l.errs) == before {
 		return
@@ -200,8 +200,8 @@ func (l *loader) skipValue(v *graph.Value, before int, lost error) {
 	l.skipped, l.errs = append(l.skipped, l.errs[before:]...), l.errs[:before]
 }
 
-// standIn declares the name of a rejected input or constant, so that its users are not rejected for an
-// unknownKey name. It returns nil if there is no name, or another value has it.
+// standIn declares the name of a rejected input or constant, so that its users are not rejected for an unknown name. It
+// returns nil if the name is empty, or if another value has it.
 func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 	if constant {
 		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
@@ -237,7 +237,7 @@ func (l *loader) constant(at int) error {
 	return nil
 }
 
-// constData returns the data of a constant. The offset is that of the error.
+// constData returns the data of a constant. If it fails, the int is the offset of the mistake in the file.
 func (l *loader) constData(d *valueDecl) (*tensor.Tensor, int, error) {
 	dt, err := tensor.ParseDType(d.dtype)
 	if err != nil {
@@ -283,8 +283,8 @@ func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	return laid, nil
 }
 
-// maxStorageRatio bounds the storage of a constant with strides, in elements per element of its own: a few bytes of
-// a file must not allocate gigabytes.
+// maxStorageRatio bounds the storage of a constant with strides, in elements of storage per element of the constant: a
+// few bytes of a file must not allocate gigabytes.
 const maxStorageRatio = 64
 
 func checkStorageSize(m tensor.Meta) error {
@@ -320,7 +320,7 @@ func (l *loader) readConst(d *valueDecl, m tensor.Meta) (*tensor.Tensor, error) 
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
-// constantError replaces the text of an error.
+// constantError is an error with another text.
 type constantError struct {
 	text string
 	err  error

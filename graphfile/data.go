@@ -18,17 +18,17 @@ type dataReader struct {
 	scan     *scanner
 	base     int // offset of the data in the file
 	meta     tensor.Meta
-	floats   []float64 // elements of a floating-point dtype; both parts of complex ones
-	ints     []int64   // elements of other dtypes; uint64 by its bits
+	floats   []float64 // elements of a floating-point dtype, or both parts of each complex element
+	ints     []int64   // elements of other dtypes; a uint64 has the int64 with the same bits
 	isMixed  bool      // a list has both lists and numbers as members
 	isNested bool      // the outermost list holds lists
 	outerLen int       // number of members of the outermost list
 	ragged   error
 }
 
-// parseData reads nested or flat numbers in logical row-major order, from data at offset base. A complex
-// element is a pair of numbers, or one number if all are. Infinities and NaN are written as strings: "NaN",
-// "Infinity", "-Infinity". The offset is that of the error.
+// parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
+// is a pair of numbers; if all elements are real, each may be one number. Infinities and NaN are written as strings:
+// "NaN", "Infinity", "-Infinity". If parseData fails, the int is the offset of the mistake in the file.
 func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error) {
 	var first error
 	firstAt := base
@@ -48,8 +48,8 @@ func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error)
 	return t, base, err
 }
 
-// list reads a number, or a list of lists or numbers at nesting depth depth. n is the number of its members,
-// or -1 for a number.
+// list reads a number, or a list of lists or numbers. depth is its nesting depth. n is the number of members of a list,
+// and -1 for a number.
 func (r *dataReader) list(depth int) (n int, err error) {
 	at := r.scan.at()
 	if r.scan.dec.PeekKind() != '[' {

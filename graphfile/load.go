@@ -32,8 +32,8 @@ type Options struct {
 	Context context.Context
 	// Name is the name of the file in errors.
 	Name string
-	// Dir is the folder of the constants' files; files outside it are rejected. If it is empty, constants
-	// cannot have files, unless Open is set.
+	// Dir is the folder of the constants' files; files outside it are rejected. If Dir is empty and Open is nil,
+	// constants cannot have files.
 	Dir string
 	// FS is the file system of Dir; nil is the operating system's. In an [fs.FS], "." is the root.
 	FS fs.FS
@@ -41,12 +41,11 @@ type Options struct {
 	Open OpenConst
 }
 
-// Load reads the graph file at path, and the files of its constants. lookup finds ops by name
-// (kernels.Lookup). The graph is sorted and inferred. [graph.Graph.Bind] says which sizes unbound symbols
-// get.
+// Load reads the graph file at path, and the files of its constants. lookup finds ops by name, as kernels.Lookup does.
+// The graph is sorted and inferred. Symbols have the default sizes of [graph.Graph.Bind].
 //
-// The error is a [graph.Errors] with all mistakes, each with line, column and node, without those of nodes
-// that merely depend on a rejected node.
+// If the file has mistakes, Load returns a [graph.Errors] that lists them with line, column and node. The list omits
+// nodes that are rejected only because they depend on a rejected node.
 func Load(path string, lookup graph.Lookup) (*graph.Graph, error) {
 	f, _, err := files.Open(path)
 	if err != nil {
@@ -79,10 +78,10 @@ func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	return g, err
 }
 
-// ParseSome is [Parse] that continues past more mistakes. A node with unknown keys, unknown operands or
-// unreadable attributes is recorded for inference too, and so is a node that reads a wrongly declared input
-// or a constant without data. The mistakes of such inputs and constants, and of unknown outputs, are returned
-// beside the graph.
+// ParseSome is [Parse] that continues past more mistakes. It also records the mistakes of nodes with unknown keys,
+// unknown operands or unreadable attributes, and of nodes that read a wrongly declared input or a constant without
+// data: inference returns them. It returns the mistakes of such inputs and constants, and of unknown outputs, as the
+// Errors.
 func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph.Errors, error) {
 	return parse(r, lookup, o, map[*graph.Value]bool{})
 }
@@ -119,7 +118,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	return l.g, append(l.skipped, l.draft.Without(l.unavailable)...), nil
 }
 
-// maxErrors bounds the mistakes collected from one file.
+// maxErrors bounds the number of mistakes that are collected from one file.
 const maxErrors = 100
 
 func asErrors(err error) graph.Errors {
@@ -170,8 +169,8 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 }
 
-// maxRead bounds the bytes read between two checks of the context.
+// maxRead is the number of bytes read between two checks of the context.
 const maxRead = 4 << 20
 
-// maxPresize bounds the buffer allocated for a file's size before anything is read.
+// maxPresize bounds the bytes that are allocated by a file's stated size, before anything is read.
 const maxPresize = 1 << 30

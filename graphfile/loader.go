@@ -29,7 +29,7 @@ type loader struct {
 	depth  int // nesting depth of a graph that is an attribute
 	open   OpenConst
 
-	// Set by ParseSome, which continues past mistakes; unavailable is nil otherwise.
+	// ParseSome, which continues past mistakes, sets these fields. Otherwise unavailable is nil.
 	unavailable map[*graph.Value]bool // inputs and constants that are not available
 	skipped     graph.Errors          // their mistakes
 	scan        *scanner
@@ -38,7 +38,7 @@ type loader struct {
 	raw     []rawNode
 	pending []pendingArg
 	scratch []graph.Arg
-	args    []graph.Arg // block from which nodes get their operands
+	args    []graph.Arg // the unused part of a block of operands: see argBlock
 	outputs []rawOutput
 
 	outputsAt int // offset of "outputs"

@@ -16,11 +16,11 @@ type rawNode struct {
 	node      *graph.Node // nil if it has no name
 	op        string
 	in        []graph.Arg
-	attrs     []byte // its JSON; a part of the file
+	attrs     []byte // the JSON of the attributes; a slice of the file
 	attrsAt   int    // offset of attrs in the file
 	pending   int    // end of its operands in loader.pending, which start at the end of the previous node's
-	reported  bool   // a mistake was reported; its consequences are not
-	duplicate bool   // a value of it has the name of another value
+	reported  bool   // a mistake was reported, so later mistakes, which may follow from it, are not
+	duplicate bool   // one of its results has the name of another value
 }
 
 // pendingArg is an operand that was not declared yet when it was read.
@@ -29,8 +29,8 @@ type pendingArg struct {
 	index, at int
 }
 
-// attrsKey identifies decoded attributes: nodes of a model repeat them, so they are parsed and decoded once,
-// and shared.
+// attrsKey identifies decoded attributes. Many nodes of a model have equal attributes, which are decoded once and
+// shared.
 type attrsKey struct {
 	op   *graph.Op
 	text string
@@ -39,7 +39,7 @@ type attrsKey struct {
 type attrsValue struct {
 	attrs  *graph.NodeAttrs
 	places map[string]int // offset of each attribute, relative to the start of the attributes
-	err    error          // why they cannot be read, or an unknown value in them
+	err    error          // why the attributes cannot be read, or an unknown value in them
 	errAt  int            // offset of err, relative to the start of the attributes
 }
 
@@ -73,9 +73,9 @@ func (l *loader) node(at int) error {
 	return err
 }
 
-// skipNode lets ParseSome continue past a node's mistakes, those since before: the first becomes the node's
-// error in inference. It does nothing if the position in the file is lost, or if the node has the name of
-// another value.
+// skipNode lets ParseSome continue past a node's mistakes, those from index before on. Inference then returns the first
+// of them as the node's error. skipNode does nothing if the position in the file is lost, or if the node has the name
+// of another value.
 func (l *loader) skipNode(r *rawNode, before int, lost bool) {
 	if l.unavailable == nil || lost || r.node == nil || r.duplicate || len(l.errs) == before {
 		return
@@ -123,7 +123,7 @@ func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error 
 	return l.unknownKey(key, at, "name, op, inputs, attrs, outputs, memory_format, order, impl")
 }
 
-// opName reads the name of an op; a known key is not allocated again.
+// opName reads the name of an op. All nodes with the same op share the allocated string.
 func (l *loader) opName() (string, error) {
 	if ok, err := l.scan.expect('"', "a string"); !ok {
 		return "", err
@@ -156,7 +156,7 @@ func (l *loader) operands(r *rawNode) error {
 	return err
 }
 
-// argBlock is the number of operands allocated at once.
+// argBlock is the number of operands that are allocated at once, to save allocations.
 const argBlock = 512
 
 func (l *loader) operand(at int) (graph.Arg, error) {
@@ -196,8 +196,8 @@ func spelledNumber(v any) (tensor.Scalar, bool) {
 	return numerals.Scalar(m["number"])
 }
 
-// declare registers the node and its outputs by name. Mistakes since before belong to this node. taken
-// reports that a value has the name of another.
+// declare registers the node and its outputs by name. The mistakes from index before on belong to this node. taken
+// reports that one of the outputs has the name of another value.
 func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken bool) {
 	if d.name == "" && len(l.errs) > before {
 		return nil, false
@@ -319,8 +319,8 @@ func (l *loader) noOperand(name string) error {
 	return l.noValue(name)
 }
 
-// addRefusals adds the recorded mistakes of nodes, which inference would return, to the mistakes of a file
-// that is rejected.
+// addRefusals adds recorded mistakes of nodes to the mistakes of a rejected file. For other files, inference returns
+// these.
 func (l *loader) addRefusals() {
 	for _, r := range l.raw {
 		if err := l.draft.Refused(r.node); err != nil && !r.reported {
@@ -329,7 +329,8 @@ func (l *loader) addRefusals() {
 	}
 }
 
-// decode parses and decodes attributes, once for equal ones. Symbolic sizes are decoded when they are bound.
+// decode parses and decodes attributes. Equal attributes are decoded once. Symbolic sizes are decoded when the graph is
+// bound.
 func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 	if a, ok := l.attrs[attrsKey{op, string(raw)}]; ok {
 		return a

@@ -14,9 +14,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OpenConst finds a constant's data: path is the file, in the folder of the graph file, and key the array in
-// it (empty for a file of one array). It returns the meta in the file's header, and a function that reads the
-// data. That is called only if dtype and shape are the declared ones.
+// OpenConst finds the data of a constant. path is the file, relative to the folder of the graph file, and key the name
+// of the array in the file (empty for a file with one array). It returns the meta in the file's header, and a function
+// that reads the data. The function is called only if dtype and shape are as declared.
 type OpenConst func(path, key string) (tensor.Meta, ReadConst, error)
 
 // ReadConst reads the data of a constant that [OpenConst] found.

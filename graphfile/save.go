@@ -20,11 +20,10 @@ import (
 // SaveOption configures [SaveFile].
 type SaveOption func(*saver)
 
-// SideFile writes the data of the constants that takes selects to another file beside the graph file. write
-// gets that file's path and the tensors with their keys: the names of the constants, prefixed with node and
-// attribute names for a graph that is an attribute. The file name's extension tells the format (.npz,
-// .safetensors), as for loading. It is an error to overwrite a file that constants of the graph were read
-// from.
+// SideFile writes the data of some constants to another file beside the graph file: those for which takes returns true.
+// write gets the path of that file and the tensors by key. The key is the name of the constant; in a graph that is an
+// attribute it is prefixed with the names of the node and the attribute. The extension of name is the format (.npz,
+// .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
 func SideFile(name string, takes func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
@@ -42,9 +41,9 @@ func Save(w io.Writer, g *graph.Graph) error {
 	return s.save(w)
 }
 
-// SaveFile is [Save] to a file on disk, which it replaces as a whole or not at all, by renaming. Constants
-// from a file keep the reference if it resolves to the same file from the new folder; else their data are
-// written.
+// SaveFile is [Save] to a file on disk. It replaces the file by renaming, so a failure leaves the old file unchanged. A
+// constant from a file keeps the reference if that resolves to the same file from the new folder; otherwise SaveFile
+// writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	s := &saver{g: g, dir: filepath.Dir(path), otherDir: true}
 	for _, o := range opts {
@@ -90,7 +89,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 type saver struct {
 	g   *graph.Graph
 	buf bytes.Buffer
-	// Of a graph that is an attribute: indent precedes its lines, prefix the keys of its constants.
+	// indent precedes the lines of a graph that is an attribute, and prefix the keys of its constants.
 	indent, prefix string
 
 	dir      string // the folder of the new file
@@ -316,7 +315,7 @@ func (s *saver) constant(v *graph.Value) error {
 	return nil
 }
 
-// constFileOf returns the file of a constant; the zero constRef if it has none.
+// constFileOf returns the file of a constant, or the zero constRef if the constant is not from a file.
 func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 	if src := sourceOf(g); src != nil && v.Const != nil {
 		return src.files[weak.Make(v.Const)]

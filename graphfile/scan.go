@@ -14,8 +14,8 @@ import (
 
 // scanner reads JSON values of expected kinds and tracks offsets.
 //
-// Methods return syntax errors, which end reading. A value of the wrong kind is reported and skipped, so that
-// one pass finds all mistakes.
+// Methods return only syntax errors, which end reading. They report and skip a value of the wrong kind, so that one
+// pass finds all mistakes.
 type scanner struct {
 	dec    *jsontext.Decoder
 	data   []byte

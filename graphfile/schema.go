@@ -235,8 +235,8 @@ func opSchema(o *graph.Op) object {
 	return node
 }
 
-// numberWays lists the ways to give operands that may be numbers: each among the inputs, or as an attribute.
-// least is the number of the other required operands.
+// numberWays lists the ways to give the operands that may be numbers: each is among the inputs or an attribute. least
+// is the number of required operands that cannot be numbers.
 func numberWays(o *graph.Op, least int) []object {
 	ways := []object{{"inputs": least, "attrs": []string{}}}
 	for _, p := range o.Params {

@@ -17,8 +17,8 @@ type source struct {
 	name   string
 	folder files.Folder // of the constants' files
 	lines  []int        // offsets of line starts
-	// files maps constants' data to their files. Copies of the graph share the data. Weak pointers let a
-	// weight be freed once everything computed from it is folded.
+	// files maps the data of constants, which copies of the graph share, to their files. The pointers are weak so
+	// that a weight can be freed when no graph uses it any more.
 	files map[weak.Pointer[tensor.Tensor]]constRef
 }
 
@@ -67,8 +67,8 @@ type places struct {
 	outputs map[string]int
 }
 
-// attrsPlace is the offset of a node's attributes; of has the offset of each, relative to at. Nodes with
-// equal attributes share the map.
+// attrsPlace has the offset of a node's attributes in the file, and in the map of the offset of each attribute relative
+// to at. Nodes with equal attributes share the map.
 type attrsPlace struct {
 	node, at int
 	of       map[string]int

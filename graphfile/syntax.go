@@ -16,9 +16,8 @@ type syntaxMistake struct {
 	text string
 }
 
-// syntax finds the first syntax error of a file that the JSON library rejected, and describes it in terms of
-// the text that a user edits; the library only names a character. It parses only the structure, and runs only
-// after an error.
+// syntax finds the first syntax error of a file that the JSON library rejected. The library only names a character;
+// syntax describes the mistake in terms of the text that a user edits. It parses only the structure.
 type syntax struct {
 	data  []byte
 	at    int
@@ -226,8 +225,8 @@ func (s *syntax) name() string {
 	return string(s.data[s.at:min(end, s.at+40)])
 }
 
-// literal reads true, false and null, and recognizes their spellings in other languages, and those of infinities
-// and NaN.
+// literal reads true, false and null. It recognizes the spellings of these in other languages, and the spellings of
+// infinities and NaN, to describe the mistake.
 func (s *syntax) literal() {
 	name := s.name()
 	switch name {

@@ -32,8 +32,8 @@ type LoopCode struct {
 	Why        string   `json:"why,omitzero" doc:"Why it runs in Go; left out if there is machine code."`
 }
 
-// Access is how a loop accesses an operand along a row: contiguous; broadcast, one element for the row; or staged,
-// through a block of the worker's memory.
+// Access is how a loop accesses an operand along a row: contiguous; broadcast (one element serves the whole row); or
+// staged (copied through a block of the worker's memory).
 type Access struct {
 	DType  string `json:"dtype" of:"dtype" doc:"Its dtype in memory."`
 	Access string `json:"access" of:"access" doc:"How elements of a row are accessed."`
@@ -48,8 +48,8 @@ const (
 	accessStaged     = "staged"
 )
 
-// Code returns the code of a step, by its own name or that of one of its nodes. If shapes depend on data, these are the
-// steps of the compiled segment. The error is that there is no such step.
+// Code returns the code of the step with the given name, or with a node of that name. If shapes depend on data, it
+// searches the steps of the compiled segment. It fails if there is no such step.
 func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	b := (*program.Program)(p).First()
 	if b == nil || b.Program == nil {

@@ -15,8 +15,8 @@ type CopyReason struct {
 	report.Copy
 	Written []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
 	Wanted  []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy on to the node that determines it."`
-	// WithoutNS is nil if there is no plan without the copy, if the problem of layouts was not solved, or if solving it
-	// for all copies that were asked about takes too long.
+	// WithoutNS is nil if there is no plan without the copy, if the problem of layouts was not solved, or if too many
+	// copies were explained before: each takes another solution of the problem.
 	WithoutNS *float64       `json:"without_ns" doc:"The cost of the cheapest plan without the copy less that of the cheapest plan, in nanoseconds; null if unknown."`
 	Instead   *layout.Change `json:"instead" doc:"The differences of that plan from the cheapest plan; null if unknown."`
 }
@@ -37,7 +37,7 @@ func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Pl
 	return list
 }
 
-// concerns reports whether a copy is one of a value, or is read by the step that computes the value.
+// concerns reports whether c is a copy of the value, or a copy that the step that computes the value reads.
 func concerns(c *passes.Copy, v *graph.Value, o *Outcome) bool {
 	return c.Value == v.Name || c.Node != nil && slices.ContainsFunc(c.Node.Out, func(copied *graph.Value) bool {
 		return slices.Contains(o.Reads, copied.Name)

@@ -60,8 +60,8 @@ const (
 // LayoutRules lists the values of [Layout.Rule].
 func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutation, ruleOp, ruleData} }
 
-// Explain tells why a value of the original graph has its layout, and how the program computes it. If shapes depend on
-// data, steps are those of the compiled segment. The error is that there is no value of the name.
+// Explain tells why a value of the original graph has its layout, and how the program computes the value. If shapes
+// depend on data, steps are those of the compiled segment. It fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	in, b, err := inside(p)
 	if err != nil {
@@ -76,9 +76,9 @@ func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	return e, nil
 }
 
-// ExplainLayout tells why a value of an inferred graph has its layout. In a graph of [graph.Graph.Symbolic] strides
-// are expressions; comparisons that expressions and bounds leave open are decided by the hints. The error is that
-// there is no value of the name.
+// ExplainLayout tells why a value of an inferred graph has its layout. In a graph of [graph.Graph.Symbolic] strides are
+// expressions; the hints decide comparisons that expressions and bounds leave open. It fails if there is no value with
+// the name.
 func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 	v, err := ValueNamed(g, value)
 	if err != nil {
@@ -90,7 +90,8 @@ func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 
 var errNoGraph = errors.New("the graph is nil")
 
-// ValueNamed returns the value of a name, or the value of the output of that name. The error is that there is neither.
+// ValueNamed returns the value with the name, or else the value of the output with the name. It fails if there is
+// neither.
 func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -268,9 +269,9 @@ var fastWords = map[rule.FastSetup]string{
 }
 
 // FirstBreak returns the first result in an inferred graph that is not in a memory format although its node reads a
-// value of the same rank in that format; nil if there is none. A value in two formats, such as an image of one
-// channel, counts as in neither as an operand, and as in both as a result. The error is that values cannot have the
-// format.
+// value of the same rank in that format. It returns nil if there is none. A value may be in two formats, such as an
+// image of one channel. As an operand it then counts as being in neither format, and as a result in both. FirstBreak
+// fails if f is not the format of any layout, such as Preserve.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

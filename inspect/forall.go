@@ -33,7 +33,8 @@ type Case struct {
 	Refused bool           `json:"refused,omitzero" doc:"Whether the graph rejects these sizes, so that there is no plan."`
 }
 
-// Bounds on the search for sizes that break a property.
+// Bounds on the search for sizes that break a property: the number of cases, and of sets of sizes that are planned.
+// Each case takes a symbolic inference and planning of the graph.
 const (
 	maxCases = 24
 	maxTried = 96
@@ -76,7 +77,7 @@ func valueNames(g *graph.Graph) func(yield func(string) bool) {
 	return slices.Values(list)
 }
 
-// broken tells how a plan breaks the property; empty if it has it.
+// broken tells how a plan breaks the property. It returns "" if the plan has the property.
 func (q property) broken(plan *passes.Plan) string {
 	if q.value == "" {
 		if len(plan.Copies) == 0 {
@@ -93,16 +94,17 @@ func (q property) broken(plan *passes.Plan) string {
 	return ""
 }
 
-// ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it: "no-copies", no copy is
-// inserted; "VALUE=FORMAT" or "FORMAT(VALUE)", a value is in a memory format.
+// ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it. The property "no-copies"
+// says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value is in a memory format.
 //
-// The proof is by cases. The plan of a specialization is made for symbolic sizes, and the guards that this adds are
-// the conditions of a case. Sizes that no case covers, from bounds and small sizes, start another case, until one
-// breaks the property or all sizes are covered. The property is proved if package sym decides that the cases cover all
-// sizes within bounds, and every specialization that may serve them has the property without further guards.
+// The proof is by cases. For each case ForAll plans a specialization for symbolic sizes; the guards of this planning
+// are the conditions of the case. If no case covers some of the tried sizes (bounds and small numbers), they start
+// another case, until sizes break the property or all are covered. The property is proved if package sym decides that
+// the cases cover all sizes within bounds, and if every specialization that may serve them has the property without
+// further guards.
 //
-// The proof assumes that implementations support at all sizes of a specialization the calls that they support at its
-// hint; if one does not, these sizes get a plan of their own.
+// The proof assumes that an implementation that supports a call at the hint of a specialization supports the call at
+// all sizes that the specialization serves. If it does not, these sizes have a plan of their own.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	in, _, err := inside(p)
 	if err != nil {
@@ -129,8 +131,8 @@ type prover struct {
 	q     property
 	r     *Proof
 	cases []covering
-	// shownOf has the specializations that served sizes so far: true for those that have the property at all sizes that
-	// they serve.
+	// shownOf has the specializations that served sizes so far, with true if the property is shown at all sizes that the
+	// specialization serves.
 	shownOf map[*program.Specialization]bool
 }
 
@@ -293,8 +295,8 @@ func (f *prover) conclude() error {
 	return nil
 }
 
-// samples returns the sizes to try: those of hints, assumed and generic ones, then combinations of small sizes, bounds
-// and sizes between.
+// samples returns the sets of sizes to try: the hints, the assumed sizes and the generic sizes, then combinations of
+// small sizes, bounds and sizes between.
 func (f *prover) samples() [][]int {
 	p := f.p
 	list := append(slices.Clone(p.Hints()), p.Assumed())

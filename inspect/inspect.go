@@ -21,7 +21,7 @@ import (
 // Report describes what a program does: it is p.Report(). It is nil for a program that graphrun.Compile did not make.
 func Report(p *graphrun.Program) *report.Plan { return p.Report() }
 
-// inside returns the inside of a compiled program and its first binding. The error is that it is not compiled.
+// inside returns the internal program and its first binding. It fails if the program was not compiled.
 func inside(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	in := (*program.Program)(p)
 	if b := in.First(); b != nil {

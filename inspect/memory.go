@@ -12,8 +12,8 @@ type MemoryFormulas struct {
 	AtOnce  string `json:"at_once_bytes" doc:"The maximum of the bytes of live intermediate values, as an expression, if steps run in order; a step that overwrites an operand needs less, and a worker that interleaves steps more."`
 }
 
-// maxMoments bounds the sums in the maximum of live bytes, and maxTimedNodes the nodes of a graph whose values are
-// followed.
+// The maximum of live bytes is a maximum of sums, one for each moment of a run. maxMoments bounds the number of sums.
+// maxTimedNodes bounds the number of nodes of a graph for which the maximum is computed.
 const (
 	maxMoments    = 24
 	maxTimedNodes = 1 << 14
@@ -81,7 +81,7 @@ func elements(v *graph.Value) sym.Int {
 	return v.Type.Extent().Simplify()
 }
 
-// addMoment adds a sum to the operands of a maximum, without operands that are never greater than another.
+// addMoment adds a sum to the operands of a maximum, and drops operands that are never greater than another operand.
 func addMoment(list []sym.Int, sum sym.Int) []sym.Int {
 	neverLess := func(a, b sym.Int) bool { holds, known := a.Ge(b).Known(); return known && holds }
 	kept := list[:0]

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Specialization is a plan that serves more than one set of sizes: all sizes that satisfy its guards. If the guards are
-// unknown, it serves its hint alone.
+// Specialization is a plan that serves all sizes that satisfy its guards. If the guards are unknown, it serves only its
+// hint.
 type Specialization struct {
 	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
 	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`
@@ -43,9 +43,10 @@ type Regret struct {
 	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas there, in bytes."`
 }
 
-// Specializations describes the plans that serve more than one set of sizes: those of graphrun.Options.Hints, or,
-// without hints, that of the assumed sizes and the one that serves most other sizes. It plans the graph several times.
-// The list is empty if no size is open, and for graphs that run in segments.
+// Specializations describes the plans that serve more than one set of sizes. With graphrun.Options.Hints, these are the
+// plans for the hints. Without hints, they are the plan for the assumed sizes and the plan that serves most other
+// sizes. Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run
+// in segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
 	in, _, err := inside(p)
 	if err != nil || !in.Specializes() {
@@ -58,7 +59,7 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 	return list, nil
 }
 
-// mainSpecializations returns those that serve nearly all sizes.
+// mainSpecializations returns the specializations that together serve nearly all sizes.
 func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 	ctx := context.Background()
 	hints := slices.Clone(p.Hints())
@@ -108,7 +109,7 @@ func describe(p *program.Program, k *program.Specialization) Specialization {
 	return r
 }
 
-// addMemory adds the memory formulas. It returns an evaluator of the two, nil if they are long expressions.
+// addMemory adds the two memory formulas, and returns an evaluator of them. It returns nil if the expressions are long.
 func addMemory(r *Specialization, p *program.Program, k *program.Specialization) *sym.Evaluator {
 	form, err := p.FormOf(context.Background(), k, k.Hint)
 	if err != nil {
@@ -135,8 +136,8 @@ type corner struct {
 // beyond is the multiple of the largest hint at which a symbol without an upper bound is priced.
 const beyond = 64
 
-// corners returns the least sizes, the hints, the greatest sizes if all symbols have them, and for each symbol without
-// an upper bound a multiple of its hint.
+// corners returns the sets of sizes at which specializations are priced: the least sizes; the hints; the greatest
+// sizes, if all symbols are bounded; and for each symbol without an upper bound, a multiple of its hint.
 func corners(p *program.Program) (list []corner) {
 	assumed, symbols := p.Assumed(), p.Source().Symbols
 	least, most, bounded := slices.Clone(assumed), slices.Clone(assumed), true

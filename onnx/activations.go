@@ -56,8 +56,8 @@ func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.x(0))) }
 
 func mish(n *node) []*val { return one(n.op("mish", nil, n.x(0))) }
 
-// softplus has no linear threshold in ONNX. A threshold of 40 makes no difference in float64, one of 20 none
-// in float32.
+// softplus has no linear threshold in ONNX, but aten's softplus does. A threshold of 40 makes no difference in float64,
+// and a threshold of 20 none in float32.
 func softplus(n *node) []*val {
 	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.x(0)))
 }

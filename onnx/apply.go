@@ -71,9 +71,9 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	return out
 }
 
-// plainNumber returns a constant operand of one element as a number, which makes graphs readable. It returns nil
-// unless the op accepts numbers and the result does not depend on the operand's dtype and rank: another
-// operand has the same dtype and at least its rank.
+// plainNumber returns a constant operand of one element as a number, which makes graphs readable. It returns nil if the
+// op does not accept a number, or if the number could change the dtype or rank of the result. It cannot if another
+// operand has the same dtype and at least the same rank.
 func (n *node) plainNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
 	d := x.dtype()
@@ -166,7 +166,7 @@ func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
 }
 
-// compute makes the results: views of the operands, or new data by the op's reference.
+// compute makes the results of a folded op: views of the operands, or new data from the op's reference.
 func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []graph.Result, size int) []*val {
 	out := make([]*val, len(res))
 	views := 0

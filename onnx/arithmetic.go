@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters compute sizes with the same operators as data. For these, values computed from sizes are
-// represented by symbolic expressions, element by element, so that attributes can state a size as an
-// expression. The graph computes only values that no expression describes, and values that depend on data.
+// Exporters compute sizes with the same operators as data. The importer represents a small tensor that is computed from
+// sizes by a symbolic expression for each element, so that attributes can state a size as an expression. The graph
+// computes only values that no expression describes, and values that depend on data.
 
 // symElements is a small tensor computed from sizes, with its elements in row-major order.
 type symElements struct {
@@ -19,7 +19,8 @@ type symElements struct {
 	make  func() *val // adds the value to the graph
 }
 
-// symElement is one element: an integer n, a truth b, or for a floating-point dtype the fraction n/over.
+// symElement is one element: the integer n, the truth value b, or for a floating-point dtype the fraction
+// n/denominator.
 type symElement struct {
 	n           sym.Int
 	b           sym.Bool
@@ -68,8 +69,8 @@ func indexAt(shape []int, i int) []int {
 	return at
 }
 
-// elementsOf returns the elements of an operand as expressions, or nil if it has none. With open, integers
-// that depend on data become new symbols.
+// elementsOf returns the elements of an operand as expressions, or nil if no expressions describe them. If open is set,
+// integers that depend on data become new symbols.
 func (n *node) elementsOf(x *val, open bool) *symElements {
 	switch {
 	case x.elements != nil:

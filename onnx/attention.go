@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attending is an Attention node during its conversion. q has shape [batch, heads, positions, elements], and
-// so have k and v, which include the keys and values of the past.
+// attending is an Attention node during its conversion. q, k and v have shape [batch, heads, positions, elements]. k
+// and v include the keys and values of the past.
 type attending struct {
 	*node
 	q, k, v *val
@@ -17,9 +17,9 @@ type attending struct {
 	flat    bool    // operands and result are [batch, positions, heads*elements]
 }
 
-// attention is softmax(softcap(q @ kᵀ * scale) + mask) @ v. qk_matmul_output_mode selects an intermediate
-// result by the current standard: 0 the products, 1 after softcap, 2 after the mask, 3 the weights. The first
-// version of the standard applied softcap after the mask, and numbered accordingly.
+// attention is softmax(softcap(q @ kᵀ * scale) + mask) @ v. qk_matmul_output_mode selects an intermediate result, by
+// the numbers of the current standard: 0 is the products, 1 after softcap, 2 after the mask, 3 the weights. In the
+// first version of the standard softcap followed the mask, so 1 and 2 were exchanged.
 func attention(n *node) []*val {
 	a := n.attending()
 	scores := a.scores()

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An If whose condition is not constant becomes a node that runs one of two graphs. A branch that cannot be
-// converted becomes a graph that raises its error when it is run. If the results of the branches differ in
-// rank, the nodes after the If may depend on it: they then become a part of both branches.
+// An If whose condition is not constant becomes a node that runs one of two graphs. A branch that cannot be converted
+// becomes a graph that raises the error when it runs. If the results of the branches differ in rank, the nodes after
+// the If cannot be converted for both ranks at once. They then become a part of each branch.
 
 // continuation is the continuation of a node: the later nodes of its graph, and then the continuation of the node
 // that the graph belongs to.
@@ -160,8 +160,8 @@ func (b *branch) try(n *node, f func() error) {
 	}
 }
 
-// followingDiffers reports whether the continuation depends on the branch: whether a result is not a tensor of the same
-// dtype and known rank in both.
+// followingDiffers reports whether the continuation must be converted for each branch: in the two branches, a result is
+// not a tensor of the same dtype and the same known rank.
 func (n *node) followingDiffers(a, b *branch) bool {
 	if a.err != nil || b.err != nil || len(a.out) != len(b.out) {
 		return false

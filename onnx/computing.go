@@ -87,7 +87,7 @@ func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	return n.elementsOf(x, true)
 }
 
-// infer finds the metas of the results, which are numbers as those of the operands are.
+// infer finds the metas of the results. Shapes are numbers: only elements are symbolic.
 func (c *computation) infer() bool {
 	call := c.call
 	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == graph.Null {
@@ -117,7 +117,7 @@ func (c *computation) infer() bool {
 	return true
 }
 
-// results makes values of lists of elements. emit adds the op to the graph if a value is needed there.
+// results makes values from lists of elements. If the graph needs one of them, emit adds the op to it.
 func (c *computation) results(lists [][]symElement, emit func() []*val) []*val {
 	var made []*val
 	out := make([]*val, len(lists))
@@ -224,7 +224,7 @@ func broadcastAt(shape, at []int) int {
 	return place
 }
 
-// intFormula is each for integer operands and results.
+// intFormula is [pointwise] for integer operands and results.
 func intFormula(f func(c *computation, x []sym.Int) (sym.Int, bool)) formula {
 	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
 		list := make([]sym.Int, len(x))
@@ -239,7 +239,7 @@ func intFormula(f func(c *computation, x []sym.Int) (sym.Int, bool)) formula {
 	})
 }
 
-// boolFormula is each for bool operands.
+// boolFormula is [pointwise] for bool operands and results.
 func boolFormula(f func(x []sym.Bool) sym.Bool) formula {
 	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
 		list := make([]sym.Bool, len(x))
@@ -253,7 +253,7 @@ func boolFormula(f func(x []sym.Bool) sym.Bool) formula {
 	})
 }
 
-// comparison is each for a comparison.
+// comparison is [pointwise] for a comparison.
 func comparison(f func(a, b sym.Int) sym.Bool) formula {
 	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
 		a, b := x[0], x[1]
@@ -321,7 +321,7 @@ func fillFormula(c *computation) [][]symElement {
 	return [][]symElement{e.list}
 }
 
-// positive reports whether a is at least 1 for all sizes, and notNegative whether it is at least 0.
+// positive reports whether a is at least 1 for all sizes. notNegative reports whether it is at least 0.
 func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
 func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters scale sizes in floating point: they convert a size, multiply or divide it, round it down and
-// convert it back. This equals integer division for all sizes that the floating-point dtype represents
-// exactly. An expression for such a computation therefore bounds its symbols to these sizes. A caller with
-// larger sizes must give them when the model is read; they are then computed in floating point.
+// Exporters scale sizes in floating point: they convert a size to a float, multiply or divide it, round it down and
+// convert it back. This equals integer division for all sizes that the floating-point dtype represents exactly. The
+// importer therefore writes it as an integer expression, and bounds the symbols to these sizes. A caller with larger
+// sizes must give them when the model is read; they are then computed in floating point.
 
 // digits returns the number of binary digits of the integers that a dtype represents exactly.
 func digits(d tensor.DType) int {
@@ -30,8 +30,8 @@ type exactInt struct {
 	d tensor.DType
 }
 
-// requireExact adds a requirement to the entry; false if it would bound symbols to unreasonably small sizes, or if
-// data decide it.
+// requireExact returns x with the additional requirement that d represents a exactly. It returns false if this would
+// bound symbols to unreasonably small sizes, or if a depends on data.
 func (x symElement) requireExact(n *node, a sym.Int, d tensor.DType) (symElement, bool) {
 	if _, ok := n.limitsFor(a, digits(d)); !ok {
 		return x, false
@@ -72,7 +72,7 @@ func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok 
 	return nil, false
 }
 
-// bound bounds the symbols so that the requirements of an entry hold.
+// bound bounds the symbols so that the requirements of an element hold.
 func (im *importer) bound(x symElement) {
 	for _, h := range x.exact {
 		limits, _ := im.limitsFor(h.n, digits(h.d))
@@ -117,7 +117,7 @@ func (im *importer) beyond(c sym.Bool) bool {
 	return false
 }
 
-// fraction returns a number of moderate magnitude as an entry.
+// fraction returns a number as a fraction. It returns false if numerator or denominator would be too large.
 func fraction(f float64) (symElement, bool) {
 	over := 1
 	for ; f != math.Trunc(f); f *= 2 {
@@ -190,9 +190,9 @@ func product(c *computation, x []symElement) (symElement, bool) {
 	return y.requireExact(c.n, y.n, d)
 }
 
-// quotient divides integers by rounding_mode, and fractions by a number. If that is not a power of 2 the
-// result is rounded, but never to the next integer: n/over is at least 1/over below an integer k, and would
-// be rounded to k only if the distance were at most k/2^digits.
+// quotient divides integers by rounding_mode, and fractions by a number. If the denominator d of the result n/d is not
+// a power of 2, floating-point division rounds the result, but never up to the next integer k: n/d is at least 1/d
+// below k, and would be rounded to k only if the distance were at most k/2^digits.
 func quotient(c *computation, x []symElement) (symElement, bool) {
 	d, mode := c.out[0].DType, c.text("rounding_mode")
 	if d.IsIntegral(false) {

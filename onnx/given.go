@@ -14,7 +14,7 @@ func (n *node) form(x *val) []sym.Int {
 	return n.shapeOf(x)
 }
 
-// sizeAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if one
+// sizeAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if an integer
 // depends on data.
 func (n *node) sizeAttr(list ...sym.Int) any {
 	if numbers, ok := numbersOf(list); ok {

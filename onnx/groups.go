@@ -46,8 +46,8 @@ func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 	n.normed[y.v] = groupsNormed{base, groups, eps, weight, bias}
 }
 
-// regrouped returns the group normalization that a reshape of x to the shape amounts to: if x was recorded by
-// noteGroups and the shape restores that of its source, up to one -1. Else it returns nil.
+// regrouped returns the group normalization that is equivalent to a reshape of x to the shape. It returns nil unless
+// noteGroups recorded x, and the shape is that of the recorded source, in which one size may be -1.
 func (n *node) regrouped(x *val, shape []sym.Int) *val {
 	f, ok := n.normed[x.v]
 	if !ok {

@@ -44,12 +44,12 @@ type importer struct {
 	count int                   // converted nodes
 	work  float64               // elements evaluated during the import
 
-	// For GraphSome, see some.go.
+	// For GraphSome, see partial.go.
 	skipped  graph.Errors // errors of skipped initializers, inputs and outputs
 	rejected int          // nodes rejected for errors of their own
 
-	// outer converts the enclosing graph. captured lists its values that became additional inputs of this
-	// one.
+	// outer converts the enclosing graph. captured lists the values of that graph that became additional inputs of
+	// this graph.
 	outer    *importer
 	captured []*val
 	captures map[*val]*val // captured values by the outer value
@@ -62,15 +62,15 @@ type frame struct {
 	depth  int
 	// unroll is the number of nodes to which a loop may be unrolled; nested loops share it.
 	unroll int
-	// then is the continuation of the node in whose place the graph is converted; nil if that node takes the
-	// results.
+	// A graph is converted in place of a node. then is the continuation of that node, if the continuation is
+	// converted with the graph; it is nil if the node takes the results.
 	then *continuation
-	// skipErrors means that mistakes are skipped: see some.go.
+	// skipErrors means that mistakes are skipped: see partial.go.
 	skipErrors bool
 }
 
-// scope holds the values of a graph by name. Values of parent are used directly; those of beyond, which
-// belongs to another importer, become additional inputs.
+// scope holds the values of a graph by name. Nodes use values of parent directly. Values of beyond, the scope of
+// another importer, become additional inputs.
 type scope struct {
 	im             *importer
 	parent, beyond *scope

@@ -61,7 +61,7 @@ type Options struct {
 	// Context, if not nil, cancels the conversion: the error is its cause.
 	Context context.Context
 
-	skipErrors bool                   // skip mistakes, see some.go
+	skipErrors bool                   // skip mistakes, see partial.go
 	table      map[operator]converter // all converters: see [Options.complete]
 }
 
@@ -221,12 +221,12 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 // reading is a converted graph.
 type reading struct {
 	g          *graph.Graph
-	skipped    graph.Errors // skipped mistakes: see some.go
+	skipped    graph.Errors // skipped mistakes: see partial.go
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 
-// read converts the model for the first sizes of its symbols at which the conversion succeeds. With some, it
-// takes the sizes with the fewest mistakes.
+// read converts the model for the first sizes of its symbols at which the conversion succeeds. If mistakes are skipped,
+// it takes the sizes with the fewest mistakes.
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := m.opened(); err != nil {

@@ -17,9 +17,9 @@ import (
 // Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx".
 type Operators map[string]map[string]Converter
 
-// Converter returns the outputs of an operator's node; unused outputs at the end may be omitted. It may be
-// called several times for one node, because a model is converted for several sizes, and must then do the
-// same. [As] returns the converter of an operator that is one op.
+// Converter returns the outputs of an operator's node; unused outputs at the end may be omitted. Because a model is
+// converted for several sizes, a Converter may be called several times for one node, and must do the same each time.
+// [As] returns the converter of an operator that is one op.
 type Converter func(n Node) ([]Value, error)
 
 // As returns the converter of an operator that is one op of the graph's catalogue, with the same operands and
@@ -229,7 +229,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// enter adds converters to a table. With replace all of them must replace one, else none may.
+// enter adds converters to a table. If replace is set, the table must already have a converter for each operator, and
+// otherwise for none.
 func (o Operators) enter(table map[operator]converter, replace bool) error {
 	for _, domain := range slices.Sorted(maps.Keys(o)) {
 		for _, name := range slices.Sorted(maps.Keys(o[domain])) {

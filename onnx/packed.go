@@ -13,15 +13,15 @@ import (
 // of all members, and a table of their shapes. Sequence operators are converted to operators on these
 // tensors. Members have one dtype and one rank; their sizes may differ.
 
-// packed is such a sequence.
+// packed is a sequence as a pair of tensors.
 type packed struct {
 	dtype tensor.DType
 	// rank is the members' rank. It is -1 for a sequence that has had no member yet.
 	rank   int
 	data   *val // all elements, [n]
 	shapes *val // [members, rank], int64
-	// outer is, in the body of a loop, the carried sequence of rank -1. Its rank becomes that of the first
-	// inserted member: see [memberRank].
+	// outer is set in the body of a loop that carries a sequence of rank -1: it is that sequence. Its rank becomes
+	// the rank of the first inserted member: see [memberRank].
 	outer *packed
 }
 
@@ -163,8 +163,8 @@ func (n *node) scalarAt(i int) *val {
 	return n.through("Reshape", nil, n.cast(n.x(i), tensor.Int64), known(tensor.Zeros(tensor.Int64, 0)))
 }
 
-// cut returns shapes and elements of three ranges of members: before a position, width members at it, and
-// those after.
+// cut divides the members into three ranges: those before position at, width members from at on, and those after. It
+// returns the elements and the shapes of each range.
 func (n *node) cut(p *packed, at *val, width int) (before, one, after [2]*val) {
 	next := at
 	if width > 0 {
@@ -206,8 +206,8 @@ func (n *node) packedInsert(p *packed, x *val) *packed {
 		shapes: n.concatenated(before[0], shape, after[0]).sized(tensor.Int64, -1, p.rank)}
 }
 
-// endless normalizes a negative index of an insertion, which counts from the last member, not from the last
-// insertion position.
+// endless normalizes the index of an insertion. A negative index counts from the last member, although the last
+// position for an insertion is after that member.
 func (n *node) endless(at, count *val) *val {
 	from := n.plus(at, count)
 	// An index that is still negative stays out of range.

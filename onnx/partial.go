@@ -55,7 +55,7 @@ func (im *importer) skipValue(s *scope, what, name string, err error) {
 	s.vals[name] = &val{name: name, kind: isUnavailable, source: what}
 }
 
-// about prefixes an error with its subject, unless it begins so.
+// about prefixes an error with its subject, unless the error begins with it.
 func about(what, name string, err error) error {
 	if title := fmt.Sprintf("%s %q: ", what, name); !strings.HasPrefix(err.Error(), title) {
 		return fmt.Errorf("%s%w", title, err)
@@ -91,7 +91,7 @@ func (n *node) skipNode(err error, outputs []string) {
 // canSkip reports whether an error can be skipped: it concerns only its node or initializer.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limit)) }
 
-// attempt is convert; with some, a lack of memory is an error of the node.
+// attempt is convert. If mistakes are skipped, a lack of memory is an error of the node.
 func (n *node) attempt(domain string) (out []*val, err error) {
 	if n.frame.skipErrors {
 		defer tensor.CatchMemory(&err)
@@ -124,7 +124,7 @@ func (n *node) enter(out []*val) error {
 	return nil
 }
 
-// weightOf is [Model.weight]; with some, a lack of memory is an error.
+// weightOf is [Model.weight]. If mistakes are skipped, a lack of memory is an error.
 func (im *importer) weightOf(t *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
 	if f.skipErrors {
 		defer tensor.CatchMemory(&err)

@@ -134,8 +134,8 @@ func averagePool(n *node) []*val {
 	return one(n.op("div", nil, sum, count))
 }
 
-// windowSums sums each window by a convolution with ones, and counts its elements without padding; with
-// include, the declared padding counts, but not the additional padding of the last window.
+// windowSums sums each window by a convolution with ones, and counts the elements of each window. Padding does not
+// count. If include is set, the declared padding counts, but not the additional padding of the last window.
 func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, count *val) {
 	after, s, d := g.behind(in), n.form(x), x.dtype()
 	channels, known := s[1].Known()

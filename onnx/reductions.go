@@ -15,7 +15,7 @@ type reduction struct {
 	rank int // of the result; -1 if unknown
 }
 
-// reductionOf reads the axes, an operand from operator set operandSince on and an attribute before. none
+// reductionOf reads the axes: an operand from operator set operandSince on, and an attribute in earlier sets. none
 // means that nothing is reduced.
 func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
 	r.keep = n.flag("keepdims", true)
@@ -79,7 +79,7 @@ func reduce(how string) converter {
 	}
 }
 
-// reduceBy applies a reduction and the pointwise ops around it; with none, only the latter.
+// reduceBy applies a reduction and the pointwise ops around it. If none is set, it applies only the pointwise ops.
 func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
 	over := func(op string, x *val) *val {
 		switch {

@@ -57,8 +57,8 @@ func (n *node) keepZeros(x *val, list []sym.Int) {
 	}
 }
 
-// sizesAttr returns a shape in the form of attributes. One size that depends on data becomes -1; nil if
-// there are more, or if a -1 would be ambiguous.
+// sizesAttr returns a shape in the form of attributes. One size that depends on data becomes -1. The result is nil if
+// several sizes depend on data, or if a -1 would be ambiguous.
 func (n *node) sizesAttr(list []sym.Int) []any {
 	attr, open := make([]any, len(list)), 0
 	for i, s := range list {
@@ -138,7 +138,7 @@ func (n *node) expandComputed(x, shape *val) *val {
 		n.failf("the shape must be a vector")
 	}
 	lack := n.op("sub", nil, n.rank(x), n.element(n.dims(shape), 0))
-	longer := func(v, by *val) *val { // prepends by ones
+	longer := func(v, by *val) *val { // prepends as many ones as by says
 		by = n.op("clamp", graph.Attrs{"min": 0}, by)
 		pad := n.op("cat", nil, n.reshape(by, 1), known(intTensor(0)))
 		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).as(tensor.Int64, 1)

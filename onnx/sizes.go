@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sizes that are unknown during the import are symbols: those of the model's inputs, and new ones for sizes
-// that depend on data. The graph is built at hints for the former, but no decision rests on hints: converters
-// see symbolic shapes. A size that inference determines differently for different sizes is an expression too,
-// or a new symbol.
+// Sizes that are unknown during the import are symbols: the symbols of the model's inputs, and new symbols for sizes
+// that depend on data. The graph is built at hints for the symbols of the inputs. No decision depends on the hints,
+// because converters see symbolic shapes. If inference branches on sizes, a size of the result is an expression with
+// a case for each branch, or a new symbol.
 
 // hints are the sizes at which the graph is built. Networks may require large images, short texts, or equal
 // symbols. The i-th symbol gets first+i*step.

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// val is a value of the model: a value of the graph, a constant that is added to the graph only if an op
-// needs it, or a sequence of these.
+// val is a value of the model: a value of the graph, a constant, or a sequence of values. A constant is added to the
+// graph only if an op needs it.
 type val struct {
 	name string
 	v    *graph.Value
@@ -29,7 +29,7 @@ type val struct {
 // valKind is the kind of a val.
 type valKind uint8
 
-// A missing val is an optional without a value. A lost one is unavailable: see some.go.
+// A missing val is an optional without a value. A lost one is unavailable: see partial.go.
 const (
 	isTensor valKind = iota
 	isSequence
@@ -72,13 +72,13 @@ func (x *val) as(d tensor.DType, rank int) *val {
 	return x.ofRank(rank)
 }
 
-// sized is as with known sizes; -1 is unknown.
+// sized is [val.as] with sizes in place of the rank; -1 is an unknown size.
 func (x *val) sized(d tensor.DType, sizes ...int) *val {
 	x.outline = graph.Outline{DType: d, Sizes: append([]int{}, sizes...)}
 	return x
 }
 
-// ofRank records the rank of such a value; -1 is unknown and changes nothing.
+// ofRank records the rank of a value whose shape depends on data; -1 means unknown and changes nothing.
 func (x *val) ofRank(rank int) *val {
 	if rank < 0 {
 		return x

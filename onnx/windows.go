@@ -71,7 +71,7 @@ func (n *node) checkedPads(rank int) []int {
 	return pads
 }
 
-// reach returns the number of elements from the first to the last one of a window, in dimension i.
+// reach returns the extent of a window in dimension i: the number of elements from its first to its last element.
 func (g geometry) reach(i int) sym.Int {
 	return g.kernel[i].Sub(sym.Of(1)).Mul(sym.Of(g.dilation[i])).Add(sym.Of(1))
 }
@@ -136,8 +136,7 @@ func (n *node) convolve(x, w, bias *val) *val {
 	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
 }
 
-// convolution returns the geometry and the attributes of a convolution; whole is false if x must be cropped
-// first.
+// convolution returns the geometry and the attributes of a convolution. If whole is false, x must be cropped first.
 func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
 	in := n.images(x)
 	g = n.geometryOf(in, n.window(w, len(in)))

@@ -28,7 +28,7 @@ const (
 // The protobuf library then reads the whole file.
 var errUnusual = errors.New("not the fields of a model")
 
-// readAhead is the number of bytes read at a time for the fields between weights.
+// readAhead is the number of bytes that are read at a time to find the fields between weights.
 const readAhead = 1 << 16
 
 // wire reads a model file field by field, so that each weight is read directly into its own aligned memory.
@@ -98,8 +98,8 @@ func readFull(from io.ReaderAt, b []byte, at int) error {
 	return err
 }
 
-// fields iterates over the fields of a message and calls take for those with bytes. Fields that take
-// declines, and others, are returned in their encoding.
+// fields iterates over the fields of a message, and calls take for fields whose value is a range of bytes. rest has the
+// encoding of the fields for which take returns false, and of all other fields.
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
 	const longest = 20 // of a tag and a number after it
 	for at := s.begin; at < s.end; {
@@ -220,7 +220,8 @@ type piece struct {
 	at int
 }
 
-// longestPiece is small enough for all workers to have pieces, and large enough for few calls.
+// longestPiece bounds the bytes of a piece: small enough for all workers to have pieces, and large enough for few
+// calls.
 const longestPiece = 4 << 20
 
 // pieces appends the pieces of the range that is read into b.

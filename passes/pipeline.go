@@ -40,9 +40,9 @@ const final = graph.Sorted | graph.Typed | graph.LaidOut
 var pipeline = []Pass{
 	{Name: "infer", Doc: "computes dtype, shape and layout of every value as eager PyTorch does",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
-	{Name: "restate", Doc: "rewrites quantized products as int8 products and moves quantized values as bytes, rewrites " +
-		"products of 16-bit floats as float32 products, einsum as matrix products, and products by repeated matrices as " +
-		"one product by each matrix",
+	{Name: "restate", Doc: "replaces costly nodes by cheaper ones: quantized products by int8 products, movement of " +
+		"quantized values by movement of bytes, products of 16-bit floats by float32 products, einsum by matrix products, " +
+		"products with repeated matrices by products that read each distinct matrix once",
 		Needs: graph.Typed, Rounds: true, Levels: true, Run: restate},
 	{Name: "decompose", Doc: "replaces composite ops by nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},

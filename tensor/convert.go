@@ -8,7 +8,7 @@ import (
 )
 
 // ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. The ranges
-// mustCheck not overlap, unless dst and src are the same elements.
+// must not overlap, unless dst and src are the same elements.
 type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 
 // Converter returns the conversion from one dtype to another, by the rules of c10::convert: to bool by

@@ -68,11 +68,11 @@ func elemOf(dst, src DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), Converter(dst, src))
 }
 
-// hasDuplicates reports whether several elements may share an address. It may report so of a meta whose elements do
-// not.
+// mayRepeat reports whether several elements may share an address. It is conservative: the result may be true for a
+// meta without such elements.
 func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
-		// checkExtent is the greatest distance that the dimensions inside d can span.
+		// within is the greatest distance that the dimensions of smaller stride can span, in elements.
 		within := 0
 		for k, s := range m.Strides {
 			if s < m.Strides[d] || s == m.Strides[d] && k > d {
@@ -86,15 +86,15 @@ func (m Meta) mayRepeat() bool {
 	return false
 }
 
-// sameElements reports whether element i of t has the address of element i of o, for all i. An element by
-// element copy then reads each element before it is overwritten.
+// sameElements reports whether element i of t has the address of element i of o, for all i. If so, a copy element by
+// element reads each element before it overwrites it.
 func (t *Tensor) sameElements(o *Tensor) bool {
 	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
 }
 
-// overlap reports whether the address ranges [Tensor.Span] of a and b intersect. Storage is compared by
-// address, because two of them may be made of one slice ([FromSlice], [StorageOf]). Interleaved tensors, such
-// as the odd and the even columns of a matrix, overlap by this test; [Overlap] is exact.
+// overlap reports whether the address ranges [Tensor.Span] of a and b intersect. Ranges are compared by address,
+// because two storages may be made of one slice ([FromSlice], [StorageOf]). The test counts interleaved tensors, such
+// as the odd and the even columns of a matrix, as overlapping. [Overlap] is exact.
 func overlap(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false
@@ -104,8 +104,8 @@ func overlap(a, b *Tensor) bool {
 	return alo < bhi && blo < ahi
 }
 
-// Span returns the address of the first byte of the elements and the address after the last byte; both are 0
-// without elements. They are meant for comparison, and are valid as long as the tensor is alive. It panics
+// Span returns the address of the first byte of the elements and the address after the last byte. Both are 0 for a
+// tensor without elements. The addresses are for comparisons, and are valid as long as the tensor is alive. Span panics
 // where [Tensor.Pointer] does.
 func (t *Tensor) Span() (from, to uintptr) {
 	p := t.Pointer()

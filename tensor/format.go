@@ -61,8 +61,8 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 // Strides returns the strides of a dense value of the shape in the format. The errors for a shape of the
 // wrong rank are PyTorch's.
 //
-// Channels-last strides are products of the sizes as they are, so a size 0 makes strides 0; contiguous
-// strides take a size 0 as 1 (get_channels_last_strides_2d, TensorImpl).
+// Contiguous strides count a size 0 as 1 (TensorImpl). Channels-last strides do not, so a size 0 makes strides 0
+// (get_channels_last_strides_2d).
 func (f MemoryFormat) Strides(shape []int) ([]int, error) {
 	order, err := f.order(len(shape))
 	switch {
@@ -94,8 +94,7 @@ func (f MemoryFormat) order(rank int) ([]int, error) {
 	return nil, fmt.Errorf("memory format %q has no strides of its own", f)
 }
 
-// orderedStrides returns dense strides for an order of the dimensions, fastest first. Sizes are taken as they
-// are: a size 0 makes strides 0.
+// orderedStrides returns dense strides for an order of the dimensions, fastest first. A size 0 makes strides 0.
 func orderedStrides(shape, order []int) []int {
 	st := make([]int, len(shape))
 	step := 1
@@ -197,8 +196,8 @@ func (m Meta) likeOrder(order []int) bool {
 	return true
 }
 
-// IsNonOverlappingAndDense reports whether some order of the dimensions makes the value dense. As in PyTorch,
-// a contiguous or channels-last value is dense, so a value without elements may be dense with any strides.
+// IsNonOverlappingAndDense reports whether the value is dense in some order of its dimensions. As in PyTorch, every
+// contiguous value is dense; hence a value without elements, which is contiguous, is dense with any strides.
 func (m Meta) IsNonOverlappingAndDense() bool {
 	if m.IsContiguous() || m.IsChannelsLast() || m.IsChannelsLast3d() {
 		return true
@@ -299,10 +298,10 @@ func DenseStrides(shape, strides []int) []int {
 	return out
 }
 
-// SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) compares dimension a,
-// which precedes b: -1 keeps them, 1 exchanges them, 0 is ambiguous. An ambiguous comparison neither
-// exchanges nor ends the scan. Because the comparison is no total order, the result depends on the algorithm:
-// another sort gives other layouts. It panics if swap is nil.
+// SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) compares dimension a with b, which
+// follows it. -1 keeps the pair and ends the scan, 1 exchanges the pair, and 0 (ambiguous) keeps it and continues the
+// scan. Because the comparison is not a total order, the result depends on the algorithm: another sort gives other
+// layouts. SortDims panics if swap is nil.
 func SortDims(perm []int, swap func(a, b int) int) {
 	if swap == nil {
 		panic("tensor: SortDims needs a comparison")
@@ -321,10 +320,9 @@ func SortDims(perm []int, swap func(a, b int) int) {
 	}
 }
 
-// SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns the condition under which a,
-// which precedes b, is exchanged with b, and the condition under which a stays and the scan ends; at most one
-// holds. Only exchanges are decided: an exchange that neither form nor bounds decide becomes a guard. It
-// panics if compare is nil.
+// SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions, at most one of which
+// holds: swap, under which dimension a is exchanged with b, which follows it, and stay, under which the scan ends. If
+// neither the form nor the bounds of swap decide it, the decision becomes a guard. SortDimsIf panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 	if compare == nil {
 		panic("tensor: SortDimsIf needs a comparison")

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largePage is the size of a large page. Storage of largePageMin bytes or more is worth part of one: reading it
-// withSize small pages takes 32 address translations.
+// largePage is the size of a large page, in bytes. Large pages are requested for storage of largePageMin bytes or more:
+// reading that many bytes in pages of 4 KiB takes 32 address translations.
 const (
 	largePage    = 2 << 20
 	largePageMin = 128 << 10
 )
 
 // adviseLargePages asks the kernel for large pages for b, before b is touched: reading b then misses fewer address
-// translations, and a page fault covers 2 MiB instead of 4 KiB. Few weights of a network have 2 MiB, but they
-// are adjacent in Go's heap, whose arenas are aligned to large pages. So the pages at both ends of b are
-// included, though neighbours share them. The request is a hint; its failure is ignored.
+// translations, and a page fault covers 2 MiB instead of 4 KiB. Most weights of a network are smaller than 2 MiB, but
+// they are adjacent in Go's heap, whose arenas are aligned to large pages. The request therefore includes the pages at
+// both ends of b, which other objects may share. It is a hint, so its failure is ignored.
 func adviseLargePages(b []byte) {
 	if len(b) < largePageMin {
 		return

@@ -7,12 +7,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// MemoryError says that an allocation exceeds the memory that the process may take. It is returned before the
-// allocation: a Go program that runs out of memory is ended by its runtime or by the system, without a chance
-// to report.
+// MemoryError is the error of an allocation that exceeds the memory that the process may take. The check precedes the
+// allocation: if a Go program runs out of memory, its runtime or the system ends it without an error.
 type MemoryError struct {
-	Bytes int    // requested
-	Left  int    // still available to the process
+	Bytes int    // bytes requested
+	Left  int    // bytes still available to the process
 	Limit int    // the limit that is exceeded, in bytes
 	From  string // the source of the limit, as in "the address space of the process (ulimit -v)"
 }
@@ -51,7 +50,7 @@ const checkInterval = 64 << 20
 // uncheckedBytes counts the bytes allocated since the last check.
 var uncheckedBytes atomic.Int64
 
-// tensorOverhead is the approximate overhead of an allocation in bytes: the description of the tensor.
+// tensorOverhead is the approximate size, in bytes, of the structs that describe a tensor beside its elements.
 const tensorOverhead = 256
 
 // checkAllocation returns an error if n is negative, or exceeds the memory that the process may take.

@@ -13,8 +13,8 @@ import (
 // Meta describes a strided value without its data (a meta tensor). Strides and Offset count elements. Shape
 // and Strides have the same length; both may be shared with other metas and must not be written.
 //
-// Methods that return an error reject a meta that does not pass [Meta.Check]. The others require one that
-// does: they panic with a message that begins with "tensor:" if shape and strides differ in length.
+// Methods that return an error reject a meta that fails [Meta.Check]. Other methods require a meta that passes it, and
+// panic with a message that begins with "tensor:" if shape and strides differ in length.
 type Meta struct {
 	DType   DType
 	Shape   []int
@@ -43,8 +43,8 @@ func (m Meta) Numel() int { return Numel(m.Shape) }
 // Bytes returns the number of elements times the element size: the size of a dense copy.
 func (m Meta) Bytes() int { return satMul(m.Numel(), m.DType.Size()) }
 
-// Extent returns the number of elements of storage that the value needs, its offset included: one more than
-// the largest index that it reaches, or 0 without elements.
+// Extent returns the number of elements of storage that the value needs, its offset included: the largest index of an
+// element plus 1, or 0 for a value without elements.
 func (m Meta) Extent() int {
 	m.mustMatch()
 	end := m.Offset + 1
@@ -68,7 +68,7 @@ func (m Meta) SameLayout(o Meta) bool {
 	return slices.Equal(m.Shape, o.Shape) && slices.Equal(m.Strides, o.Strides)
 }
 
-// SameAddresses reports whether both place every element at the same index from their offset. Unlike
+// SameAddresses reports whether both metas place every element at the same distance from their offsets. Unlike
 // [Meta.SameLayout] it ignores strides of dimensions of size 1, and all strides of a value without elements.
 func (m Meta) SameAddresses(o Meta) bool {
 	if !slices.Equal(m.Shape, o.Shape) {
@@ -113,8 +113,8 @@ func ListString(v []int) string {
 	return string(append(b, ']'))
 }
 
-// Numel returns the product of sizes, saturated at math.MaxInt: a wrapped product would make a huge value
-// look small, or empty.
+// Numel returns the product of sizes. It saturates at math.MaxInt, because a product that wraps would make a huge value
+// look small or empty.
 func Numel(shape []int) int {
 	n, over := uint64(1), uint64(0)
 	for _, s := range shape {
@@ -149,8 +149,8 @@ func hugeNumel(shape []int) int {
 	return n
 }
 
-// mustHaveRank panics if shape and strides differ in length. Methods without an error result cannot report it
-// otherwise, and callers may set the fields to anything.
+// mustMatch panics if shape and strides differ in length. Callers may set the fields to anything, and methods without
+// an error result have no other way to report it.
 func (m *Meta) mustMatch() {
 	if len(m.Shape) != len(m.Strides) {
 		m.panicMismatch()
@@ -173,11 +173,11 @@ func ContiguousStrides(shape []int) []int {
 	return st
 }
 
-// MaxBytes bounds the bytes that one value may span: an address space of 2^47 bytes, or a quarter of one of
-// 2^31. Larger shapes are rejected before anything is computed from them.
+// MaxBytes bounds the bytes that one value may span: 2^47 on 64-bit systems, which is the size of an address space, and
+// 2^29 on 32-bit systems. Larger shapes are rejected before anything is computed from them.
 const MaxBytes = min(1<<47, math.MaxInt/4)
 
-// tooMany is the error for a shape with more elements than MaxBytes holds, whatever its strides.
+// tooMany returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
 func tooMany(m Meta) error {
 	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape),
 		MaxBytes/m.DType.Size(), m.DType)
@@ -234,11 +234,12 @@ func (m Meta) Check() error {
 	return nil
 }
 
-// smallElements is far below [MaxBytes] for every dtype, and its square does not overflow.
+// smallElements is a number of elements that takes far less than [MaxBytes] for every dtype. Its square does not
+// overflow an int.
 const smallElements = 1 << (bits.UintSize/2 - 1)
 
-// addSmallDim multiplies numel by size, and adds the reach of a dimension to span. It is false if a number is
-// negative or exceeds smallElements.
+// addSmallDim multiplies numel by size, and adds to span the distance from the first to the last index of the
+// dimension. It returns false if a number is negative or exceeds smallElements.
 func addSmallDim(size, stride int, numel, span *int) bool {
 	if uint(size) > smallElements || uint(stride) > smallElements {
 		return false

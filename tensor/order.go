@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Order is a layout as the planner chooses it: the dimensions of a dense value from the slowest to the
-// fastest, as in "0,2,3,1" for channels-last images. Byte i is the dimension at position i, so orders are
-// comparable and can be map keys. The empty Order belongs to a 0-dim value.
+// Order is a dense layout: the dimensions of a value from the slowest to the fastest, as in "0,2,3,1" for channels-last
+// images. Byte i of the string is the dimension at position i, so orders are comparable and can be map keys. The empty
+// Order is that of a 0-dim value.
 type Order string
 
 // maxOrder bounds the dimensions of an order.
 const maxOrder = 256
 
-// NewOrder returns the order with the given dimensions, slowest first, which must be a permutation.
+// NewOrder returns the order with the given dimensions, slowest first. They must be a permutation of 0, 1, 2, ...
 func NewOrder(dims ...int) (Order, error) {
 	seen := make([]bool, len(dims))
 	b := make([]byte, len(dims))
@@ -137,9 +137,8 @@ func (o Order) mustHaveRank(rank int) {
 	}
 }
 
-// Strides returns the strides of a dense value of the shape in a fresh slice. It panics unless the shape has
-// o's rank. Row-major strides take a size 0 as 1; the others are products of the sizes as they are, as in
-// PyTorch.
+// Strides returns the strides of a dense value of the shape in a fresh slice. It panics unless the shape has o's rank.
+// As in PyTorch, row-major strides count a size 0 as 1, and other strides are products of the unchanged sizes.
 func (o Order) Strides(shape []int) []int {
 	o.mustHaveRank(len(shape))
 	if o.IsRowMajor() {
@@ -169,15 +168,15 @@ func (o Order) StridesOf(shape []sym.Int) []sym.Int {
 	return st
 }
 
-// Same reports whether two orders give the elements of a value of the shape the same positions: dimensions of
-// size 1 may be anywhere, and all orders are the same for a shape without elements.
+// Same reports whether two orders place the elements of a value of the shape alike. Dimensions of size 1 may be
+// anywhere, and all orders are the same for a shape without elements.
 func (o Order) Same(p Order, shape []int) bool {
 	o.mustHaveRank(len(shape))
 	return o == p || o.Canonical(shape) == p.Canonical(shape)
 }
 
-// Canonical returns the equivalent order in which dimensions of size 1 come first, ascending. Orders that are
-// the same for the shape have the same canonical order.
+// Canonical returns the equivalent order in which dimensions of size 1 come first, ascending. Two orders for which
+// [Order.Same] holds have the same canonical order.
 func (o Order) Canonical(shape []int) Order {
 	o.mustHaveRank(len(shape))
 	if slices.Contains(shape, 0) {
@@ -219,9 +218,9 @@ func (o Order) HoldsOf(t Type) bool {
 	return all.Holds()
 }
 
-// OrderOf returns the memory order of a value's dimensions, and whether the value is dense in it: its
-// elements fill a block of storage without gaps and overlap. Among equivalent orders, that of a memory format
-// equals preferred, then the order of the strides.
+// OrderOf returns the order of a value's dimensions in memory, and whether the value is dense: its elements fill a
+// block of storage without gaps and overlap. Among equivalent orders it prefers the order of a memory format, then the
+// order of the strides.
 func OrderOf(m Meta) (Order, bool) {
 	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
 		if o, err := f.Order(m.Rank()); err == nil && m.Is(f) {
@@ -239,8 +238,8 @@ func OrderOf(m Meta) (Order, bool) {
 	return o, m.IsNonOverlappingAndDense()
 }
 
-// Permute returns the order of a view whose dimension i is dimension dims[i] of a value in this order. It
-// panics if dims is no permutation.
+// Permute returns the order of a view of a value in order o. Dimension i of the view is dimension dims[i] of the value.
+// Permute panics if dims is not a permutation.
 func (o Order) Permute(dims []int) Order {
 	o.mustHaveRank(len(dims))
 	if _, err := NewOrder(dims...); err != nil {
@@ -257,8 +256,8 @@ func (o Order) Permute(dims []int) Order {
 	return Order(b)
 }
 
-// Holds reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees
-// withSize [Meta.Is] for the orders of memory formats.
+// Holds reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees with
+// [Meta.Is] for the orders of memory formats.
 func (o Order) Holds(m Meta) bool {
 	m.mustMatch()
 	if len(o) != len(m.Shape) {

@@ -48,7 +48,7 @@ func (m Meta) OverlapsItself() bool {
 	return s.solve(0, false)
 }
 
-// search solves sum(k*stride) = target for integers k within bounds: a branch and bound over the terms, by
+// search solves sum(k*stride) = target for integers k within bounds, by branch and bound over the terms in the order of
 // falling stride.
 type search struct {
 	terms  []term
@@ -62,7 +62,7 @@ type term struct {
 	least, most    int // bounds of the sum of this term and the following ones
 }
 
-// maxSteps bounds the search. A stride above the extent of all smaller strides takes one or two steps.
+// maxSteps bounds the steps of the search. A stride above the extent of all smaller strides takes only one or two.
 const maxSteps = 1 << 14
 
 func (s *search) add(stride, lo, hi int) {
@@ -78,7 +78,7 @@ func (s *search) add(stride, lo, hi int) {
 	s.terms = append(s.terms, term{stride: stride, lo: lo, hi: hi})
 }
 
-// solve reports whether a solution exists. The solution with all k = 0 counts only if zeros is set.
+// solve reports whether a solution exists. If zeros is false, the solution in which every k is 0 does not count.
 func (s *search) solve(sum int, zeros bool) bool {
 	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0

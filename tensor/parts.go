@@ -13,9 +13,8 @@ import (
 // operand's bytes do not bound the number.
 const maxParts = 1 << 20
 
-// Split cuts a dimension into parts of the given size; the last one may be smaller (Tensor.split). A
-// dimension of size 0 gives one part. The number of parts must be a number: symbolic sizes leave a guard for
-// it.
+// Split cuts a dimension into parts of the given size; the last one may be smaller (Tensor.split). A dimension of size
+// 0 gives one part. If sizes are symbolic, a guard fixes the number of parts.
 func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.Check(); err != nil {

@@ -11,13 +11,13 @@ import (
 // Pool allocates storage for results, and recycles the memory of released results. The zero Pool is ready for
 // use, and safe for concurrent use.
 //
-// It holds memory by weak pointers: a garbage collection empties it. Memory enters it by [Tensor.Release]
-// only. The memory of a result that is dropped without a release is left to the garbage collector, which also
-// sees slices of its bytes and pointers into it; a reference count of tensors would not.
+// The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] adds memory to the
+// pool. The memory of a result that is dropped without a release is left to the garbage collector. Unlike a reference
+// count of tensors, the collector also sees slices of the result's bytes and pointers into them.
 type Pool struct {
 	mu    sync.Mutex
-	kept  []keptArray // metaIn the order of release
-	bytes int
+	kept  []keptArray // in the order of release
+	bytes int         // the sum of the sizes of kept
 }
 
 // keptArray is the memory of a released result.
@@ -26,8 +26,8 @@ type keptArray struct {
 	size  int
 }
 
-// A pool keeps at most maxKept arrays, and maxKeptBytes unless a single array is larger. Arrays below minKept are not
-// kept: Go allocates and clears one in less than a microsecond.
+// A pool keeps at most maxKept arrays of at most maxKeptBytes together, or a single larger array. Arrays of less than
+// minKept bytes are not kept: Go allocates and clears such an array in less than a microsecond.
 const (
 	maxKept      = 32
 	maxKeptBytes = 1 << 30
@@ -61,8 +61,8 @@ func (p *Pool) Adopt(s *Storage) *Storage {
 	return &Storage{data: s.Bytes(), place: s.Place(), pool: p}
 }
 
-// find takes an array of n bytes, or up to a quarter more, from the pool; nil if it has none. The array
-// released last is preferred, because it may still be in a cache.
+// find takes an array of n bytes, or up to a quarter more, from the pool. It returns nil if there is none. The most
+// recently released array is preferred, because its data may still be in a cache.
 func (p *Pool) find(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,13 +110,12 @@ func (p *Pool) release(s *Storage) error {
 	return nil
 }
 
-// Release returns the memory of a result to the program that made it, for its later results. Views of the
-// result are released with it: using one panics with "tensor: used after Release", and a run returns an error
-// for one. Slices of the result's bytes and pointers into it must not be used any more.
+// Release returns the memory of a result to the program that made the result, which reuses it for later results. Views
+// of the result are released too: using a released tensor panics with "tensor: used after Release", and a run returns
+// an error if an input is released. Slices of the result's bytes and pointers into them must not be used any more.
 //
-// Only results of runs, and views of them, can be released. Release returns an error for any other tensor
-// (inputs, constants and their views), and if t was released before. No run may read or write t during the
-// call.
+// Only results of runs, and views of results, can be released. Release returns an error for any other tensor (inputs,
+// constants and their views), and if t was released before. No run may read or write t during the call.
 func (t *Tensor) Release() error {
 	if t == nil {
 		return errors.New("Release: the tensor is nil")
@@ -139,10 +138,9 @@ func (s *Storage) Release() error {
 // Releasable reports whether the storage belongs to a result that was not released.
 func (s *Storage) Releasable() bool { return s != nil && s.pool != nil && !s.released }
 
-// uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. Only strings.Builder
-// returns heap memory that the runtime does not clear: make clears recycled memory, and append clears the
-// part that it does not copy to. 64 MiB of recycled memory, written once: 7.5 ms, 14 ms by append, more by
-// make.
+// uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. Only strings.Builder returns heap
+// memory that the runtime does not clear: make clears recycled memory, and append clears the part that it does not copy
+// to. Allocating 64 MiB of recycled memory and writing it once takes 7.5 ms, 14 ms with append, and more with make.
 func uninitialized(n int) []byte {
 	mustAllocate(n)
 	var b strings.Builder

@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Predicate is a test of how a value's strides fit its shape, as PyTorch defines it. [Type.If] returns it as
-// a condition on sizes and strides, [Type.Holds] decides it and records guards, [Meta.Holds] evaluates it in
-// metaOf.
+// Predicate is one of PyTorch's tests of how the strides of a value fit its shape. [Type.If] returns the test as a
+// condition on sizes and strides, [Type.Holds] decides it and records guards, and [Meta.Holds] evaluates it for
+// numbers.
 type Predicate uint8
 
-// The predicates. NoOverlap is the test of as_strided's gradient: sufficient, not necessary, for elements not
-// to share memory. The Suggests predicates compare the result of [Meta.SuggestMemoryFormat], without and with
+// The predicates. NoOverlap is the test of as_strided's gradient. If it holds no two elements share memory; the
+// converse is not true. The Suggests predicates compare the result of [Meta.SuggestMemoryFormat], without and with
 // exactMatch.
 const (
 	IsContiguous Predicate = iota
@@ -84,9 +84,9 @@ func ParsePredicate(name string) (Predicate, error) {
 		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names))))
 }
 
-// If returns the condition under which p holds of t: a constant if sizes and strides decide, else a formula
-// over them. It does not branch, and leaves no guard. An invalid predicate is false. Sizes and strides are
-// assumed not to be negative. It panics if shape and strides differ in length.
+// If returns the condition under which p holds for t: a constant if sizes and strides decide, else a formula over
+// them. If does not branch, and leaves no guard. It assumes that sizes and strides are not negative. The condition of
+// an invalid predicate is false. If panics if shape and strides differ in length.
 func (t Type) If(p Predicate) sym.Bool {
 	t.mustMatch()
 	if !p.Valid() {
@@ -95,8 +95,8 @@ func (t Type) If(p Predicate) sym.Bool {
 	return contiguity.Rules[p].If(t.Shape, t.Strides)
 }
 
-// Holds reports whether p holds of t. If neither form nor bounds decide, it follows the branches of PyTorch's
-// code, and records a guard for each.
+// Holds reports whether p holds for t. If neither the form nor the bounds of the sizes decide, it follows the branches
+// of PyTorch's code, and records a guard for each.
 func (t Type) Holds(p Predicate) bool {
 	if v, known := t.If(p).Known(); known {
 		return v
@@ -104,7 +104,7 @@ func (t Type) Holds(p Predicate) bool {
 	return contiguity.Rules[p].Path(t.Shape, t.Strides)
 }
 
-// Holds reports whether p holds of m.
+// Holds reports whether p holds for m.
 func (m Meta) Holds(p Predicate) bool {
 	switch p {
 	case IsContiguous:

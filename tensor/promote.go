@@ -40,9 +40,9 @@ var lattice = func() (t [numDTypes][numDTypes]DType) {
 	return t
 }()
 
-// Promote returns the smallest dtype that both promote to (c10::promoteTypes). uint16, uint32 and uint64
-// promote with themselves and with floats, to the float; all else is rejected with PyTorch's message. float16
-// withSize complex64 gives complex64, because there is no complex32.
+// Promote returns the smallest dtype to which a and b promote (c10::promoteTypes). uint16, uint32 and uint64 promote
+// only with themselves, and with floats, to the float; other pairs are rejected with PyTorch's message. float16 and
+// complex64 give complex64, because there is no complex32.
 func Promote(a, b DType) (DType, error) {
 	if !a.Valid() || !b.Valid() {
 		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
@@ -54,8 +54,8 @@ func Promote(a, b DType) (DType, error) {
 		"promote %s and %s", a.TorchName(), b.TorchName())
 }
 
-// CanCast reports whether a result of dtype from may be written to an output of dtype to: not from complex to
-// real, from float to integer, or from anything else to bool (c10::canCast).
+// CanCast reports whether a result of dtype from may be written to an output of dtype to. Complex does not cast to
+// real, float not to integer, and no other dtype to bool (c10::canCast).
 func CanCast(from, to DType) bool {
 	switch {
 	case from.IsComplex() && !to.IsComplex():
@@ -130,8 +130,8 @@ func (p *Promotion) Result() (DType, error) {
 	return d, err
 }
 
-// combine returns the common dtype of two categories: lower changes higher only if its kind is higher
-// (combine_categories).
+// combine returns the common dtype of two categories of operands. The dtype lower of the second category counts only if
+// its kind (bool, integer, float, complex) is above the kind of higher (combine_categories).
 func combine(higher, lower DType) (DType, error) {
 	switch {
 	case higher == Invalid:

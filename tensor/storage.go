@@ -20,9 +20,9 @@ type Storage struct {
 	released bool  // data is nil if set
 }
 
-// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative, and with a
-// [*MemoryError] if the process may not take that much: Go's allocator would end the process, beyond any
-// recover. [CatchMemory] turns the panic into an error.
+// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative. It panics with a
+// [*MemoryError] if the process may not take n more bytes, because Go's allocator would then end the process.
+// [CatchMemory] turns this panic into an error.
 func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}
@@ -69,9 +69,9 @@ func (s *Storage) Bytes() []byte {
 // Len returns the size in bytes; 0 for nil storage. It panics after [Storage.Release].
 func (s *Storage) Len() int { return len(s.Bytes()) }
 
-// Tensor is a Meta over Storage. The functions that make a tensor check that the storage holds all elements
-// of the meta. Methods that read or write elements check it again, because callers can change the meta and
-// the zero Tensor has no storage; they panic with a message that begins with "tensor:".
+// Tensor is a Meta over Storage. The functions that make a tensor check that the storage holds all elements of the
+// meta. Methods that read or write elements check it again, because callers can change the meta, and because the zero
+// Tensor has no storage. If the check fails they panic with a message that begins with "tensor:".
 type Tensor struct {
 	Meta
 	storage *Storage
@@ -89,8 +89,7 @@ func Empty(m Meta) *Tensor {
 // Zeros returns a row-major tensor of zeros. It panics where [Empty] does.
 func Zeros(d DType, shape ...int) *Tensor { return Empty(New(d, shape...)) }
 
-// Over returns a tensor over existing storage. The error says that m is inconsistent or reaches past the end
-// of the storage.
+// Over returns a tensor over existing storage. It fails if m is inconsistent or reaches past the end of the storage.
 func Over(m Meta, s *Storage) (*Tensor, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -229,8 +228,8 @@ func (t *Tensor) Contiguous() *Tensor {
 	return t.CopyTo(New(t.DType, t.Shape...))
 }
 
-// Stats returns the minimum, maximum and mean of the values; of complex values, of the real parts. A NaN
-// makes all three NaN, as does a tensor without elements. Elements that share memory are read once.
+// Stats returns the minimum, maximum and mean of the values, or of the real parts of complex values. All three are NaN
+// if a value is NaN, or if there are no elements. An element of storage that several elements of t share is read once.
 func (t *Tensor) Stats() (least, most, mean float64) {
 	t.mustCheck()
 	if t.Numel() == 0 {
@@ -303,8 +302,8 @@ func (t *Tensor) multiplicities() []float64 {
 	return counts
 }
 
-// float64s calls f with all elements as float64 in logical order, in blocks: the whole would take eight times
-// the memory of a tensor of bytes.
+// float64s calls f with all elements as float64 in logical order, block by block. A float64 copy of the whole tensor
+// would take up to eight times its memory.
 func (t *Tensor) float64s(f func(block []float64)) {
 	var block [1024]float64
 	m := t.Meta

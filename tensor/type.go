@@ -36,7 +36,8 @@ func (m Meta) Type() Type {
 	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
 }
 
-// Meta returns the type in numbers, and whether all of it is known; unknown numbers are taken at their hints.
+// Meta returns the type with numbers in place of expressions, and whether all of these are known. Unknown numbers have
+// the values at the hints.
 func (t Type) Meta() (Meta, bool) {
 	t.mustMatch()
 	n := len(t.Shape)
@@ -70,7 +71,7 @@ func (t Type) Specialize() Meta {
 	return t.AtHints()
 }
 
-// SameForm reports whether two types are equal by form: for all values of their symbols.
+// SameForm reports whether two types have identical expressions: they are equal for all values of their symbols.
 func (t Type) SameForm(o Type) bool {
 	same := func(a, b sym.Int) bool { return a.Same(b) }
 	return t.DType == o.DType && t.Offset.Same(o.Offset) && slices.EqualFunc(t.Shape, o.Shape, same) &&
@@ -89,7 +90,7 @@ func (t Type) Simplify() Type {
 	return Type{DType: t.DType, Shape: simple(t.Shape), Strides: simple(t.Strides), Offset: t.Offset.Simplify()}
 }
 
-// IsMeta reports whether t has exactly the numbers of m.
+// IsMeta reports whether all sizes, strides and the offset of t are numbers, and equal those of m.
 func (t Type) IsMeta(m Meta) bool {
 	if t.DType != m.DType || len(t.Shape) != len(m.Shape) || len(t.Strides) != len(m.Strides) {
 		return false
@@ -135,9 +136,9 @@ func (t Type) Rank() int { return len(t.Shape) }
 // Numel returns the number of elements. It is 1 for a 0-dim value.
 func (t Type) Numel() sym.Int { return Product(t.Shape) }
 
-// Extent returns the number of elements of storage that the value needs, its offset included: one more than
-// the largest index that it reaches, or 0 without elements. It panics if t fails
-// [Type.Check] and no int holds the number.
+// Extent returns the number of elements of storage that the value needs, its offset included: the largest index of an
+// element plus 1, or 0 for a value without elements. It panics if the number overflows an int, which is possible only
+// if t fails [Type.Check].
 func (t Type) Extent() sym.Int {
 	t.mustMatch()
 	if equals(t.Numel(), 0) {
@@ -167,8 +168,8 @@ func (t Type) WithStrides(strides []sym.Int) Type {
 	return t
 }
 
-// mustHaveRank panics if shape and strides differ in length. Methods without an error result cannot report it
-// otherwise, and callers may set the fields to anything.
+// mustMatch panics if shape and strides differ in length. Callers may set the fields to anything, and methods without
+// an error result have no other way to report it.
 func (t *Type) mustMatch() {
 	if len(t.Shape) != len(t.Strides) {
 		panic(fmt.Sprintf("tensor: a type has %d sizes and %d strides", len(t.Shape), len(t.Strides)))

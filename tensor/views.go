@@ -10,9 +10,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds the views that reorder, drop, add or cut dimensions. All of them reject a type that does
-// not pass [Type.Check], and return one that does. The result may share the operand's shape or strides if
-// they are equal.
+// This file holds the views that reorder, drop, add or cut dimensions. They reject a type that fails [Type.Check], and
+// their results pass it. The result may share the operand's slice of shape or strides if it has the same.
 
 // WrapDim returns dimension d of a value of the given rank; a negative d counts from the end. A 0-dim value
 // accepts 0 and -1, both of which give 0 (c10::maybe_wrap_dim with wrap_scalar).
@@ -194,7 +193,7 @@ func hasDuplicates(dims []int) bool {
 	return false
 }
 
-// Select takes one index of a dimension and drops the dimension; a negative index counts from the end
+// Select returns t at one index of a dimension, without the dimension. A negative index counts from the end
 // (Tensor.select).
 func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
@@ -272,7 +271,7 @@ func clampIndex(i, size sym.Int) sym.Int {
 		i = i.Add(size)
 	}
 	if n, known := i.Known(); known && n == math.MaxInt {
-		return size // exporters write the end so
+		return size // exporters write the largest int for "to the end"
 	}
 	return i.Max(sym.Int{}).Min(size)
 }

@@ -157,8 +157,9 @@ type ClaimReport struct {
 	env *sym.Env
 }
 
-// ProveClaim decides the claim's formula for every combination of answers to its comparisons. If it fails in
-// a class, ProveClaim searches for sizes and strides that refute it. The rank must be from 0 to 6.
+// ProveClaim decides the claim's formula for every class: a consistent combination of answers to its comparisons. If
+// the formula is false in a class, ProveClaim searches for sizes and strides that refute the claim. The rank must be
+// from 0 to 6.
 func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	switch {
 	case c.If == nil:

@@ -1,10 +1,10 @@
 // Package contiguity holds PyTorch's predicates about strides (is_contiguous, is_channels_last,
 // non-overlapping and dense, suggest_memory_format ...) over sizes and strides that may be symbolic.
 //
-// Each [Rule] has two forms: If is a formula without branches, and Path follows the branches of PyTorch's C++
-// code, each of which leaves a guard. [Prove] proves that both forms agree, for one rank by following every
-// path and for all ranks by the induction steps of the rule. [ParseClaim] and [ProveClaim] do the same for a
-// claim about several predicates.
+// Each [Rule] has two forms: If is a formula without branches, and Path follows the branches of PyTorch's C++ code,
+// each of which leaves a guard. [Prove] proves that both forms agree, for one rank by following every path, and for all
+// ranks by the induction steps of the rule. A claim is a formula over several predicates: [ParseClaim] parses one, and
+// [ProveClaim] proves it for one rank.
 package contiguity
 
 import "github.com/graphrun/graphrun/sym"
@@ -33,8 +33,8 @@ type part struct {
 	name   string
 	formIf func(shape, strides []sym.Int) sym.Bool
 	path   func(shape, strides []sym.Int) bool
-	// symmetric means that the part depends on dimensions only through the order of their strides, not on
-	// their numbers. It applies to values with elements.
+	// symmetric means that, for values with elements, the part depends on the order of the strides, but not on the
+	// numbers of the dimensions.
 	symmetric bool
 }
 
@@ -108,8 +108,9 @@ func rowMajor(rank int) []int {
 	return order
 }
 
-// denseFrom returns the condition that the dimensions are dense in the order, fastest first, starting with
-// stride step: each has size 1, or the stride that the earlier ones span. after is the next stride.
+// denseFrom returns the condition that the dimensions are dense in the given order, fastest first: each dimension has
+// size 1, or its stride is step times the product of the sizes of the earlier dimensions. after is the stride that the
+// next dimension would need.
 func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
@@ -168,9 +169,9 @@ func contiguous(shape, strides []sym.Int) bool {
 	return all
 }
 
-// likeFrom returns the condition that sizes are not 0 and that strides do not fall along the order, starting with
-// the bound least. channels is the stride of the channel dimension; the bound at dimension 0 must differ from it,
-// which rejects values whose other sizes are all 1. after is the bound for the next stride.
+// likeFrom returns the condition that sizes are not 0 and that strides do not fall along the order. least is the bound
+// for the first stride, and after the bound for the stride that would follow. channels is the stride of the channel
+// dimension. At dimension 0 the bound must differ from channels, which rejects values whose other sizes are all 1.
 func likeFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
@@ -223,8 +224,9 @@ func like(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// exactFrom returns the condition that each dimension has the stride that the earlier ones in the order span,
-// whatever their sizes, starting with stride step. after is the next stride.
+// exactFrom returns the condition that the stride of each dimension is step times the product of the sizes of the
+// earlier dimensions in the order, for dimensions of size 1 too. after is the stride that the next dimension would
+// need.
 func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
@@ -245,7 +247,8 @@ func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, a
 	return true, step
 }
 
-// exactIf is the condition that the strides are like those of a format, and equal to them.
+// exactIf returns the condition that the strides resemble those of a channels-last format (likeFrom) and also equal
+// them (exactFrom).
 func exactIf(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {

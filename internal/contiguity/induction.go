@@ -9,8 +9,9 @@ import (
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
 	Claim string
-	// Check runs one iteration of both forms on symbols, which it requests by name and which are not
-	// negative, and reports whether the claim holds. It is run on every path of its branches.
+	// Check runs one iteration of both forms and reports whether the claim holds. Their sizes and strides are
+	// symbols that are not negative; Check requests a symbol by its name. Prove runs Check on every path of its
+	// branches.
 	Check func(symbol func(name string) sym.Int) bool
 }
 
@@ -106,8 +107,8 @@ var apartStep = Step{
 	},
 }
 
-// ordered runs a check for a dimension m and a dimension e before it in the order of strides, for both orders
-// of their numbers.
+// ordered runs a check for two dimensions e and m, where e precedes m in the order of strides. It does so for e < m and
+// for e > m.
 func ordered(check func(shape, strides []sym.Int, e, m int) bool) func(func(string) sym.Int) bool {
 	return func(symbol func(string) sym.Int) bool {
 		shape := []sym.Int{symbol("s0"), symbol("s1")}

@@ -17,9 +17,9 @@ type Report struct {
 	Formula sym.Bool
 	// Atoms are the comparisons in the formula and the branching form.
 	Atoms []sym.Bool
-	// Ways are the paths through both forms, the branching one first. Each stands for all truth assignments
-	// of the atoms that are consistent with it; every assignment follows exactly one path, and atoms that a
-	// path does not ask affect neither answer.
+	// Ways are the paths through both forms, the branching form first. A path stands for all truth assignments of
+	// the atoms that are consistent with its decisions. Every assignment follows exactly one path. Atoms that a path
+	// does not decide affect neither answer.
 	Ways []Way
 	// Steps are the results of the induction steps.
 	Steps []StepReport
@@ -38,13 +38,15 @@ type Report struct {
 type Way struct {
 	// Part names the part of the predicate, in a proof by parts.
 	Part string
-	// Path is the conjunction of the branching form's decisions, If of these and the formula's.
+	// Path is the conjunction of the decisions of the branching form. If is the conjunction of the decisions of both
+	// forms.
 	Path, If sym.Bool
 	// Branching and Formula are the answers of the two forms.
 	Branching, Formula bool
 }
 
-// StepReport is the result of an induction step: the number of paths through it, and whether it holds on all.
+// StepReport is the result of an induction step: the number of paths through the step, and whether its claim holds on
+// all of them.
 type StepReport struct {
 	Claim string
 	Ways  int
@@ -64,13 +66,14 @@ const maxWays = 200_000
 // byParts is the smallest rank at which predicates with a sort are proved by their parts.
 const byParts = 5
 
-// Prove follows every path through both forms of a predicate for values of a rank from 0 to 6, and checks the
-// steps of its induction. It runs the code of both forms, for both answers of each comparison that earlier
-// answers leave open.
+// Prove follows every path through both forms of a predicate for values of a rank from 0 to 6, and checks the steps of
+// its induction. It runs the code of both forms; if earlier answers do not decide a comparison, it follows both
+// answers.
 //
-// A predicate with a sort has a path for each order of its dimensions. From rank 5 on its parts are proved
-// one by one, which suffices for a disjunction. Symmetric parts are proved for non-decreasing strides only:
-// any other case is one of these with renumbered dimensions. The error reports an unsupported rank.
+// A predicate that sorts the dimensions has a path for each order of them. From rank 5 on, the parts of such a
+// predicate are proved one by one, which suffices because the predicate is a disjunction of its parts. Symmetric parts
+// are proved only for non-decreasing strides: renumbering the dimensions reduces every other case to this one. Prove
+// fails if the rank is not supported.
 func Prove(r Rule, rank int) (*Report, error) {
 	switch {
 	case r.If == nil || r.Path == nil:

@@ -71,9 +71,9 @@ func sortedDense(shape, strides []sym.Int) bool {
 	return all
 }
 
-// noOverlapIf is the condition that the stride of each dimension of size other than 1 exceeds the greatest
-// offset that the dimensions before it reach. It is sufficient for elements not to share memory; for strides
-// of slices of dense values it is also necessary.
+// noOverlapIf is the condition that the stride of each dimension of size other than 1 exceeds the greatest offset that
+// the dimensions of smaller strides reach. If it holds, no two elements share memory. The converse is true only for
+// slices of dense values.
 func noOverlapIf(shape, strides []sym.Int) sym.Bool {
 	return numel(shape).Eq(sym.Int{}).Or(apartIf(shape, strides))
 }

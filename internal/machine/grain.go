@@ -1,21 +1,21 @@
 package machine
 
-// Grains are the amounts of work per chunk: large enough to hide the cost of handing out a chunk, small
-// enough that workers end together. They count elements, by kind of work. They are constants instead of
-// profile rates, because the cut into chunks must depend on shapes alone; a test compares them with the
-// default profile.
+// A grain is the amount of work per chunk, in elements of one kind of work: large enough to hide the cost of handing
+// out a chunk, and small enough for workers to end at about the same time. Grains are constants instead of profile
+// rates, because the cut into chunks must depend only on shapes. A test compares them with the default profile.
 const (
 	// MoveGrain is for elements that are moved, or combined by a few operations (PyTorch's
 	// at::internal::GRAIN_SIZE).
 	MoveGrain = 1 << 15
 	// GatherGrain is for elements with random access.
 	GatherGrain = 1 << 14
-	// FunctionGrain is for elements with a function each without machine code, and for losses, which are
-	// summed chunk by chunk, so that it affects bits.
+	// FunctionGrain is for elements that take a function such as exp without machine code, and for losses. Losses
+	// are summed chunk by chunk, so this grain affects the bits of results.
 	FunctionGrain = 1 << 12
 	// CallGrain is for elements made one by one through a call and a Scalar.
 	CallGrain = 1 << 11
-	// ReduceGrain is for accumulated elements. Partial sums follow the cut, so it affects bits.
+	// ReduceGrain is for accumulated elements. There is a partial sum for each chunk, so this grain affects the bits
+	// of results.
 	ReduceGrain = 1 << 16
 	// MACGrain counts multiply-adds of matrix products (small products together), PortableMACGrain those of
 	// products without assembly, and DirectMACGrain those of windows over unpacked operands.
@@ -27,6 +27,6 @@ const (
 // LineBytes is the size of a cache line.
 const LineBytes = 64
 
-// BlockBytes is the size of the blocks in which operands pass from loop to loop: eight of them fit an L1
-// cache. Reductions accumulate block by block, so it affects bits.
+// BlockBytes is the size of the blocks in which operands pass from loop to loop: eight of them fit an L1 cache.
+// Reductions accumulate block by block, so it affects the bits of results.
 const BlockBytes = 4096

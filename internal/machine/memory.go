@@ -88,7 +88,7 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	return limits
 }
 
-// reading is the last reading: the memory that was left, minus later requests, and its time.
+// reading is the last reading of the limits: its time, and the memory that was left then, minus later requests.
 type reading struct {
 	left atomic.Int64
 	at   time.Time
@@ -96,9 +96,9 @@ type reading struct {
 
 var lastReading atomic.Pointer[reading]
 
-// Fits reports whether the process may take that many bytes more; if not, it returns the limit. Before it
-// rejects, it collects garbage. A small request soon after the last reading is accepted without another one,
-// and the limit is zero.
+// Fits reports whether the process may take that many bytes more; if not, it returns the limit that is exceeded. It
+// collects garbage before it rejects a request. A small request soon after the last reading of the limits is accepted
+// without another reading, and the returned limit is then zero.
 func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
 
 // FitsBlock is [Fits] for a single allocation.

@@ -96,11 +96,11 @@ func groups(fsys fs.FS, m fields) []Limit {
 	return limits
 }
 
-// mount is the mount point dir of a control group hierarchy, whose root is the group there.
+// mount is a mounted control group hierarchy: dir is the mount point, and root the group that is visible there.
 type mount struct{ root, dir string }
 
-// below returns the folder of a group under the mount. In a container the root of the mount often is a group
-// inside the hierarchy.
+// below returns the path of a group's folder relative to the mount point. In a container the root of the mount often is
+// a group inside the hierarchy.
 func (m mount) below(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {

@@ -12,9 +12,9 @@ const ProfileVersion = 2
 
 // Profile holds the measured prices of work on one core of a machine. All cost decisions use it.
 //
-// Prices select among implementations, which may round differently. Within one implementation no number of a
-// profile may affect the bits of a result: parameters that do, such as the cuts of reductions and the depth
-// of a product's blocks, are constants that depend on shapes alone.
+// Prices select among implementations, which may round differently. Within one implementation no number of a profile
+// may affect the bits of a result. Parameters that affect bits, such as the cuts of reductions and the depth of a
+// product's blocks, depend only on shapes.
 type Profile struct {
 	Version int `json:"version" doc:"The version of the terms; other versions are rejected."`
 	// CPU and Instructions identify the measured machine; Measured is the time of the measurement in RFC
@@ -35,8 +35,8 @@ type Profile struct {
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; 0: the default."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; 0: the default."`
 
-	// kept is the bytes of constants that all steps of a run read. It belongs to a graph, not to the
-	// measurement.
+	// kept is the number of bytes of constants that all steps of a run read together. It is a property of a graph,
+	// not of the machine: see Keeping.
 	kept float64
 }
 
@@ -64,7 +64,8 @@ func (m *Rates) Of(a Access) *Curve {
 	return m.curve(a)
 }
 
-// Curve is the cost of a byte by the bytes that a step touches, in ascending order.
+// Curve is the cost of a byte as a function of the number of bytes that a step touches. Levels are in ascending order
+// of that number.
 type Curve []Level
 
 // Level is a point of a [Curve].
@@ -73,8 +74,8 @@ type Level struct {
 	PS    float64 `json:"ps" doc:"The cost of a byte, in picoseconds."`
 }
 
-// At returns the cost of a byte for the bytes that a step touches: interpolated linearly in the logarithm,
-// and constant beyond the ends.
+// At returns the cost of a byte in picoseconds for a step that touches the given number of bytes. It interpolates
+// linearly in the logarithm of that number. The cost is constant beyond the ends of the curve.
 func (c Curve) At(bytes float64) float64 {
 	switch {
 	case len(c) == 0:
@@ -127,8 +128,8 @@ var shippedProfiles = [...]func() *Profile{
 	AVX512:   sync.OnceValue(func() *Profile { return shippedProfile(AVX512) }),
 }
 
-// Keeping returns the profile for a run that reads that many bytes of constants in all, which determines the
-// cache in which a step finds its own.
+// Keeping returns the profile for a run that reads that many bytes of constants in all steps together. The number
+// determines from which cache a step reads its constants.
 func (p *Profile) Keeping(bytes float64) *Profile {
 	r := *p
 	r.kept = bytes
@@ -157,7 +158,8 @@ func (p *Profile) NS(w Work) float64 {
 	return min(ps, maxPS) / 1e3
 }
 
-// Sum returns the unbounded price of work in picoseconds, negative for work that is saved.
+// Sum returns the price of work in picoseconds without the bounds of PS. It is negative for a difference that saves
+// work.
 func (p *Profile) Sum(w Work) float64 { return p.price(&w) }
 
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.

@@ -16,8 +16,8 @@ const (
 	tileData          = 18     // XFEATURE_XTILE_DATA
 )
 
-// matrixUnit requests permission once, for all threads. Linux denies it if a signal stack is too small; Go's
-// are large enough.
+// matrixUnit requests the permission once, for all threads, and reports whether Linux grants it. Linux denies it if a
+// signal stack is too small; Go's signal stacks are large enough.
 var matrixUnit = sync.OnceValue(func() bool {
 	x := &cpu.X86
 	if instructions != AVX512 || !x.HasAMXTile || !x.HasAMXInt8 {

@@ -6,11 +6,10 @@ type Access uint8
 const (
 	// Dense is sequential access to operands and results, while something is computed.
 	Dense Access = iota
-	// Kept is sequential access to constants, which other steps have evicted from the private caches since
-	// the last run.
+	// Kept is sequential access to constants. Other steps have evicted them from the private caches since the last run.
 	Kept
-	// Panels is access to constants that products read panel by panel: the first tile of each panel waits for
-	// it, because the hardware does not prefetch that far ahead.
+	// Panels is access to packed constants of products. A panel is a block of columns that a product reads at a time.
+	// The first tile of each panel waits for memory, because the hardware does not prefetch that far ahead.
 	Panels
 	// Copied is sequential access by copies, in runs of some length.
 	Copied
@@ -49,8 +48,7 @@ type Work struct {
 	Steps float64
 	// Footprint is the bytes that the step touches, which determines the cache that holds them.
 	Footprint float64
-	// Flops counts the computed operations; a function such as exp counts as one. They have no price, and are
-	// for display.
+	// Flops counts arithmetic operations; a function such as exp counts as one. It is for display and has no price.
 	Flops float64
 }
 
@@ -72,8 +70,8 @@ func (w *Work) add(x Part) {
 	panic("machine: a work of more inner kernels than there is room for")
 }
 
-// Plus returns the sum of both works. Its price may be less than the sum of prices, because memory access
-// overlaps with computation.
+// Plus returns the sum w + v. Its price may be less than the sum of the two prices, because memory access overlaps with
+// computation.
 func (w Work) Plus(v Work) Work {
 	for i := range w.Bytes {
 		w.Bytes[i] += v.Bytes[i]
@@ -97,7 +95,7 @@ func (w *Work) Moved() (bytes float64) {
 	return bytes
 }
 
-// Less returns the difference of both works, whose parts may be negative.
+// Less returns the difference w - v. Its parts may be negative.
 func (w Work) Less(v Work) Work {
 	for i := range v.Bytes {
 		w.Bytes[i] -= v.Bytes[i]

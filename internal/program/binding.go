@@ -39,7 +39,8 @@ type Binding struct {
 	// interrupted says that compilation ended with the context of its caller.
 	interrupted bool
 
-	// unpacked has, by name, packed constants of the plan whose originals Graph holds without data: see release.
+	// unpacked has, by name, the packed constants of the plan whose unpacked originals are without data in Graph: see
+	// release.
 	unpacked map[string]*graph.Value
 
 	problemOnce sync.Once // guards the fields below: see layouts
@@ -54,10 +55,11 @@ func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 // specializations.
 type bindings = lru.Cache[sizesKey, *Binding]
 
-// keptBindings bounds the bindings of small graphs, which the limit on memory does not bound.
+// keptBindings bounds the number of bindings, because the limit on memory admits very many bindings of a small graph.
 const keptBindings = 256
 
-// bytes estimates the memory of a binding beside the constants of its specialization, with one session.
+// bytes estimates the memory of a binding with one session, without the constants that it shares with its
+// specialization.
 func (b *Binding) bytes() int {
 	const perStep = 2 << 10
 	if b.Program == nil {
@@ -116,8 +118,8 @@ func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err err
 	return b.prepare(ctx, p, sizes)
 }
 
-// Unplanned returns a binding for the fixed and assumed sizes that is inferred and not planned: only Graph, Runs and
-// [Program.ProblemOf] may be used.
+// Unplanned returns a binding for the fixed and assumed sizes whose graph is inferred but not planned. Callers may use
+// only Graph, Runs and [Program.ProblemOf].
 func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 	b := new(Binding)
 	return b, b.infer(ctx, p)
@@ -265,7 +267,7 @@ func (p *Program) symbolicInputs() []*graph.Value {
 	return list
 }
 
-// source returns the graph as it was compiled; if it was released, that of the only binding.
+// source returns the graph as it was compiled, or the graph of the only binding if the former was released.
 func (p *Program) source() *graph.Graph {
 	if p.graph == nil {
 		return p.first.Graph

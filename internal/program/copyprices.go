@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxPricedDecisions bounds the variables of all problems that a program solves for [Program.WithoutCopy]: some seconds
-// of work.
+// maxPricedDecisions bounds the sum of the variables of all problems that a program solves for [Program.WithoutCopy],
+// to some seconds of work.
 const maxPricedDecisions = 1 << 20
 
 // copyPrices holds the solved problem of a program, and the prices of copies that were asked for.
@@ -30,9 +30,9 @@ type copyPrice struct {
 	change *layout.Change
 }
 
-// WithoutCopy returns how much more the cheapest plan without such a copy costs than the cheapest plan, in nanoseconds,
-// and their differences. Both are nil if there is no such plan, if the problem was not solved to optimality, or if the
-// number of earlier questions makes solving too slow.
+// WithoutCopy compares the cheapest plan with the cheapest plan that does not have the copy. It returns the difference
+// of their costs in nanoseconds, and the differences between the plans. Both are nil if there is no plan without the
+// copy, if the problem was not solved to optimality, or if earlier calls have used up the bound on work.
 func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 	p.copyPricesOnce.Do(func() {
 		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}

@@ -14,9 +14,9 @@ const (
 	maxElements  = 1 << 26
 )
 
-// Generic returns sizes of the open symbols at which no size of a value that depends on them is 0 or 1. Strides of
-// values with such sizes do not determine the layout, so a plan for them is a poor plan for other sizes. The search
-// starts at the first hint or the assumed sizes, and doubles sizes as often as needed. It returns nil if that fails.
+// Generic returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or 1
+// makes the layout of a value ambiguous, so a plan for such a size is a poor plan for other sizes. The search starts at
+// the first hint or the assumed sizes, and doubles sizes as often as needed. Generic returns nil if the search fails.
 func (p *Program) Generic(ctx context.Context) []int {
 	if p.genericLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
@@ -85,7 +85,7 @@ func (p *Program) degenerate(ctx context.Context, sizes []int) (list []int, ok b
 	return list, true
 }
 
-// hasDegenerate reports whether a size of 0 or 1 in g differs in h, which is the same graph with another size of one
+// hasDegenerate reports whether a size in g is 0 or 1 and differs in h. h is the same graph with another size of one
 // symbol.
 func hasDegenerate(g, h *graph.Graph) bool {
 	var shapes [][]int

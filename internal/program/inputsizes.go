@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxArray bounds the open symbols whose sizes are read and looked up without allocation.
+// maxArray is the number of open symbols up to which sizes are read and looked up without allocation.
 const maxArray = 16
 
 // sizesKey is the key of a binding: the sizes of the open symbols, as text if there are more than maxArray.

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Known is what is known before a run of the values of a graph whose shapes depend on data. A nil Known is that of a
+// Known describes, for a graph whose shapes depend on data, what is known of its values before a run. It is nil for a
 // graph whose shapes are all known.
 type Known struct {
 	list     []graph.Segment
@@ -14,7 +14,7 @@ type Known struct {
 	unbacked *graph.Symbolic
 }
 
-// KnownOf returns what is known of an inferred graph; nil if all shapes are.
+// KnownOf returns the Known of an inferred graph; nil if all shapes are known.
 func KnownOf(g *graph.Graph) *Known {
 	if g == nil || !g.Dynamic() {
 		return nil

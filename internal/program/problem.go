@@ -30,8 +30,8 @@ func (p *Program) Problem() (*layout.Problem, error) {
 	return p.ProblemOf(context.Background(), b)
 }
 
-// ProblemOf returns the problem of layouts that planning states for a binding. The error is that the graph is planned
-// in segments, or that planning fails before it asks a strategy. The first call plans, and ends with its context.
+// ProblemOf returns the problem of layouts that planning states for a binding. It fails if the graph is planned in
+// segments, or if planning fails before a pass calls the strategy. The first call plans the graph, until ctx ends.
 func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, error) {
 	b.problemOnce.Do(func() {
 		if b.Runs.Dynamic() {

@@ -40,14 +40,14 @@ func (b *Binding) release() {
 	}
 }
 
-// samePlaces reports whether tensors of the metas have the same elements at the same addresses.
+// samePlaces reports whether two metas place the same elements at the same addresses of a storage.
 func samePlaces(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
 }
 
-// returnedBytes is the least number of dropped bytes for which memory is returned to the system at once. That takes
-// some milliseconds, less than reading the weights. A program that only runs hardly allocates, so the garbage
-// collector would keep the memory for minutes.
+// returnedBytes is the number of dropped bytes from which memory is returned to the system at once. Returning it takes
+// some milliseconds, less than reading the weights. Otherwise the memory would stay with the process for minutes,
+// because a program that only runs hardly allocates, so that the garbage collector rarely runs.
 const returnedBytes = 16 << 20
 
 // Whole returns the graph with the data of all constants.

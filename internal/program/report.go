@@ -67,7 +67,7 @@ func profileOf(p *layout.Profile) report.Profile {
 		Default: p.Shipped()}
 }
 
-// addBound adds what the solution of the problem of layouts proves of the cost.
+// addBound adds the lower bound on the cost that the solution of the problem of layouts proves.
 func addBound(r *report.Plan, plan *passes.Plan) {
 	s := plan.Solution
 	if s == nil || s.Bound == 0 && !s.Optimal() {
@@ -130,7 +130,7 @@ func stepOf(p *passes.Plan, s exec.Step) report.Step {
 	return d
 }
 
-// movedBytes is the size of a node's operands and results. Elements of an operand that strides of 0 repeat count once,
+// movedBytes is the size in bytes of a node's operands and results. An element that a stride of 0 repeats counts once,
 // and so does an operand that is read twice.
 func movedBytes(n *graph.Node) int {
 	total := 0
@@ -147,8 +147,8 @@ func movedBytes(n *graph.Node) int {
 	return total
 }
 
-// worksOf describes the work of a node: that of its implementation, then the additional work of each operand in its
-// layout.
+// worksOf describes the work of a node: first the work of its implementation, then for each operand the additional work
+// that the operand's layout causes.
 func worksOf(n *graph.Node) []report.Work {
 	var list []report.Work
 	for _, w := range n.Works() {
@@ -181,7 +181,7 @@ func loopOf(it graph.Loop) *report.Loop {
 	return d
 }
 
-// isLoop reports whether a description is that of an iterator. A nil one is of none.
+// isLoop reports whether d describes the loop it. A nil description describes no loop.
 func isLoop(d *report.Loop, it graph.Loop) bool {
 	if d == nil || it.Len() != len(d.Strides) || !slices.Equal(d.Shape, it.WalkShape()) {
 		return false

@@ -19,8 +19,9 @@ const (
 	maxCuts    = 3
 )
 
-// SpecializationFor returns the specialization that serves sizes: that of the nearest hint whose guards hold, else that
-// of the generic sizes, else one that is planned for the region of the sizes. It is nil if there is none.
+// SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
+// nearest hint first, then the specialization of the generic sizes, and takes the first whose guards hold. Otherwise it
+// plans one for the region of the sizes. It returns nil if there is none.
 func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
 	hints := slices.Clone(p.hints)
 	if len(hints) == 0 && slices.Equal(sizes, p.assumed) {
@@ -74,9 +75,9 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	return r
 }
 
-// inRegion returns a specialization for the region of sizes. It is priced at sizes that depend on the region alone, so
-// that it does not matter which of its sizes came first. If guards of its planning fail at the sizes, the part of the
-// region where the same guards fail has a specialization of its own.
+// inRegion returns a specialization for the region of sizes. The sizes at which it is priced depend only on the region,
+// so the result is the same whichever sizes of the region are run first. If guards of its planning fail at the sizes,
+// the part of the region where the same guards fail has a specialization of its own.
 func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
 	r := p.regionOf(ctx, sizes)
 	if r == nil {
@@ -99,9 +100,9 @@ func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
 	return nil
 }
 
-// SearchedBefore returns conditions under which the search for a specialization tries the same ones before k as it does
-// for the given sizes. Hence none of the other sizes of the region that satisfy the conditions is served by a
-// specialization that is yet to be planned. It returns false if the search does not reach k.
+// SearchedBefore returns conditions under which the search for a specialization tries the same specializations before k
+// as for the given sizes. Hence specializations that exist already serve all sizes of the region that satisfy the
+// conditions. It returns false if the search does not reach k.
 func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
 	if slices.Equal(k.Hint, p.Generic(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.Hint) }) {
@@ -137,8 +138,8 @@ func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes [
 	return nil, false
 }
 
-// points returns, by open symbol, the sizes at which a specialization of the region of sizes may be priced, the usual
-// ones first. They are the same for all sizes of the region.
+// points returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced, with usual
+// first. The result is the same for all sizes of the region.
 func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 	bound := map[string]bool{}
 	for _, g := range s.Guards {
@@ -206,8 +207,8 @@ func (k *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bo
 	return k.truth.Hold(sizes)
 }
 
-// Guards returns the conditions on sizes under which a specialization serves them. They are found once. The error is
-// that they cannot be found: then it serves its hint alone.
+// Guards returns the conditions on sizes under which a specialization serves them. The first call computes them. If
+// that fails, all calls return the error, and the specialization serves only its hint.
 func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
 	if k.guardsLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)

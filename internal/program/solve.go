@@ -19,15 +19,15 @@ type solver struct {
 	within map[string]span // of symbols with several solutions
 }
 
-// span is the solutions of an equation for a symbol, from lo to hi. says is the equation.
+// span is the range of solutions, from lo to hi, of an equation for a symbol. says is the equation as text.
 type span struct {
 	lo, hi int
 	says   string
 }
 
-// solve adds to sizes the solutions of the equations expression = size of an input. An equation is solved if one of
-// its symbols is unknown and the expression is monotonic in it. The error is an equation without an integer solution,
-// a known expression that differs from the size, or a symbol with several solutions.
+// solve adds to sizes the solutions of the equations "expression = size of an input". It solves an equation if one of
+// its symbols is unknown and the expression is monotonic in that symbol. It fails if an equation has no integer
+// solution, if an expression without unknowns differs from the size, or if a symbol has several solutions.
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
 	s := solver{sizes: sizes, bounds: bounds, within: map[string]span{}}
@@ -105,8 +105,8 @@ func (s *solver) equation(place, text string, n int) error {
 	return nil
 }
 
-// solutions returns the first and the last size from lo to hi at which a monotonic expression is n; the first is
-// greater than the last if there is none. sign is 1 for a rising expression and -1 for a falling one.
+// solutions returns the first and the last size from lo to hi at which a monotonic expression equals n. If there is
+// none, first is greater than last. sign is 1 for a rising expression and -1 for a falling one.
 func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
 	beyond := func(size, n int) bool {

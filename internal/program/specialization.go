@@ -33,9 +33,10 @@ type Specialization struct {
 // keptSpecializations bounds the specializations that are kept beside those of the hints.
 const keptSpecializations = 32
 
-// Specializes reports whether plans serve more than one set of sizes: sizes are open, and shapes do not depend on data.
-// A segmented graph is planned for every set of layouts and sizes that occurs: these follow from data, so there is no
-// hint, and pricing a plan at the first sizes would make the bits of results depend on the order of runs.
+// Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
+// shapes do not depend on data. A segmented graph is planned for every set of layouts and sizes that occurs. Its sizes
+// follow from data, so there is no hint, and if a plan were priced at the first sizes that occur, the bits of results
+// would depend on the order of runs.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have plans of their own.
@@ -43,8 +44,8 @@ func (p *Program) Specializes() bool {
 	return p.graph != nil && len(p.open) > 0 && (p.first == nil || !p.first.Runs.Dynamic())
 }
 
-// SpecializationAt returns the specialization of a hint, which is planned on the first request; nil for a nil hint, or
-// if the graph cannot be planned for it.
+// SpecializationAt returns the specialization of a hint; the first call plans it. It returns nil for a nil hint, or if
+// the graph cannot be planned for the hint.
 //
 // It panics when the context ends, as all functions that plan specializations do: see [interrupt.Check].
 func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specialization {
@@ -79,7 +80,8 @@ func (p *Program) lock(ctx context.Context) (unlock func()) {
 	return p.planning.Unlock
 }
 
-// keep adds a specialization and returns its index. If there are too many, the oldest that is not of a hint is dropped.
+// keep adds a specialization and returns its index. If there are too many, keep drops the oldest specialization that is
+// not of a hint.
 func (p *Program) keep(k *Specialization) int {
 	if len(p.specializations) >= keptSpecializations+len(p.hints) {
 		i := slices.IndexFunc(p.specializations, func(k *Specialization) bool {
@@ -120,7 +122,7 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 	return g, InferContext(ctx, g)
 }
 
-// prepare plans and compiles an inferred graph, by the specialization for its sizes if there is one.
+// prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it.
 func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 	if len(p.open) == 0 || b.Runs.Dynamic() {
 		return b.plan(ctx, p, passes.Options{})

@@ -17,7 +17,7 @@ func (p *Program) Open() []string { return p.open }
 // Assumed returns the sizes of the open symbols that the graph assumes.
 func (p *Program) Assumed() []int { return p.assumed }
 
-// Hints returns the sizes of the open symbols in Options.Hints, with assumed sizes for those that a hint lacks.
+// Hints returns Options.Hints as lists of sizes of the open symbols. A symbol that a hint lacks has its assumed size.
 func (p *Program) Hints() [][]int { return p.hints }
 
 // Source returns the graph with the pins of the options. It is nil for a program without open symbols.
@@ -32,7 +32,7 @@ func (p *Program) Named(sizes []int) map[string]int {
 	return m
 }
 
-// Within returns the size of open symbol i that is nearest to n within its bounds.
+// Within returns n clamped to the bounds of open symbol i.
 func (p *Program) Within(i, n int) int {
 	b := p.graph.Symbols[p.open[i]]
 	if n = max(n, b.Min); b.Max > 0 {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The time for which an idle goroutine spins before it ends or sleeps: about the cost of waking it, so that spinning at
-// most doubles that cost. It is longer while a job is open, because jobs have phases, and short if other processes use
-// the cores.
+// The time for which an idle goroutine spins before it ends or sleeps. It is about the cost of waking a goroutine, so
+// that spinning at most doubles that cost. spinBusy applies while a job is open, because the job may begin another
+// phase, and spinCrowded while other goroutines or processes use the cores.
 const (
 	spinIdle    = 50 * time.Microsecond
 	spinBusy    = 100 * time.Microsecond
@@ -18,14 +18,14 @@ const (
 // spinsPerYield is the number of spins between two calls of the scheduler: about a microsecond.
 const spinsPerYield = 32
 
-// A gap of more than crowdGap between two such calls means that another goroutine or process had the core. The cores
-// count as crowded for crowdedTime afterwards.
+// A gap of more than crowdGap between two calls of the scheduler means that another goroutine or process had the core.
+// The cores count as crowded for crowdedTime afterwards.
 const (
 	crowdGap    = 200 * time.Microsecond
 	crowdedTime = 20 * time.Millisecond
 )
 
-// began is the origin of times.
+// began is the origin of the times in this file.
 var began = time.Now()
 
 // crowdedUntil is the time until which the cores count as crowded.
@@ -37,7 +37,7 @@ type spinner struct {
 	since, last time.Duration
 }
 
-// spin spins once. It reports whether time is left to spin. It yields to the scheduler regularly, so that other
+// spin spins once, and reports whether the goroutine may spin on. It regularly yields to the scheduler, so that other
 // goroutines get the core.
 func (l *spinner) spin() bool {
 	l.turns++

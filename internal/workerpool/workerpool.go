@@ -1,10 +1,10 @@
 // Package workerpool is the process-wide worker pool. Workers are goroutines that join a [Job] of another goroutine. A
 // job is split into chunks, or has several parts that run at the same time.
 //
-// A worker spins for some tens of microseconds after its last job, and then ends. So a worker joins the next job within
-// a fraction of a microsecond while jobs follow each other (waking a goroutine takes tens of microseconds), an idle
-// process has no workers, and there is nothing to close. There is one pool, because cores belong to the process:
-// workers move from run to run, and there are at most as many as cores.
+// A worker spins for some tens of microseconds after its last job, and then ends. While jobs follow each other, a
+// worker therefore joins the next job within a fraction of a microsecond, where waking a goroutine would take tens of
+// microseconds. An idle process has no workers, and the pool need not be closed. There is only one pool, because cores
+// belong to the process: workers move from run to run, and there are at most as many workers as cores.
 //
 // A job is complete without workers: its owner does the work that no worker takes.
 package workerpool
@@ -26,12 +26,12 @@ var (
 	skipCalls int          // number of Try calls that start no worker
 )
 
-// Worth is the amount of work relative to the cost of starting a worker: some microseconds of the caller, and a delay
-// of some tens of microseconds.
+// Worth says how much work a call has, compared with the cost of starting a worker. A start takes some microseconds of
+// the caller's time, and the worker begins some tens of microseconds later.
 type Worth uint8
 
-// Little only uses awake workers. Try also starts workers, unless recently started ones found no job: a series of short
-// runs keeps workers awake, rare runs do not. Much always starts workers.
+// Little only uses awake workers. Much always starts workers. Try starts workers unless recently started workers found
+// no job: it thus starts workers in a series of short runs, which keeps them awake, but not in rare runs.
 const (
 	Little Worth = iota
 	Try
@@ -49,7 +49,7 @@ type Job struct {
 
 	events  atomic.Uint32 // counts calls, workers that leave, and the end
 	wanted  int           // requested workers that have not joined yet
-	joined  int           // workers at work on it
+	joined  int           // workers that are in Help
 	waiting bool          // the owner sleeps
 	wake    chan struct{}
 }
@@ -77,8 +77,8 @@ func (j *Job) Call(n int, worth Worth) {
 	begin(start)
 }
 
-// Expect starts workers before a call, if fewer than n are awake: otherwise the call would wait for them some tens of
-// microseconds. They spin like any other worker.
+// Expect starts workers ahead of a Call if fewer than n are awake. Otherwise the job would wait some tens of
+// microseconds for its workers. The started workers spin until a Call or until their time ends.
 func Expect(n int, worth Worth) {
 	if int(idle.Load()) >= n {
 		return
@@ -113,8 +113,8 @@ func begin(start int) {
 
 func noop() {}
 
-// Ready reports whether workers would join a call of that worth: some are awake, or would be started. If not, the
-// caller saves the preparation of shared work, some tenths of a microsecond.
+// Ready reports whether workers would join a Call of that worth, because some are awake or would be started. If not,
+// the caller need not prepare shared work, which saves some tenths of a microsecond.
 func Ready(worth Worth) bool {
 	if idle.Load() > 0 || worth == Much {
 		return true
@@ -258,8 +258,8 @@ func join() *Job {
 	return j
 }
 
-// help calls Help and leaves the job. If Help ends the goroutine, the worker is no longer counted: an exited worker
-// that counts as idle would keep a Call from starting another one.
+// help calls Help and leaves the job. If Help ends the goroutine, help no longer counts the worker: if an exited worker
+// counted as idle, a Call would not start another one.
 func (j *Job) help() {
 	returned := false
 	defer func() {

@@ -100,7 +100,7 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// FileLabels returns the names of files in results, by path: base names, or paths for files that share one.
+// FileLabels maps each path to the name of the file in results: the base name if it is unique, else the path.
 func FileLabels(paths []string) map[string]string {
 	labels, owner := map[string]string{}, map[string]string{}
 	for _, path := range paths {

@@ -21,9 +21,9 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagFilename("costs", "json")
 }
 
-// Prices reads the cost profile that --costs names, by default the one that graphrun calibrate stored for this machine.
-// It returns nil, which stands for the built-in profile, if there is none. A stored profile that cannot be read is
-// reported on stderr and ignored.
+// Prices reads the cost profile that --costs names. Without --costs it reads the profile that graphrun calibrate stored
+// for this machine. A nil result means the built-in profile: nothing is stored, or the stored profile cannot be read,
+// which Prices reports on stderr.
 func Prices(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// maxHints bounds the number of size combinations that are planned.
+// maxHints bounds the number of combinations of sizes in one command, each of which takes a planning.
 const maxHints = 16
 
 // HintFlag adds --dim for commands that can plan a graph for several sizes.
@@ -24,8 +24,8 @@ func HintFlag(cmd *cobra.Command, dims *[]string) {
 		"to plan for; other sizes use the nearest plan (repeatable)")
 }
 
-// SplitHints separates the values of --dim with one size from those with several, and returns every combination of the
-// latter.
+// SplitHints separates the values of --dim. fixed are those with one size. hints are the combinations of those with
+// several sizes.
 func SplitHints(dims []string) (fixed []string, hints []map[string]int, err error) {
 	var several []string
 	for _, s := range dims {
@@ -72,7 +72,7 @@ func NoteUnplanned(cmd *cobra.Command, path string, p *graphrun.Program) {
 	}
 }
 
-// BindHints binds symbols without a size to those of the first hint. The graph must be inferred again.
+// BindHints binds symbols without a size to their sizes in the first hint. The graph must be inferred again.
 func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if len(hints) == 0 {
 		return nil

@@ -62,8 +62,7 @@ func (e *Extensions) LoadPinned(ctx context.Context, path string, dims, pins []s
 	return g, err
 }
 
-// Infer infers a graph. The error lists every node that is rejected for a reason of its own, not for that of an
-// operand.
+// Infer infers a graph. The error lists the rejected nodes, except those that are rejected only because an operand is.
 func Infer(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())

@@ -21,7 +21,7 @@ func CollectEarly() {
 	}
 }
 
-// minHeap is a heap in which a small graph runs without constant garbage collection.
+// minHeap is the least memory limit, in bytes: enough for a small graph to run without frequent garbage collection.
 const minHeap = 256 << 20
 
 // NoteLimit warns if a run needs more than GOMEMLIMIT. That is a soft limit: the run continues, with much garbage

@@ -33,8 +33,7 @@ func (l *SolveLimit) Check() error {
 	return nil
 }
 
-// Option returns the value for [graphrun.Options], in which 0 stands for the default and a negative value for no
-// search.
+// Option returns the value for [graphrun.Options]: there 0 means the default limit, and a negative value no search.
 func (l *SolveLimit) Option() time.Duration {
 	if l.span == 0 {
 		return -1

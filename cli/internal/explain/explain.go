@@ -319,7 +319,7 @@ func writeExecution(w io.Writer, show term.Display, e *inspect.Explanation, assu
 	sections.WriteApart(w, show, e.Apart)
 }
 
-// writeSides prints the reasons for the two layouts of a copy, and the cost of a plan without it.
+// writeSides prints the reasons for the layouts of a copy and of its source, and the cost of a plan without the copy.
 func writeSides(w io.Writer, show term.Display, c inspect.CopyReason) {
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", c.Value, format.Ints(c.To))))
 	for _, side := range []struct {

@@ -126,8 +126,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return err
 }
 
-// inferGraph returns the graph, nil if nothing of it can be shown, and its errors. err ends the command; with
-// --keep-going rejected nodes are not such an error.
+// inferGraph returns the graph and the errors of its parts. The graph is nil if nothing can be shown. err ends the
+// command; with --keep-going, rejected nodes do not.
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
 	g, missing, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {

@@ -32,14 +32,15 @@ func (f *RaisedMinimums) String() string {
 }
 
 const (
-	// raisedMin is the minimum that is tried: the least under which no dimension is empty or broadcast.
+	// raisedMin is the minimum that is tried: with sizes of at least 2, no dimension is empty or broadcast.
 	raisedMin = 2
-	// maxRaised bounds the symbols that are tried one by one.
+	// maxRaised bounds the symbols that are tried one by one, each with an inference of the graph.
 	maxRaised = 16
 )
 
-// raisedMinimumsOf infers the graph again with greater minimums if inference s has guards. It returns a small set of
-// symbols that removes as many guards as all symbols do; nil if no guard disappears.
+// raisedMinimumsOf infers the graph again with raised minimums if inference s has guards. It returns a small set of
+// symbols whose raised minimums remove as many guards as raising those of all symbols. It returns nil if no guard
+// disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, classes bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil

@@ -79,7 +79,7 @@ func GuardsOf(s *graph.Symbolic) []GuardDoc {
 	return list
 }
 
-// joinExclusions replaces Ne(x, least), ..., Ne(x, k) by Lt(k, x), where least is the minimum of the symbol.
+// joinExclusions replaces the guards Ne(x, least), ..., Ne(x, k) by Lt(k, x). least is the minimum of symbol x.
 func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	var of []int
 	for {
@@ -113,7 +113,7 @@ func causeOf(err error) error {
 	return err
 }
 
-// WriteGuards prints the conditions under which a table holds.
+// WriteGuards prints the conditions on sizes under which the preceding table is valid.
 func WriteGuards(w io.Writer, guards []GuardDoc) {
 	for i, g := range guards {
 		head := "holds while "
@@ -138,7 +138,7 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SymbolicValue replaces the type at the hints by the one for all sizes.
+// SymbolicValue replaces the type in d, which is for the hints, by the type for all sizes.
 func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	w := s.Graph.Value(v.Name)
 	if w == nil || w.Dynamic {
@@ -188,8 +188,9 @@ func Flags() []string {
 	return names
 }
 
-// conditionOf returns the condition of a predicate. The formula holds for any number of size classes. If it does not
-// simplify to a constant, because its comparisons depend on each other, a few classes are enumerated.
+// conditionOf returns the condition on sizes under which the layout predicate p holds for a tensor of type t. A size
+// class is a set of sizes with the same outcome of all comparisons. If the formula of the predicate does not simplify
+// to a constant, because its comparisons depend on each other, a few size classes are enumerated.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	before := env.Steps()
 	formula := t.If(p).Decide()
@@ -211,6 +212,6 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 const (
 	// maxClasses bounds the size classes that are enumerated for a flag.
 	maxClasses = 16
-	// flagSteps bounds the steps of a formula whose classes are enumerated: each class takes as many steps.
+	// flagSteps bounds the steps of evaluating a formula whose classes are enumerated. Each class takes that many steps.
 	flagSteps = 1 << 12
 )

@@ -64,14 +64,15 @@ func parseBytes(text string) (int, error) {
 	return int(n * unit), nil
 }
 
-// bytesNeeded returns the memory of a run on one worker, which --max-memory limits: plans do not depend on the number
-// of threads.
+// bytesNeeded returns the memory that --max-memory limits: that of a run on one worker, because plans do not depend on
+// the number of threads.
 func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
-// keep returns the program if it needs no more than --max-memory. Otherwise it returns the cheapest admitted plan among
-// those of other strategies and the cheapest plans, with a report that lists the rejected plans.
+// keep returns the program if it needs no more than --max-memory. Otherwise it tries the plans of other strategies and
+// then the cheapest plans of the layout problem. It returns the cheapest program that fits, with a report that lists
+// the rejected plans.
 func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
 	wanted := planDocOf(p)
@@ -133,11 +134,11 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 	return nil
 }
 
-// maxTried bounds the cheapest plans that are compiled.
+// maxTried bounds the number of plans of the layout problem that are compiled in the search for one that fits.
 const maxTried = 16
 
-// cheapest tries the cheapest plans in the order of cost until one fits, or none can be cheaper than the best so far.
-// The next cost is then a lower bound for plans that fit. It returns nil if the cheapest plans are not known.
+// cheapest tries plans in the order of cost until one fits, or until the next plan costs no less than the best so far.
+// The cost of that last plan is a lower bound for plans that fit. It returns nil if the problem cannot be solved.
 func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
 	list, err := experiment.Best(p, maxTried)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 
 // stepWatch is a tracer that collects the times of each step by name, for runs of one worker.
 type stepWatch struct {
-	took  map[string][]float64  // in nanoseconds
-	turns map[int]time.Duration // times of unfinished steps
+	took  map[string][]float64  // by name of the step: its times in all runs so far, in nanoseconds
+	turns map[int]time.Duration // by index of the step: the time so far of a step that runs in several turns
 	began time.Time
 	clock time.Duration // the cost of reading the clock
 }
@@ -60,7 +60,8 @@ const (
 )
 
 // measurePlan runs a program on generated inputs with one worker and sets the median time of each step. The minimum
-// would be that of a rested processor, which no run reaches for all steps. watch is the tracer of the program.
+// would be misleading: no single run reaches the minimum of all steps, because a busy processor lowers its clock rate.
+// watch is the tracer of the program.
 func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *Document) error {
 	in, err := inputs.Sources{}.ReadValues(g, &inputs.Given{})
 	if err != nil {

@@ -71,7 +71,7 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	return nil
 }
 
-// strategy returns the strategy of the solution or of the flag.
+// strategy returns the strategy that applies the solution of --solution, or without it the strategy with the name.
 func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.Strategy {
 	if s.given != nil {
 		return s.given
@@ -79,7 +79,7 @@ func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.S
 	return ext.Strategy(name)
 }
 
-// ask writes the requested files and adds the requested results to the report.
+// ask writes the files and adds to the report the results that the flags request.
 func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
 	if s.problem != "" {
 		problem, err := experiment.Problem(p)

@@ -40,11 +40,11 @@ type pictureBox struct {
 	head  string   // the op
 	lines []string // further text
 	why   string   // the reason of a copy
-	// share is the part of the total cost, bar that of the most expensive step.
+	// share is the cost of the step as a fraction of the total cost, and bar as a fraction of the most expensive step's.
 	share, bar float64
 	layout     int // of the first result, as an index of the legend; -1 for none
 	facts      []fact
-	explain    []string // the values of the graph as written that it computes
+	explain    []string // the names of the values of the graph as written that the box computes
 }
 
 // fact is a line of the details of a box.
@@ -55,16 +55,16 @@ type fact struct {
 
 // pictureNet is a value: lines from the box that computes it to its readers.
 type pictureNet struct {
-	from   int
-	to     []int
-	layout int
-	tip    string
+	from   int    // the box that computes the value, as an index of picture.boxes
+	to     []int  // the boxes that read the value
+	layout int    // an index of the legend; -1 for none
+	tip    string // the tooltip
 }
 
 // pictureLayout is a layout of values in the picture.
 type pictureLayout struct {
 	name  string
-	count int
+	count int // the number of values with the layout
 }
 
 // pictured returns the picture of a graph. The report is nil for a graph as written.
@@ -99,7 +99,7 @@ type painter struct {
 	copies map[string]*report.Copy // by value and new strides
 	made   map[*graph.Value]int    // the boxes that compute values
 	index  map[string]int          // indices of the legend by name
-	hands  []int                   // the boxes of outputs
+	hands  []int                   // the boxes of outputs, as indices of boxes
 }
 
 func (p *painter) add(b pictureBox) int {

@@ -22,8 +22,8 @@ const (
 	mostLines   = 4  // of a head or reason in a box
 )
 
-// layoutColors are the colors of layouts. Further layouts repeat them with other dashes. Neighbors differ for readers
-// with red-green blindness, too.
+// layoutColors are the colors of layouts. If there are more layouts than colors, the colors repeat with other dashes.
+// Consecutive colors differ for readers with red-green blindness, too.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
 // usualLayouts have the same colors in all pictures; other layouts take the next colors in order.
@@ -107,7 +107,7 @@ type svgWriter struct {
 	width   float64
 }
 
-// svg returns the drawing. The error is that the graph is too large.
+// svg returns the drawing. It fails if the graph is too large.
 func (p *picture) svg() ([]byte, error) {
 	w := svgWriter{picture: p}
 	sizes := make([]layered.Box, len(p.boxes))
