@@ -7,22 +7,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// With several workers, each has a part of every value, the same part in consecutive steps, and finds in its cache what
-// it wrote. Writing to a cache line that another worker wrote last is as slow as reading it: the line is fetched from
-// the other core first. So memory is reused where, as far as possible, the bytes of a worker's part belonged to the
-// same worker's part of the previous value.
+// This file chooses addresses such that workers find in their caches what they wrote (affinity). Each worker computes a
+// part of every value. The part has the same relative position in consecutive steps. Writing to a cache line that
+// another core wrote last is as slow as reading it, because the line is first fetched from that core. When memory is
+// reused, the bytes of a worker's part should therefore have belonged to the same worker's part of the previous value.
 
 const (
 	// maxParts bounds the number of parts.
 	maxParts = 16
-	// The arena may grow by 1/moreArena for affinity. If it would grow more, the values that are live at that point lose
-	// their affinity, and memory is planned again, at most plansTried times.
+	// The arena may grow by 1/moreArena for affinity. If it would grow more, the values that are live at that point
+	// lose their affinity, and memory is planned again. There are at most plansTried plans.
 	moreArena  = 8
 	plansTried = 8
 )
 
-// lastUse is the storage that last occupied the arena from at to end: a piece of a storage of the given size that
-// starts at from.
+// lastUse says that bytes [at, end) of the arena last held a piece of a storage. The storage starts at address from and
+// has the given number of bytes.
 type lastUse struct{ at, end, from, bytes int }
 
 // affinity records the last use of each part of the arena, by address.
@@ -36,16 +36,16 @@ func (t *lastUse) part(w, workers int) (begin, end int) {
 	return t.from + t.bytes*w/workers, t.from + t.bytes*(w+1)/workers
 }
 
-// over returns the last uses of the bytes from at to end.
+// over returns the last uses of the arena's bytes [at, end).
 func (a *affinity) over(at, end int) []lastUse {
 	first := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].end > at })
 	last := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].at >= end })
 	return a.tenants[first:max(first, last)]
 }
 
-// foreignBytes returns the number of bytes of a storage at an address that were last written by another worker. It is
-// -1 if the previous storage had the same address and size: then no byte is foreign even if workers divide a value by
-// channels, which are interleaved.
+// foreignBytes returns the number of bytes that another worker wrote last, for a storage of the given size placed at an
+// address. It returns -1 if the previous storage had the same address and size. This is better than 0: no byte is
+// foreign even if workers divide a value by channels, which are interleaved in memory.
 func (a *affinity) foreignBytes(at, size int) int {
 	all, own := 0, 0
 	if was := a.over(at, at+size); len(was) == 1 && was[0].from == at && was[0].bytes == size {
@@ -85,8 +85,8 @@ func (a *affinity) record(at, size int) {
 	a.tenants = slices.Replace(a.tenants, first, max(first, last), now...)
 }
 
-// choose returns the free block, and the address in it, with the fewest foreign bytes; among equals the start of the
-// smallest block. It returns -1 if no block is large enough.
+// choose returns the free block, and the address in it, with the fewest foreign bytes. If several are equal, it returns
+// the start of the smallest block. It returns -1 if no block is large enough.
 func (a *affinity) choose(blocks []block, size int) (best, at int) {
 	best, least := -1, 0
 	try := func(k, place int) {

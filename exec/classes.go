@@ -11,16 +11,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// prepared is a segment prepared for one class of input values: a program, the call of an op that decides shapes, or
-// the segments of its own if shapes within it depend on data.
+// A graph with data-dependent shapes runs in segments. This file caches what was prepared for a segment and a class of
+// input values, that is, for values that give the same shapes.
+//
+// prepared is a segment prepared for one class. It is a program, the call of an op that decides shapes, or further
+// segments if shapes inside it depend on data.
 type prepared struct {
 	program *Program
 	call    *graph.Call
 	inner   *cut
-	failed  graph.Errors // nodes left out, if the run is to keep going
+	failed  graph.Errors // nodes left out with [Options.KeepGoing]
 }
 
-// bytes estimates the memory held for it, except constants: packed weights, and one session.
+// bytes estimates the memory that it holds: packed weights and one session, without other constants.
 func (p *prepared) bytes() int {
 	const aStep = 2 << 10
 	if p.program == nil {
@@ -30,7 +33,8 @@ func (p *prepared) bytes() int {
 	return sum(n.Packed, n.Arena, n.Scratch, aStep*len(p.program.steps))
 }
 
-// keepable reports whether other runs may use it. Nodes may have been left out because memory was short at the time.
+// keepable reports whether later runs may use it. They may not if nodes were left out, because this may have been due
+// to a temporary lack of memory.
 func (p *prepared) keepable() bool {
 	return len(p.failed) == 0 && (p.program == nil || len(p.program.failed) == 0)
 }
@@ -45,14 +49,14 @@ type classKey struct {
 	values  string
 }
 
-// class is a cache entry. Its lock is held during preparation, so that concurrent runs wait, each within its own
-// context, instead of preparing the same.
+// class is a cache entry. Its lock is held during preparation. Concurrent runs that need the entry wait for the lock,
+// or until their own context ends, instead of preparing the segment again.
 type class struct {
 	lock  interrupt.Mutex
 	ready *prepared
 }
 
-// maxClasses bounds the number of entries; small segments are not bounded by bytes.
+// maxClasses bounds the number of entries, because a limit on bytes hardly bounds the number of small segments.
 const maxClasses = 1024
 
 // get returns the entry for a class, prepared by make if it is new.
@@ -70,7 +74,7 @@ func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared,
 	}
 	p, err := make()
 	if short(err) && c.kept.Clear() {
-		// Cached entries may occupy the memory that is missing.
+		// The memory may be missing because cached entries occupy it.
 		debug.FreeOSMemory()
 		p, err = make()
 	}

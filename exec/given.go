@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// given holds the caller's tensors for outputs of a run in segments; nil if there are none.
+// given holds the caller's tensors for the outputs of a run in segments. It is nil if the caller gives none.
 type given struct {
 	outputs []graph.Output
-	to      []*tensor.Tensor // by output; nil if none is given
-	of      map[string]int   // by name of the value: 1 + index of the output
+	to      []*tensor.Tensor // by output: the caller's tensor, or nil
+	of      map[string]int   // by name of the output's value: 1 + index of the output
 }
 
 func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
@@ -26,7 +26,7 @@ func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
 	return g
 }
 
-// check returns an error for tensors that cannot be written, as far as that is known before the run.
+// check returns an error if the run cannot write a given tensor, as far as this is known before the run.
 func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 	if g == nil {
 		return nil
@@ -64,14 +64,14 @@ func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 	return nil
 }
 
-// fits returns an error unless the tensor of output i has a dtype and shape.
+// fits returns an error unless the tensor given for output i has the given dtype and shape.
 func (g *given) fits(i int, d tensor.DType, shape []int) error {
 	return checkGiven(g.outputs[i].Name, d, shape, g.to[i])
 }
 
 // list returns, by output of a segment's program, the caller's tensor that the program can write directly: one of the
-// same dtype and shape. If another segment reads the value, strides and offset must be the same too, because the plan
-// of that segment depends on them. Other entries are nil.
+// same dtype and shape. If another segment reads the value, the strides and the offset must be equal too, because the
+// plan of the reading segment depends on them. Other entries are nil.
 func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
 	if g == nil {

@@ -19,11 +19,11 @@ import (
 // Incomplete is the error of a run that left nodes out. All other outputs were computed.
 type Incomplete struct {
 	Failed  graph.Errors // nodes that failed by themselves
-	LeftOut []LeftOut    // outputs that depend on them in the order of the graph, then outputs that the graph lacks
+	LeftOut []LeftOut    // outputs that depend on failed nodes, in graph order; then outputs that the graph lacks
 }
 
-// LeftOut is an output that was not computed, and the failed node that it depends on; the node is empty if it is not in
-// the graph.
+// LeftOut is an output that was not computed, and the failed node that the output depends on. Node is empty if the
+// failed node is not in the graph.
 type LeftOut struct{ Output, Node string }
 
 // String returns the reason in one line.
@@ -49,8 +49,8 @@ func (e *Incomplete) Error() string {
 // Unwrap returns the failures.
 func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 
-// Without returns an [*Incomplete] for a graph with failed nodes, or nil if none failed. made reports whether an output
-// exists; nil means that none does.
+// Without returns an [*Incomplete] for a graph with failed nodes, or nil if no node failed. made reports whether an
+// output was computed. A nil made means that no output was.
 func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
 	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
 	if len(failed) == 0 || g == nil {
@@ -97,9 +97,9 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	return e
 }
 
-// compileSome compiles as much as fits into memory, leaving out the largest values first. Values that share the arena
-// may all have to go before it shrinks, so each round may leave out twice as many as the last, and searches for the
-// smallest sufficient number.
+// compileSome compiles as much of the graph as fits into memory. It leaves out the largest values first. If values
+// share arena memory, the arena shrinks only when all of them are left out. Therefore each round leaves out up to twice
+// as many values as the previous round, and then searches for the smallest sufficient number.
 func compileSome(g *graph.Graph, o Options) (*Program, error) {
 	rest, left := g, graph.Errors{}
 	for most := 1; ; most *= 2 {
@@ -133,8 +133,8 @@ type shortage struct {
 	err   *MemoryError
 	bytes map[*graph.Node]int // size of the results
 	order []*graph.Node       // nodes with results, in descending order of size
-	// least is the minimum number of nodes to leave out: those whose results alone exceed the limit, and as many as make
-	// up for the excess.
+	// least is a lower bound on the number of nodes to leave out. It counts nodes whose results exceed the limit even
+	// without others, and as many further nodes as are needed to save the excess.
 	least int
 }
 
@@ -158,8 +158,8 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 	return s
 }
 
-// drop returns the graph without the count largest nodes, and the reason for each. Nodes that depend on another one
-// have no reason of their own.
+// drop returns the graph without the given number of nodes, those with the largest results, and the reason for each.
+// Nodes that are left out only because they depend on another one have no reason.
 func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
 	drop := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
@@ -186,8 +186,8 @@ func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
 	return s.g.Drop(drop), why
 }
 
-// noRoomFor returns why a node whose results take the given bytes is left out. If they would fit alone, the error also
-// states the total.
+// noRoomFor returns why a node is left out whose results take the given number of bytes. If these would fit without
+// other values, the error also states the total.
 func noRoomFor(bytes int, e *MemoryError) error {
 	alone := &tensor.MemoryError{Bytes: bytes, Left: e.Left, Limit: e.Limit, From: e.From}
 	if bytes > e.Left {
@@ -196,7 +196,7 @@ func noRoomFor(bytes int, e *MemoryError) error {
 	return &jointMemoryError{alone, e.Need.Total()}
 }
 
-// jointMemoryError reports a value that does not fit together with the others.
+// jointMemoryError reports a value that does not fit together with the other values of the run.
 type jointMemoryError struct {
 	*tensor.MemoryError
 	total int
@@ -208,7 +208,7 @@ func (e *jointMemoryError) Error() string {
 		machine.Bytes(e.total), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
-// Unwrap returns the error for the value alone.
+// Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
 // restore sets the outputs of the whole graph, only some of which the program computes, and the errors of nodes that
@@ -237,7 +237,7 @@ func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 // Failed lists the nodes that were left out at compilation.
 func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
 
-// loses reports whether a node reads a missing value, and then marks its results as missing.
+// loses reports whether a node reads a missing value. If so, it marks the node's results as missing.
 func (p *Program) loses(n *graph.Node) bool {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && p.lost[a.Value] {
@@ -308,8 +308,8 @@ func (l *losses) add(step int, err error) {
 
 func (l *losses) has(step int) bool { return l.lost[step].Load() }
 
-// reach reports whether a step reads from a lost one, and then marks it as lost. All steps that it reads from are
-// finished.
+// reach reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step reads
+// from must be finished.
 func (l *losses) reach(step int) bool {
 	if !l.any.Load() {
 		return false
@@ -323,7 +323,7 @@ func (l *losses) reach(step int) bool {
 	return false
 }
 
-// made returns which outputs were computed, in the order of the program; nil if all were.
+// made returns, by output of the program, whether the output was computed. It returns nil if all outputs were.
 func (l *losses) made() []bool {
 	if len(l.p.lost) == 0 && !l.any.Load() {
 		return nil

@@ -1,6 +1,7 @@
 package exec
 
-// Lifetime is a block of memory, and the steps that use it. It is in use from the first step to the last.
+// Lifetime is a block of memory, and the steps that use it. The block is in use from the first to the last of these
+// steps.
 type Lifetime struct {
 	Bytes  int
 	Output bool  // owned by the caller after the run; else in the arena
@@ -8,8 +9,8 @@ type Lifetime struct {
 }
 
 // Lifetimes lists when each block of a run's memory is in use: values computed by steps, and scratch memory shared by
-// the workers of a step. Values that reuse each other's memory are one block. Because steps run concurrently, any of
-// the listed steps may be the last to finish.
+// the workers of a step. Values that reuse each other's memory are one block. Because steps may run concurrently, any
+// of the listed steps may be the last to finish.
 func (p *Program) Lifetimes() []Lifetime {
 	if p == nil {
 		return nil

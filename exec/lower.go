@@ -22,8 +22,8 @@ type lowered struct {
 	err    error
 }
 
-// lowerBatch is the number of consecutive nodes that a worker lowers at a time: few enough to balance the load if some
-// nodes take a thousand times as long as others, and many enough to amortize starting workers.
+// lowerBatch is the number of consecutive nodes that a worker lowers at a time. It is small enough to balance the load
+// if some nodes take a thousand times as long as others, and large enough to amortize the start of workers.
 const lowerBatch = 16
 
 // lowerAll compiles the kernels of all nodes in parallel, and then links their machine code at once. The result does
@@ -51,7 +51,7 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 	return list
 }
 
-// inBatches calls do for batches of 0 to n-1, concurrently if there are several workers.
+// inBatches divides the indices 0 to n-1 into batches and calls do for each, concurrently if there are several threads.
 func inBatches(n, threads int, do func(begin, end int)) {
 	workers := min(threads, runtime.GOMAXPROCS(0))
 	if workers < 2 || n <= lowerBatch {

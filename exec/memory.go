@@ -13,11 +13,12 @@ import (
 
 // plan computes the dependencies between steps and the position of every storage in the arena.
 //
-// Storages share the arena by their lifetimes in the order of the steps. Because steps run concurrently, that order is
-// enforced where memory is reused: a step that writes to reused bytes waits for all steps that used them before.
+// Storages whose lifetimes do not overlap, in the order of the steps, may have the same memory in the arena. Because
+// steps run concurrently, this order is enforced where memory is reused: a step that writes to reused bytes waits for
+// all steps that used these bytes before.
 //
-// With several workers, memory is assigned so that a worker finds in its cache what it wrote, if that takes little more
-// memory: see affinity.
+// With several workers, memory is assigned so that a worker finds in its cache what it wrote, if the arena grows little
+// by this: see affinity.
 func (p *Program) plan(ctx context.Context) {
 	for i := range p.steps {
 		for _, r := range p.steps[i].refs {
@@ -53,9 +54,9 @@ func (p *Program) plan(ctx context.Context) {
 	}
 }
 
-// planFor plans memory with affinity, except for the storages marked in anywhere, and for the scratch memory of steps,
-// which follow the storages in it; nil means no affinity at all. If the arena would exceed most, it stops after marking
-// the values that are live.
+// planFor plans memory with affinity, except for what is marked in anywhere. Its entries are for the storages, and then
+// for the scratch memory of each step. A nil list means no affinity at all. If the arena would exceed most bytes,
+// planFor marks the values that are live at this point, and stops.
 func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
@@ -84,15 +85,16 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memor
 type memoryPlanner struct {
 	p      *Program
 	merged []int                // by storage: the storage whose memory it reuses in place
-	writer graph.ByValue[int32] // by value with memory, or with a part of another's: the step that writes it
-	taken  []bool               // by storage: it has an address in the arena
-	users  [][]int32            // by storage: the steps that used it since then
+	writer graph.ByValue[int32] // by value in memory, even in another value's: the step that writes it
+	taken  []bool               // by storage: whether it has an address in the arena
+	users  [][]int32            // by storage: the steps that used it since it got its address
 	before [][]int32            // by storage: the steps that used its address before
 	blocks []block              // free memory below top, by offset
 	top    int
-	waits  []int32 // by step: the last step that was made to wait for it
+	waits  []int32 // by step: the latest step that was made to wait for the step
 	since  int     // first step of the current pipelined group, or the current step
-	// anywhere marks, by storage and then by step, memory that is placed without affinity; nil: all.
+	// anywhere marks memory that is placed without affinity: by storage, then by step for scratch memory. nil marks
+	// all.
 	anywhere []bool
 	most     int // limit on the arena's bytes, if anywhere is not nil
 	affinity affinity
@@ -144,9 +146,9 @@ func (m *memoryPlanner) step(i int) {
 	m.release(i)
 }
 
-// place assigns arena memory to the storage of a result of step i, unless it reuses an operand's, or the storage has
-// memory since another part of it was written. In the latter case the step waits for the same steps as the first
-// writer, but not for that one.
+// place assigns arena memory to the storage of a result of step i. It assigns none if the result reuses the memory of
+// an operand, or if the storage already has memory because an earlier step wrote another part of it. In the latter case
+// step i waits for the same steps as the first writer, but not for the first writer itself.
 func (m *memoryPlanner) place(i, storage int, v *graph.Value) {
 	st := &m.p.storages[storage]
 	switch {
@@ -210,8 +212,8 @@ func (m *memoryPlanner) inPlace(i int) {
 	}
 }
 
-// readsAlike reports whether all operands of step i in the storage of operand in read each element at the address of
-// the operand's element, so that overwriting elements in order is safe.
+// readsAlike reports whether all operands of step i that share the storage of operand `in` have each element at the
+// same address as this operand. Then overwriting elements in order is safe.
 func (m *memoryPlanner) readsAlike(i, in int) bool {
 	s := &m.p.steps[i]
 	nout := len(s.node.Out)
@@ -231,9 +233,9 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 // mostArena caps the arena size, so that sums do not overflow.
 const mostArena = math.MaxInt / 4
 
-// alloc takes size bytes of the arena for step i: a free block, or by growing the arena. what is the storage, or the
-// number of storages plus the step for its scratch memory. It returns the steps that used the memory before, for which
-// step i waits.
+// alloc takes size bytes of the arena for step i: from a free block, or by growing the arena. what is the index of the
+// storage or, for scratch memory, the number of storages plus the index of the step. alloc returns the steps that used
+// the memory before, for which step i waits.
 func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
@@ -265,7 +267,7 @@ func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	return at, b.users
 }
 
-// yield removes the affinity of memory that is live while the arena exceeds its limit.
+// yield removes the affinity of all memory that is live now, because the arena exceeds its limit.
 func (m *memoryPlanner) yield(what int) {
 	m.anywhere[what] = true
 	for s, users := range m.users {
@@ -273,8 +275,8 @@ func (m *memoryPlanner) yield(what int) {
 	}
 }
 
-// pick returns a free block with at least size bytes, and an address in it; -1 if there is none. Without affinity it is
-// the smallest such block.
+// pick returns a free block with at least size bytes, and an address in the block, or -1 if there is none. Without
+// affinity it returns the smallest such block.
 func (m *memoryPlanner) pick(size, what int) (best, at int) {
 	if m.anywhere != nil && !m.anywhere[what] {
 		return m.affinity.choose(m.blocks, size)
@@ -291,7 +293,8 @@ func (m *memoryPlanner) pick(size, what int) (best, at int) {
 	return best, at
 }
 
-// release frees memory whose last use was step i, or at the end of a pipelined group one of its steps.
+// release frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
+// any step of the group.
 func (m *memoryPlanner) release(i int) {
 	p := m.p
 	s := &p.steps[i]
@@ -339,8 +342,8 @@ func (m *memoryPlanner) join(k int) {
 	m.blocks = slices.Delete(m.blocks, k+1, k+2)
 }
 
-// few keeps lists of users short, so that planning takes linear time: of a long list, the latest step is made to wait
-// for the others and replaces them.
+// few keeps lists of users short, so that planning takes linear time. If a list is long, the latest step is made to
+// wait for the other steps of the list, and replaces the list.
 func (m *memoryPlanner) few(users []int32) []int32 {
 	if len(users) <= 32 {
 		return users

@@ -20,7 +20,8 @@ type Need struct {
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
 	Scratch   int // per-worker memory, for all workers
-	// Largest holds the largest of these values in descending order. Values in the arena may not be live at the same time.
+	// Largest lists the largest values in descending order of size. Values in the arena need not be live at the same
+	// time.
 	Largest []Holding
 }
 
@@ -131,8 +132,8 @@ func Together(programs ...*Program) Need {
 	return all
 }
 
-// MemoryError reports that a run needs more memory than the limit. Left is the memory available beyond Held; From names
-// the origin of Limit.
+// MemoryError reports that a run needs more memory than the limit. Left is the memory available in addition to Held.
+// From names the origin of Limit.
 type MemoryError struct {
 	Need        Need
 	Held        int // part of the need that the process already holds
@@ -166,7 +167,7 @@ func (e *MemoryError) Error() string {
 const alwaysAllowed = 64 << 20
 
 // Check returns a [*MemoryError] if the need exceeds the limit, as defined in [Options.MemoryLimit]. held is the part
-// of it that the process already holds.
+// of the need that the process already holds.
 func (n Need) Check(limit, held int) error {
 	total := n.Total()
 	switch {

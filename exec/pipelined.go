@@ -7,25 +7,25 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// A pipelined group is a sequence of steps, each of which reads the result of the one before, that one worker runs
-// interleaved: as soon as enough chunks of a step have run for the next chunk of the following step, that one runs.
-// Values between the steps are then read from the L2 cache instead of from memory. The order of chunks has no other
-// effect.
+// A pipelined group is a sequence of steps, each of which reads the result of the previous one. One worker runs their
+// chunks interleaved: the next chunk of a step runs as soon as enough chunks of the previous step have run. The values
+// between the steps are then read from the L2 cache instead of from memory. The order of chunks has no other effect.
 //
-// Groups are not used with several workers: each processes a part of the rows, which fits better into its own cache,
-// and would wait for another's rows at the boundaries.
+// Groups are not used with several workers. Each worker processes a part of the rows, which fits better into its own
+// cache, and at the boundaries of its part it would have to wait for the rows of another worker.
 
 const (
-	// minPipelined is the size in bytes of a value that is worth pipelining: smaller ones stay in the cache anyway.
+	// minPipelined is the least size in bytes of a value that is worth pipelining. Smaller values stay in the cache
+	// anyway.
 	minPipelined = machine.L2Bytes
-	// maxBuffered bounds the bytes computed but not yet read, of all values between the steps of a group: about the part
-	// of the L2 cache that is not used by weights and results.
+	// maxBuffered bounds the number of bytes that are computed but not yet read, summed over all values between the
+	// steps of a group. It is about the part of the L2 cache that weights and results leave free.
 	maxBuffered = machine.L2Bytes
 	// maxPipelined bounds the number of steps in a group.
 	maxPipelined = 16
 )
 
-// findPipelines marks the first step of each group. Memory is planned with these.
+// findPipelines marks the first step of each group. The memory plan depends on the groups.
 func (p *Program) findPipelines() {
 	for i := 0; i < len(p.steps); {
 		end, held := i+1, 0
@@ -44,8 +44,8 @@ func (p *Program) findPipelines() {
 	}
 }
 
-// pipelinePhase returns the phase of a step that can be in a group: it is the only one, and reports how far its chunks
-// progress.
+// pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, which reports
+// how far its chunks progress.
 func (s *step) pipelinePhase() *graph.Phase {
 	k := s.kernel
 	if len(k.Phases) != 1 || k.Scratch > 0 || len(k.InPlace) > 0 || len(s.node.Out) != 1 || s.node.Out[0].Within != nil {
@@ -58,7 +58,7 @@ func (s *step) pipelinePhase() *graph.Phase {
 }
 
 // bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if they are
-// interleaved. It is negative if they cannot be, or if that saves nothing.
+// interleaved. It is negative if they cannot be interleaved, or if interleaving saves nothing.
 func (p *Program) bufferedBytes(i int) int {
 	before, st := &p.steps[i-1], &p.steps[i]
 	from, to := before.pipelinePhase(), st.pipelinePhase()
@@ -85,7 +85,7 @@ func (p *Program) bufferedBytes(i int) int {
 	return most * made.DType.Size()
 }
 
-// readsFrom reports whether a step reads, besides its first operand, results of the steps from first to it.
+// readsFrom reports whether step i reads results of the steps from first on in operands other than its first operand.
 func (p *Program) readsFrom(i, first int) bool {
 	for _, r := range p.steps[i].refs[2:] {
 		for k := first; k < i && r.storage >= 0; k++ {
@@ -97,7 +97,7 @@ func (p *Program) readsFrom(i, first int) bool {
 	return false
 }
 
-// runPipelined runs a group: always the last step whose next chunk has its operands.
+// runPipelined runs a group. It always runs a chunk of the last step whose next chunk has its operands.
 func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
 	var next [maxPipelined]int // chunks
 	for i := end - 1; ; {
@@ -133,7 +133,8 @@ func (p *Program) needsMore(i, chunk, made int) bool {
 	return made == 0 || made < from.Chunks && from.Flow.Made(made-1) < to.Flow.Needs(chunk)
 }
 
-// extendLifetimes keeps all memory that a group uses until its last step, since none of its steps is complete before.
+// extendLifetimes keeps all memory that a group uses until the last step of the group, because no step of the group is
+// complete earlier.
 func (p *Program) extendLifetimes() {
 	for i := range p.steps {
 		for k := i; k < p.steps[i].pipelineEnd; k++ {

@@ -18,11 +18,13 @@ import (
 
 // Options configure a program.
 type Options struct {
-	// Context cancels compilation: the error has its cause. Runs have contexts of their own. Nil means none.
+	// Context cancels compilation; the error then wraps the cause of the context. Runs have their own contexts. Nil
+	// means none.
 	Context context.Context
 	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. The limit is 4096.
 	Threads int
-	// Costs are prices of work, by which runs decide which steps workers share; nil means those of a typical machine.
+	// Costs are the prices of work, from which follows which steps workers share. Nil means the prices of a typical
+	// machine.
 	Costs *machine.Profile
 	// Tracer, if set, observes runs. Without one there is no overhead.
 	Tracer Tracer
@@ -32,11 +34,12 @@ type Options struct {
 	MemoryLimit int
 	// InputsHeld says that the inputs of the run are in memory at compilation, so that they are not counted twice.
 	InputsHeld bool
-	// KeepGoing continues after failures: a node that cannot be compiled or fails in a run is left out with its
-	// dependents, and so are values that do not fit into memory. The error of a run is then an [*Incomplete].
+	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is left out together
+	// with its dependents. Values that do not fit into memory are left out too. The error of a run is then an
+	// [*Incomplete].
 	KeepGoing bool
-	// Pool provides the memory of results, and takes it back when they are released; nil means a pool of the program's
-	// own.
+	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
+	// its own pool.
 	Pool *tensor.Pool
 }
 
@@ -53,9 +56,9 @@ type Program struct {
 	storages []storage
 	of       graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	phases   int                  // number of phases of all steps
-	parts    []int                // by phase: index of its first part in the list of all parts
+	parts    []int                // by phase: index of its first part in the list of all parts of the program
 	ptrs     int                  // number of operand addresses of all steps
-	arena    int                  // bytes
+	arena    int                  // size of the arena in bytes
 	worker   int                  // bytes of memory per worker
 	threads  int
 	tracer   Tracer
@@ -98,8 +101,8 @@ type storage struct {
 	last  int // last step that uses it
 }
 
-// ref is an address: a storage and a byte offset, from the root value's first element for inputs and from the start of
-// the storage for others.
+// ref is an address: a storage and an offset in bytes. For inputs the offset counts from the first element of the root
+// value; for other storages, from the start of the storage.
 type ref struct {
 	storage int
 	off     int
@@ -118,14 +121,14 @@ type step struct {
 	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
 }
 
-// call holds the part of a step that a run needs if the step is one chunk; it is compact, so that many fit into a cache
-// line.
+// call holds the part of a step that a run needs if the step is one chunk. It is compact, so that a cache line holds
+// several.
 type call struct {
 	run         func(*graph.Mem, int) error // nil for several chunks, and for a step with scratch memory
 	first, refs int32                       // its addresses in a session
 }
 
-// Compile compiles a graph whose layouts are chosen (passes.Run). The error names a node without a kernel, or is a
+// Compile compiles a graph whose layouts are chosen (passes.Run). The error names a node that has no kernel, or is a
 // [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
@@ -218,7 +221,7 @@ func (o Options) check(n Need) error {
 	return n.Check(o.MemoryLimit, held)
 }
 
-// recovered, deferred, turns a panic in an op into an error: see panicked.
+// recovered must be deferred. It turns a panic in an op into an error: see panicked.
 func recovered(err *error) {
 	if x := recover(); x != nil {
 		*err = panicked(x)
@@ -350,7 +353,8 @@ func (p *Program) Steps() []Step {
 // ArenaBytes returns the size of the arena that intermediate values of a run share.
 func (p *Program) ArenaBytes() int { return p.arena }
 
-// PeakBytes returns the memory of a run beside inputs and constants: arena, outputs, and the memory of one worker.
+// PeakBytes returns the memory of a run in bytes, without inputs and constants: the arena, the outputs, and the memory
+// of one worker.
 func (p *Program) PeakBytes() int {
 	total := p.arena + p.worker
 	for _, s := range p.storages {

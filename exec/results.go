@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// findInPlace finds the outputs that a step can write directly into the caller's tensor: those that cover all bytes of
-// their root, so that no byte between the elements of the tensor is written.
+// findInPlace finds the outputs that a step can write directly into the caller's tensor. Such an output covers all
+// bytes of its root value, so that no byte between the elements of the tensor is written.
 func (p *Program) findInPlace() {
 	p.inPlace = make([]bool, len(p.outputs))
 	for i, o := range p.outputs {
@@ -22,8 +22,9 @@ func (p *Program) findInPlace() {
 	}
 }
 
-// allocate sets the memory of the outputs: the caller's tensor if it has the layout of the output, else memory from the
-// pool. Memory with gaps between elements is cleared, so that no run sees bytes of another run.
+// allocate sets the memory of the outputs. This is the caller's tensor if the tensor has the layout of the output, and
+// otherwise memory from the pool. Memory with gaps between elements is cleared, so that no run sees bytes of another
+// run.
 func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	p := s.p
 	for i, t := range out {

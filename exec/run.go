@@ -15,16 +15,16 @@ import (
 
 // Run runs the program on inputs by name and returns the outputs by name.
 //
-// An input must have the dtype and shape that the graph declares; one of another layout is copied first. An output that
-// is a view of an input shares its storage; two outputs may share storage with each other. Outputs stay valid until
-// they are released ([tensor.Tensor.Release]), which is optional. The error names the first failed node in the order of
-// the graph, or is the cause of a cancelled context. No work of the run continues after it returns. If the program was
-// compiled with [Options.KeepGoing], outputs may be missing; the error is then an [*Incomplete].
+// An input must have the dtype and shape that the graph declares. An input with another layout is copied first. An
+// output that is a view of an input shares the input's storage, and two outputs may share storage. Outputs stay valid
+// until they are released ([tensor.Tensor.Release]), which is optional. The error names the first failed node in the
+// order of the graph, or is the cause of a cancelled context. No work of the run continues after it returns. If the
+// program was compiled with [Options.KeepGoing], outputs may be missing; the error is then an [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	return p.run(ctx, nil, in)
 }
 
-// run is Run within an enclosing run, or nil: see [Run.Parent].
+// run is Run within the enclosing run parent, which may be nil: see [Run.Parent].
 func (p *Program) run(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	s, err := p.acquire()

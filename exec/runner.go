@@ -13,12 +13,12 @@ import (
 )
 
 // Planner chooses layouts and inserts copies before compilation (passes.Run). A planner that keeps going may return a
-// graph without the nodes that it rejects, together with a [graph.Errors] for these.
+// graph without the nodes that it rejects, together with a [graph.Errors] for these nodes.
 type Planner func(*graph.Graph) (*graph.Graph, error)
 
-// Runner runs any graph. A graph with known shapes is compiled once. One with data-dependent shapes is divided into
-// segments once ([graph.Graph.Segments]); each is planned and compiled when it first runs with values of a class
-// ([graph.Segment.Class]). The same holds for the bodies of loops and branches.
+// Runner runs any graph. A graph with known shapes is compiled once. A graph with data-dependent shapes is divided into
+// segments once ([graph.Graph.Segments]). A segment is planned and compiled when it first runs with input values of a
+// class ([graph.Segment.Class]). The same holds for the bodies of loops and branches.
 //
 // A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
 // of the memory available to the process.
@@ -69,7 +69,7 @@ func (r *Runner) Program() *Program { return r.static }
 
 // Ahead prepares the first segment of a segmented graph whose shapes are known before a run ([graph.Segment.Ahead]),
 // for inputs in the declared layouts. It returns the index of the segment and its program, or -1 and nil if there is
-// none. It ends with the context.
+// none. It stops when ctx ends.
 func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error) {
 	if r.cut == nil {
 		return -1, nil, nil
@@ -110,7 +110,7 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 	return p, failed, err
 }
 
-// prepare prepares a segment for known values. It ends with the context.
+// prepare prepares a segment for known values. It stops when ctx ends.
 func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph.Value]*tensor.Tensor,
 	keep bool) (_ *prepared, err error) {
 	defer recovered(&err)
@@ -144,8 +144,8 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 	return p, err
 }
 
-// inferSome returns a segment without the nodes that inference rejects, and the errors of those that do not merely
-// depend on others.
+// inferSome returns a segment without the nodes that inference rejects, and the errors of these nodes. Nodes that only
+// depend on rejected nodes have no error.
 func inferSome(s *graph.Graph) (*graph.Graph, graph.Errors) {
 	refused := s.InferAll()
 	return s.Drop(refused), s.RootErrors(refused)
@@ -172,12 +172,12 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 }
 
 // RunInto is [Runner.Run] that writes outputs into the caller's tensors, by name. A tensor has the dtype and shape of
-// the output, and any strides under which no two elements overlap. If the strides are those that the program makes, the
-// last kernel writes the tensor, else one copy does. Bytes between the elements are not written. Outputs that out lacks
-// are not returned. The error names a tensor that shares memory with an input, a constant or another tensor, before
-// anything is written; after other errors the contents of the tensors are arbitrary. Under [Options.KeepGoing], so are
-// those of the outputs that the [*Incomplete] lists, and unknown names in out are ignored: the graph may be a part of a
-// larger one.
+// the output, and any strides under which no two elements overlap. If the program would give the output the same
+// strides, the last kernel writes the tensor; otherwise a copy writes it. Bytes between the elements are not written.
+// Outputs without a tensor in out are not returned. If a tensor shares memory with an input, a constant or another
+// tensor, RunInto writes nothing and returns an error that names the tensor. After other errors the contents of the
+// tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete] lists are
+// arbitrary, and unknown names in out are ignored, because the graph may be a part of a larger one.
 func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	outputs := r.outputs()
 	if !r.options.KeepGoing {
@@ -244,8 +244,8 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 	return err
 }
 
-// own makes outputs releasable, except those in the memory of an input. The storage that an op with Eager made is not
-// releasable by itself.
+// own makes outputs releasable, except outputs in the memory of an input. It is needed because storage that an op with
+// Eager made is not releasable otherwise.
 func (r *Runner) own(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{}
 	for _, t := range in {
@@ -272,8 +272,8 @@ func (r *Runner) complete(err error) error {
 	return After(err, r.graph, r.failed, r.static.outputs)
 }
 
-// After adds nodes that failed before a run to the error of the run. The run has the given outputs, except those that
-// err lists as left out. whole is the graph that contains the failed nodes.
+// After adds nodes that failed before a run to the error of the run. outputs are the outputs of the run; those that err
+// lists as left out are missing. whole is the graph that contains the failed nodes.
 func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
 	var part *Incomplete
 	if err != nil && !errors.As(err, &part) {
@@ -323,7 +323,7 @@ func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	return rt.r.piecewise(rt.ctx, rt.run, c, in, false, nil)
 }
 
-// maxBodies bounds the cached bodies. More can only come from an op that creates graphs at run time.
+// maxBodies bounds the number of cached bodies. Only an op that creates graphs at run time can need more.
 const maxBodies = 1024
 
 // body returns the segments of a subgraph.

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// safeTracer wraps a tracer so that its panics become the error of the run: workers call its methods, and a panic in a
-// worker would end the process. After a panic only EndRun is called.
+// safeTracer wraps a tracer so that a panic of the tracer becomes the error of the run. Without it, a panic in a worker
+// would end the process. After a panic only EndRun is called.
 type safeTracer struct{ tracer Tracer }
 
 // guardedTracer wraps a tracer, at most once; nil stays nil.
@@ -21,7 +21,7 @@ func guardedTracer(t Tracer) Tracer {
 // tracerPanic holds the first panic of a run's tracer.
 type tracerPanic struct{ err atomic.Pointer[error] }
 
-// catch, deferred, records a panic of a tracer's method.
+// catch must be deferred. It records a panic of a tracer's method.
 func (b *tracerPanic) catch(method string) {
 	if x := recover(); x != nil {
 		err := fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack())
@@ -29,7 +29,7 @@ func (b *tracerPanic) catch(method string) {
 	}
 }
 
-// guard calls a method of the tracer unless one has panicked.
+// guard calls a method of the tracer, unless a method of the tracer has panicked before.
 func (b *tracerPanic) guard(method string, call func()) {
 	if b.err.Load() == nil {
 		defer b.catch(method)

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// execute runs all sections in order. A shared section runs serially if no worker would come.
+// execute runs all sections in order. A shared section runs serially if no other worker would join.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.p.sections {
 		sec := &s.p.sections[i]
@@ -67,7 +67,7 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 	return nil
 }
 
-// failure returns the error for a failed chunk of step i: the cause of the context, if that has ended.
+// failure returns the error for a failed chunk of step i. If the context has ended, it is the cause of the context.
 func (s *Session) failure(ctx context.Context, i int, err error) error {
 	if ended := interrupt.Err(ctx); ended != nil {
 		return ended

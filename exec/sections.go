@@ -9,38 +9,41 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// section is a range of steps, which starts when all steps before it are done. One that is not shared is run by one
-// worker in order, without counters or notifications, so that cheap steps cost no more than with one worker.
+// The steps of a program are divided into sections. A section is a range of steps that starts when all earlier steps
+// are done. One worker runs a serial section in order, without counters or notifications, so that cheap steps cost no
+// more than with a single thread. Several workers run a shared section: they run independent steps concurrently, and
+// divide the chunks of a step among themselves.
 type section struct {
-	first, end int // steps
-	shared     *sharing
-	ahead      workerpool.Worth // of the next section, if this one is serial: workers are woken for it
+	first, end int              // steps [first, end)
+	shared     *sharing         // nil for a serial section
+	ahead      workerpool.Worth // for a serial section: the worth of waking workers for the next section
 }
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	deps  []int32            // by step: number of steps of the section that it waits for
-	costs []float64          // by step, in nanoseconds
-	worth []workerpool.Worth // by step: the work that can be shared from it on
+	deps  []int32            // by step: number of steps in the section that the step waits for
+	costs []float64          // by step: time on one worker, in nanoseconds
+	worth []workerpool.Worth // by step: whether sharing from this step on is worth waking workers
 	most  workerpool.Worth   // the maximum of worth
-	share float64            // the minimum cost of work to pass to another awake worker
+	share float64            // the least time of work, in nanoseconds, that is worth passing to another awake worker
 }
 
-// minSerialSteps is the number of consecutive unshared steps that end a shared section. A step in a shared section
-// costs some tens of nanoseconds more.
+// minSerialSteps is the number of consecutive serial steps that end a shared section. A serial step costs some tens of
+// nanoseconds more in a shared section than in a serial one.
 const minSerialSteps = 8
 
-// wakeAheadNS is approximately the time until a woken worker starts.
+// wakeAheadNS is approximately the time in nanoseconds from waking a worker until it starts.
 const wakeAheadNS = 1e5
 
-// wakeWindow determines the period in which a section must save the minimum time that justifies waking workers: the
-// period is wakeWindow times that minimum. In a longer period workers would fall asleep again.
+// wakeWindow bounds the period over which savings are added up. Waking workers pays if a minimum time is saved within a
+// period of wakeWindow times this minimum. Over a longer period the workers would fall asleep again.
 const wakeWindow = 4
 
-// tryPart divides the minimum saving: from 1/tryPart of it, workers are woken as an experiment.
+// tryPart divides the minimum saving. If at least 1/tryPart of the minimum is saved, workers are woken as an
+// experiment.
 const tryPart = 5
 
-// cutSections finds the sections. Dependencies from the memory plan must be known.
+// cutSections divides the steps into sections. The dependencies must already include those of the memory plan.
 func (p *Program) cutSections(costs *machine.Profile) {
 	n := len(p.steps)
 	if p.threads == 1 || n == 0 {
@@ -80,8 +83,8 @@ func (p *Program) cutSections(costs *machine.Profile) {
 	}
 }
 
-// addSerial adds a serial section from first to end, before a section with the given worth. Workers are woken when
-// about wakeAheadNS of it is left.
+// addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are woken
+// about wakeAheadNS before the last of these steps ends, so the steps are split into two sections there.
 func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.Worth) {
 	left, at := 0.0, end
 	for at > first && left < wakeAheadNS {
@@ -94,7 +97,8 @@ func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.Wo
 	p.sections = append(p.sections, section{first: at, end: end, ahead: worth})
 }
 
-// part sets the number of parts of each shared phase to the number of workers that can join.
+// part sets the number of parts of each phase. A part is the group of chunks that one worker takes. The phases of split
+// steps get one part per worker, but at most one per chunk.
 func (p *Program) part(split []bool) {
 	p.parts = make([]int, p.phases+1)
 	for _, sec := range p.sections {
@@ -126,12 +130,12 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 	return &s
 }
 
-// mostElementNS is an upper estimate for an element of a pointwise step.
+// mostElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
 const mostElementNS = 20
 
-// price estimates the time of each step on one worker, in nanoseconds. A compiled kernel knows its arithmetic. For
-// other kernels the number of chunks is a lower estimate, also for ops without prices. Small pointwise steps are not
-// priced: they are not worth sharing.
+// price estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
+// arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
+// work of small pointwise steps is not computed, because they are not worth sharing.
 func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	list := make([]float64, len(p.steps))
 	inBatches(len(list), p.threads, func(begin, end int) {
@@ -144,7 +148,7 @@ func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 
 // price is the estimate for one step.
 func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
-	asks := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share
+	large := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share
 	ns = max(s.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
@@ -153,13 +157,14 @@ func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
 			ns += float64(max(ph.Chunks-1, 0)) * chunk
 		}
 	}
-	if asks {
+	if large {
 		ns = max(ns, priceOf(s.node, costs, compiled))
 	}
 	return ns
 }
 
-// priceOf prices a node by its implementation's work, or only the memory accesses of that; 0 if it states none.
+// priceOf estimates a node's time from the work that its implementation states; if memory is true, from the memory
+// accesses only. It returns 0 if the implementation states no work.
 func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	defer func() { _ = recover() }() // a faulty price must not fail the compilation
 	c := n.Call()
@@ -186,15 +191,14 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	return ns
 }
 
-// savings estimates the time saved by sharing each step: for a split step all but one worker's part. A step that is not
-// split may run concurrently with another one if neither waits for the other; then half of the cheaper one is credited
-// to each.
+// savings estimates the time that sharing saves for each step. A split step saves all but one worker's part. Two steps
+// that do not wait for each other may run concurrently: each is credited with half the time of the cheaper one.
 func (p *Program) savings(costs []float64, split []bool, share float64) []float64 {
 	saved := make([]float64, len(p.steps))
-	// depth is the length of the longest chain of worthwhile steps that ends at a step: a later step of greater depth may
-	// depend on the previous one.
+	// By step, depth is the length of the longest chain of dependent steps that ends there, counting only steps worth
+	// sharing. A step may depend on an earlier one only if its depth is greater.
 	depth := make([]int32, len(p.steps))
-	before := -1
+	previous := -1
 	for i := range p.steps {
 		s := &p.steps[i]
 		chunks := 1
@@ -206,11 +210,11 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 			if split[i] {
 				saved[i] = costs[i] * (1 - 1/float64(min(chunks, p.threads)))
 			}
-			if before >= 0 && depth[i] <= depth[before] {
-				both := min(costs[i], costs[before]) / 2
-				saved[i], saved[before] = max(saved[i], both), max(saved[before], both)
+			if previous >= 0 && depth[i] <= depth[previous] {
+				both := min(costs[i], costs[previous]) / 2
+				saved[i], saved[previous] = max(saved[i], both), max(saved[previous], both)
 			}
-			before = i
+			previous = i
 		}
 		for _, k := range s.next {
 			depth[k] = max(depth[k], depth[i])
@@ -219,7 +223,7 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 	return saved
 }
 
-// worths computes the work that can be shared from each step on, within wakeWindow.
+// worths computes, for each step, whether the time saved from this step on justifies waking workers; see wakeWindow.
 func worths(costs, saved []float64, wake float64) []workerpool.Worth {
 	list := make([]workerpool.Worth, len(costs))
 	for w, least := range map[workerpool.Worth]float64{workerpool.Try: wake / tryPart, workerpool.Much: wake} {

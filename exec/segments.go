@@ -14,7 +14,7 @@ import (
 type cut struct {
 	graph    *graph.Graph
 	segments []graph.Segment
-	stepOf   []int // by segment: its index among those with an op that decides shapes
+	stepOf   []int // by segment: its index among the segments with an op that decides shapes
 	steps    int   // number of segments with such an op
 	// done lists, by segment, the values that no later segment reads.
 	done [][]*graph.Value
@@ -33,8 +33,8 @@ func newCut(g *graph.Graph) *cut {
 	return c
 }
 
-// findDone finds the last reader of each value, or its producer if it has none. Outputs are kept, and so are inputs,
-// which the caller holds and whose shapes bind symbols.
+// findDone finds, for each value, the last segment that reads the value, or the segment that produces it if there is no
+// reader. Outputs are kept. Inputs are kept too, because the caller holds them and their shapes bind symbols.
 func (c *cut) findDone() {
 	c.done = make([][]*graph.Value, len(c.segments))
 	seen := graph.NewByValue[bool](c.graph)
@@ -62,7 +62,7 @@ func (c *cut) findDone() {
 	}
 }
 
-// whole reports whether the graph is a single compiled segment, so that a run of it is a run of one program.
+// whole reports whether the graph is a single compiled segment. Then a run of the graph is a run of one program.
 func (c *cut) whole() bool { return len(c.segments) == 1 && c.steps == 0 }
 
 // pieces is a run in segments.
@@ -119,7 +119,7 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 	return p.outputs()
 }
 
-// drop removes a value that has no further reader. Its memory returns to the pool unless another value shares it.
+// drop removes a value that has no further reader. The memory returns to the pool unless another value shares it.
 func (p *pieces) drop(v *graph.Value) {
 	t := p.known[v]
 	delete(p.known, v)
@@ -152,8 +152,8 @@ func (p *pieces) segment(i int) error {
 	return p.runSegment(s, kept)
 }
 
-// ready returns a prepared segment. With kept it comes from the cache; otherwise, as for a part of a segment, it is
-// prepared for this run alone.
+// ready returns a prepared segment. If kept is true, it comes from the cache. Otherwise it is prepared only for this
+// run, for example because it is a part of a segment.
 func (p *pieces) ready(s *graph.Segment, kept bool) (*prepared, error) {
 	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.known, p.keep) }
 	if !kept {

@@ -49,22 +49,22 @@ func countable(k *graph.Kernel) *graph.Kernel {
 type openPhase struct{ step, phase int }
 
 // round is the execution of a shared section. A worker takes a ready step, or joins an open phase with chunks left. The
-// worker that finishes the last chunk of a phase continues with the next phase, and the worker that finishes a step
-// continues with one that waited for it, so that it reads from its cache what was written last. For the same reason
-// each worker has a part of the chunks of every phase, at the same position in each. Helpers from the worker pool are
-// requested for chunks, and for further ready steps that are worth it. The worker that runs the program never waits for
-// helpers to start; they leave when there is nothing to do.
+// worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a step
+// continues with a step that waited for it, because the operands are then in its cache. For the same reason each worker
+// has a part of the chunks of every phase, at the same relative position. Helpers are requested from the worker pool
+// for chunks, and for further ready steps that are worth passing to another worker. The worker that runs the program
+// never waits for helpers to start. Helpers leave when there is nothing to do.
 type round struct {
 	job  workerpool.Job
 	ctx  context.Context
 	sec  *section
 	left atomic.Int32 // unfinished steps
-	near atomic.Int32 // idle helpers that wait for more work
+	near atomic.Int32 // number of idle helpers that wait for more work
 	stop atomic.Bool
 
-	deps  []int32          // by step of the section: unfinished steps that it waits for
+	deps  []int32          // by step of the section: number of unfinished steps that the step waits for
 	parts workerpool.Parts // chunks to distribute: see Program.parts
-	done  []int32          // by phase of the program: finished chunks of shared phases
+	done  []int32          // by phase of the program: number of finished chunks, for shared phases
 
 	mu     workerpool.Lock // guards the fields below
 	ready  []int32         // steps
@@ -153,8 +153,8 @@ func (r *round) idle() bool {
 	return len(r.ready)+len(r.open) == 0 && !r.over()
 }
 
-// fail ends the section with an error. Among several failed steps the first in the order of the program wins; step -1
-// is the context.
+// fail ends the section with an error. If several steps fail, the error of the first one in the order of the program is
+// kept. Step -1 stands for the context.
 func (s *Session) fail(step int, err error) {
 	r := &s.round
 	r.mu.Lock()
@@ -197,7 +197,7 @@ func (s *Session) help() {
 	}
 }
 
-// call requests helpers for n further parts of work, counting idle ones first.
+// call requests helpers for n further parts of work. Idle helpers are used before others are requested.
 func (r *round) call(n int, worth workerpool.Worth) { r.job.Call(max(0, n-int(r.near.Load())), worth) }
 
 // serve works until there is nothing to take.
@@ -222,9 +222,10 @@ func (s *Session) serve(w *workerState) {
 	}
 }
 
-// take returns an open phase to join, a step to start, or a negative step. Chunks have priority: workers that compute
-// the same part of consecutive steps find their operands in their caches, while a worker with a step of its own reads
-// half of its operands from other cores, and leaves half of its results to be read from there.
+// take returns an open phase to join, a step to start, or a negative step if there is neither. Chunks of open phases
+// have priority over steps, because workers that compute the same part of consecutive steps find their operands in
+// their caches. A worker that takes a whole step reads half of the operands from other cores, and other cores read half
+// of the results from its cache.
 func (r *round) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,11 +248,11 @@ func (r *round) worthy(step int) bool {
 	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.share
 }
 
-// worth returns the work that can be shared from a step on.
+// worth says whether sharing from a step on is worth waking workers.
 func (r *round) worth(step int) workerpool.Worth { return r.sec.shared.worth[step-r.sec.first] }
 
-// advance starts a phase of a step, and works on it until all chunks are taken. It returns the next step and phase, or
-// a negative step.
+// advance starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase to
+// continue with, or a negative step.
 func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	st := &s.p.steps[step]
 	phases := st.kernel.Phases
@@ -308,7 +309,7 @@ func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 	}
 }
 
-// goOn returns what follows a finished phase.
+// goOn returns the step and phase to continue with after a finished phase, or a negative step.
 func (s *Session) goOn(w *workerState, o openPhase) (int, int) {
 	if s.losses != nil && s.losses.has(o.step) {
 		return s.finish(w, o.step), 0
@@ -355,8 +356,8 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.call(min(chunks, len(s.workers))-1, r.worth(o.step))
 }
 
-// steal takes a chunk from another worker's part, and moves more of them to the worker's own. If none is left, the
-// phase is closed.
+// steal takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own part.
+// If no chunk is left, it closes the phase.
 func (r *round) steal(o openPhase, parts workerpool.Parts, own int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -380,7 +381,7 @@ func (r *round) remove(o openPhase) {
 	}
 }
 
-// finish makes the steps that waited for this one ready, and returns one of them.
+// finish marks a step as finished. Steps that waited only for this step become ready, and finish returns one of them.
 func (s *Session) finish(w *workerState, step int) int {
 	r, sec := &s.round, s.round.sec
 	s.endStep(w, true)

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// addressRange is the address range of a tensor's elements. Ranges also detect sharing between different storages over
-// the same bytes.
+// addressRange is the address range of a tensor's elements. Comparing ranges also detects different storages over the
+// same bytes.
 type addressRange struct{ from, to uintptr }
 
 func rangeOf(t *tensor.Tensor) addressRange {
@@ -51,8 +51,8 @@ func readsStorage(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.Storage })
 }
 
-// reads reports whether a run that reads input x may read an element of t. storage says that it may also read bytes
-// between the elements of x.
+// reads reports whether a run that reads input x may read an element of t. storage says that the run may also read
+// bytes between the elements of x.
 func reads(x, t *tensor.Tensor, storage bool) bool {
 	return rangeOf(t).overlaps(rangeOf(x)) && (storage || tensor.Overlap(t, x))
 }
@@ -63,8 +63,8 @@ func (p *Program) holds(at addressRange) bool {
 	return i < len(p.constants) && p.constants[i].overlaps(at)
 }
 
-// findConstants lists the address ranges of constants, which no run may write, sorted and with overlapping ranges
-// merged: checking every constant would take longer than the run of a small graph.
+// findConstants lists the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
+// ranges are merged, because checking every constant would take longer than the run of a small graph.
 func (p *Program) findConstants() {
 	var all []addressRange
 	for i := range p.storages {

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Costs of distributing a phase, and of a cache line that another core wrote last, as fractions of the work that is
-// worth sharing: 1 us and 10 ns if that is 5 us.
+// The costs of distributing a phase, and of reading a cache line that another core wrote last, are fractions of the
+// least work that is worth sharing. If this work takes 5 us, the costs are 1 us and 10 ns.
 const (
 	handingPart = 5
 	linePart    = 500
@@ -15,17 +15,17 @@ const (
 // maxPasses bounds the passes over all steps in splits. Networks need two or three.
 const maxPasses = 8
 
-// transfer is the data passed from a step to another: half of its bytes move between cores if one step is shared by
-// workers and the other is not.
+// transfer is the data passed from one step to another. Half of the bytes move between cores if workers share one of
+// the steps and not the other.
 type transfer struct {
 	from, to int32
 	ns       float64
 }
 
-// splits chooses the steps whose chunks are distributed to several workers: roughly those that are worth it. A shared
-// step takes about half as long with two workers, but data between a shared and an unshared step moves between cores.
-// The search starts with all steps that are worth sharing. It first adds steps between them as long as the transfers
-// saved outweigh the cost; then it removes steps as long as that saves time.
+// splits chooses the steps whose chunks are distributed to several workers. Roughly, these are the steps that are worth
+// sharing. A shared step takes about half as long with two workers, but data between a shared and an unshared step
+// moves between cores. The search starts with all steps that are worth sharing. Then it adds steps between these, as
+// long as the transfers saved outweigh the cost. Finally it removes steps, as long as this saves time.
 func (p *Program) splits(costs []float64, share float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
 	several := make([]bool, len(p.steps))
@@ -64,7 +64,8 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 	return split
 }
 
-// loss returns what a step loses if it is shared, given the state of its neighbour.
+// loss returns the time in nanoseconds that one of the two steps loses by being shared, given whether the other step
+// (split) is shared.
 func (m *transfer) loss(split bool) float64 {
 	if split {
 		return -m.ns
@@ -72,8 +73,8 @@ func (m *transfer) loss(split bool) float64 {
 	return m.ns
 }
 
-// transfers lists the data that steps read from each other, with the given cost per cache line. If several steps write
-// a value, the last one counts. Steps without work, such as concatenations whose operands are in place, are skipped.
+// transfers lists the data that steps read from each other. line is the cost per cache line. If several steps write a
+// value, only the last one counts. Steps without work, such as concatenations whose operands are in place, are skipped.
 func (p *Program) transfers(line float64) []transfer {
 	var list []transfer
 	writer := make([]int32, len(p.storages)) // by storage: the last writer, plus 1

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tracer observes runs ([Options.Tracer]). The goroutine that does the work calls the methods before and after it, so
-// their time adds to the run. Methods must be safe for concurrent use. The first panic of a method is the error of the
-// run.
+// Tracer observes runs ([Options.Tracer]). The goroutine that does a piece of work calls a method before and another
+// one after the work, so the time of the methods adds to the time of the run. Methods must be safe for concurrent use.
+// If a method panics, the run returns the first panic as its error.
 //
 // In every run, whatever its outcome:
 //
@@ -26,16 +26,16 @@ import (
 //     a chunk then begins after those have ended that it needs, and each turn is between a BeginStep
 //     and an EndStep.
 //
-// A run without error has at least one BeginStep and EndStep (done) for each step, and each chunk of each phase exactly
-// once. A run that fails or is cancelled has none of these twice. A run with KeepGoing has steps that are done without
-// some of their chunks, or without any: those that fail, and their dependents. In segments, dependents may not be
+// A run without an error has a BeginStep and an EndStep with done for each step, and each chunk of each phase exactly
+// once. A run that fails or is cancelled reports no chunk and no finished step twice. With KeepGoing, steps that fail
+// and their dependents are done without some or all of their chunks. In a run in segments, such dependents may not be
 // reported.
 //
-// A graph with data-dependent shapes is a run of its own, whose steps are the ops that decide shapes
-// ([graph.Op.Eager]), with one chunk each. Between those steps it contains a run for each compiled segment (itself such
-// a run, if shapes within depend on data); and within a step that runs a graph, such as a loop, a run of that graph for
-// each call. Their [Run.Parent] is the first run; their worker 0 is the goroutine that is worker 0 of the parent.
-// Computations during compilation are not reported.
+// A run of a graph with data-dependent shapes contains other runs. Its own steps are the ops that decide shapes
+// ([graph.Op.Eager]), with one chunk each. Between these steps it contains a run for each compiled segment. A segment
+// with data-dependent shapes in turn is a run that contains others. A step that runs a graph, such as a loop, contains
+// a run of this graph for each call. The [Run.Parent] of a contained run is the run that contains it, and both have the
+// same goroutine as worker 0. Computations during compilation are not reported.
 type Tracer interface {
 	// BeginRun is called at the start of a run. If it returns false, no steps and chunks are reported, and the run costs
 	// no more than without a tracer; EndRun is called in any case.
@@ -44,7 +44,7 @@ type Tracer interface {
 	EndRun(r *Run, err error)
 	// BeginStep is called when a worker starts or joins a step. Phase and chunk are undefined.
 	BeginStep(w Work)
-	// EndStep is called when a worker leaves a step; done says that this finished the step.
+	// EndStep is called when a worker leaves a step. done says that the worker finished the step.
 	EndStep(w Work, done bool)
 	// BeginChunk is called before a chunk of a phase.
 	BeginChunk(w Work)

@@ -24,32 +24,34 @@ type applyOptions struct {
 	allocate Allocator
 }
 
-// Workers bounds the goroutines of a run; 0 means all cores (GOMAXPROCS). The bits of the results do not depend on it.
-// Default 0.
+// Workers bounds the number of goroutines of a run. The default, 0, means all cores (GOMAXPROCS). The bits of the
+// results do not depend on the number.
 func Workers(n int) Option { return func(a *applyOptions) { a.workers = n } }
 
 // Context ends a run between two tasks when ctx is done; the error is its cause. Default none.
 func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx = ctx } }
 
-// Grain is the number of elements of a task: few for an expensive function. The default, 0, means [GrainSize].
+// Grain is the number of elements of a task, which should be small for an expensive function. The default, 0, means
+// [GrainSize].
 func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 
-// Allocator supplies output i, which has no tensor yet or one of another shape, with the shape, strides and dtype that
-// the iteration chose (set_output_raw_strided). The tensor may start anywhere in its storage. It must not share memory
-// with another operand, unless it has the same elements as an input of the same layout: an in-place operation.
+// Allocator returns the tensor for output i, if no tensor is given for it or the given one has another shape
+// (set_output_raw_strided). The tensor must have the shape, strides and dtype of m, and may start anywhere in its
+// storage. It must not share memory with another operand, except for an in-place operation: then it has the same
+// elements and layout as an input.
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
 // Allocate makes [Iterator.Apply] allocate outputs by f instead of as new zeroed memory. f is called once per output
 // whose layout the iteration chose, in order, before the computation.
 func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
-// Apply runs a kernel, or a table's kernel for the iteration's dtypes, over the operands' data, and returns the
-// outputs: given ones as they were given, the others new. It requires operands made by [OfTensor], [Undefined],
-// [UndefinedOf] and [Number].
+// Apply runs a kernel over the operands' data and returns the outputs: the given tensors, and new tensors for the
+// others. From a table it selects the kernel for the dtypes of the iteration. Operands must be made by [OfTensor],
+// [Undefined], [UndefinedOf] or [Number].
 //
-// A kernel for other dtypes or with other numbers of results or operands, an operand without data, and a reduction are
-// errors, in which case nothing has been written. If the kernel's function panics, the panic is raised again in the
-// caller's goroutine.
+// Apply fails without writing anything if the dtypes or the numbers of results or operands of the kernel do not match,
+// if an operand has no data, or if the iteration is a reduction. If the kernel's function panics, the panic is raised
+// again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var a applyOptions
 	for _, o := range options {
@@ -78,17 +80,17 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	it   *Iterator
 	body rule.Block
-	// rows: rows of all operands can be passed without copies; line: the iteration is a single such row.
+	// rows says that rows of all operands can be passed without copies; line, that the iteration is a single such row.
 	rows, line bool
-	// loop is the loop of an expression, instead of body. staged marks its operands that are copied to blocks, tile by
-	// tile; joined says that all are, and that a tile is a single row.
+	// loop is the loop of an expression and replaces body. staged marks the operands that are copied to blocks, tile by
+	// tile. joined says that all operands are staged and that a tile is a single row.
 	loop   *loops.Loop
 	staged []bool
 	tiles  *tiles
 	joined bool
 }
 
-// Prepare chooses the kernel for the iteration and checks it. All checks of dtypes are made here, none at run time.
+// Prepare chooses the kernel for the iteration and checks it. Dtypes are checked only here, not at run time.
 func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if it == nil {
 		return Prepared{}, errNilIterator
@@ -109,7 +111,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 }
 
 // Range computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel without
-// copies; strided, broadcast and converted ones are copied through blocks, several short rows to a block.
+// copies. Strided, broadcast and converted operands are copied to blocks, each of which may hold several short rows.
 //
 // It is as unsafe as [Iterator.ForRange]: addresses are not checked against the operands.
 func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
@@ -126,7 +128,7 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 }
 
 // All computes the whole iteration at the given addresses, like [Prepared.Range], and is as unsafe. If the iteration is
-// one contiguous row it is little more than a call of the kernel.
+// one contiguous row, All costs little more than a call of the kernel.
 func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
 	if !p.line || c == nil || len(ptrs) != len(p.it.ops) {
 		return p.whole(c, ptrs)
@@ -188,7 +190,7 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 
 // Chunks returns the number of parallel tasks of grain elements for the whole iteration; 0 means [GrainSize]. It
 // depends on shape, strides and grain, never on the number of workers. If operands have different dimension orders,
-// tasks are boxes, not ranges of the walk; else they are those of [Iterator.Chunks].
+// tasks are boxes of the walk shape. Otherwise they are the ranges of [Iterator.Chunks].
 func (p Prepared) Chunks(grain int) int {
 	switch {
 	case p.body == nil && p.loop == nil:
@@ -300,8 +302,8 @@ func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
 }
 
 // Bind returns the addresses of tensors in the form that loops take, outputs first. A tensor must have the dtype and
-// layout of [Iterator.Meta]; its offset may differ. If the iteration checks overlap, tensors that overlap like operands
-// that [Config.Build] rejects are errors.
+// layout of [Iterator.Meta]; its offset may differ. If the iteration checks overlap, Bind rejects the same kinds of
+// overlap as [Config.Build].
 func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	if it == nil {
 		return nil, errNilIterator

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Config describes an iteration: a [rule.Config], which documents the methods, with [Config.Build]. It is a value:
-// every method returns a changed copy, so that a Config can be extended in several ways.
+// Config describes an iteration. It is a [rule.Config], which documents the methods, with the additional method
+// [Config.Build]. Every method returns a changed copy, so that a Config can be extended in several ways.
 type Config struct{ rule.Config }
 
 // New returns the default configuration: memory overlap is checked, outputs may be resized, all dtypes must be equal.
@@ -24,7 +24,8 @@ func Binary(out, a, b Operand) Config { return Config{rule.Binary(out, a, b)} }
 // BinaryFloat is a binary op in floating point, such as true division.
 func BinaryFloat(out, a, b Operand) Config { return Config{rule.BinaryFloat(out, a, b)} }
 
-// Comparison compares in the promoted dtype and yields bool; a given output of another dtype is converted to.
+// Comparison compares in the promoted dtype and yields bool. If a given output has another dtype, the result is
+// converted.
 func Comparison(out, a, b Operand) Config { return Config{rule.Comparison(out, a, b)} }
 
 // Nullary fills an output.
@@ -34,7 +35,8 @@ func Nullary(out Operand) Config { return Config{rule.Nullary(out)} }
 // [ReduceOutput].
 func Reduction(out, a Operand) Config { return Config{rule.Reduction(out, a)} }
 
-// Copy copies a into out, of any dtypes, like copy_: out, if given, keeps its layout and a is broadcast to it.
+// Copy copies a into out, like copy_. The dtypes may differ. A given out keeps its layout, and a is broadcast to the
+// shape of out.
 func Copy(out, a Operand) Config { return Config{rule.Copy(out, a)} }
 
 // Output adds an output.
@@ -87,20 +89,18 @@ func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 	return Config{c.Config.CastCommonDTypeToOutputs(v)}
 }
 
-// CastInputs lets loops see every input as d, as if it had been converted before, like sum(dtype=...) but without
-// the temporary.
+// CastInputs converts every input to d for loops, like sum(dtype=...) but without a temporary tensor.
 func (c Config) CastInputs(d tensor.DType) Config { return Config{c.Config.CastInputs(d)} }
 
-// OpMath lets loops see float16 and bfloat16 as float32, in which PyTorch's CPU kernels compute; results are rounded
-// on write.
+// OpMath converts float16 and bfloat16 to float32 for loops, as PyTorch's CPU kernels do. Results are rounded on write.
 func (c Config) OpMath(v bool) Config { return Config{c.Config.OpMath(v)} }
 
-// StaticShape sets the shape instead of inferring it from the operands, which may be larger: the walk covers their
-// first elements.
+// StaticShape sets the shape of the iteration, instead of inferring it from the operands. Operands may be larger; then
+// the walk covers only their first elements.
 func (c Config) StaticShape(shape ...int) Config { return Config{c.Config.StaticShape(shape...)} }
 
 // StaticDType sets the dtype of undefined outputs.
 func (c Config) StaticDType(d tensor.DType) Config { return Config{c.Config.StaticDType(d)} }
 
-// FastSetup can disable the fast set-up, so that the permutation rule alone decides.
+// FastSetup(false) disables the fast set-up, so that the layouts always follow from the permutation rule.
 func (c Config) FastSetup(v bool) Config { return Config{c.Config.FastSetup(v)} }

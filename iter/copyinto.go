@@ -11,14 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CopyInto writes the values of src into dst, which keeps its layout (Tensor.copy_): src is broadcast to the shape of
-// dst and converted to its dtype by the rules of c10::convert. The work is done in tiles, so that transposed copies use
-// whole cache lines, and is shared by at most workers goroutines, 0 for all cores. ctx cancels it between two tasks; a
-// nil ctx never does.
+// CopyInto writes the values of src into dst, and does not change the layout of dst (Tensor.copy_). src is broadcast to
+// the shape of dst and converted to the dtype of dst by the rules of c10::convert. CopyInto works in tiles, so that
+// transposed copies use whole cache lines. At most the given number of worker goroutines share the tiles; 0 means all
+// cores. ctx can cancel the copy between two tasks, and may be nil.
 //
 // Copying a tensor onto itself, or onto a view of the same storage with equal dtype, sizes, strides and offset, does
-// nothing and is not checked. Otherwise dst must not overlap itself, nor src partially: see [OverlapOf]. The errors are
-// PyTorch's.
+// nothing and is not checked. Otherwise dst must not overlap itself, and must not partially overlap src: see
+// [OverlapOf]. The errors are PyTorch's.
 func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	switch {
 	case dst == nil || src == nil:
@@ -49,8 +49,8 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	})
 }
 
-// sameData is is_same_data of at::native::copy_. PyTorch 2 checks it before overlap, 1.13 does not. Strides of
-// dimensions of size 1 count.
+// sameData is is_same_data of at::native::copy_. It also compares the strides of dimensions of size 1. PyTorch 2 makes
+// this check before the check of overlap; PyTorch 1.13 does not make it.
 func sameData(dst, src *tensor.Tensor) bool {
 	return dst.Storage() != nil && dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType &&
 		dst.SameLayout(src.Meta)
@@ -59,9 +59,9 @@ func sameData(dst, src *tensor.Tensor) bool {
 // shortCopy is the number of elements up to which a copy runs on one worker and ignores the context.
 const shortCopy = 1 << 18
 
-// CopyElements writes the values of src into dst, which has the same shape, like [tensor.CopyElements]: if several
-// elements of dst share an address, the last value wins. At most workers goroutines share a long copy, 0 for all cores.
-// ctx cancels it; a nil ctx never does. dst and src must not overlap partially.
+// CopyElements writes the values of src into dst, like [tensor.CopyElements]. The shapes must be equal. If several
+// elements of dst share an address, the last value wins. At most the given number of worker goroutines share a long
+// copy; 0 means all cores. ctx can cancel the copy, and may be nil. dst and src must not overlap partially.
 func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	switch {
 	case dst == nil || src == nil:

@@ -35,9 +35,9 @@
 //
 // [Iterator.Apply] checks the kernel against the iteration, allocates the outputs whose layout the iterator chose (with
 // the caller's [Allocate], if given), and runs on all cores, or on as many as [Workers] says. A kernel sees contiguous
-// blocks of its own dtypes: strided operands and operands of other dtypes are copied through small blocks, so that one
-// function works for every layout and every mix of dtypes, and no whole tensor is converted. Tasks depend on shapes and
-// [Grain] alone, so the bits of the results do not depend on the number of workers.
+// blocks of its own dtypes. Strided operands and operands of other dtypes are copied to small blocks. Thus one function
+// works for every layout and every mix of dtypes, and no whole tensor is converted. Tasks depend only on shapes and
+// [Grain], so the bits of the results do not depend on the number of workers.
 //
 // [Iterator.Prepare] checks a kernel once, for callers with addresses and workers of their own. [CopyInto] is copy_. A
 // [Loop] gets strides and addresses, and is unsafe.
@@ -53,17 +53,17 @@
 //		func(a float64) float32 { return float32(a) })
 //	out, err := sum.Over(x, false, 1)
 //
-// As an iteration, a reduction has outputs of the input's rank with size 1 or stride 0 in the reduced dimensions
-// ([ReduceOutput]). [Reduction] configures one output, New with [Config.IsReduction] several. [Iterator.RunReduce] and
-// [Iterator.Reduce] run it; [Iterator.Reducer] gives the phases and chunks to callers with workers and memory of their
-// own.
+// As an iteration, a reduction has outputs of the same rank as the input, with size 1 or stride 0 in the reduced
+// dimensions ([ReduceOutput]). Use [Reduction] for one output, and [New] with [Config.IsReduction] for several.
+// [Iterator.RunReduce] and [Iterator.Reduce] run it; [Iterator.Reducer] gives the phases and chunks to callers with
+// workers and memory of their own.
 //
 // # Mistakes
 //
-// Mistakes of the caller are errors that name the operand: configurations report them from [Config.Build], folds and
-// kernels where they are used. Accessors that take an index panic like a slice, and so do [Iterator.Chunk],
-// [ReduceShape] and [ReduceOutput]; nothing else panics. A panic of a caller's function is raised again in the caller's
-// goroutine.
+// A mistake of the caller gives an error that names the operand. [Config.Build] reports mistakes in a configuration.
+// Functions that use a fold or a kernel report mistakes in it. Accessors that take an index panic like a slice, and so
+// do [Iterator.Chunk], [ReduceShape] and [ReduceOutput]; nothing else panics. A panic of a caller's function is raised
+// again in the caller's goroutine.
 //
 // docs/pytorch.md maps the names of TensorIterator to this package.
 package iter

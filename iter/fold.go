@@ -9,56 +9,56 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fold describes a reduction: accumulators, into which elements are folded and from which results are computed.
-// [FoldOf] makes one from functions of single elements, [Folding] and [Yields] from loops over slices. The functions
-// are called concurrently. A Fold is immutable; methods and functions that change it return a copy.
+// Fold describes a reduction. Elements are folded into accumulators, and results are computed from accumulators.
+// [FoldOf] makes a Fold from functions of single elements. [Folding] and [Yields] make a Fold from loops over slices.
+// The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return a copy.
 //
-// Elements are folded in pieces, and the accumulators of the pieces are merged, in an order that depends on shapes and
-// strides alone. So zero must be neutral (merging it into an accumulator changes nothing), and merging must be
-// associative except for rounding; if it is not commutative, InOrder is required.
+// Elements are folded in pieces, and then the accumulators of the pieces are merged. The order depends only on shapes
+// and strides. Therefore the initial accumulator must be neutral: merging it into another accumulator changes nothing.
+// Merging must be associative except for rounding. If merging is not commutative, [Fold.InOrder] is required.
 //
-// Accumulators must be wide enough for all elements of a result; float64 is for float16, bfloat16 and float32. With
-// [FoldOf], an element takes part in at most n/32 + 1200 additions of a sum of n elements. With float64 accumulators
-// the error of a sum is thus at most (n/32 + 1200)*2^-53 times the sum of magnitudes, plus the rounding of the result:
-// within one rounding of the exact sum of float16, bfloat16 or float32 unless it cancels. Accumulators of float32 have
-// the same bound with 2^-24.
+// Accumulators must be wide enough for all elements of a result: float64 suits elements of float16, bfloat16 and
+// float32. With [FoldOf], each element of a sum of n elements takes part in at most n/32 + 1200 additions. With float64
+// accumulators, the error of a sum before the rounding of the result is therefore at most (n/32 + 1200)*2^-53 times the
+// sum of magnitudes. Unless the sum cancels, a result of float16, bfloat16 or float32 is thus within one rounding of
+// the exact sum. For float32 accumulators the bound has 2^-24 instead of 2^-53.
 //
-// One Fold works for every layout: results are computed along contiguous runs or in parallel, depending on the strides
-// of the operand; other operands are copied through blocks.
+// One Fold works for every layout. Depending on the strides of the operand, a result is computed along a contiguous run
+// of elements, or several results are computed in parallel. Operands that suit neither are copied to blocks first.
 type Fold struct {
-	in      tensor.DType // dtype of elements in the loops
+	in      tensor.DType // dtype of the elements that the functions take
 	acc     reflect.Type
-	size    int // of an accumulator
+	size    int // bytes of an accumulator
 	inOrder bool
 	weight  int
 
 	init func(acc unsafe.Pointer, n int)
-	// row folds n elements, the first of position at, into one accumulator.
+	// row folds n elements into one accumulator. The first element has position at.
 	row func(acc, x unsafe.Pointer, n, at int)
-	// columns folds one element of position at into each of n accumulators.
+	// columns folds one element into each of n accumulators. All n elements have position at.
 	columns func(acc, x unsafe.Pointer, n, at int)
-	// merge folds the accumulators from, of later positions, into acc.
+	// merge folds n accumulators (from), for elements of later positions, into n accumulators (acc).
 	merge func(acc, from unsafe.Pointer, n int)
-	// finish writes the results of n accumulators, of dtype out.
+	// By result: finish computes the results of n accumulators, whose dtype is in out.
 	finish []func(dst, acc unsafe.Pointer, n int)
 	out    []tensor.DType
 	err    error // a mistake, reported when the Fold is used
-	// resume folds earlier results into n accumulators.
+	// By result: resume folds earlier results into n accumulators.
 	resume []func(acc, from unsafe.Pointer, n int)
 }
 
-// Folding makes a Fold of loops over slices. T is the type of elements, A that of accumulators, which must not contain
-// pointers.
+// Folding makes a Fold from loops over slices. T is the type of elements. A is the type of accumulators, and must not
+// contain pointers. zero is the neutral initial accumulator.
 //
 //   - row folds the elements x, the first of which has position at, into one accumulator;
 //   - columns folds x[i], all of position at, into a[i];
 //   - merge folds from[i], for later positions, into a[i].
 //
-// A position counts the elements of one result: in the order of the walk or, with [Fold.InOrder], as a row-major index
-// over the reduced dimensions.
+// The position of an element is its index among the elements of one result: in the order in which they are walked or,
+// with [Fold.InOrder], in row-major order of the reduced dimensions.
 //
-// The Fold has no results yet: see [Yields]. A nil function, and accumulators with pointers, are errors that are
-// reported when the Fold is used.
+// The Fold has no results yet: see [Yields]. If a function is nil or accumulators contain pointers, the functions that
+// use the Fold return an error.
 func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int),
 	merge func(a, from []A)) *Fold {
 	acc := reflect.TypeFor[A]()
@@ -91,9 +91,9 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), col
 	}
 }
 
-// FoldOf makes a Fold with one result from functions of single values: add folds element x at position at into an
-// accumulator, merge folds two accumulators, the second for later positions, and finish computes the result. [Folding]
-// is several times faster if add is cheap.
+// FoldOf makes a Fold with one result from functions of single values. zero is the neutral initial accumulator. add
+// folds element x, which has position at, into accumulator a. merge combines two accumulators; b has elements of later
+// positions. finish computes the result. If add is cheap, [Folding] is several times faster.
 func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A,
 	finish func(a A) R) *Fold {
 	if add == nil || merge == nil || finish == nil {
@@ -122,8 +122,8 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 	})
 }
 
-// Yields returns the Fold with one more result: finish computes results from accumulators. The results are the outputs
-// of the iteration, in order.
+// Yields returns the Fold with one more result. finish computes dst[i], an element of this result, from accumulator
+// a[i]. The results of a Fold are the outputs of the iteration, in order.
 func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
 	if f = f.with(reflect.TypeFor[A](), finish == nil); f.err != nil {
 		return f
@@ -135,9 +135,9 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 	return f
 }
 
-// Resumes returns the Fold with the inverse of one more result, in the order of the outputs: load folds the earlier
-// result from[i] into a[i], which starts as zero. A Fold that can resume from all results works for iterations that
-// continue another ([Iterator.Accumulates]).
+// Resumes adds the inverse of a result: the first call is for result 0, the next for result 1, and so on. load folds
+// the earlier result from[i] into accumulator a[i], which is initially zero. A Fold with the inverses of all results
+// works for iterations that continue others ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
 	if f = f.with(reflect.TypeFor[A](), load == nil); f.err != nil {
 		return f
@@ -155,7 +155,8 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// with returns a copy of the Fold to which the caller adds a function of accumulators of type acc.
+// with returns a copy of the Fold, to which the caller then adds a function of accumulators of type acc. isNil says
+// that this function is nil.
 func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}
@@ -174,16 +175,16 @@ func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
 
 func clip[T any](s []T) []T { return s[:len(s):len(s)] }
 
-// InOrder returns the Fold with logical positions: row-major indices over the reduced dimensions, folded in ascending
-// order. This leaves less freedom for efficient walks.
+// InOrder returns the Fold with elements folded in row-major order of the reduced dimensions. Positions are indices in
+// this order. InOrder may be slower, because elements cannot be read in the order of memory.
 func (f *Fold) InOrder() *Fold {
 	c := *f
 	c.inOrder = true
 	return &c
 }
 
-// Weight returns the Fold with the cost of an element relative to an addition: tasks are smaller for an expensive Fold.
-// It determines where pieces are cut, and so the rounding.
+// Weight returns the Fold with the cost of folding an element, relative to an addition. Tasks of an expensive Fold have
+// fewer elements. The cost determines where pieces are cut, and thereby the rounding.
 func (f *Fold) Weight(cost int) *Fold {
 	c := *f
 	c.weight = max(cost, 1)

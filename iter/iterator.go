@@ -11,8 +11,8 @@ import (
 )
 
 // Build sets up the iteration: overlap checks, the decisions of [Config.Rule], then the coalesced walk, in the order of
-// TensorIteratorBase::build. All sizes must be numbers. Errors are PyTorch's, extended by the operand; inconsistent
-// operands (a nil tensor, a negative stride, a layout that exceeds its storage) are errors too.
+// TensorIteratorBase::build. All sizes must be numbers. Errors are PyTorch's, with the operand added. Build also fails
+// if an operand is inconsistent: a nil tensor, a negative stride, or a layout that exceeds its storage.
 func (c Config) Build() (*Iterator, error) { return Build(c.Config) }
 
 // Build is [Config.Build] for a configuration of package rule.
@@ -38,18 +38,18 @@ var errNilIterator = errors.New("iter: a nil Iterator")
 // safe for concurrent use; the state of a walk is in a [Cursor].
 type Iterator struct {
 	Rule
-	ops      []rule.Resolved // of the rule
+	ops      []rule.Resolved // outputs, then inputs
 	noutputs int
 	perm     []int // fastest dimension first
 	shape    []int // sizes as numbers
 	numel    int
 
-	walkShape   []int // coalesced, fastest first
-	walkStrides []int // bytes; [dim*len(ops)+op], padded to two dimensions
+	walkShape   []int // sizes of the coalesced dimensions, fastest first
+	walkStrides []int // strides in bytes, [dim*len(ops)+op], padded to two dimensions
 
-	offsets             []int // byte offsets of a part's operands; nil for the whole
-	starts, whole       []int // of a part of a reduction: start, and the shape of the whole walk
-	accumulate, partial bool  // of a part of a reduction
+	offsets             []int // by operand: byte offset of a part's first element; nil for a whole iteration
+	starts, whole       []int // for a part of a reduction: its start, and the shape of the whole walk
+	accumulate, partial bool  // for a part of a reduction: see Accumulates, IsFinal
 }
 
 // Numel returns the number of elements walked: the product of the broadcast shape.

@@ -8,7 +8,8 @@ import (
 
 // Narrow returns the iteration restricted to size elements from start of dimension dim of [Iterator.WalkShape], with
 // the same operands and addresses. If size is 1 the walk is coalesced again, except in a reduction
-// (TensorIteratorBase::narrow). A dimension that does not exist, an empty range, and one out of bounds are errors.
+// (TensorIteratorBase::narrow). Narrow fails if the dimension does not exist, or if the range is empty or out of
+// bounds.
 func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 	switch {
 	case it == nil:
@@ -34,8 +35,8 @@ func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	return part
 }
 
-// SelectAll returns the iteration with every dimension from first on fixed at an index; their sizes become 1
-// (select_all_keeping_dim). Indices out of range are an error.
+// SelectAll returns the iteration with every dimension from first on fixed at an index, so that its size becomes 1
+// (select_all_keeping_dim). It fails if an index is out of range.
 func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -57,8 +58,8 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	return part, nil
 }
 
-// RemoveOperand returns the iteration without operand i; the walk is unchanged (remove_operand). An index out of range
-// is an error.
+// RemoveOperand returns the iteration without operand i and with the same walk (remove_operand). It fails if i is out
+// of range.
 func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	switch {
 	case it == nil:
@@ -100,8 +101,8 @@ func (it *Iterator) recount() {
 	}
 }
 
-// Accumulates reports whether the iteration adds to results that an earlier part of the same reduction stored in the
-// outputs.
+// Accumulates reports whether the outputs hold results of an earlier part of the same reduction, to which this part
+// adds.
 func (it *Iterator) Accumulates() bool { return it.accumulate }
 
 // IsFinal reports whether the outputs are complete after this part of a reduction.
@@ -131,8 +132,8 @@ func (it *Iterator) reach(i int) int {
 }
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with
-// the largest extent in bytes is halved until all parts fit. If that is a reduced dimension, the earlier part is not
-// final and the later one accumulates: it resumes from the outputs, for which a [Fold] needs [Resumes].
+// the largest extent in bytes is halved until all parts fit. If that dimension is reduced, the first part is not final,
+// and the second part accumulates: it resumes from the outputs, which requires a [Fold] with [Resumes].
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
 		return []*Iterator{it}
@@ -149,8 +150,8 @@ func (it *Iterator) Split32() []*Iterator {
 	return append(first.Split32(), second.Split32()...)
 }
 
-// widest returns the dimension of size over 1 with the largest extent, the outermost if several are equal
-// (get_dim_to_split).
+// widest returns the dimension with the largest extent in bytes among those of size 2 or more (get_dim_to_split). If
+// several are equal, it returns the outermost one.
 func (it *Iterator) widest() int {
 	best, most := -1, -1
 	for d := len(it.walkShape) - 1; d >= 0; d-- {

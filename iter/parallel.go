@@ -12,13 +12,13 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// Parallel walks the whole iteration with at most workers goroutines, 0 for all cores, in tasks of grain elements, 0
-// for [GrainSize] (for_each). Tasks depend on shape and grain alone, so that a loop that does not accumulate into its
-// outputs gives the same bits for any number of workers. The first error, or the cause of the context, ends the walk;
-// no goroutine outlives it.
+// Parallel walks the whole iteration in tasks of grain elements (for_each). A grain of 0 means [GrainSize]. It uses at
+// most the given number of worker goroutines; 0 means all cores. Tasks depend only on shape and grain, so a loop that
+// does not accumulate into its outputs gives the same bits for any number of workers. The first error, or the end of
+// the context, ends the walk. No goroutine runs after Parallel returns.
 //
-// It is as unsafe as [Iterator.ForEach], with the same checks. A reduction is an error, because several tasks would
-// write to its outputs: see [Iterator.Reduce].
+// Parallel is as unsafe as [Iterator.ForEach], and makes the same checks. It fails for a reduction, because several
+// tasks would write to the same outputs: see [Iterator.Reduce].
 func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int, loop Loop) error {
 	switch {
 	case it == nil:
@@ -38,7 +38,7 @@ func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Curso
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
-// maxParts bounds the parts into which tasks are divided; more workers share parts.
+// maxParts bounds the number of parts into which tasks are divided. If there are more workers, some share a part.
 const maxParts = 256
 
 // forTasks runs tasks 0 to n-1 on at most workers goroutines, including the caller's.
@@ -77,7 +77,7 @@ type tasks struct {
 	mu      workerpool.Lock
 	started atomic.Int32          // workers that have started
 	stop    atomic.Bool           // no further tasks are started
-	err     atomic.Pointer[error] // the first
+	err     atomic.Pointer[error] // the first error
 	raised  atomic.Pointer[raisedPanic]
 	ended   atomic.Bool // a function of the caller called runtime.Goexit
 }
@@ -140,7 +140,7 @@ func (t *tasks) work() error {
 }
 
 // raisedPanic is the panic of a caller's function in a worker goroutine. It is raised again in the caller's goroutine,
-// where it can be recovered: a division by zero in a kernel must not end a server.
+// where it can be recovered. Otherwise a division by zero in a kernel would end the process.
 type raisedPanic struct {
 	value any
 	stack []byte

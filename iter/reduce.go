@@ -12,16 +12,16 @@ import (
 
 // Reducer prepares the reduction of the iteration's input into its outputs by a Fold.
 //
-// The iteration has one input and given outputs with size 1 or stride 0 in the reduced dimensions, the same for all
-// ([ReduceOutput]). The input is widened to the Fold's dtype within its kind (bool and integers, floats, complex
-// numbers); results are converted to the dtypes of the outputs.
+// The iteration has one input. Its outputs must be given, and have size 1 or stride 0 in the reduced dimensions, which
+// are the same for all outputs ([ReduceOutput]). Elements of the input are widened to the dtype of the Fold, within the
+// same kind (bool and integers, floats, complex numbers). Results are converted to the dtypes of the outputs.
 //
-// A part ([Iterator.Narrow] and similar) is reduced by itself and overwrites its outputs, unless
-// [Iterator.Accumulates]: then the Fold must be able to resume from its results ([Resumes]), which are rounded to
-// memory between parts. Positions count as in the whole; a Fold that is InOrder is an error if a part's positions are
-// not one contiguous range.
+// If the iteration is a part of another ([Iterator.Narrow] and similar), only the elements of the part are reduced, and
+// the results overwrite the outputs. If [Iterator.Accumulates], the Fold instead resumes from the contents of the
+// outputs, which needs [Resumes]; these are rounded to the dtype of the outputs between parts. Positions count from the
+// start of the whole iteration. With [Fold.InOrder], the positions of a part must be one contiguous range.
 //
-// A nil Fold, inconsistent functions of a Fold, and an iteration that is not a reduction are errors.
+// Reducer fails if f is nil, if the functions of f are inconsistent, or if the iteration is not a reduction.
 func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -53,7 +53,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	return r, nil
 }
 
-// dims returns the dimensions of the whole iteration as axes.
+// dims returns the dimensions of the whole iteration as axes, with strides in bytes.
 func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
 	for d, n := range it.shape {
@@ -69,7 +69,8 @@ func (it *Iterator) dims() []axes.Axis {
 	return dims
 }
 
-// reduces reports whether output i has stride 0, or size 1, along dimension d.
+// reduces reports whether output i is reduced along dimension d: it has stride 0, or size 1 where the iteration has
+// another size.
 func (it *Iterator) reduces(i, d int) bool {
 	m := it.ops[i].Meta
 	at := d - (len(it.shape) - len(m.Shape))
@@ -82,7 +83,7 @@ func (it *Iterator) reduces(i, d int) bool {
 	return m.Strides[at] == 0
 }
 
-// partAxes sets the axes of a part from its walk.
+// partAxes sets the axes of an iteration that is a part, from its walk shape and strides.
 func (it *Iterator) partAxes(r *Reducer) error {
 	ops := len(it.ops)
 	r.inAt = it.offsets[it.noutputs]
@@ -105,8 +106,7 @@ func (it *Iterator) partAxes(r *Reducer) error {
 	return it.partPositions(r)
 }
 
-// partPositions computes the logical position of a part's first element. It is an error if the positions are not
-// contiguous.
+// partPositions computes the logical position of a part's first element. It fails if the positions are not contiguous.
 func (it *Iterator) partPositions(r *Reducer) error {
 	last := len(it.shape)
 	for _, d := range it.perm {
@@ -134,11 +134,13 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	return nil
 }
 
-// Reduce reduces the whole iteration by a Fold on at most workers goroutines, 0 for all cores; the functions of the
-// Fold are called concurrently. Cuts depend on shapes and strides alone, so the bits do not depend on the number of
-// workers: tasks compute different results or, if there are few results, a first pass reduces pieces of the reduced
-// range and a second merges them in order (parallel_reduce). The cause of the context ends it; no goroutine outlives
-// it. It is as unsafe as [Iterator.ForEach], with the same checks; RunReduce is safe.
+// Reduce reduces the whole iteration by f on at most the given number of worker goroutines; 0 means all cores. The
+// functions of f are called concurrently. Tasks compute different results. If there are few results, a first pass
+// reduces pieces of the reduced range, and a second pass merges the pieces in order (parallel_reduce). The pieces
+// depend only on shapes and strides, so the bits of the results do not depend on the number of workers.
+//
+// If ctx ends, Reduce returns the cause of ctx. No goroutine runs after Reduce returns. Reduce is as unsafe as
+// [Iterator.ForEach], and makes the same checks. [Iterator.RunReduce] is safe.
 func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers int, f *Fold) error {
 	r, err := it.Reducer(f)
 	if err != nil {
@@ -147,7 +149,7 @@ func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers i
 	return r.all(ctx, ptrs, workers)
 }
 
-// all runs all phases, with memory that it allocates.
+// all allocates working memory and runs all phases.
 func (r *Reducer) all(ctx context.Context, ptrs []unsafe.Pointer, workers int) error {
 	scratch := tensor.NewStorage(r.Scratch()).Bytes()
 	for phase := range r.Phases() {
@@ -181,9 +183,9 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 	return ts[:it.noutputs], r.all(ctx, ptrs, workers)
 }
 
-// Over reduces a tensor over the given dimensions, or all if none is given, on all cores. The results are row-major and
-// have the Fold's dtypes. With keepdim, reduced dimensions are kept with size 1. For outputs of other dtypes and
-// layouts see [Reduction].
+// Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are
+// row-major and have the dtypes of the Fold. With keepdim, the results keep the reduced dimensions, with size 1. For
+// outputs of other dtypes and layouts see [Reduction].
 func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
 	switch {
 	case f == nil:

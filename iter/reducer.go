@@ -10,13 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Reducer is a reduction prepared for fixed layouts, as phases of chunks, for callers with workers and memory of their
-// own. It is immutable and safe for concurrent use.
+// Reducer is a reduction prepared for fixed layouts. It consists of phases, and a phase of chunks, for callers that
+// have their own workers and memory. It is immutable and safe for concurrent use.
 //
-// Results are divided into units: runs along the fastest kept axis. A unit is reduced by rows, each result from a run
-// of the operand, if the reduced axis is fastest in memory; else by columns, a block of results in parallel. If there
-// are few units the reduced range is cut as well: partial results go to scratch memory, and a second phase merges them
-// in order. All cuts depend on shapes and strides alone.
+// Results are divided into units. A unit is a run of results along the fastest axis that is kept, that is, not reduced.
+// If the reduced axis is the fastest in memory, a unit is reduced by rows: each result is computed from a contiguous
+// run of the operand. Otherwise it is reduced by columns: a block of results is computed in parallel. If there are few
+// units, the reduced range is cut into pieces as well. Partial results then go to scratch memory, and a second phase
+// merges them in order. Units and pieces depend only on shapes and strides.
 type Reducer struct {
 	f           *Fold
 	kept, along []axes.Axis
@@ -26,31 +27,31 @@ type Reducer struct {
 	units       int
 	perChunk    int // units in a chunk
 	reduced     int // elements per result
-	first       int // position of the first of these
-	cut, cuts   int // length and number of the pieces of the reduced range
+	first       int // position of the first element of a result
+	cut, cuts   int // length in elements, and number, of the pieces of the reduced range
 	results     int
 	ld          axes.Loader
 	outs        []reduceOut
-	inAt        int  // byte offset of the input of a part
+	inAt        int  // for a part: byte offset of the first input element
 	resumes     bool // results are merged with the contents of the outputs
 }
 
 // reduceOut is an output of a Reducer.
 type reduceOut struct {
-	at          int // byte offset of the output of a part
-	size        int // of an element of the fold's dtype
+	at          int // for a part: byte offset of the first output element
+	size        int // bytes of an element of the fold's dtype
 	plain       bool
 	store, load tensor.ConvertFunc // conversion to memory, and back
 }
 
-// The cuts of a reduction determine its rounding, so these are constants and do not depend on the machine. With fewer
-// than minChunks chunks the reduced range is cut, into at most maxCuts pieces.
+// The pieces of a reduction determine its rounding, so the constants do not depend on the machine. If there are fewer
+// than minChunks chunks, the reduced range is cut. All units together then have about maxCuts pieces at most.
 const (
 	minChunks = 16
 	maxCuts   = 64
 	rowUnit   = 64
-	// columnLevel is the number of elements that a column adds before the sum moves to the next level, to bound the
-	// rounding error.
+	// columnLevel is the number of elements that a column adds before the sum is merged into the next level, which
+	// bounds the rounding error.
 	columnLevel = 256
 )
 
@@ -100,8 +101,8 @@ func (r *Reducer) Worker() int {
 // Phases returns the number of phases. A phase starts after all chunks of the previous one.
 func (r *Reducer) Phases() int { return min(r.cuts, 2) }
 
-// Chunks returns the number of chunks of a phase, which depends on shapes and strides alone. They may run in any order
-// and concurrently.
+// Chunks returns the number of chunks of a phase, which depends only on shapes and strides. Chunks may run concurrently
+// and in any order.
 func (r *Reducer) Chunks(phase int) int {
 	switch {
 	case phase > 0:
@@ -116,8 +117,8 @@ func (r *Reducer) Chunks(phase int) int {
 // [Iterator.Bind]. scratch and worker are memory of the sizes [Reducer.Scratch] and [Reducer.Worker], 64-byte aligned,
 // with any contents at first. Run does not allocate.
 //
-// It is unsafe: addresses are not checked against the operands. Numbers of phases, chunks and addresses, nil addresses
-// and the sizes of the memory are checked, with an error.
+// Run is unsafe: addresses are not checked against the operands. It fails if phase, chunk or the number of addresses is
+// wrong, if an address is nil, or if scratch or worker is too small.
 func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
 	if err := r.checkRun(phase, chunk, ptrs, scratch, worker); err != nil {
 		return err

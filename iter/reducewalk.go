@@ -23,7 +23,7 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 	return m
 }
 
-// seek moves the walk over the kept axes to unit u and returns the unit's length.
+// seek moves the walk over the kept axes to unit u and returns the number of results in the unit.
 func (r *Reducer) seek(m *reduceMemory, u int) int {
 	m.kept.Seek(u / r.pieces)
 	return min(r.unit, r.kept[0].N-u%r.pieces*r.unit)
@@ -46,7 +46,7 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end in
 	return r.columns(m, base, n, begin, end)
 }
 
-// shortRun is the length below which contiguous runs are also gathered into blocks.
+// shortRun is the number of elements below which contiguous runs are also gathered into blocks.
 const shortRun = 32
 
 // row computes one result. Short runs are gathered until they fill a block.

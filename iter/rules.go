@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The decisions of an iteration, without memory and code, are package [rule]. Its names are repeated here.
+// Package [rule] makes the decisions of an iteration that need neither memory nor code. Its names are repeated here.
 type (
 	Operand   = rule.Operand   // an output or input: [Of], [OfTensor], [OfType], [Undefined], [Number]
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
@@ -43,8 +43,7 @@ const (
 // OfType returns an operand whose sizes may be unknown, for [Config.Rule]; [Config.Build] requires numbers.
 func OfType(t tensor.Type) Operand { return rule.OfType(t) }
 
-// Of returns an operand known by its meta alone: PyTorch's borrowed operand. The caller supplies addresses for the
-// walk.
+// Of returns an operand that has only a meta (PyTorch's borrowed operand). The caller supplies addresses for the walk.
 func Of(m tensor.Meta) Operand { return rule.Of(m) }
 
 // OfTensor returns an operand with storage, PyTorch's owned operand: the iteration can check overlap, and run over the
@@ -62,14 +61,14 @@ func UndefinedOf(d tensor.DType) Operand { return rule.UndefinedOf(d) }
 // higher kind. It can only be an input.
 func Number(s tensor.Scalar) Operand { return rule.Number(s) }
 
-// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
-// between these and memory become part of the expression, contiguous and broadcast operands are read in place, and the
-// expression is compiled to machine code if the processor is supported. Expressions can be combined: see
-// [Rule.InMemory].
+// Expr makes a Kernel of an expression. If operands or results have other dtypes in memory than in the expression, the
+// conversions become part of the expression. Contiguous and broadcast operands are read in place. The expression is
+// compiled to machine code if the processor is supported. Expressions can be combined: see [Rule.InMemory].
 func Expr(c *expr.Code) Kernel { return rule.Expr(c) }
 
-// ExprOf makes a Kernel of an expression that is built on demand, which inference never needs: types are the dtypes of
-// its results, then of its operands. state is called once; its error is returned when the kernel runs.
+// ExprOf makes a Kernel of an expression that is built on demand. types are the dtypes of the results, then of the
+// operands, so that inference does not need the expression. state builds the expression and is called once; if it
+// fails, runs of the kernel return its error.
 func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	return rule.ExprOf(state, results, types...)
 }
@@ -79,16 +78,15 @@ func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType
 //
 //	var add = iter.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
 //
-// A kernel of a nil function, and a kernel hidden by an earlier one for the same dtypes, are errors that are reported
-// when the table is used.
+// Using the table fails if a kernel has a nil function, or if an earlier kernel for the same dtypes hides a kernel.
 func NewTable(name string, kernels ...Kernel) *Table { return rule.NewTable(name, kernels...) }
 
 // NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The dtype is the
 // common one, else that of the first input, or of the output if there is no input.
 func NotImplemented(name string, r *Rule) error { return rule.NotImplemented(name, r) }
 
-// ResultType returns the dtype to which operands are promoted: tensors with dimensions have priority over 0-dim ones,
-// these over plain numbers (at::result_type). Outputs to be laid out take no part.
+// ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority
+// over 0-dim tensors, and these over plain numbers. Outputs that the iterator lays out are ignored.
 func ResultType(ops ...Operand) (tensor.DType, error) { return rule.ResultType(ops...) }
 
 // CastType returns a type converted to d with its layout preserved, like Tensor::to(dtype).

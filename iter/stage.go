@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size of the block in which an operand is gathered or converted: the blocks of a few operands fit
-// into the L1 cache.
+// blockBytes is the size in bytes of the block into which an operand is gathered or converted. The blocks of a few
+// operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
 
 // forBlocks walks a checked range with a body for contiguous blocks. rows is the result of rowsContiguous.
@@ -149,13 +149,14 @@ func (it *Iterator) isTransposed(i int) bool {
 	return 0 < st1 && st1 < machine.LineBytes && st1 < st0
 }
 
-// panelPieces is the number of pieces in a panel of rows. Pieces of a panel are processed before the next position
-// along the rows, so that reads of transposed operands, and of the others, continue for some cache lines.
+// panelPieces is the number of pieces in a panel, which is a stack of pieces in adjacent rows. All pieces of a panel
+// are processed before the next position along the rows. Transposed operands are thus read for several consecutive
+// cache lines, and so are other operands.
 const panelPieces = 4
 
 // pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit into a block, and calls f with the
-// addresses in c.ptrs. Pieces are whole rows if possible. With a transposed operand, they have as many rows as its
-// cache lines have elements, so that each line is read once, and are processed in panels of rows.
+// addresses in c.ptrs. Pieces are whole rows if possible. If an operand is transposed, a piece has as many rows as a
+// cache line of the operand has elements, so that each line is read once. Such pieces are processed in panels.
 func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
 	rows, long := max(1, s.len/n0), s.len
 	panel := rows
@@ -189,7 +190,8 @@ func (s stager) piece(p []unsafe.Pointer, q piece, f func(k0, k1 int) error) err
 	return nil
 }
 
-// piece is k1 rows of k0 elements, starting at element at of row j; the rows have n0 elements.
+// piece is k1 rows of k0 elements. It starts at row j and at the element with index at of each row. Whole rows have n0
+// elements.
 type piece struct{ at, j, k0, k1, n0 int }
 
 // direct reports whether operand i can be passed without a copy.
@@ -210,7 +212,7 @@ func (s stager) block(i int) unsafe.Pointer {
 	return unsafe.Pointer(&s.c.stage[i*blockBytes])
 }
 
-// enter sets c.ptrs[i] to the operand itself, or to its block after filling that.
+// enter sets c.ptrs[i] to the operand itself, or fills the operand's block and sets c.ptrs[i] to the block.
 func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	it, o := s.it, &s.it.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
@@ -272,8 +274,8 @@ func round(o *rule.Resolved, block unsafe.Pointer, n int) {
 	rounded[[2]tensor.DType{o.Cast, o.Target}](block, block, size, size, n)
 }
 
-// loader returns the conversion of an input for the loop: through the dtype to which PyTorch promotes it, because that
-// rounding matters even if loops compute in a wider dtype.
+// loader returns the conversion of an input for the loop. It first converts to the dtype to which PyTorch promotes the
+// input, because this rounding matters even if loops compute in a wider dtype.
 func loader(o *rule.Resolved) strided.Elem {
 	if o.Cast == tensor.Invalid {
 		return elemOf(o.Target, o.Meta.DType)
@@ -281,8 +283,8 @@ func loader(o *rule.Resolved) strided.Elem {
 	return strided.Convert(o.Target.Size(), o.Meta.DType.Size(), rounded[[2]tensor.DType{o.Cast, o.Meta.DType}])
 }
 
-// elemOf returns the conversion between two dtypes. Elements of equal dtypes are moved: the converter from bool to bool
-// would check every byte.
+// elemOf returns the conversion between two dtypes. If they are equal, elements are only moved, because the converter
+// from bool to bool would check every byte.
 func elemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())

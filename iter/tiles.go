@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// tiles describes how an expression's loop walks an iteration with staged operands: in boxes of the walk, for each of
-// which the staged operands are copied into blocks.
+// tiles describes how the loop of an expression walks an iteration with staged operands. A tile is a box of the walk.
+// For each tile the staged operands are copied into blocks, and the loop then reads the blocks.
 type tiles struct {
 	inner []int // dimensions of the walk along which a tile has several elements, rows first
 	order []int // order in which tiles advance along dimensions, fastest first
@@ -15,7 +15,7 @@ type tiles struct {
 	near  []int // by operand: index into inner of the dimension, besides rows, along which its block is copied
 	block []int // by operand: offset of its block
 	room  int   // bytes of all blocks
-	// transposed: operands are contiguous across rows, and tiles may be walked in any order.
+	// transposed says that staged operands are contiguous across rows, and that tiles may be walked in any order.
 	transposed bool
 }
 
@@ -23,16 +23,20 @@ const (
 	// maxInner bounds the dimensions of a tile. Operands that are contiguous along further dimensions are copied by single
 	// elements.
 	maxInner = 3
-	// tileBytes is the size of all blocks with transposed operands. Blocks pass from the copy to the loop in L2, and are
-	// large so that several consecutive lines of each page are read and written. On a Zen 5 core with an L2 of 1 MiB,
-	// adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and 10 with 16.
+	// tileBytes is the total size in bytes of all blocks, if operands are transposed. Blocks stay in L2 from the copy
+	// to the loop. They are large so that several consecutive cache lines of each page are read and written. On a Zen 5
+	// core with an L2 of 1 MiB, adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and 10
+	// with 16.
 	tileBytes = 128 << 10
-	// nearBytes is tileBytes for results smaller than farBytes: [512,512] takes 49 us, and 53 with 128 KiB.
+	// nearBytes replaces tileBytes for results smaller than farBytes. With nearBytes, [512,512] takes 49 us, and with
+	// 128 KiB 53 us.
 	nearBytes, farBytes = 32 << 10, 4 << 20
-	// tileRow is the row length of a tile with transposed operands; it decreases to leastRow if tiles need many rows.
+	// tileRow is the length in elements of a tile's rows, if operands are transposed. The length decreases to
+	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
-	// deepRow is the row length of a tile of three dimensions, which has deepTimes as many elements: the sum of 256^3
-	// elements in three orders takes 24 ms with these, 28 with rows of 64 or with as many elements as other tiles.
+	// deepRow is the length in elements of the rows of a tile of three dimensions. Such a tile has deepTimes as many
+	// elements as others. The sum of 256^3 elements in three orders takes 24 ms with these values; it takes 28 ms with
+	// rows of 64, or with as many elements as other tiles.
 	deepRow, deepTimes = 128, 2
 )
 
@@ -70,7 +74,7 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	return t
 }
 
-// large reports whether results exceed the nearer caches.
+// large reports whether an output has at least farBytes bytes.
 func (it *Iterator) large() bool {
 	n := 0
 	for i := range it.noutputs {
@@ -79,7 +83,8 @@ func (it *Iterator) large() bool {
 	return n >= farBytes
 }
 
-// anyOrder reports whether elements may be computed in any order: no output has several at one address.
+// anyOrder reports whether elements may be computed in any order, because no output has several elements at one
+// address.
 func (it *Iterator) anyOrder() bool {
 	if it.IsReduction() {
 		return false
@@ -149,8 +154,8 @@ func (t *tiles) squareTiles(it *Iterator, elems int) {
 	}
 }
 
-// evenly returns the length of about equal pieces of n elements with at most `most` elements each. If n is cut, it is a
-// multiple of 64, so that all pieces start at a cache line if the first does.
+// evenly returns the length of about equal pieces of n elements with at most `most` elements each. If n is cut, the
+// length is a multiple of 64, so that all pieces start at a cache line if the first piece does.
 func evenly(n, most int) int {
 	if n <= most {
 		return n
@@ -172,9 +177,9 @@ func (t *tiles) line(it *Iterator, k int) int {
 	return n
 }
 
-// orderTiles sets the order of tiles. A block is reused if its operand has stride 0 along the step, so dimensions that
-// change the fewest staged operands come first. Then come those across rows, along which transposed operands stay in
-// the same pages.
+// orderTiles sets the order of tiles. A block is reused by the next tile if the operand has stride 0 along the
+// dimension in which the tile advances, so dimensions that change the fewest staged operands come first. Then come
+// dimensions across rows, along which transposed operands stay in the same pages.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.order))
 	for d := range rank {
@@ -198,8 +203,8 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	slices.SortStableFunc(t.order, func(a, b int) int { return rank[a] - rank[b] })
 }
 
-// placeBlocks assigns blocks to staged operands. Some lines of padding keep them from being a power of two apart, where
-// they would share few cache sets.
+// placeBlocks assigns blocks to staged operands. Padding keeps the distance between blocks from being a power of two,
+// with which they would share few cache sets.
 func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	elems := 1
 	for _, n := range t.size {
@@ -217,12 +222,13 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 }
 
 const (
-	// fewTasks is the maximum number of tasks, unless they would have more than bigTask elements.
+	// fewTasks is the maximum number of tasks, unless tasks would then have more than bigTask elements.
 	fewTasks, bigTask = 32, 1 << 20
 )
 
-// spans appends the size of a task along each dimension of the walk, for tasks of at least grain elements: several
-// tiles along the first dimensions of their order, or parts of tiles if these are too few for several workers.
+// spans appends the size of a task along each dimension of the walk, for tasks of at least grain elements. A task is
+// several tiles along the first dimensions in the order of tiles. If there are too few tiles for several workers, a
+// task is a part of a tile.
 func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	if grain <= 0 {
 		grain = GrainSize

@@ -10,15 +10,15 @@ import (
 // boxes is the state of a walk by tiles.
 type boxes struct {
 	box, at []int            // elements of a box along each dimension of the walk, and position of the tile in the box
-	extents []int            // of the tile
+	extents []int            // elements of the tile along each of its dimensions
 	steps   []int            // byte strides of the loop's operands along the dimensions of the tile, maxInner per operand
 	span    []int            // elements of a task along each dimension of the walk
 	memory  []unsafe.Pointer // addresses of the tile in memory, by operand
 	first   []unsafe.Pointer // addresses that the loop uses
 }
 
-// tileWalk copies operands that are not contiguous along rows into blocks, in their dtype in memory, and copies such
-// outputs back.
+// tileWalk walks an iteration tile by tile. It copies operands that are not contiguous along rows into blocks, without
+// converting them, and copies such outputs back.
 type tileWalk struct {
 	*tiles
 	p *Prepared

@@ -20,14 +20,14 @@ type Range struct{ Begin, End int }
 
 // Loop computes n1 rows of n0 elements. ptrs[i] is the address of operand i's first element; strides[i] is its stride
 // in bytes within a row, strides[len(ptrs)+i] between rows. The loop may modify ptrs; both slices are valid during the
-// call only. An error ends the walk. [Iterator.ForEach] walks all of an iteration with it, [Iterator.ForRange] a part,
-// and [Iterator.Parallel] all of it on several goroutines. An iteration may be cut anywhere; only the sizes of the
-// steps depend on it. [Rows] makes a Loop of a function for single rows.
+// call only. An error ends the walk. [Iterator.ForEach] runs a loop over a whole iteration, [Iterator.ForRange] over a
+// part of one, and [Iterator.Parallel] over a whole iteration on several goroutines. An iteration may be cut anywhere,
+// which changes only n0 and n1. [Rows] makes a Loop of a function for single rows.
 //
-// A Loop is unsafe: it accesses memory through unchecked addresses. A loop for another dtype than [Iterator.DType], or
-// one that exceeds n0 and n1, writes to other memory, and addresses are not checked against operands ([Iterator.Bind]
-// returns the right ones). The number of addresses, nil addresses and ranges are checked, with an error. A [Kernel] is
-// safe, but cannot use strides.
+// A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
+// [Iterator.DType], or one that exceeds n0 or n1, accesses other memory. [Iterator.Bind] returns the right addresses; a
+// walk does not check addresses against operands. A walk fails if the number of addresses or the range is wrong, or if
+// an address is nil. A [Kernel] is safe, but cannot use strides.
 type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
 
 // Rows makes a Loop of a function that computes one row of n elements: PyTorch's one-dimensional loop. It is as unsafe
@@ -127,8 +127,8 @@ func mergeDims(shape, strides []int, ops int) []int {
 }
 
 // Chunks returns the number of parallel tasks of grain elements. It depends on shape, strides and grain, never on the
-// number of workers. A grain of 0 or less means [GrainSize]. If an operand is transposed, tasks are enlarged to the
-// rows that share its cache lines.
+// number of workers. A grain of 0 or less means [GrainSize]. If an operand is transposed, tasks are enlarged so that
+// rows that share a cache line of the operand are in one task.
 func (it *Iterator) Chunks(grain int) int {
 	if it.numel == 0 {
 		return 0
@@ -155,8 +155,8 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-// grainOf returns the elements of a task: grain or, if an operand is transposed, whole panels of rows, as long as that
-// leaves enough tasks for several workers.
+// grainOf returns the number of elements of a task. It is grain or, if an operand is transposed and enough tasks remain
+// for several workers, the number of elements in whole panels of rows.
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
@@ -173,15 +173,15 @@ func (it *Iterator) grainOf(grain int) int {
 	return grain
 }
 
-// manyTasks is the number of tasks below which larger tasks would leave workers idle.
+// manyTasks is the number of tasks below which tasks are not enlarged, because workers would be idle.
 const manyTasks = 8
 
 // All returns the whole range.
 func (it *Iterator) All() Range { return Range{0, it.numel} }
 
 // Cursor holds the state of a walk: counters, addresses, and the blocks for converted operands. The zero value is ready
-// to use. A Cursor is for one goroutine at a time and any number of iterators; once it has grown, walks do not
-// allocate.
+// to use. A Cursor is for one goroutine at a time and for any number of iterators. Its memory grows to the need of the
+// largest walk; other walks do not allocate.
 type Cursor struct {
 	counter []int
 	ptrs    []unsafe.Pointer // addresses passed to loops
@@ -207,8 +207,9 @@ func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	return it.ForRange(&c, ptrs, it.All(), loop)
 }
 
-// ForRange walks a range in the largest two-dimensional steps. Operands whose dtype differs from the loop's are
-// converted block by block. A nil Cursor means a new one. It is as unsafe as [Iterator.ForEach], with the same checks.
+// ForRange walks a range in steps of two dimensions that are as large as possible. Operands whose dtype differs from
+// that of the loop are converted block by block. A nil Cursor means a new one. It is as unsafe as [Iterator.ForEach],
+// with the same checks.
 func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
 	switch {
 	case it == nil:
@@ -278,8 +279,8 @@ func (it *Iterator) shifted(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	return c.start
 }
 
-// maxStep returns the largest step from the counter of at most left elements: part of a row, or whole rows
-// (DimCounter::max_2d_step).
+// maxStep returns the largest step of at most left elements that starts at the counter. A step is a part of a row, or
+// whole rows (DimCounter::max_2d_step).
 func maxStep(shape, counter []int, left int) (n0, n1 int) {
 	n0, n1 = min(shape[0]-counter[0], left), 1
 	if n0 == shape[0] {

@@ -10,39 +10,46 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Register tiles of machine code have any number of rows up to a bound and one to four vectors of columns; the last
-// vector may be partial. Rows are divided evenly among tiles, so padding occurs only in the last vector. Operands are
-// read in place if one of their strides is 1, because packing rarely pays for itself.
+// This file computes tiles of C with generated machine code. A register tile has any number of rows up to a bound, and
+// one to four vectors of columns. The last vector may be partial. Rows are divided evenly among register tiles, so
+// padding occurs only in the last vector. Operands are read in place if one of their strides is 1, because packing
+// rarely pays for itself.
+//
+// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. A block of rows has
+// one strip per panel of B. A strip is a column of register tiles. Adjacent register tiles of the same height form a
+// stack. One call of machine code computes several register tiles of a stack.
 const (
-	maxVectors = 4
-	maxHeight  = 14
-	// codedRows is the width of panels of A. A tile has the height of a panel, or half of it.
+	maxVectors = 4  // greatest width of a register tile, in vectors
+	maxHeight  = 14 // greatest height of a register tile, in rows
+	// codedRows is the width of panels of A, in rows. A register tile has the height of a panel, or half of it.
 	codedRows = 12
-	// codedDepth is the greatest depth of a block of K for which sums stay in registers. L2 is fast enough to read a panel
-	// of B of that depth.
+	// codedDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel of
+	// B of this depth exceeds L1, but L2 is fast enough to read it from.
 	codedDepth = 1024
-	// packedDepth is codedDepth for products with an operand that a PackFunc packs: the packed panel stays in L1.
+	// packedDepth replaces codedDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
 	packedDepth = 256
-	// With up to fewRows rows of A, B is not packed. With up to someRows it is not packed if its panels fit L2.
+	// With at most fewRows rows of A, B is not packed if its rows are contiguous. With at most someRows, such a B is
+	// packed only if its strides make elements of a panel evict one another from L2.
 	fewRows  = 24
 	someRows = 128
-	// mostAhead is the greatest number of cache lines to prefetch per few terms. More would wait for one another.
+	// mostAhead is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms), unless
+	// only one tile reads a panel. More prefetches would wait for one another.
 	mostAhead = 4
-	// aheadBytes is the prefetch distance within a panel that only one tile reads.
+	// aheadBytes is the prefetch distance in bytes within a panel that only one tile reads.
 	aheadBytes = 16 << 10
-	// callMACs bounds the multiplications of a call, which cannot be interrupted: about 10 microseconds, or three times as
-	// long from memory.
+	// callMACs bounds the multiplications of one call, because a call cannot be interrupted. A call of this size takes
+	// about 10 microseconds, or about 30 if its operands come from memory.
 	callMACs = 3 << 19
 )
 
-// tallest is the greatest height of tiles by number of vectors, such that the sums and the elements of A fit the
-// registers.
+// tallest is the greatest height of register tiles, by number of vectors, for which the accumulators and the elements
+// of A fit the registers.
 var tallest = map[machine.ISA][maxVectors + 1]int{
 	machine.AVX512: {0, 14, 12, 8, 6},
 	machine.AVX2:   {0, 12, 6},
 }
 
-// codedSet returns the kernel set of machine code for a dtype. t has its routines for few rows or columns.
+// codedSet returns the kernel set of machine code for a dtype. t has the routines for few rows or columns.
 func codedSet(d tensor.DType, isa machine.ISA, t thin) *kernelSet {
 	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, size: d.Size(),
 		tall: tallest[isa], thin: t, plain: portable[d].plain}
@@ -61,19 +68,24 @@ func (s *kernelSet) coded() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// evenly divides n into the fewest parts of at most most elements: count parts of the given size, and others parts of
-// one element less.
-func evenly(n, most int) (size, count, others int) {
-	parts := ceilDiv(n, most)
+// evenly divides n elements into the fewest parts of at most limit elements. It returns count parts of size elements,
+// and smaller parts of size-1 elements.
+func evenly(n, limit int) (size, count, smaller int) {
+	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)
 	count = n - parts*(size-1)
 	return size, count, parts - count
 }
 
-// stack is a column of n tiles of the same height, by rows apart, the first at row.
-type stack struct{ row, height, n, by int }
+// stack is a column of register tiles of the same height.
+type stack struct {
+	row    int // of the first tile, relative to the block of rows
+	height int // of a tile, in rows
+	n      int // number of tiles
+	by     int // rows from one tile to the next
+}
 
-// stacks returns the division of rows into tiles: the first n entries of list.
+// stacks divides rows into register tiles of the given number of vectors. The stacks are the first n entries of list.
 func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 	most := p.set.tall[vectors]
 	add := func(row, height, count, by int) {
@@ -106,13 +118,13 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 	return list, n
 }
 
-// stage is the effect of a block of K on a tile of C.
+// stage says what a block of K does with its sums in a tile of C.
 type stage uint8
 
 const (
-	firstBlock  stage = iota // writes C: the sums plus the bias or the old C
-	laterBlock               // adds to C
-	toTemporary              // writes a temporary tile
+	firstBlock  stage = iota // writes C: the sums plus the bias and, with Accumulate, the old C
+	laterBlock               // adds the sums to C
+	toTemporary              // writes the sums to a temporary tile
 	stages
 )
 
@@ -126,14 +138,14 @@ const (
 	readings
 )
 
-// codeTable has the machine code of a plan by stage, by way of reading B, and by whether the last vector is partial;
-// nil entries are unused.
+// codeTable has the machine code of a plan, by stage, by readMode, and by whether the last vector is partial. Unused
+// entries are nil.
 type codeTable [stages][readings][2]*codeBySize
 
-// codeBySize has code by number of vectors and height.
+// codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
-// of returns the entry of codes.
+// of returns the entry for a stage, a readMode, and whether the last vector is partial (ragged).
 func (c *codeTable) of(st stage, how readMode, ragged bool) **codeBySize {
 	part := 0
 	if ragged {
@@ -142,7 +154,7 @@ func (c *codeTable) of(st stage, how readMode, ragged bool) **codeBySize {
 	return &c[st][how][part]
 }
 
-// at returns the entry for a piece of code, which may be nil.
+// at returns the entry for one kind of register tile. The entry is nil if the code has not been generated.
 func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int) **jit.Func {
 	of := c.of(st, how, ragged)
 	if *of == nil {
@@ -151,7 +163,7 @@ func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int)
 	return &(*of)[vectors][height]
 }
 
-// tileSpec describes the code of one kind of tile.
+// tileSpec describes the code of one kind of register tile to package tile.
 func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int) *tile.Spec {
 	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place || how == readKeeping,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
@@ -188,9 +200,10 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	return s
 }
 
-// fetchAhead returns the number of lines of the next panel of B to prefetch per few terms of a tile, such that the
-// panel arrives in time; 0 if B is in the caches. If only one tile reads a panel, the lines are further ahead in the
-// same panel. Constants were last read in the previous run, and hardware prefetching stops at page boundaries.
+// fetchAhead returns the number of cache lines of B that a register tile prefetches per loop iteration
+// (tile.DefaultUnroll terms), or 0 if B is in the caches. The lines belong to the next panel, which thus arrives in
+// time. If only one tile reads a panel, the lines are aheadBytes ahead in the same panel. Prefetching pays because
+// constants were last read in the previous run, and the hardware prefetcher stops at page boundaries.
 func (p *Plan) fetchAhead(how readMode) int {
 	if p.spec.Near || p.b.place || p.b.local() && how == readPlain || p.spec.N <= p.b.w {
 		return 0
@@ -203,7 +216,7 @@ func (p *Plan) fetchAhead(how readMode) int {
 	return min(ceilDiv(lines, tiles), mostAhead)
 }
 
-// blockTiles returns the number of tiles of a block of rows.
+// blockTiles returns the number of register tiles in a strip.
 func (p *Plan) blockTiles() (n int) {
 	stacks, count := p.stacks(min(p.mt, p.block), p.set.vectors(p.b.w))
 	for _, k := range stacks[:count] {
@@ -212,7 +225,7 @@ func (p *Plan) blockTiles() (n int) {
 	return n
 }
 
-// compile generates the machine code of all tiles of the plan. It returns an error if there is no executable memory.
+// compile generates the code of all kinds of register tiles of the plan. It fails if no executable memory is available.
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
 	for how := range readings {
@@ -257,7 +270,7 @@ func (p *Plan) compile() error {
 	return jit.Link()
 }
 
-// compileTile generates the code of one kind of tile, unless it exists.
+// compileTile generates the code of one kind of register tile, unless the code exists already.
 func (p *Plan) compileTile(st stage, how readMode, cols, height int) (err error) {
 	v, ragged := p.set.vectors(cols), cols%p.set.lanes > 0
 	if at := p.codes.at(st, how, ragged, v, height); *at == nil {
@@ -266,8 +279,8 @@ func (p *Plan) compileTile(st stage, how readMode, cols, height int) (err error)
 	return err
 }
 
-// Listings calls visit with a description and the assembly, in the syntax of the Go assembler, of each piece of machine
-// code of the plan.
+// Listings calls visit for each piece of machine code of the plan, with a description and a listing in Go assembler
+// syntax.
 func (p *Plan) Listings(visit func(name, assembly string)) {
 	if p.codes == nil {
 		return
@@ -299,9 +312,9 @@ func (of *codeBySize) listings(what string, visit func(name, assembly string)) {
 // calls pools the arguments of calls: a plan may run on any number of goroutines, and Run must not allocate.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// goesAcross reports whether one tile holds all rows and needs the same epilogue in all columns. A call then processes
-// several panels of B, because such tiles take little longer than a call. It is false where prefetching differs by
-// panel.
+// goesAcross reports whether one call processes several panels of B. This pays if one register tile holds all rows,
+// because computing such a tile takes little longer than the overhead of a call. There must be no bias and no
+// prefetching of B, which differ by panel.
 func (p *Plan) goesAcross() bool {
 	s := &p.spec
 	few := p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)]
@@ -317,8 +330,8 @@ func (t *tileState) panels(j, j1 int) int {
 	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
 }
 
-// panelsOf computes C[i0:i1, j0:j1] over a block of K: the outer loop has blocks of A that fit L2, the inner one panels
-// of B.
+// panelsOf computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the inner
+// loop over panels of B.
 func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 	w, block := t.Plan.b.w, t.block
 	for ib := i0; ib < i1; ib += block {
@@ -336,7 +349,8 @@ func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 	}
 }
 
-// strip computes rows [ib, ie) of C in the columns of panel j of B, and of further panels.
+// strip computes rows [ib, ie) of C in the columns of one panel of B, which starts at column j, and of the given number
+// of further panels.
 func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
@@ -350,7 +364,7 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 		st = firstBlock
 		switch s.Bias {
 		case BiasRows:
-			each = 1 // all tiles of a call have the same code
+			each = 1 // the address of the bias is set per call
 			x.Ptr[tile.EpilogueOperands] = t.biasRows()
 		case BiasCols:
 			x.Ptr[tile.EpilogueOperands], x.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*size
@@ -386,7 +400,7 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 	}
 }
 
-// askAhead sets the prefetch addresses for the data after panel j of B.
+// askAhead sets the address from which tiles prefetch B while they read the panel at column j; see fetchAhead.
 func (t *tileState) askAhead(x *jit.Args, b *feed, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
@@ -400,7 +414,7 @@ func (t *tileState) askAhead(x *jit.Args, b *feed, j int) {
 	}
 }
 
-// operands sets the addresses of the operands and the result for columns of B from j on.
+// operands sets the addresses of the operands and of the result, for the panel of B at column j.
 func (t *tileState) operands(x *jit.Args, a, b *feed, j, cols int) {
 	set := t.set
 	size := set.size
@@ -411,7 +425,7 @@ func (t *tileState) operands(x *jit.Args, a, b *feed, j, cols int) {
 	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
 }
 
-// tiles computes n tiles of a stack, the first at row i.
+// tiles computes n register tiles of stack k. The first one is at row i.
 func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how readMode, i, n, j, cols int) {
 	p := t.Plan
 	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
@@ -429,7 +443,7 @@ func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how readMode,
 	}
 }
 
-// placeTiles sets the addresses of n tiles of a stack and returns their code.
+// placeTiles sets the addresses of n register tiles of stack k and returns their code.
 func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how readMode, i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size

@@ -8,23 +8,26 @@ import (
 )
 
 const (
-	// simpleMACs is the size up to which plain strided loops beat packing.
+	// This file computes products without packing: tiny or empty products with strided loops, and products with few
+	// rows or columns by reading the larger operand once, in place.
+	//
+	//
+	// simpleMACs is the number of multiplications up to which plain strided loops beat packing.
 	simpleMACs = 512
 	// directRows is the number of rows up to which each element of B is used
 	// too rarely to repay packing it.
 	directRows = 4
-	// directMACs is the least work of a tile of the direct paths.
+	// directMACs is the least number of multiplications in a tile of the direct paths.
 	directMACs = machine.MoveGrain
 	// directDepth is the number of terms that a call of the direct paths sums.
 	directDepth = 1 << 18
-	// directCols is the greatest number of columns of a tile, whose results are final together.
+	// directCols is the greatest number of columns of a tile, because the epilogue sees all columns of a tile at once.
 	directCols = 1 << 14
-	// emptyElems is the size of a tile that only stores zeros or the bias.
+	// emptyElems is the number of elements of a tile that only stores zeros or the bias.
 	emptyElems = machine.MoveGrain / 2
 )
 
-// planSimple schedules strided loops: one tile, or row slices of a C that has
-// nothing to sum.
+// planSimple schedules strided loops. There is one tile; with K = 0, there is one tile per group of rows.
 func (p *Plan) planSimple() {
 	s := &p.spec
 	p.path, p.kd = pathSimple, s.K
@@ -39,8 +42,8 @@ func (p *Plan) planSimple() {
 	}
 }
 
-// planDirect schedules a product with few rows (or, swapped, few columns)
-// without packing B. It reports false when the strides do not allow that.
+// planDirect schedules a product with few rows (or, swapped, few columns) without packing B. It reports false if the
+// product has more rows and columns, or if the strides do not allow it.
 func (p *Plan) planDirect() bool {
 	if min(p.spec.M, p.spec.N) > directRows {
 		return false
@@ -124,8 +127,8 @@ func (x *exec) biasAt(i, j int) matrix {
 	return matrix{}
 }
 
-// runDirect computes columns [j0, j1) of a C with few rows. Sums accumulate in C if its rows are contiguous and nothing
-// is added to them, else in worker scratch.
+// runDirect computes columns [j0, j1) of a C with few rows. Sums accumulate in C itself if the rows of C are contiguous
+// and there is neither a bias nor an old C to add. Otherwise they accumulate in worker scratch.
 func (x *exec) runDirect(j0, j1 int) {
 	s := &x.spec
 	n := j1 - j0
@@ -157,7 +160,8 @@ func (x *exec) runDirect(j0, j1 int) {
 	x.set.store(s.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), s.Accumulate)
 }
 
-// rowsOf returns the rows of A from term k0 on, and the distance between them. Terms that are not adjacent are copied.
+// rowsOf returns the rows of A from term k0 on, with adjacent terms, and the distance lda between rows in elements. If
+// the terms of A are not adjacent, they are copied to worker scratch.
 func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	s, size := &x.spec, x.set.size
 	from := x.elem(x.pa, k0*s.A.ColStride)
@@ -171,11 +175,11 @@ func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	return x.worker, depth
 }
 
-// nearBytes is the size of the part of B that all rows of A read from L1 before the next part.
+// nearBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
 const nearBytes = 16 << 10
 
-// dotColumns reads depth terms of n columns of B once, four columns at a time; every row of A reads nearBytes of them
-// before the next columns.
+// dotColumns computes sums as dot products of rows of A and columns of B. It reads depth terms of n columns of B, four
+// columns at a time. Every row of A is multiplied by nearBytes of columns before the next columns are read.
 func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	ldb := s.B.ColStride * size
@@ -203,11 +207,11 @@ func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth 
 	}
 }
 
-// shortRow is the number of columns up to which a row's sums stay in registers over nearBytes of rows of B.
+// shortRow is the number of columns up to which the sums of a row stay in registers while nearBytes of B are read.
 const shortRow = 128
 
-// axpyColumns streams depth rows of n columns of B once, four rows at a time, adding them to the sums of every row of A
-// while they are in L1.
+// axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of n columns of B, four rows at a time,
+// and uses them for every row of A while they are in L1.
 func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	for i := range s.M {

@@ -14,15 +14,13 @@
 //		}
 //	}
 //
-// A plan that shares packed panels between tiles alternates packing and
-// compute phases, or a phase of the first rows, whose tiles pack B while they
-// read it, and one of the other rows; other plans have one phase. Tiles of a compute
-// phase write disjoint parts of C. Args.Shared (SharedBytes bytes) belongs to one
-// execution; worker scratch (WorkerBytes bytes) to one Run call at a
-// time. Run allocates nothing.
+// A plan that shares packed panels between tiles alternates two kinds of phases: either packing and compute phases, or
+// a phase for the first row of tiles, which packs B while reading it, and a phase for the other rows of tiles. Other
+// plans have one phase. Tiles of a compute phase write disjoint parts of C. Args.Shared (SharedBytes bytes) belongs to
+// one execution. Worker scratch (WorkerBytes bytes) belongs to one Run call at a time. Run allocates nothing.
 //
-// The element type is a value, Spec.DType: plans have no type parameters, and only
-// the loops of a kernel set know the type.
+// The element type is the value Spec.DType. Plans have no type parameters, and only the loops of a kernel set depend on
+// the type.
 //
 // # Determinism
 //
@@ -66,12 +64,9 @@
 //
 // # Kernels
 //
-// Products of float32 and float64 run machine code for AVX-512 or AVX2, which
-// package tile generates for the tiles of a plan: any number of rows up to a
-// bound, up to four vectors of columns, and operands read in place if one of
-// their strides is 1. machine.Instructions selects the instruction set, and
-// jit.Available reports whether code can be generated: if not, with the noasm
-// build tag, and for other types, kernels in Go multiply packed panels.
-// Products of few rows or columns use routines in assembly, which do not need
-// generated code.
+// Products of float32 and float64 run machine code for AVX-512 or AVX2, which package tile generates for the tiles of a
+// plan: any number of rows up to a bound, up to four vectors of columns, and operands read in place if one of their
+// strides is 1. machine.Instructions selects the instruction set, and jit.Available reports whether code can be
+// generated. If code cannot be generated, with the noasm build tag, and for other types, kernels in Go multiply packed
+// panels. Products with few rows or columns use assembly routines, which need no generated code.
 package gemm

@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Effort is the work of [Tiled] on a product of m x k by k x n elements: the multiplications of all register tiles,
-// including those on padding, and the number of calls of an inner kernel.
+// Effort is the work of [Tiled] on a product of m x k by k x n elements. macs is the number of multiply-adds of all
+// register tiles, including those on padding. calls is the number of calls of an inner kernel.
 func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(d)
 	if set.coded() {
@@ -16,10 +16,11 @@ func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 // PadsRows reports whether [Tiled] computes whole panels of rows even if A has fewer rows.
 func PadsRows(d tensor.DType) bool { return !kernelsOf(d).coded() }
 
-// fewSums is the number of vectors of sums below which the latency of an addition bounds a tile.
+// fewSums is the number of accumulator vectors below which the latency of additions limits the speed of a tile.
 const fewSums = 8
 
-// effort returns Effort for machine code. Tiles that are bound by latency or by loads count as if they had more sums.
+// effort returns Effort for machine code. Tiles whose speed is limited by latency or by loads count as if they had more
+// accumulators.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	panels := func(cols, count int) {
 		if cols == 0 {

@@ -8,20 +8,28 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// While a tile adds up terms, it prefetches one line at a time; many lines at once would delay its own loads. A tile
-// that copies B into a panel prefetches the next panel of B in place, and the destination line by line. Other tiles
-// prefetch the rows of the result that they are about to write.
+// This file has the tiles that copy a panel of B while they read B in place, and the prefetching of all tiles. A panel
+// is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
+//
+//
+// A tile prefetches one cache line at a time, at intervals of several terms, because many prefetches at once would
+// delay its own loads. Tiles of products that copy B prefetch the next panel of B in place. Other tiles prefetch the
+// rows of the result that they are about to write.
 
-// fetches returns the number of prefetches per terms if there is one in every few terms.
-func fetches(terms, every int) int {
-	return ceilDiv(terms/tile.DefaultUnroll, every/tile.DefaultUnroll)
+// fetches returns the number of prefetches that a tile makes in the given number of terms, if one is made per interval
+// terms.
+func fetches(terms, interval int) int {
+	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
 }
 
-// powerWithin returns the greatest power of two that is at most n, but at least the terms of a loop iteration.
+// powerWithin returns the greatest power of two that is at most n. The result is at least tile.DefaultUnroll, the
+// number of terms of one loop iteration.
 func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
-// farResult reports whether the result and the operands together exceed L2, so that rows of the result are prefetched.
-// If B is packed beforehand, a result of half that size gains nothing, because lines of B are prefetched too.
+// farResult reports whether rows of the result are prefetched before they are written. They are if the result exceeds
+// half of L2. If B is not prepacked, a quarter of L2 suffices, provided that the result and the operands together
+// exceed L2. With a prepacked B, prefetching such a smaller result gains nothing, because lines of B are prefetched
+// too. The columns of the result must be contiguous.
 func (p *Plan) farResult() bool {
 	s := &p.spec
 	far := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
@@ -29,7 +37,7 @@ func (p *Plan) farResult() bool {
 	return s.CColStride == 1 && far
 }
 
-// fetches returns the prefetches of a kind of tile.
+// fetches returns the prefetches of tiles that read B in mode `how` and have the given numbers of vectors and rows.
 func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
@@ -41,7 +49,7 @@ func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
 	return nil
 }
 
-// keepPanel computes the first tile of a panel of B in place and copies the panel for the tiles below.
+// keepPanel computes the first tile of a stack from B in place, and copies the panel of B for the tiles below.
 func (t *tileState) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
@@ -53,7 +61,7 @@ func (t *tileState) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, col
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }
 
-// following returns the offset in B, in place, of the panel after the one of column j.
+// following returns the offset in B, in elements, of the panel that is read after the panel of column j.
 func (t *tileState) following(j int) int {
 	b := &t.Plan.b
 	switch next := j + b.w; {

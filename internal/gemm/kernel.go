@@ -24,8 +24,8 @@ type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 // dotFunc stores Σ_k x[k]·y[k] over n contiguous elements to out.
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
-// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1, a few j at a time:
-// for short rows; ldb is in bytes.
+// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1, a few j at a time, for short rows. ldb is in
+// bytes.
 type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
 // dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·quads and
@@ -38,14 +38,14 @@ type matrix struct {
 	row, col int
 }
 
-// productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias with add.
-// The bias is a matrix like C; without one its address is nil.
+// productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias if add is true. The bias is a
+// matrix of the shape of C; its address is nil if there is no bias.
 type productFunc func(m, n, k int, a, b, c, bias matrix, add bool)
 
 // storeFunc computes C = sums + bias for m×n elements, or C += sums + bias with add; see productFunc.
 type storeFunc func(m, n int, sums, c, bias matrix, add bool)
 
-// thin has the routines of products of few rows or columns.
+// thin has the routines for products with few rows or columns.
 type thin struct {
 	axpy4 axpyFunc
 	dot   dotFunc
@@ -57,11 +57,11 @@ type thin struct {
 type plain struct {
 	product  productFunc // tiny products
 	store    storeFunc
-	lastRows axpysFunc // the rows of B that axpy4 leaves
+	lastRows axpysFunc // the last rows of B, fewer than four, which axpy4 cannot process
 }
 
-// kernelSet is one implementation of the inner loops for one element type:
-// of functions in Go, or of machine code that is made for the tiles of a plan.
+// kernelSet is one implementation of the inner loops for one element type: functions in Go, or machine code that is
+// generated for each plan.
 type kernelSet struct {
 	name   string
 	mr, nr int // panel widths of A and of B
@@ -71,8 +71,8 @@ type kernelSet struct {
 	plain
 	micro microFunc // nil where there is machine code
 
-	// Of machine code: the instruction set, the elements of a vector, and the
-	// greatest height of tiles by their vectors.
+	// For machine code: the instruction set, the number of elements of a vector, and the greatest height of a register
+	// tile by number of vectors.
 	isa   machine.ISA
 	lanes int
 	tall  [maxVectors + 1]int
@@ -80,7 +80,7 @@ type kernelSet struct {
 	narrow int
 }
 
-// panelRows is the narrowest A panel a plan with m rows can use.
+// panelRows is the width of the narrowest panels of A that a plan with m rows can use.
 func (s *kernelSet) panelRows(m int) int {
 	if s.coded() {
 		return min(s.mr, m)
@@ -93,8 +93,8 @@ func candidates(d tensor.DType) []*kernelSet {
 	return append(codedSets(d), portable[d])
 }
 
-// kernelsOf is the kernel set that new plans of a dtype use; nil if it has no products. The choice depends on
-// the CPU alone, so packed buffers fit every plan of the same process.
+// kernelsOf is the kernel set that new plans of a dtype use; nil if it has no products. The choice depends only on the
+// CPU, so packed buffers fit every plan of the same process.
 func kernelsOf(d tensor.DType) *kernelSet {
 	if s := codedSets(d); len(s) > 0 {
 		return s[0]
@@ -118,8 +118,8 @@ func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
 func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 
 // PanelColsOf returns the width of packed B panels for a product with the given number of rows of A, for Operand.Panel.
-// With few rows a panel is read from memory: a narrow one stays in L1 between tiles, which leaves the bandwidth of L2
-// to the next one.
+// With few rows, panels of B are read from memory. A narrow panel stays in L1 between tiles, so that the bandwidth of
+// L2 is free for loading the next panel.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
 	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= someRows {
@@ -128,7 +128,7 @@ func PanelColsOf(d tensor.DType, rows int) int {
 	return s.nr
 }
 
-// hasPanel reports whether products accept panels of the width of an operand.
+// hasPanel reports whether the kernel set supports the panel width of operand b.
 func (s *kernelSet) hasPanel(b Operand) bool {
 	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.coded() && b.Panel == s.narrow)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// thinRoutines are the assembly for few rows or columns, by instruction set and dtype.
+// thinRoutines are the assembly routines for few rows or columns, by instruction set and dtype.
 var thinRoutines = map[machine.ISA]map[tensor.DType]thin{
 	machine.AVX512: {
 		tensor.Float32: {axpy4AVX512F32, dotAVX512F32, axpysAVX512F32, dotsAVX512F32},
@@ -20,13 +20,13 @@ var thinRoutines = map[machine.ISA]map[tensor.DType]thin{
 	},
 }
 
-// thinOf returns the assembly for few rows or columns of a dtype; false where there is none.
+// thinOf returns the assembly routines for few rows or columns of a dtype. It reports false if there are none.
 func thinOf(d tensor.DType) (thin, bool) {
 	t, ok := thinRoutines[machine.Instructions()][d]
 	return t, ok
 }
 
-// codedSets lists the sets of machine code for a dtype on this CPU, best first.
+// codedSets lists the kernel sets of machine code for a dtype on this CPU, best first.
 func codedSets(d tensor.DType) (list []*kernelSet) {
 	if jit.Available() != nil {
 		return nil

@@ -11,8 +11,8 @@ const (
 	goNR = 4
 )
 
-// number lists the element types that are multiplied. Machine code exists for float32 and float64; the others run the
-// portable kernels.
+// number lists the element types that can be multiplied. Machine code exists for float32 and float64. The other types
+// use the portable kernels.
 type number interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
 }
@@ -36,10 +36,9 @@ func goKernels[T number]() *kernelSet {
 	}
 }
 
-// goMicro is the portable microFunc. It makes two passes of 4×2 accumulators
-// over the panels: sixteen accumulators and their operands do not fit the 15
-// vector registers the compiler has on amd64, and spilling costs more than
-// readMode A twice.
+// goMicro is the portable microFunc. It makes two passes over the panels, each with 4×2 accumulators. Sixteen
+// accumulators and their operands do not fit the 15 vector registers that the compiler uses on amd64, and spilling
+// costs more than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
@@ -54,8 +53,8 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T
 	bstep := goNR * int(unsafe.Sizeof(c00))
-	// Offsets rather than moving pointers: a pointer past the last row could
-	// are in another object.
+	// This uses offsets instead of moving pointers, because a pointer past the last row could point into another
+	// object.
 	offA, offB := 0, 0
 	for ; kc > 0; kc-- {
 		pa := (*[4]T)(unsafe.Add(a, offA))

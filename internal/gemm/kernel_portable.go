@@ -4,8 +4,8 @@ package gemm
 
 import "github.com/graphrun/graphrun/tensor"
 
-// thinOf returns the assembly for few rows or columns of a dtype: none here.
+// thinOf reports false, because this build has no assembly routines.
 func thinOf(tensor.DType) (thin, bool) { return thin{}, false }
 
-// codedSets lists the sets of machine code for a dtype: none here.
+// codedSets returns nil, because this build generates no machine code.
 func codedSets(tensor.DType) []*kernelSet { return nil }

@@ -43,17 +43,15 @@ func PackB(d tensor.DType, dst []byte, src unsafe.Pointer, k, n, rs, cs int) {
 	PackPanels(d, dst, kernelsOf(d).nr, src, k, n, rs, cs)
 }
 
-// PackPanels is PackB into panels of a width, that of Operand.Panel.
+// PackPanels is PackB for panels of the given width, which must equal Operand.Panel.
 func PackPanels(d tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rs, cs int) {
 	size := d.Size()
 	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, cs, rs, 0, k, 0, n)
 }
 
-// Interleave stores element dst[k*w+l] = runs[l][k] for k < depth and l < len(runs)
-// <= w, reading zeros for a nil run. It is the inner step of a PackFunc whose
-// lanes are contiguous along K, such as pixels of an NHWC image: dst starts at
-// the panel's row for the first k and may cover only part of its depth. size is
-// the bytes of an element.
+// Interleave stores element dst[k*w+l] = runs[l][k] for k < depth and l < len(runs) <= w, reading zeros for a nil run.
+// It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image: dst starts at
+// the panel's row for the first k and may cover only part of its depth. size is the number of bytes of an element.
 func Interleave(size int, dst []byte, w int, runs []unsafe.Pointer, depth int) {
 	if depth == 0 || len(runs) == 0 {
 		return

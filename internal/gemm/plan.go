@@ -9,6 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
+// units of work of a worker. K is divided into super-blocks, whose packed panels are in Args.Shared at the same time,
+// and these into blocks, which one pass over a tile of C adds up. A panel is a group of adjacent rows of A or columns
+// of B, stored contiguously. Rows of A and columns of B are both called lanes. A phase is a set of independent tiles,
+// or of packing tasks.
+//
 // Source says where the elements of an operand come from.
 type Source uint8
 
@@ -27,7 +33,7 @@ type Operand struct {
 	Source    Source
 	RowStride int
 	ColStride int
-	// Panel is the number of columns of a panel of a Prepacked B: PanelCols or PanelColsOf; 0 means the former.
+	// Panel is the number of columns of a panel of a Prepacked B: PanelCols or PanelColsOf. 0 means PanelCols.
 	Panel int
 }
 
@@ -44,18 +50,18 @@ const (
 type Way uint8
 
 const (
-	// Any selects an algorithm: Loops for tiny products, Thin if there are few rows or columns and the strides allow it,
-	// else Tiled.
+	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns whose strides allow
+	// it, and otherwise Tiled.
 	Any Way = iota
 	// Loops are nested loops over strided operands.
 	Loops
-	// Thin reads the larger operand once, in place: for few rows or columns of strided operands.
+	// Thin reads the larger operand once, in place. It needs strided operands and a product with few rows or columns.
 	Thin
 	// Tiled multiplies register tiles. It packs operands into panels unless they are packed already or readable in place.
 	Tiled
 )
 
-// Supports reports whether an algorithm can compute a product, whatever its dtype.
+// Supports reports whether an algorithm can compute a product of this shape and these strides. It ignores the dtype.
 func Supports(s Spec, w Way) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	switch w {
@@ -73,7 +79,7 @@ func Supports(s Spec, w Way) bool {
 // Spec is the shape-level description of C = A·B + bias, or of C += A·B + bias
 // with Accumulate. All strides are in elements.
 type Spec struct {
-	DType      tensor.DType // of A, B, C and the bias
+	DType      tensor.DType // dtype of A, B, C and the bias
 	M, N, K    int
 	A, B       Operand
 	CRowStride int
@@ -82,7 +88,8 @@ type Spec struct {
 	Bias       Bias
 	BiasStride int
 	Way        Way
-	// Near disables prefetching of B, because B is in the caches: consecutive products share it.
+	// Near states that B is in the caches, for example because consecutive products share B. It disables prefetching of
+	// B.
 	Near bool
 }
 
@@ -96,11 +103,10 @@ type Args struct {
 	// Shared has SharedBytes bytes and carries packed panels from one phase
 	// to the next; contents before the first phase do not matter.
 	Shared []byte
-	// Epilogue, when set, is called for a part of a tile after C[i0:i1, j0:j1]
-	// got its final values, by the goroutine that ran the tile, while the part
-	// is in the caches. The calls of one execution cover C exactly once.
+	// Epilogue, when set, is called for a part of a tile once C[i0:i1, j0:j1] has its final values and is still in the
+	// caches. The goroutine that ran the tile makes the call. The calls of one execution cover C exactly once.
 	Epilogue func(i0, i1, j0, j1 int)
-	// Check, when set, is called after every few million multiplications, to interrupt Run by a panic.
+	// Check, when set, is called after every few million multiplications. It may panic to interrupt Run.
 	Check func()
 }
 
@@ -116,13 +122,13 @@ const (
 // side is how the tiled path feeds one operand to the kernels.
 type side struct {
 	source Source
-	shared bool // packed once by a packing phase, else per tile
+	shared bool // one packing phase packs the operand for all tiles; else each tile packs its own panels
 	place  bool // read in place
-	kept   bool // copied into panels by the first tiles, which read it in place
-	w      int  // panel width
-	size   int  // of an element in bytes
-	lanes  int  // m or n
-	ls, ks int  // strides along lanes and along K
+	kept   bool // the first row of tiles reads the operand in place and copies it into panels
+	w      int  // width of a panel, in lanes
+	size   int  // bytes of an element
+	lanes  int  // number of lanes: m or n
+	ls, ks int  // strides from lane to lane and along K, in elements
 }
 
 // Plan is an immutable multiplication schedule; see the package comment for
@@ -133,20 +139,20 @@ type Plan struct {
 	path    path
 	set     *kernelSet
 	a, b    side
-	block   int // rows of A that are processed per panel of B
-	kc      int // depth of a K block: one pass over a C tile
-	kd      int // depth of a K super-block: the part of K in Shared at once, and the terms of a call of the direct paths
+	block   int // rows of A that are processed per panel of B, in a block that fits L2
+	kc      int // depth of a K block, in terms
+	kd      int // depth of a K super-block, in terms; on the direct paths, terms per call
 	mt, nt  int // rows and columns of a tile
 	mTiles  int
 	nTiles  int
 	worker  workerLayout
 	shared  int
-	codes   *codeTable     // of machine code
-	first   int            // columns of a tile of the first rows, if these copy B into panels for the others
-	every   int            // number of terms per prefetch of a row of the next panel of B, in place
+	codes   *codeTable     // generated machine code; nil for kernels in Go
+	first   int            // columns of a tile in the first row of tiles, if this row copies B into panels
+	every   int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
 	far     bool           // rows of the result are prefetched before they are written
-	ahead   [readings]int  // lines of the next panel of B to prefetch per few terms
-	across  bool           // one tile holds all rows: a call processes several panels of B
+	ahead   [readings]int  // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
+	across  bool           // one call processes several panels of B; see goesAcross
 	again   *recordedCalls // the recorded calls of every run; nil if they are not recorded
 }
 
@@ -170,7 +176,7 @@ func NewPlan(s Spec) (*Plan, error) {
 	return newPlan(kernelsOf(s.DType), s, sharedElems)
 }
 
-// newPlan is NewPlan for a given kernel set and bound on shared elements.
+// newPlan is NewPlan for a given kernel set. maxShared bounds the number of elements in shared panels.
 func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
 	if s.M < 0 || s.N < 0 || s.K < 0 {
 		return nil, errShape
@@ -246,7 +252,7 @@ func (p *Plan) sides() {
 	}
 }
 
-// Packs reports which of the strided operands of a product [Tiled] packs into panels.
+// Packs reports which operands [Tiled] packs into panels while the product runs.
 func Packs(s Spec) (a, b bool) {
 	if s.M <= 0 || s.N <= 0 || s.K <= 0 {
 		return false, false
@@ -274,7 +280,7 @@ func (p *Plan) planTiled(maxShared int) {
 		}
 	}
 	p.block = p.blockRows()
-	// a worker has room for nt elements of the bias
+	// at most p.nt, because a worker's scratch has room for p.nt elements of the bias
 	p.first = min(p.nt, p.b.w*max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc))))
 	p.kd = s.K
 	if lanes*s.K > maxShared {
@@ -303,7 +309,7 @@ func (p *Plan) planTiled(maxShared int) {
 	}
 }
 
-// placeOperands decides which operands are read in place.
+// placeOperands decides which operands are read in place; see fewRows.
 func (p *Plan) placeOperands() {
 	s := &p.spec
 	if s.A.Source == Strided {
@@ -316,30 +322,30 @@ func (p *Plan) placeOperands() {
 	}
 }
 
-// crowds reports whether depth elements of one lane map to so few sets of L2 that they evict one another, because their
-// stride is a multiple of a large power of two.
+// crowds reports whether depth elements of one lane evict one another from L2. This happens if the stride is a multiple
+// of a large power of two, because the elements then map to few sets of the cache.
 func (d side) crowds(depth int) bool {
 	step := d.ks * d.size
 	return depth*(step&-step) > machine.L2Bytes
 }
 
-// leavesCache reports whether elems elements of an operand or the result take at least bytes bytes, and all operands
-// together too many bytes to stay in L2 between tiles.
-func (p *Plan) leavesCache(elems, bytes, all int) bool {
+// leavesCache reports whether elems elements take at least minBytes bytes, and both operands and the result together at
+// least minTotal bytes. Then the elements do not stay in L2 between tiles.
+func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 	s, size := &p.spec, p.b.size
-	return elems*size >= bytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= all
+	return elems*size >= minBytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= minTotal
 }
 
-// along reports whether elements of one lane are contiguous, rather than elements of one depth.
+// along reports whether the operand is read in place with each lane contiguous along K.
 func (d side) along() bool { return d.place && d.ks == 1 }
 
-// packs reports whether the operand is packed into panels before tiles are computed.
+// packs reports whether panels of the operand are packed before tiles are computed.
 func (d side) packs() bool { return d.inPanels() && !d.kept }
 
 // inPanels reports whether the plan creates panels of the operand while it runs.
 func (d side) inPanels() bool { return d.source != Prepacked && !d.place }
 
-// local reports whether each tile packs its own panels of the operand.
+// local reports whether each tile has its own panels of the operand in worker scratch.
 func (d side) local() bool { return d.inPanels() && !d.shared }
 
 // DType is the dtype of the operands.
@@ -367,7 +373,7 @@ type part uint8
 const (
 	allRows   part = iota // the whole product
 	packing               // packing only
-	firstRows             // the first row of tiles, which copies B into panels for the others
+	firstRows             // the first row of tiles, which copies B into panels for the other rows
 	otherRows             // the other rows of tiles
 )
 
@@ -379,7 +385,7 @@ func (p *Plan) perBlock() int {
 	return 2
 }
 
-// phase returns the super-block of K of a phase, and its part.
+// phase returns the index of a phase's super-block of K, and the part of the work that the phase does.
 func (p *Plan) phase(phase int) (block int, what part) {
 	if !p.shares() {
 		return 0, allRows
@@ -421,7 +427,7 @@ func (p *Plan) Tiles(phase int) int {
 	return p.mTiles * p.nTiles
 }
 
-// tile returns the rows and columns of a tile in a part that computes.
+// tile returns the rows [i0, i1) and columns [j0, j1) of a tile, in a phase that computes.
 func (p *Plan) tile(what part, tile int) (i0, i1, j0, j1 int) {
 	rows, above, cols := p.mTiles, 0, p.nt
 	switch what {

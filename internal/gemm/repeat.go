@@ -7,26 +7,27 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Repeated is a product whose calls of machine code are recorded and can be repeated: for small products, Run spends a
-// considerable part of its time on addresses. It belongs to one goroutine and must not be copied.
+// Repeated repeats the recorded calls of machine code of a product. For small products this avoids the computation of
+// addresses, which takes a considerable part of the time of Plan.Run. A Repeated belongs to one goroutine and must not
+// be copied.
 type Repeated struct {
 	args jit.Args
 	of   *recordedCalls
 }
 
-// recordedMACs is the size up to which the calls of a product are recorded. In larger products, computing addresses
-// costs nothing noticeable.
+// recordedMACs is the number of multiplications up to which the calls of a product are recorded. In larger products the
+// cost of computing addresses is negligible.
 const recordedMACs = 1 << 24
 
 // recordedCalls has the recorded calls of a product.
 type recordedCalls struct {
-	n                              int // terms
-	inRow, inTerm, vecTerm, outRow int // as in package tile
+	n                              int // terms of K
+	inRow, inTerm, vecTerm, outRow int // strides of all calls in bytes, as in package tile
 	biased                         bool
-	tiles                          [][]call
+	tiles                          [][]call // calls by tile of the plan
 }
 
-// call is a call of machine code. Addresses are offsets in bytes from the operands.
+// call is a recorded call of machine code. It has offsets in bytes from the addresses of the operands.
 type call struct {
 	code                            *jit.Func
 	tiles                           int
@@ -51,7 +52,7 @@ func (p *Plan) listCalls() {
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
 	}
-	room := make([]byte, p.worker.total+1) // calls record offsets from the addresses of operands, so any addresses will do
+	room := make([]byte, p.worker.total+1) // only offsets are recorded, so any address will do
 	base := unsafe.Pointer(unsafe.SliceData(room))
 	x := exec{Plan: p, pa: base, pb: base, pc: base, worker: base}
 	t := tileState{exec: &x, kc: s.K, first: true}
@@ -70,8 +71,9 @@ func (p *Plan) listCalls() {
 	p.again = all
 }
 
-// Repeat prepares a product with args, whose addresses may differ from earlier ones. It reports false if there are too
-// many calls, or operands are packed: then only Run can compute the product.
+// Repeat prepares r to compute the product with args. Addresses may differ from those of earlier calls of Repeat. It
+// reports false if the calls of the plan are not recorded, because the product is large or packs operands. Then only
+// Plan.Run can compute the product.
 func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	c, x := p.again, &r.args
 	if c == nil {
@@ -115,7 +117,7 @@ func (r *Repeated) tile(i int) {
 	}
 }
 
-// RunRepeated is Plan.Run for a tile of the only phase, of a product that was prepared with args.
+// RunRepeated is Plan.Run for a tile of the only phase of the plan. Repeat must have prepared r with args.
 func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 	r.tile(tile)
 	if after := args.Epilogue; after != nil {

@@ -7,7 +7,10 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// exec is one Run call: the arguments in the plan's own orientation.
+// This file runs the tiles of a plan on the tiled path. For each block of K, runTile locates or packs the panels of
+// both operands, then calls a kernel for each register tile. Lanes are rows of A or columns of B.
+//
+// exec is the state of one Run call. If the plan computes the transposed product, A and B are exchanged.
 type exec struct {
 	*Plan
 	pa, pb, pc    unsafe.Pointer
@@ -16,21 +19,22 @@ type exec struct {
 	shA, shB      unsafe.Pointer // aligned shared panels
 	worker        unsafe.Pointer // aligned worker scratch
 	superK, depth int            // current K super-block
-	keep          bool           // the first tile of each panel keeps it
+	keep          bool           // the first register tile of each panel of B copies the panel
 	epilogue      func(i0, i1, j0, j1 int)
 	check         func() // nil: none
 	done          int    // multiplications since check was called
 }
 
 const (
-	// checkMACs is the number of multiplications between two calls of Args.Check: 10 ms of the slowest kernels.
+	// checkMACs is the number of multiplications between two calls of Args.Check. The slowest kernels take 10 ms for
+	// them.
 	checkMACs = 1 << 21
-	// packCost and stripCost are the costs, in multiplications, of packing an element by a PackFunc and of preparing a
-	// strip.
+	// packCost is the cost of packing an element by a PackFunc, in multiplications. stripCost is the cost of preparing
+	// a strip (a panel of B times a block of rows), in multiplications.
 	packCost, stripCost = 16, 1 << 12
 )
 
-// count adds n multiplications, or the equivalent of packing, and calls Args.Check when there are many.
+// count adds n multiplications, or packing work of the same cost, and calls Args.Check after every checkMACs.
 func (x *exec) count(n int) {
 	if x.done += n; x.done >= checkMACs && x.check != nil {
 		x.done = 0
@@ -85,7 +89,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	x.final(i0, i1, j0, j1)
 }
 
-// final calls the epilogue for a part of C.
+// final calls the epilogue for a part of C, in the caller's orientation.
 func (x *exec) final(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:
@@ -151,18 +155,18 @@ func (p *Plan) pack(dst unsafe.Pointer, d *side, src unsafe.Pointer, fn PackFunc
 	packPanels(d.size, panels, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
 }
 
-// feed describes the lanes of a side for a block of K: in panels, or in the operand in place. Distances are in
-// elements.
+// feed describes where kernels find the lanes of an operand for a block of K: in panels, or in the operand itself.
+// Distances are in elements.
 type feed struct {
-	base  unsafe.Pointer // of the tile's first lane
+	base  unsafe.Pointer // address of the tile's first lane
 	w     int            // lanes of a panel
 	panel int            // distance between panels
-	lane  int            // distance between lanes of an operand in place
-	term  int            // distance between depths
+	lane  int            // distance between lanes, for an operand read in place
+	term  int            // distance between terms
 	place bool
 }
 
-// at returns the address of a lane, which must be the first of a panel unless the operand is in place.
+// at returns the offset of lane l from base, in elements.
 func (f *feed) at(l int) int {
 	if f.place {
 		return l * f.lane
@@ -170,7 +174,8 @@ func (f *feed) at(l int) int {
 	return l/f.w*f.panel + l%f.w
 }
 
-// locate finds the block [k0, k1) of lanes [l0, l1), packing it into the worker's buffer when the side is local.
+// locate sets f for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
+// into the worker's buffer.
 func (x *exec) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
 	f.w, f.term, f.place = d.w, d.w, d.place
 	switch {
@@ -263,15 +268,15 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 type tileState struct {
 	*exec
 	i0, j0, j1, k0, kc int
-	first, last        bool     // block of K
-	record             *[]call  // nil: calls are made; else they are appended to it instead
+	first, last        bool     // whether the block of K is the first or the last one
+	record             *[]call  // if not nil, calls are appended here instead of being made
 	stacks             [4]stack // the first `stacked` cover a block of `rows` rows by `vectors` vectors
 	stacked            int
 	rows, vectors      int
 }
 
-// temporary is the buffer of a tile whose columns are not contiguous in C; biasRows and biasCols hold the tile's part
-// of the bias.
+// temporary is the buffer for the sums of a register tile that the kernel cannot store in C, for example because the
+// columns of C are not contiguous. biasRows and biasCols are the tile's part of the bias.
 func (t *tileState) temporary() unsafe.Pointer { return unsafe.Add(t.exec.worker, t.Plan.worker.tile) }
 
 func (t *tileState) biasRows() unsafe.Pointer {

@@ -3,23 +3,24 @@ package gemm
 import "github.com/graphrun/graphrun/internal/machine"
 
 const (
-	// alignBytes is the alignment of packed panels inside scratch buffers: a
-	// vector load that straddles two cache lines costs two.
+	// alignBytes is the alignment of packed panels inside scratch buffers, in bytes. A vector load that straddles two
+	// cache lines costs as much as two loads.
 	alignBytes = machine.LineBytes
-	// sharedElems bounds the panels that a packing phase creates. Larger products pack and multiply one super-block of K
-	// after another. Super-blocks consist of whole blocks of K, so that the bound does not affect the results.
+	// sharedElems bounds the number of elements in the panels that a packing phase creates. Larger products pack and
+	// multiply one super-block of K after another. Super-blocks consist of whole blocks of K, so that the bound does
+	// not affect the results.
 	sharedElems = 8 << 20
-	// packTileElems is the size of one packing tile.
+	// packTileElems is the number of elements that one packing tile packs.
 	packTileElems = machine.MoveGrain
 )
 
-// blockBytes bounds the panels of A that are multiplied by each panel of B, so that they stay in L2 beside the block of
-// B, and the panels that a tile packs for itself. It does not affect the results, which depend on the depth of a block
-// of K in the kernel set.
+// blockBytes bounds the size of the panels of A that are multiplied by each panel of B, so that they stay in L2 beside
+// the block of B. It also bounds the panels that a tile packs for itself. It does not affect the bits of results; the
+// depth of a block of K does, which is part of the kernel set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
-// price has the cost of work in nanoseconds, for elements of 32 bits. It only ranks grids; slower kernels and other
-// dtypes shift the balance little.
+// price has the costs of kinds of work in nanoseconds, for elements of 32 bits. Costs only rank grids, and the ranking
+// differs little for slower kernels and other dtypes.
 type price struct {
 	mac    float64 // a multiply-add
 	tile   float64 // dispatching a tile
@@ -35,13 +36,13 @@ type price struct {
 // packNS is the cost of packing an element from memory, in nanoseconds.
 const packNS = 0.25
 
-// prices were measured on Zen 5. They are not part of a machine profile: they only rank grids, and tiles are the same
-// on all machines of an instruction set. The cost of data in the caches is a fraction of packing an element from
-// memory.
+// prices were measured on Zen 5. They are not part of a machine profile, so that all machines with the same instruction
+// set choose the same tiles. Costs of accesses to the caches are given as fractions of packNS.
 var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
 	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
 
-// grid is a division of C into mTiles×nTiles tiles of mt×nt.
+// grid is a division of C into mTiles×nTiles tiles of mt×nt elements. shareA and shareB say which operands a packing
+// phase packs for all tiles.
 type grid struct {
 	mt, nt         int
 	mTiles, nTiles int
@@ -51,16 +52,15 @@ type grid struct {
 // tilePanels are the tile extents considered, in panels.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
-// gridWorkers are the worker counts a grid should suit. 32 stands for spare
-// tiles, which even out 16 workers of unequal speed.
+// gridWorkers are the worker counts that a grid should suit. The entry 32 favors grids with spare tiles, which balance
+// the load of 16 workers of unequal speed.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels is how many panels a tile may pack for itself: beyond that its
-// block outgrows L2.
+// localPanels is the number of panels that a tile may pack for itself. More would not fit L2.
 func (d side) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
 
-// mostTiles returns the greatest useful number of tiles of a product. With few rows or columns it depends on the larger
-// operand, which must be read.
+// mostTiles returns the greatest useful number of tiles of a product. It follows from the number of multiplications or,
+// with few rows or columns, from the size of the larger operand, because reading that operand takes most of the time.
 func (s *kernelSet) mostTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.coded() {
@@ -70,10 +70,9 @@ func (s *kernelSet) mostTiles(m, n, k int) int {
 	return max(1, int(macs), max(m, n)*k/machine.ReduceGrain)
 }
 
-// chooseGrid picks the grid with the least core time summed over several
-// worker counts. Small tiles balance load, large ones reuse packed panels; a
-// grid that is fair to 1 and to 16 workers has the schedule, and hence the
-// result, independent of the number of workers.
+// chooseGrid picks the grid with the least core time summed over several worker counts. Small tiles balance the load,
+// and large tiles reuse packed panels. The same grid serves all numbers of workers, so that the result does not depend
+// on the number of workers.
 func chooseGrid(a, b side, k, kc, most int) grid {
 	var best grid
 	bestCost := -1.0
@@ -146,13 +145,13 @@ func (g grid) cost(a, b side, k, kc int) float64 {
 	return total
 }
 
-// packChunk is the extent of one packing tile: groups of panels by depth.
+// packChunk is the extent of one packing tile: a number of panels, and a number of terms of K.
 func (d side) packChunk(depth int) (panels, k int) {
 	k = min(depth, max(256, packTileElems/d.w))
 	return max(1, packTileElems/(d.w*k)), k
 }
 
-// packTiles is the number of packing tiles of the side for one super-block.
+// packTiles is the number of packing tiles of the operand for one super-block.
 func (d side) packTiles(depth int) int {
 	if !d.shared {
 		return 0

@@ -13,7 +13,7 @@ import (
 
 // Advice lists changes to inputs and outputs of a graph that would make its plan cheaper.
 type Advice struct {
-	// Tried counts the changes that were priced, out of Possible ones.
+	// Tried is the number of changes that were priced. Possible is the number of all changes.
 	Tried    int
 	Possible int
 	Hints    []Hint // in descending order of the saving
@@ -29,16 +29,16 @@ type Hint struct {
 	Change  Change  `json:"change" doc:"The difference between the plans."`
 }
 
-// Limits of [Advise]: changes that are priced, total entries of their cost tables, and the smallest saving, as a
-// fraction of the cost, that is reported.
+// Limits of [Advise]: the number of changes that are priced, the total number of entries of their cost tables, and the
+// smallest saving that is reported, as a fraction of the cost.
 const (
 	maxTrials    = 32
 	maxCosts     = 1 << 23
 	minSavedPart = 0.001
 )
 
-// trialNodes bounds the search nodes for a change: tenths of a second for the largest problems, while networks need a
-// few nodes. It is not a time limit, so that the advice is the same on every machine.
+// trialNodes bounds the number of search nodes for one change. Networks need a few nodes. For the largest problems, the
+// search takes some tenths of a second. A time limit would make the advice depend on the machine.
 const trialNodes = 64
 
 // trial is a change to be priced.
@@ -51,8 +51,8 @@ type trial struct {
 }
 
 // Advise prices each change of the dimension order of one input or output to another form of its value, with everything
-// else unchanged. Each is solved exactly, in descending order of size, within limits that depend on the size of the
-// problem alone.
+// else unchanged. Each change is solved exactly. Changes are tried in descending order of the value's size, within
+// limits that depend only on the size of the problem.
 func Advise(p *Problem) (*Advice, error) {
 	m, err := NewModel(p)
 	if err != nil {

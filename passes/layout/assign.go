@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Assignment returns the assignment that the labels of WCSP's variables describe. Unread forms are not made, so it may
-// cost less than the labels.
+// Assignment returns the assignment that the labels of WCSP's variables describe. Forms that nothing reads are not
+// made, so the assignment may cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	r, err := m.decoder(labels)
@@ -26,14 +26,15 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	return r.a, nil
 }
 
-// decoder turns labels into an assignment: backward finds the forms that are read, forward how these are made.
+// decoder turns labels into an assignment. Its method backward finds the forms that are read; forward decides how each
+// of these forms is made.
 type decoder struct {
 	m      *Model
 	labels []int
 	a      *Assignment
 	needed graph.ByValue[uint]
-	refs   graph.ByValue[[]*Copy] // by form
-	views  graph.ByValue[*viewed] // by result, for an Outcome
+	refs   graph.ByValue[[]*Copy] // by form of the value: the copy that has this form
+	views  graph.ByValue[*viewed] // by result of a view; used for an Outcome
 }
 
 // decoder starts decoding. The error names infeasible labels.
@@ -99,7 +100,8 @@ func (r *decoder) backward() {
 	}
 }
 
-// recipe is how the needed forms of a value are made: the roots that are used, and the steps to other forms.
+// recipe says how the needed forms of a value are made. roots are the forms to start from that are used; steps make the
+// other forms.
 type recipe struct {
 	used  uint
 	steps []step
@@ -149,8 +151,8 @@ func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	}
 }
 
-// source returns the form of the operand, in a set, that form f of result k is a view of. Forms that other nodes need
-// are preferred.
+// source returns an operand form in a set, of which form f of result k is a view. It prefers a form that other nodes
+// need.
 func (v *viewed) source(k, f int, set, needed uint) int {
 	at := -1
 	for i := range v.to[k] {
@@ -161,7 +163,7 @@ func (v *viewed) source(k, f int, set, needed uint) int {
 	return at
 }
 
-// copied returns the form of the operand, in a set, from which form f of result k is copied most cheaply.
+// copied returns the operand form in a set from which form f of result k is copied at the least cost.
 func (v *viewed) copied(k, f int, set uint) int {
 	at := -1
 	for i, costs := range v.copies[k] {

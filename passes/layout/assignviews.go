@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// defaultView is the operand and implementation that the view's own node has in the assignment. Views of other forms
-// are further nodes.
+// defaultView is the operand and implementation that the assignment gives to the view's own node. Views of other forms
+// of the operand become additional nodes.
 type defaultView struct {
 	v    *viewed
 	c    *Choice
@@ -19,7 +19,7 @@ type defaultView struct {
 }
 
 // view decides from which forms of the operand the needed forms of a view's results are made. The view's own node makes
-// the first; further nodes of the same op make the others.
+// the first one; additional nodes with the same op make the others.
 func (r *decoder) view(v *viewed, c *Choice) {
 	in := v.node.In[v.operand].Value
 	x := r.m.variables.At(in)
@@ -63,8 +63,8 @@ func (r *decoder) view(v *viewed, c *Choice) {
 	}
 }
 
-// copyOf returns the copy for form `to` of a view's result: a view of `from`, which replaces the operand, or a copy of
-// it by impl.
+// copyOf returns the copy for form `to` of a view's result. The op is applied to `from` instead of the operand, and
+// makes a view or, by impl, a copy.
 func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
 	y := r.m.variables.At(out)
 	f := y.forms[to]
@@ -94,8 +94,8 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 	return c
 }
 
-// ambiguous reports whether other strides give the same addresses: strides of dimensions of size 1, or any if there are
-// no elements.
+// ambiguous reports whether other strides give the same addresses, because a dimension has size 1 or there are no
+// elements.
 func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }
 
 // shows reports whether a view needs a form of its operand.

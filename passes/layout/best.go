@@ -11,11 +11,11 @@ import (
 
 // Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
 // implementations, layouts of results, or copies. Assignments that differ in unread forms, in copying before or after a
-// view, or in the loop order of a node count as one plan. The list is shorter if there are fewer plans or time runs
+// view, or in the loop order of a node count as one plan. The list is shorter if there are fewer plans or if time runs
 // out.
 //
 // If too many assignments have the same outcome for [wcsp.KBest] to reach k plans, the list is completed with the
-// cheapest plans that differ in how nodes are computed; plans that differ from these in copies alone are omitted.
+// cheapest plans that differ in how nodes are computed; plans that differ from these only in copies are omitted.
 func (m *Model) Best(k int) ([]*Outcome, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 	if k < 1 {
 		return nil, fmt.Errorf("the number of plans is %d; want at least 1", k)
 	}
-	meant := map[string]*Outcome{} // by labels: each list is compared with all others
+	meant := map[string]*Outcome{} // by labels, because each outcome is compared with all others
 	var failed error
 	mean := func(labels []int) *Outcome {
 		key := fmt.Sprint(labels)
@@ -65,7 +65,8 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 	return out[:min(k, len(out))], nil
 }
 
-// ways returns, by variable of a node, a class number for each label: labels with equal [Computed] have one class.
+// ways returns, for each variable of a node, a class number for each label. Labels with equal [Computed] have the same
+// class.
 func (m *Model) ways() [][]int {
 	classes := make([][]int, len(m.WCSP.Variables))
 	for _, t := range m.tasks {
@@ -85,9 +86,9 @@ func (m *Model) ways() [][]int {
 	return classes
 }
 
-// withoutTwins returns the problem with dominated labels forbidden: those for which another label of the same
-// implementation writes the same forms and never costs more. Otherwise n nodes with two such labels would give 2^n
-// copies of every plan.
+// withoutTwins returns the problem with dominated labels forbidden. A label is dominated if another label of the same
+// implementation writes the same forms and never costs more. Without this, n nodes with a dominated label each would
+// give 2^n copies of every plan.
 func (m *Model) withoutTwins() *wcsp.Problem {
 	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
 	for _, t := range m.tasks {

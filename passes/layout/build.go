@@ -58,8 +58,8 @@ func (m *Model) build() error {
 	return nil
 }
 
-// Without returns the model without copies of v into a layout. The value may still be written or viewed in it. Labels
-// mean the same in both models. The error says that v has no such form.
+// Without returns the model without copies of v into layout meta. A node may still write v in this layout, and v may
+// still be a view in it. Labels mean the same in both models. It fails if v has no such form.
 func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {
@@ -100,7 +100,7 @@ var errIncompatible = errors.New("its operands and results have no compatible la
 // builder collects the variables and factors of the problem.
 type builder struct {
 	m     *Model
-	fixed [2]int64 // constant costs: of work, and of copies
+	fixed [2]int64 // constant costs in picoseconds: of work, and of copies
 	err   error    // the problem is infeasible
 	names map[string][]string
 }
@@ -149,7 +149,8 @@ func (s *builder) variable(name string, labels []string) int {
 	return len(p.Variables) - 1
 }
 
-// term adds a factor over variables a and b for the cost of work; -1 stands for a variable with a single label.
+// term adds a factor over variables a and b, with na and nb labels, for the cost of work. -1 stands for a variable with
+// a single label.
 func (s *builder) term(a, b, na, nb int, cost func(i, j int) int64) { s.factor(a, b, na, nb, 0, cost) }
 
 // copies adds a factor for the cost of copies.
@@ -219,7 +220,7 @@ func (s *builder) task(t *task, n *graph.Node) {
 	for k, v := range n.Out {
 		y := s.m.variables.At(v)
 		if len(t.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<t.labels[0].out[k]) == 0 {
-			continue // only the written form is used
+			continue // readers use only the form as written
 		}
 		ways := map[int]*formCosts{}
 		for _, l := range t.labels {
@@ -231,7 +232,7 @@ func (s *builder) task(t *task, n *graph.Node) {
 		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
 			f := t.labels[i].out[k]
 			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
-				return wcsp.Forbidden // a result in an operand's slot must be read there
+				return wcsp.Forbidden // an operand inside the result must be read there
 			}
 			return ways[f].least[y.sets[j]]
 		})
@@ -268,7 +269,7 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 	return false
 }
 
-// reads returns the cheapest form of a set for operand k of a label, and its cost.
+// reads returns the form in a set that operand k of a label reads at the least cost, and this cost.
 func (l *label) reads(k int, set uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for i, c := range l.read[k] {

@@ -9,16 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// growth finds the forms of values: those of the graph as written, row-major, those requested by pins, outputs and
-// implementations, and those that follow from these through views, copies and nodes that write any order.
+// growth finds the forms of values, that is, the layouts that the model considers. It starts with the layouts of the
+// graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form it
+// derives forms of other values through views, copies and nodes that write any order.
 type growth struct {
 	m    *Model
 	todo []grown
 	done []spreadOrders // by index of the node
 }
 
-// spreadOrders holds the orders that were already propagated through a node to its results, and to all its operands and
-// results. It avoids quadratic work for nodes with many operands.
+// spreadOrders holds the orders that were already propagated through a node: `results` to the node's results, and `all`
+// to its operands and results. It avoids quadratic work for nodes with many operands.
 type spreadOrders struct{ results, all []tensor.Order }
 
 // addNew adds an order to a list and reports whether it is new.
@@ -39,7 +40,7 @@ type grown struct {
 func (m *Model) grow() error {
 	w := &growth{m: m, done: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
-	for _, v := range m.views { // first: forms that certainly exist, since the number of forms is limited
+	for _, v := range m.views { // first the forms that certainly exist, because the number of forms is limited
 		if v != nil {
 			x := m.variables.At(v.node.In[v.operand].Value)
 			for i := range x.forms {
@@ -88,8 +89,8 @@ func (m *Model) grow() error {
 	return nil
 }
 
-// pinned adds the layouts that follow from pins alone: those inferred from pinned inputs, and those that pinned nodes
-// write before they are copied.
+// pinned adds the layouts that follow from pins: those inferred from pinned inputs, and those that pinned nodes write
+// before the result is copied to the pinned layout.
 func (w *growth) pinned() {
 	layouts := map[*graph.Value]tensor.Meta{}
 	for _, v := range slices.Concat(w.m.Problem.Graph.Inputs, w.m.Problem.Graph.Constants) {
@@ -190,7 +191,7 @@ func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph
 	}
 }
 
-// spread adds the forms of other values that follow from a form.
+// spread adds the forms of other values that follow from form i of x.
 func (w *growth) spread(x *variable, i int) {
 	f := x.forms[i]
 	if n := x.value.Node; n != nil {
@@ -233,8 +234,8 @@ func repeats(m tensor.Meta) bool {
 	return false
 }
 
-// inferred adds the orders that inference gives a node's results if one operand has the layout, and all others are as
-// written.
+// inferred adds the orders that inference gives a node's results if one operand has layout meta, and all other operands
+// are as written.
 func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
 	res, err := n.Op.Infer(callWith(n, operand, meta))
 	if err != nil || len(res) != len(n.Out) {
@@ -247,7 +248,7 @@ func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
 	}
 }
 
-// followsOperands reports whether a node writes its results in the order of its operands, whatever that is.
+// followsOperands reports whether a node writes its results in the order of its operands, for any order.
 func followsOperands(n *graph.Node) bool {
 	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.Images == graph.ImagePasser
 }
@@ -303,9 +304,9 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 	}
 }
 
-// markInside finds the forms of a view's results that may not start at the start of their buffer. It also requires
-// results whose storage an op reads to be views of the same elements as in the graph as written; a result with a buffer
-// of its own may be a view of a whole buffer.
+// markInside finds the forms of a view's results whose first element may not be at the start of the buffer. If an op
+// reads the storage of a result, markInside also requires that the result is a view of the same elements as in the
+// graph as written. A result with its own buffer may be a view of a whole buffer.
 func (m *Model) markInside(v *viewed, x *variable) {
 	if len(m.Problem.storage) == 0 {
 		return
@@ -333,12 +334,12 @@ func (m *Model) markInside(v *viewed, x *variable) {
 	}
 }
 
-// inside reports whether a form may not start at the start of its buffer.
+// inside reports whether the first element of a form may not be at the start of its buffer.
 func (m *Model) inside(x *variable, i int) bool {
 	return x.inside>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
 }
 
-// results returns the layouts of the results for a layout of the operand; nil if it must be copied.
+// results returns the layouts of a view's results for a layout of the operand, or nil if the operand must be copied.
 func (v *viewed) results(meta tensor.Meta) []tensor.Meta {
 	if v.same {
 		return []tensor.Meta{meta}
@@ -367,7 +368,7 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	return c
 }
 
-// inverse returns the layout of the operand for which its view has form f; false if it is unknown.
+// inverse returns the layout of the operand for which the view has form f. It returns false if this layout is unknown.
 func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
 	x := v.node.In[v.operand].Meta()
 	if !f.dense || x.Numel() < 2 {

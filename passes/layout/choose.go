@@ -28,10 +28,10 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 	return o, nil
 }
 
-// choose takes the cheapest implementation and walk, counting copies of operands that they cannot read in place and of
-// a result in another order than wanted. Among equals the first in the list of the op wins. If no order is wanted,
-// implementations that give the inferred layout are preferred. It returns the results inferred from the operands after
-// copies.
+// choose takes the cheapest implementation and walk. The cost includes copies of operands that the implementation
+// cannot read in place, and the copy of a result whose order is not the wanted one. If several cost the same, the first
+// one in the op's list is taken. If no order is wanted, implementations that give the inferred layout are preferred.
+// choose returns the results inferred from the operands after copying.
 func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result,
 	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
@@ -78,7 +78,7 @@ type offer struct {
 	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// same is the relative difference below which prices count as equal, because they are no more accurate.
+// same is the relative difference below which prices count as equal, because prices are not more accurate.
 const same = 0.02
 
 func (o *offer) before(p *offer) bool {
@@ -169,8 +169,8 @@ func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 	return text
 }
 
-// price computes the copies and the total cost of an offer. It returns false if an operand is readable neither as it is
-// nor in the orders tried.
+// price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
+// neither in its layout nor in the orders tried.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
 	p := d.Problem.Profile
 	o.ns += Price(p, o.impl.Work(call, o.walk))
@@ -221,7 +221,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 }
 
 // infer infers the results from the copied operands, because layouts of results may depend on them. It returns false if
-// they differ in number or are views.
+// the number of results differs, or if results are views.
 func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	if len(o.copies) == 0 {
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft is an assignment under construction. Nodes are decided in the order of the graph; the draft tracks the layouts
-// and copies of values under the choices so far.
+// Draft is an assignment under construction. Nodes are decided in the order of the graph. The draft tracks the layouts
+// and copies of values that follow from the choices so far.
 type Draft struct {
 	Problem *Problem
 	a       *Assignment
@@ -26,7 +26,7 @@ type Draft struct {
 	outs []tensor.Meta
 }
 
-// valueLayout is the layout of a value under the choices so far.
+// valueLayout is the layout of a value that follows from the choices so far.
 type valueLayout struct {
 	typ  tensor.Type
 	meta tensor.Meta
@@ -47,7 +47,7 @@ func NewDraft(p *Problem) *Draft {
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }
 
-// Meta returns the layout of a value, not of its copies, under the choices so far.
+// Meta returns the layout of a value itself, not of its copies, that follows from the choices so far.
 func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
@@ -83,7 +83,7 @@ func (d *Draft) copyMeta(c *Copy) tensor.Meta {
 	return c.Lay(d.Meta(c.Value))
 }
 
-// reads returns the layout in which readers find v, and the copy if it is one.
+// reads returns the layout that readers of v read, and the shared copy that they read, or nil if they read v itself.
 func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
 	if c := d.shared[v]; c != nil {
 		return d.copyMeta(c), c
@@ -94,9 +94,9 @@ func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
 // Wish returns the preferred order of a value and the reason; an empty order means no preference.
 type Wish func(v *graph.Value) (o tensor.Order, why string)
 
-// Solve makes an assignment from preferences: every node gets the implementation that is cheapest including the copies
-// for the preferred, else the inferred, layouts. Values in other orders than preferred are copied for all readers. A
-// nil wish means no preferences.
+// Solve makes an assignment from preferences: every node gets the implementation that is cheapest, including copies,
+// for the preferred layout of its result or, without a preference, for the inferred layout. Values that do not have
+// their preferred order are copied for all readers. A nil wish means no preferences.
 func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	if p == nil || p.Graph == nil {
 		return nil, errors.New("the problem is nil")
@@ -135,7 +135,7 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	return d.a, nil
 }
 
-// loses reports whether a node depends on a lost value, and marks its results as lost.
+// loses reports whether a node depends on a lost value. If so, it marks the node's results as lost.
 func (d *Draft) loses(n *graph.Node) bool {
 	if len(d.a.Lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return d.a.Lost[a.Value] }) {
 		return false
@@ -196,15 +196,15 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 	return nil
 }
 
-// infer infers a node from the current layouts of its operands. If a view is impossible in these, its operand is copied
-// to row-major order or, if the view needs it, to the layout of the graph as written.
+// infer infers the results of a node from the current layouts of its operands. If the node is a view that is impossible
+// with these layouts, the operand is copied to row-major order or, if necessary, to the layout of the graph as written.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
 	stale := false
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || n.Op.Eager != nil && a.Value.Const != nil {
-			continue // shapes depend on the data of the constant itself
+			continue // inference reads the data of the constant itself
 		}
 		m, c := d.reads(a.Value)
 		if c != nil && c.Pinned && d.Problem.needsWritten(n) && a.Value.Meta.IsNonOverlappingAndDense() {
@@ -254,8 +254,8 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// viewable returns the copies of a view's operand to try: row-major, and as written, in which the strides of the view
-// do not exceed the limit on strides. nil stands for the operand itself.
+// viewable returns the copies of a view's operand to try: row-major, and as written. It omits a copy of which the view
+// would exceed the limit on strides. A nil entry stands for the operand itself.
 func (d *Draft) viewable(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
@@ -265,7 +265,7 @@ func (d *Draft) viewable(n *graph.Node) []*Copy {
 	return append(list, d.written(v, why))
 }
 
-// replace makes operand k of a call, and of the choice, read a value of layout m: copy c, or v itself if c is nil.
+// replace makes operand k of a call and of a choice read copy c, or v itself if c is nil. m is the layout that is read.
 func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, m tensor.Meta, c *Copy) {
 	w := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: m, Type: m.Type()}
 	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: w}
@@ -300,8 +300,8 @@ func (d *Draft) record(v *graph.Value, choice *Choice, r graph.Result, k int) {
 	}
 }
 
-// sharedCopy returns the copy that all readers of v take if its layout violates a pin, a fixed layout or the wish; else
-// nil.
+// sharedCopy returns the copy that all readers of v read, if the layout of v differs from its pin, its fixed layout or
+// its preferred order. Otherwise it returns nil.
 func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	m := d.Meta(v)
 	if pin := v.Demand(); pin.Lays() {
@@ -339,7 +339,7 @@ func (d *Draft) written(v *graph.Value, why string) *Copy {
 	return d.copy(copyKey{v, o, true}, why)
 }
 
-// only reports whether a value is an output without other readers.
+// only reports whether a value is an output that no node reads.
 func (d *Draft) only(v *graph.Value) bool {
 	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Strategies that decide one node at a time, by the prices of [Model]. They choose the labels of nodes; the copies for
-// these are then solved for exactly. Greedy goes forward and takes the cheapest label including copies of operands.
-// Favourite takes the fastest label assuming that every operand has its preferred layout, as oneDNN does. Push gives
-// layout-sensitive nodes their favourite label, and lets all others follow the order of most of their operands'
-// dimensions, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime's transpose
-// optimizer.
+// Strategies that decide one node at a time, by the prices of [Model]. They choose the labels of nodes; then the
+// cheapest copies for these labels are found exactly. Greedy visits the nodes in order and takes the label that is
+// cheapest including copies of operands. Favourite takes the fastest label assuming that every operand has its
+// preferred layout, as oneDNN does. Push gives layout-sensitive nodes their favourite label. All other nodes follow the
+// order of most of their operands. Thus a transpose moves forward until it cancels against its inverse, as in ONNX
+// Runtime's transpose optimizer.
 var (
 	Greedy Strategy = &perNode{name: "greedy", label: greedily,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
@@ -126,7 +126,7 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) []in
 			continue
 		}
 		for k := range t.labels {
-			if t.labels[k].slot != "" { // pass place finds slots for these strategies
+			if t.labels[k].slot != "" { // pass place writes results into concatenations for these strategies
 				continue
 			}
 			if c := price(w, t, &t.labels[k]); c < best {
@@ -148,8 +148,8 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) []in
 	return list
 }
 
-// has records the existing forms of a value, and the costs of forms made from outside. A pinned value has its pinned
-// form only.
+// has records the existing forms of a value, and the costs of making forms from outside, that is, from another value. A
+// pinned value has only its pinned form.
 func (w *forwardWalk) has(x *variable, forms uint, outside []int64) {
 	if x.pin >= 0 {
 		forms, outside = 1<<x.pin, nil
@@ -158,8 +158,8 @@ func (w *forwardWalk) has(x *variable, forms uint, outside []int64) {
 	w.outside.Set(x.value, outside)
 }
 
-// view records the forms that a view has. If no existing form of the operand can be viewed, the cheapest one that can
-// is made.
+// view records the forms that a view has. If no existing form of the operand can be viewed, view makes the cheapest
+// form that can.
 func (w *forwardWalk) view(v *viewed) {
 	in := v.node.In[v.operand].Value
 	x := w.m.variables.At(in)
@@ -254,7 +254,7 @@ func layoutSensitive(n *graph.Node) bool {
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].Selective()
 }
 
-// asLiked reports whether operand k exists in the form that the label prefers.
+// asLiked reports whether operand k already exists in the form that the label reads at the least cost.
 func (w *forwardWalk) asLiked(l *label, k int, v *graph.Value) bool {
 	have, best := w.have.At(v), l.best(k)
 	for have != 0 {

@@ -15,8 +15,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Given returns a strategy that applies a solution found by another solver: labels by the variables of Model.WCSP. Its
-// cost is checked unless it is 0. A bound is kept only with a valid proof.
+// Given returns a strategy that applies a solution found by another solver, which has a label for each variable of
+// Model.WCSP. The strategy checks the cost that the solution states, unless it is 0. It keeps the lower bound of the
+// solution only with a valid proof.
 func Given(s *wcsp.Solution) Strategy {
 	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
@@ -63,7 +64,8 @@ func (e *GivenError) Error() string { return fmt.Sprintf("the given solution: %v
 // Unwrap returns the cause.
 func (e *GivenError) Unwrap() error { return e.Err }
 
-// givenLabels is a solver that returns the given labels, as numbers or as names by position or by variable.
+// givenLabels is a solver that returns the given labels. They are given as numbers, as a list of names, or as names by
+// variable.
 type givenLabels struct {
 	solution *wcsp.Solution
 	names    []string

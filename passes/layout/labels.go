@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file finds the labels of nodes. A label is one way to compute a node: an implementation, a walk (the order of
+// its loops) and the forms of the results. A form is a layout that a value may have. See [Model].
+//
 // label finds the labels of a node that computes.
 func (m *Model) label(i int, n *graph.Node) error {
 	t, call := m.tasks[i], n.Call()
@@ -33,7 +36,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 				switch k := slices.IndexFunc(t.labels, l.same); {
 				case k < 0:
 					t.labels = append(t.labels, l)
-				case t.labels[k].walk.Inferred(): // a walk with explicit orders also applies to slots
+				case t.labels[k].walk.Inferred(): // a walk with explicit orders also applies to forms inside a concatenation
 					t.labels[k] = l
 				}
 			}
@@ -55,8 +58,8 @@ func (l label) same(o label) bool {
 		slices.EqualFunc(l.read, o.read, slices.Equal[[]int64])
 }
 
-// distinct removes duplicate walks, and the inferred walk if it is the same as a listed order. This is so for a single
-// dense result: a result with gaps has no order, and several results may differ in order.
+// distinct removes duplicate walks. It also removes the inferred walk if a listed order gives the same layout. That is
+// certain only for a single dense result: a result with gaps has no order, and several results may differ in order.
 func distinct(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
 	covered := len(results) == 1 && len(list) > 1 && !list[1].Inferred() && results[0].Meta.IsNonOverlappingAndDense()
@@ -84,7 +87,8 @@ func sameWalk(a, b graph.Walk) bool {
 	return true
 }
 
-// walk returns the labels of a walk: one if the walk determines all results, else those by inference.
+// walk returns the labels of a walk. There is one label if the walk determines the layouts of all results. Otherwise
+// inference determines them: see inferred.
 func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	out := make([]int, len(n.Out))
 	for k, v := range n.Out {
@@ -106,8 +110,8 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 	return nil
 }
 
-// priced returns a label with its costs; false if an operand cannot be read. only is by operand the only form allowed;
-// -1, or nil, for any.
+// priced returns a label with its costs, or false if an operand cannot be read. By operand, only is the only form
+// allowed; an entry of -1, or a nil list, allows any form.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
 	l := label{impl: impl, walk: w, out: out, only: only, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
 	var read reader
@@ -119,7 +123,7 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 			continue
 		}
 		x := m.variables.At(a.Value)
-		byData := n.Op.Eager != nil && a.Value.Const != nil // the data of the constant itself are read
+		byData := n.Op.Eager != nil && a.Value.Const != nil // the op reads the data of the constant itself
 		costs := m.readCosts(read, k, x, byData)
 		if x.pin >= 0 && !byData && (only == nil || only[k] < 0 || only[k] == x.pin) {
 			requirePinned(costs, x.pin)
@@ -152,7 +156,7 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 // reader is [graph.Impl.Reader] of a call; nil if there is no implementation.
 type reader func(i int, meta tensor.Meta) (graph.Work, bool)
 
-// requirePinned forbids all forms but the pinned one, if that can be read.
+// requirePinned forbids all forms but the pinned one, if the pinned form can be read.
 func requirePinned(costs []int64, pin int) {
 	if costs[pin] >= wcsp.Forbidden {
 		return
@@ -164,8 +168,9 @@ func requirePinned(costs []int64, pin int) {
 	}
 }
 
-// preferPinned removes a way to compute a node if another way reads a strict superset of the pinned operands in their
-// pinned forms. pinMisses returns, in order, the pinned operands that a way reads in other forms.
+// preferPinned prefers ways that read pinned operands in their pinned forms. It removes a way if another way reads the
+// same pinned operands and at least one more in their pinned forms. pinMisses returns, in order, the pinned operands
+// that a way reads in other forms.
 func preferPinned[T any](ways []T, pinMisses func(*T) []int) []T {
 	if !slices.ContainsFunc(ways, func(w T) bool { return len(pinMisses(&w)) > 0 }) {
 		return ways
@@ -184,7 +189,7 @@ func preferPinned[T any](ways []T, pinMisses func(*T) []int) []T {
 	return out
 }
 
-// readCosts prices reading an operand, by form. Values without elements can be read in any form.
+// readCosts returns, by form, the price of reading operand k. Values without elements can be read in any form.
 func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 {
 	costs := make([]int64, len(x.forms))
 	for i := range x.forms {
@@ -201,8 +206,9 @@ func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 
 	return costs
 }
 
-// inferred returns the labels of a walk that leaves the layout of results to inference. In each label the operands that
-// inference depends on are restricted to one form: that of the graph as written, or one order for all.
+// inferred returns the labels of a walk that leaves the layout of results to inference. The inferred layouts depend on
+// some operands. In one label these operands have the form of the graph as written; in each of the others all of them
+// have the same order.
 func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.Lays() {
@@ -258,8 +264,8 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 	return list
 }
 
-// inferredLabel returns the label whose results have the layouts inferred from the operands of in; nil means those of
-// the graph as written.
+// inferredLabel returns the label whose results have the layouts inferred from the operands of call in. If in is nil,
+// these are the operands of the graph as written.
 func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
 	only []int) (label, bool) {
 	out, at := make([]int, len(n.Out)), *call
@@ -294,8 +300,8 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 	return m.priced(n, &at, impl, w, out, only)
 }
 
-// layoutDependent marks the operands whose layout affects the inferred results. Operands of ops that read data to
-// decide shapes, and forms that inference rejects, count as well.
+// layoutDependent marks the operands whose layout affects the inferred results. It also marks operands of ops that read
+// data to decide shapes, and operands with a form that inference rejects.
 func (m *Model) layoutDependent(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
 	for k, a := range n.In {
@@ -387,8 +393,9 @@ func (m *Model) reshapes(v *viewed) {
 	}
 }
 
-// setAllowed determines the operand forms that a view may use: any, or for a pinned operand the pinned form unless the
-// op rejects it. If results must have the layout as written, that form is allowed too.
+// setAllowed determines the operand forms that a view may use. If the operand is pinned and the op accepts the pinned
+// form, this is the only one; otherwise any form may be used. If results must have the layout as written, the operand's
+// form as written is allowed too.
 func (m *Model) setAllowed(v *viewed) {
 	x := m.variables.At(v.node.In[v.operand].Value)
 	v.allowed = ^uint(0)
@@ -416,8 +423,8 @@ func (m *Model) copyCosts(y *variable, from tensor.Meta) []int64 {
 	return costs
 }
 
-// ordinaryCopies replaces the price of a copy node by that of an ordinary copy, for result forms where this is cheaper
-// or the node cannot write them.
+// ordinaryCopies replaces the price of a copy node by the price of an ordinary copy, for result forms that the node
+// cannot write or writes at a higher price.
 func (m *Model) ordinaryCopies(v *viewed, i int, y *variable, from tensor.Meta) {
 	if !v.node.Op.Identity {
 		return

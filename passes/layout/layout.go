@@ -7,15 +7,15 @@
 //
 // There are three ways to write a strategy:
 //
-//   - [Solve] makes an assignment from a wish for each value, forward and node by node. It uses a [Draft], which tracks
-//     the layouts under the choices so far.
+//   - [Solve] makes an assignment from a preferred order for each value, forward and node by node. It uses a [Draft],
+//     which tracks the layouts that follow from the choices so far.
 //   - [NewModel] states the problem exactly, as a weighted constraint problem (package wcsp) whose costs depend on one
 //     or two variables. [Model.Assignment] turns labels of its variables into an assignment.
 //   - [Solved] combines the model with any solver of such problems.
 //
-// [Optimal], the default, solves the model exactly and proves the result. Other questions about the model have methods
-// too: the k cheapest plans ([Model.Best]), the effect of the price of copies ([Model.Sensitive]), and changes to
-// inputs and outputs that would reduce the cost ([Advise]).
+// [Optimal], the default, solves the model exactly and proves the result. There are also functions for the k cheapest
+// plans ([Model.Best]), for the effect of the price of copies ([Model.Sensitive]), and for changes to inputs and
+// outputs that would reduce the cost ([Advise]).
 package layout
 
 import (
@@ -38,8 +38,8 @@ type Strategy interface {
 	Choose(*Problem) (*Assignment, error)
 }
 
-// Profile holds the measured speed of a machine and prices work. A Level is one point of the time for memory accesses
-// as a function of their size.
+// Profile holds the measured speed of a machine and prices work. A Level is one point of a function: the time of memory
+// accesses by their size.
 type (
 	Profile = machine.Profile
 	Level   = machine.Level
@@ -58,8 +58,8 @@ func Price(p *Profile, w graph.Work) float64 {
 
 // PS returns the time of work on one worker in whole picoseconds, at least 0. A nil profile means [DefaultProfile].
 //
-// The price of a node is that of the work of its implementation and walk, plus that of reading each operand in its
-// layout.
+// The price of a node is the price of the work of its implementation and walk, plus the price of reading each operand
+// in the operand's layout.
 func PS(p *Profile, w graph.Work) int64 {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -67,8 +67,8 @@ func PS(p *Profile, w graph.Work) int64 {
 	return p.PS(w)
 }
 
-// For returns p adjusted to a graph: constants are in the caches to the extent that all of them fit. A nil profile
-// means [DefaultProfile]; a nil graph has no constants.
+// For returns p adjusted to a graph. The more of the graph's constants fit into the caches, the cheaper is reading a
+// constant. A nil profile means [DefaultProfile]; a nil graph has no constants.
 func For(p *Profile, g *graph.Graph) *Profile {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -82,8 +82,8 @@ func For(p *Profile, g *graph.Graph) *Profile {
 	return p.Keeping(kept)
 }
 
-// Problem is a graph with inferred layouts, and the constraints on changing them: the pins of the graph, fixed values,
-// and outputs, which keep the layouts of the graph as written unless they are pinned.
+// Problem is a graph with inferred layouts, and the constraints on changing these layouts. The constraints are the pins
+// of the graph, fixed values, and outputs. Outputs keep the layouts of the graph as written unless they are pinned.
 type Problem struct {
 	// Graph is sorted and typed. It must not be modified.
 	Graph *graph.Graph
@@ -93,16 +93,17 @@ type Problem struct {
 	KeepGoing bool
 	// Exact excludes implementations that are [graph.Impl.Inexact].
 	Exact bool
-	// SolveLimit bounds the time of a search after elimination: 0 means the constant SolveLimit, a negative number no
-	// search, so that plans do not depend on time. An unfinished search leaves a gap between cost and bound.
+	// SolveLimit bounds the time of the search that follows elimination. 0 means the constant SolveLimit. A negative
+	// number means no search, so that plans do not depend on time. If the search does not finish, a gap remains between
+	// the cost and the lower bound.
 	SolveLimit time.Duration
 
 	fixed       map[*graph.Value]bool
-	storage     map[*graph.Value]bool // fixed because an op reads their storage
+	storage     map[*graph.Value]bool // whether the value is fixed because an op reads its storage
 	images      map[*graph.Value]bool
 	outputs     map[*graph.Value]bool
 	readers     map[*graph.Value]int
-	inputOrders map[*graph.Value]tensor.Order // other orders of inputs: see [Advise]
+	inputOrders map[*graph.Value]tensor.Order // orders that replace those of inputs: see [Advise]
 }
 
 // NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
@@ -147,7 +148,8 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 }
 
 // Context returns the context of the graph ([graph.Graph.SetContext]). Strategies and solvers that take long should
-// check it. After it ends the error of [Strategy.Choose] is ignored: planning returns the cause of the context.
+// check the context. Once the context has ended, the error of [Strategy.Choose] is ignored, and planning returns the
+// cause of the context.
 func (p *Problem) Context() context.Context {
 	if p == nil {
 		return context.Background()
@@ -160,7 +162,7 @@ func (p *Problem) options() wcsp.Options {
 	return wcsp.Options{Context: p.Context(), TimeLimit: p.Search()}
 }
 
-// Offers reports whether an implementation may compute a node, given the node's pin and Exact.
+// Offers reports whether implementation m may compute node n, given the node's pin and [Problem.Exact].
 func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
 	if n == nil || m == nil {
 		return false
@@ -172,8 +174,8 @@ func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
 // output is a view of it.
 func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
 
-// needsWritten reports whether a node's operand must have the layout of the graph as written: an op reads its storage,
-// or that of a view of it, or an output is a view of it.
+// needsWritten reports whether the operand of a view node must have the layout of the graph as written, because an op
+// reads the storage of the operand or of a view of it, or because an output is a view of it.
 func (p *Problem) needsWritten(n *graph.Node) bool {
 	return n.Op.Storage || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] })
 }
@@ -181,8 +183,8 @@ func (p *Problem) needsWritten(n *graph.Node) bool {
 // Output reports whether a value is an output that keeps the layout of the graph as written.
 func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
 
-// Orders returns the orders that a value may have: that of its pin alone, or its inferred order, row-major, and
-// channels-last for images.
+// Orders returns the orders that a value may have. A pinned value has only the order of its pin. Other values may have
+// their inferred order, row-major order and, for images, channels-last order.
 func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	var list []tensor.Order
 	add := func(o tensor.Order) {
@@ -264,22 +266,22 @@ func (p *Problem) findImages() {
 	}
 }
 
-// Copy is another form of a value, shared by its readers: a copy in another layout, a view computed again, or the value
-// itself.
+// Copy describes what readers of a value read instead of it: a copy in another layout, a view computed again from
+// another form of the operand, or the value itself. Several readers may share a Copy.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
-	// Strides, if not nil, are the exact strides of the copy, those of the graph as written, because strides of dimensions
-	// of size 1 matter there. Otherwise the order determines them.
+	// Strides, if not nil, are the exact strides of the copy, namely those of the graph as written. They are needed
+	// where strides of dimensions of size 1 matter. If Strides is nil, Order determines the strides.
 	Strides []int
-	// Pinned marks the copy that a pin demands. It is never elided, and takes over the name of the value if a node
-	// computes that.
+	// Pinned marks the copy that a pin demands. It is never elided. If a node computes the value, the copy takes over
+	// the name of the value.
 	Pinned bool
 	Why    string
 	// From is the source; nil means the value itself.
 	From *Copy
-	// View says that the copy is the node of Value applied to From, a form of the operand that Value is a view of. If From
-	// cannot be viewed so, the node copies it into Order.
+	// View says that the copy is the result of the node of Value applied to From, which is another form of this node's
+	// operand. If the node cannot make a view of From, it copies From into Order.
 	View bool
 	// Bare says that the copy is Value itself.
 	Bare bool
@@ -298,9 +300,10 @@ func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 type Choice struct {
 	Impl *graph.Impl // nil for a view
 	Walk graph.Walk
-	// In holds the copy that each operand reads; nil or missing for the value itself.
+	// In holds, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// Written says that results in the order of the graph as written also get its exact strides.
+	// Written says that results in the order of the graph as written also get the exact strides of the graph as
+	// written.
 	Written bool
 	// After lists copies of the results for all readers.
 	After []*Copy
@@ -313,19 +316,20 @@ type Assignment struct {
 	Nodes []Choice
 	// Inputs lists copies of inputs and constants for all readers.
 	Inputs []*Copy
-	// Outputs holds, by index of the graph's outputs, the copy to return; nil for the value itself.
+	// Outputs holds, by index of the graph's outputs, the copy to return. A nil entry means the value itself.
 	Outputs []*Copy
 	// Failed lists the nodes and outputs without a solution, and Lost the values that are missing because of them.
 	Failed graph.Errors
 	Lost   map[*graph.Value]bool
 	// LostOutputs marks, by index, the outputs that are missing.
 	LostOutputs []bool
-	// Final says that copies in the graph were weighed too: the pass must not elide any other.
+	// Final says that the assignment already decides which copy nodes of the graph are elided, so the pass must elide
+	// no other.
 	Final bool
 	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model
 	Solution *wcsp.Solution
-	// Within lists the results to be placed directly in the result of a concatenation, whose costs are included.
+	// Within lists the results to be written directly into the result of a concatenation. The costs include this.
 	Within []*graph.Value
 }
 

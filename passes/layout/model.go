@@ -16,27 +16,32 @@ import (
 // Model states a [Problem] exactly as a weighted constraint problem: one variable for each value and node with a
 // choice, and costs that depend on one or two of them, in picoseconds of one worker.
 //
-//   - The variable of a value is the set of its forms. A form is a layout in which the value exists: a dimension order
+//   - The variable of a value is the set of forms in which the value exists. A form is a layout: a dimension order
 //     or, for views, a layout derived from a form of the operand. Forms differ in the addresses of elements; strides of
 //     dimensions of size 1 do not count. The first form has the exact strides of the graph as written.
 //   - The variable of a node that computes is its label: an implementation and a walk, which determine the forms of its
 //     results.
 //   - A label costs its Work plus, for each operand, the least Read over the forms that exist.
-//   - A set of forms costs the cheapest copies that make it from the form that is written: an arborescence.
-//   - A view has the viewed forms of its operand for free, and copies of these. A reshape that cannot be a view costs
-//     one copy into any order. A copy in the graph as written is an identity view, unless it is pinned. If it is an
-//     output it has a buffer of its own, but its readers may read its operand.
+//   - A set of forms costs the cheapest copies that make the set from the form that the node writes. These copies form
+//     an arborescence.
+//   - A view has views of its operand's forms for free, and copies of these views. A reshape that cannot be a view
+//     costs one copy, into any order. A copy node in the graph as written is an identity view unless it is pinned. A
+//     copy node whose result is an output has its own buffer, but readers of the result may read the operand of the
+//     copy node.
 //   - An operand of a concatenation may be written directly into the result, in any order of the result, if its
-//     producer can write and its readers can read the strided layout. This is a form of the value, compatible only with
-//     labels of that order. If several concatenations read the value, the last is considered. A concatenation whose
-//     operands are adjacent in the result of another has its own result there.
+//     producer can write and its readers can read the strided layout. This is another form of the operand, compatible
+//     only with labels of the concatenation that write this order. If several concatenations read a value, only the
+//     last one is considered. If all operands of a concatenation are adjacent in the result of another one, its result
+//     is there too and nothing is copied.
 //   - Constants are converted for free, while planning, unless they are pinned.
 //   - A pinned value always has its pinned form, and all other forms are copies of it. Operands are read in the pinned
 //     form if any label of the node can read it.
-//   - Outputs are in the sets of their values: in the layout of the graph as written, or pinned.
+//   - The set of a value that is an output contains the form to return: the layout of the graph as written, or the
+//     pinned form.
 //
-// Costs do not include peak memory or concurrency of steps. Nodes whose result layouts follow from inference alone have
-// labels in which the operands that inference depends on all have the form as written, or all have one order.
+// Costs do not include peak memory or concurrency of steps. For some nodes only inference determines the layouts of the
+// results. In each label of such a node, the operands that inference depends on either all have the form as written, or
+// all have the same order.
 type Model struct {
 	Problem *Problem
 	// WCSP is the problem to solve. Variables with a single label are left out.
@@ -50,9 +55,9 @@ type Model struct {
 	copier    *graph.Op
 	readers   graph.ByValue[[]use]
 	places    []int              // index of a node by its number
-	barred    map[*variable]uint // forms that no copy may make: see Without
+	barred    map[*variable]uint // forms into which the value must not be copied: see Without
 	failed    graph.Errors
-	losing    map[*graph.Value]bool // results of failed nodes
+	losing    map[*graph.Value]bool // results of failed nodes and of their dependents
 	slots     *slots
 }
 
@@ -65,7 +70,8 @@ type form struct {
 	order tensor.Order // empty unless dense
 	dense bool
 	slot  *slot // position in another value; nil if there is none
-	// like is the corresponding form with a buffer of its own, for a form in another value or a view of one; else -1.
+	// like is -1 for a form with its own buffer. For a form in another value's buffer, or a view of such a form, like
+	// is the index of the form of the same order that has its own buffer.
 	like int
 }
 
@@ -73,13 +79,13 @@ type form struct {
 type variable struct {
 	value *graph.Value
 	forms []form // the first is the layout of the graph as written
-	// pin is the pinned form, or -1. All other forms are copies of it, even the form in which the value is written: see
-	// [Model.makePinned].
+	// pin is the pinned form, or -1. Readers of other forms read copies of the pinned form, even for the form in which
+	// the node writes the value: see [Model.makePinned].
 	pin int
 	// rigid says that the first form can only be a view, never a copy.
 	rigid   bool
-	inside  uint           // forms that may not start at the start of their buffer
-	need    int            // number of forms that could be read at once
+	inside  uint           // mask of forms whose first element may not be at the start of the buffer
+	need    int            // number of different forms that readers could need
 	outputs []graph.Output // outputs that are this value
 	sets    []uint         // sets of forms, one per label
 	id      int            // index in the WCSP; -1 with a single label
@@ -98,14 +104,14 @@ type label struct {
 	impl *graph.Impl
 	walk graph.Walk
 	out  []int // by result: its form
-	only []int // by operand: the only form allowed; -1, or nil, for any
+	only []int // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
 	// pinMisses lists the operands that are pinned to a layout that the label cannot read.
 	pinMisses []int
-	cost      int64     // of work, and of reading constants
-	read      [][]int64 // by operand and form: cost; nil for operands without a variable
+	cost      int64     // cost of work, and of reading constants
+	read      [][]int64 // by operand and form: cost of reading; nil for operands without a variable
 	form      []int     // by operand: the form of a constant
-	slot      string    // name of the value that a result is placed in; else empty
-	// slots holds, by operand, a mask of forms that are in the node's result.
+	slot      string    // name of the concatenation result that a result is written into; else empty
+	// slots holds, by operand, a mask of the forms that are inside the node's own result.
 	slots []uint
 }
 
@@ -114,13 +120,13 @@ type viewed struct {
 	node    *graph.Node
 	operand int
 	same    bool        // the identity: the result is the operand in all forms
-	own     uint        // operand forms that are copied into the first form, because the result is an output
-	seen    uint        // operand forms that `to` covers
+	own     uint        // mask of operand forms that are copied into the first form, because the result is an output
+	seen    uint        // mask of operand forms that field `to` covers
 	to      [][]int     // by result and operand form: form of the result; -1: copied
 	copies  [][][]int64 // by result, operand form and result form: cost of the copy
-	shows   []bool      // by operand form: the op makes a view, and copies are made of that
+	shows   []bool      // by operand form: the op can make a view, from which copies are made
 	plain   []uint      // by operand form: result forms made by an ordinary copy
-	allowed uint        // operand forms that may be used
+	allowed uint        // mask of operand forms that the view may use
 }
 
 // Forms returns the possible layouts of a value, that of the graph as written first; nil for a value of another graph.
@@ -140,7 +146,7 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 	return list
 }
 
-// NewModel states a problem. The error names a node that cannot be computed.
+// NewModel states a problem. If a node cannot be computed, it returns an error that names the node.
 func NewModel(p *Problem) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if p == nil || p.Graph == nil {
@@ -300,7 +306,8 @@ func (m *Model) isPlainCopy(n *graph.Node) bool {
 		n.In[0].Meta().DType == v.Meta.DType && slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
 }
 
-// maxForms bounds the forms of a value: its variable may have a label for each set of them.
+// maxForms bounds the number of forms of a value, because the variable of the value may have a label for each set of
+// forms.
 const maxForms = 8
 
 // add returns the index of a form, which it adds if it is new; -1 if the limit is reached.
@@ -326,7 +333,7 @@ func (x *variable) find(meta tensor.Meta) int {
 	return -1
 }
 
-// withOrder returns the index of the dense form with an order, or -1.
+// withOrder returns the index of the dense form of order o, or -1.
 func (x *variable) withOrder(o tensor.Order) int {
 	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
 }
@@ -353,13 +360,13 @@ func (x *variable) orders() []tensor.Order {
 	return list
 }
 
-// base returns the pinned form of a value, else that of the graph as written.
+// base returns the pinned form of a value or, without a pin, the form of the graph as written.
 func (x *variable) base() int { return max(0, x.pin) }
 
 // constant reports whether a value is an unpinned constant, which is converted for free while planning.
 func constant(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
 
-// readsConstant reports whether operand k is a constant that is read in any form, or by its data.
+// readsConstant reports whether operand k is a constant that can be read in any form, or whose data the op reads.
 func readsConstant(n *graph.Node, k int) bool {
 	v := n.In[k].Value
 	return constant(v) || v.Const != nil && n.Op.Eager != nil

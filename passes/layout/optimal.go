@@ -12,8 +12,8 @@ import (
 var Optimal Strategy = &solving{name: "optimal", solver: wcsp.Exact,
 	doc: "minimizes the total cost and proves it; the default"}
 
-// SolveLimit is the default time limit of a search for a plan that elimination alone does not prove optimal. Most
-// networks need some milliseconds.
+// SolveLimit is the default time limit of a search. A search is needed if elimination does not find a proven optimum.
+// Most networks need some milliseconds.
 const SolveLimit = 10 * time.Second
 
 // Search returns the problem's limit as [wcsp.Options.TimeLimit].

@@ -13,7 +13,7 @@ import (
 // Outcome is the plan that labels of a [Model] describe. Different labels may have the same outcome, because unread
 // forms are not made.
 type Outcome struct {
-	// PS is the total cost in picoseconds, Copying the part of the copies.
+	// PS is the total cost in picoseconds. Copying is the part of the total that copies cost.
 	PS, Copying int64
 	Nodes       []Computed
 	Copies      []Copied // by name
@@ -53,7 +53,8 @@ type Recomputed struct {
 	Order    string `json:"lies" doc:"The dimension order of its results in the second plan."`
 }
 
-// Outcome returns the plan that an assignment of the variables of WCSP describes. The error names an infeasible label.
+// Outcome returns the plan that an assignment of the variables of WCSP describes. If a label is infeasible, it returns
+// an error that names the label.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer interrupt.Catch(&err)
 	r, err := m.decoder(labels)
@@ -138,9 +139,9 @@ func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []int
 	}
 }
 
-// copied describes a copy of x into form `to`, from another form or, if from is negative, from the operand of the view
-// that computes x. Copying before a view is equivalent to copying its result; if both are possible, the copy is
-// attributed to the value at the start of the chain of views.
+// copied describes a copy of x into form `to`. The source is form `from` of x or, if from is negative, the operand of
+// the view that computes x. Copying the operand of a view is equivalent to copying its result. If both are possible,
+// the copy is attributed to the value at the start of the chain of views.
 func (r *decoder) copied(x *variable, from, to int) Copied {
 	for {
 		v := r.views.At(x.value)
@@ -177,7 +178,8 @@ func (o *Outcome) same(p *Outcome) bool {
 	return slices.Equal(o.Nodes, p.Nodes) && slices.Equal(o.Copies, p.Copies)
 }
 
-// Since returns the changes from was to o, outcomes for the same graph. Nil counts as an empty outcome.
+// Since returns the changes from outcome was to outcome o. Both must be for the same graph. Nil counts as an empty
+// outcome.
 func (o *Outcome) Since(was *Outcome) Change {
 	c := Change{Nodes: []Recomputed{}, Gone: []Copied{}, Added: []Copied{}}
 	if o == nil {

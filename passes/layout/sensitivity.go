@@ -30,9 +30,10 @@ type Breakpoint struct {
 const maxFactor = 1024
 
 // Sensitive finds the nearest factors, above and below 1, on the price of all copies at which the cheapest plan
-// changes. The least cost is a concave, piecewise linear function of the factor, and each assignment is a line.
-// Starting at the largest factor, the method solves the problem, moves to the factor where the line found crosses that
-// of the cheapest plan, and repeats until no line is below it. Factors are accurate to a few millionths.
+// changes. The least cost is a concave, piecewise linear function of the factor, and each assignment is a line. The
+// method starts at the largest factor and solves the problem there. Then it moves to the factor at which the line found
+// crosses the line of the cheapest plan, and solves again, until no line is below that of the cheapest plan. Factors
+// are accurate to a few millionths.
 func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -89,8 +90,8 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 	return l, err
 }
 
-// scaled returns the problem with the cost of copies scaled by a factor. Costs stay integers: those of copies are
-// multiplied by p and all others by q, where p / q approximates the factor as well as the range of costs allows.
+// scaled returns the problem with the cost of copies scaled by a factor. Costs stay integers: costs of copies are
+// multiplied by p, and all others by q. p / q approximates the factor as well as the range of costs allows.
 func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.WCSP, nil
@@ -128,8 +129,8 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	return out, nil
 }
 
-// breakpoint finds the factor nearest to 1, between 1 and the given one, at which the first line is no longer the
-// lowest.
+// breakpoint finds the factor at which another line becomes lower than that of the cheapest plan. It searches between 1
+// and the given factor, and returns the breakpoint nearest to 1.
 func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) {
 	var other *line
 	for {

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// countReads counts the forms of each value that could be read at once, and lists its useful sets of forms.
+// countReads counts, for each value, the different forms that its readers could need, and lists the useful sets of its
+// forms.
 func (m *Model) countReads() {
 	g := m.Problem.Graph
 	for _, o := range g.Outputs {
@@ -42,8 +43,9 @@ func (m *Model) countReads() {
 	}
 }
 
-// sets lists the useful sets of forms of a value. Sets with more forms than readers are left out: forms that are only
-// an intermediate of copies are part of the cost of copies. Forms of outputs and pins are in every set.
+// sets lists the useful sets of forms of a value. Sets with more forms than readers are left out, because a form that
+// only serves as the source of copies is part of the cost of these copies. Every set contains the forms of outputs and
+// pins.
 func (m *Model) sets(x *variable) {
 	if x.need == 0 {
 		x.sets = []uint{0}
@@ -63,7 +65,7 @@ func (m *Model) sets(x *variable) {
 	}
 }
 
-// most returns the largest useful number of forms, given those that must exist.
+// most returns the largest useful number of forms in a set, given the mask of forms that must exist.
 func (x *variable) most(must uint) int {
 	if x.pin < 0 {
 		return max(x.need, bits.OnesCount(must))
@@ -113,7 +115,8 @@ func (m *Model) outputForm(x *variable, o graph.Output) int {
 	return max(0, x.addOrder(order)) // grow has made room for it
 }
 
-// copies returns the costs of copying a value from form to form, as a row-major matrix.
+// copies returns the costs of copying a value from one form to another. It is a row-major matrix: the row is the
+// source.
 func (m *Model) copies(x *variable) []int64 {
 	if x.copy == nil {
 		k := len(x.forms)
@@ -138,15 +141,15 @@ func (m *Model) copies(x *variable) []int64 {
 type formCosts struct {
 	pinSteps []step  // steps that make the pinned form, from which all others are copied
 	cost     []int64 // by set
-	least    []int64 // by set: the minimum over its supersets
-	last     []step  // by set: the last step of the cheapest way
+	least    []int64 // by set: the minimum cost of its supersets
+	last     []step  // by set: the last step of the cheapest way to make the set
 }
 
-// step makes form `to` as a copy of form `from`, or from outside if that is -1.
+// step makes form `to` as a copy of form `from`. If from is -1, it is made from outside, that is, from another value.
 type step struct{ from, to int8 }
 
 // priceForms prices the sets of forms of x. The forms in roots exist already; outside, if not nil, has the costs of
-// making forms from outside. If x is pinned, the pinned form is made first and all others are copies of it.
+// making forms from outside. If x is pinned, the pinned form is made first, and all other forms are copies of it.
 func (m *Model) priceForms(x *variable, roots uint, outside []int64) formCosts {
 	if x.pin < 0 || x.need == 0 {
 		return m.arborescences(x, roots, outside)
@@ -218,7 +221,7 @@ func (m *Model) arborescences(x *variable, roots uint, outside []int64) formCost
 	return w
 }
 
-// steps returns the steps from set `there` to set `set`.
+// steps returns the steps that extend the set `there` of existing forms to `set`.
 func (w *formCosts) steps(set, there uint) (list []step) {
 	for set != there {
 		s := w.last[set]
@@ -239,8 +242,8 @@ func (w *formCosts) cheapest(set uint) uint {
 	return set
 }
 
-// outside returns the costs of making the forms of result k of a view by copying from a set of forms of the operand
-// that cannot be viewed; nil if there are none.
+// outside returns, by form of result k of a view, the least cost of making the form by a copy from operand forms that
+// cannot be viewed. set is the mask of the existing operand forms. It returns nil if all of them can be viewed.
 func (v *viewed) outside(k int, set uint) []int64 {
 	if v.copies == nil {
 		return nil
@@ -271,7 +274,7 @@ func (v *viewed) shown(k int, set uint) (roots uint) {
 	return roots
 }
 
-// view returns the form of result k that views form i of the operand, or -1.
+// view returns the form of result k that is a view of operand form i, or -1.
 func (v *viewed) view(k, i int) int {
 	if to := v.to[k][i]; to != 0 || v.own>>i&1 == 0 {
 		return to

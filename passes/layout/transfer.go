@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Of returns the assignment for another copy of its graph, whose nodes and values have the same numbers. Sizes may
-// differ: explicit strides are replaced by the strides in g.
+// Of returns the assignment for g, which is another copy of the assignment's graph. Nodes and values must have the same
+// numbers. Sizes may differ, so explicit strides are replaced by the strides in g.
 func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	if a == nil || g == nil {
 		return nil

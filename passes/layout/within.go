@@ -8,27 +8,33 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// slot is a position in the result of a concatenation ([graph.Op.Joins]) that has a given order: of one operand, or of
-// the result of an inner concatenation whose operands are adjacent there.
+// This file lets nodes write their results directly into the result of a concatenation ([graph.Op.Joins]), so that the
+// concatenation copies nothing. A form is a layout that a value may have, and a label is one way to compute a node. A
+// slot is a position inside the result of a concatenation. For each slot a value gets another form, and its node gets
+// labels that write this form.
+//
+// slot is a position in the result of a concatenation, for one order of this result. It holds one operand, or the
+// result of an inner concatenation whose operands are adjacent there.
 type slot struct {
-	join    int          // index of the node
-	operand int          // -1 for the result of an inner concatenation
-	order   tensor.Order // of the result of the concatenation
-	within  string       // the name of its result
+	join    int          // index of the concatenation's node
+	operand int          // index of the operand; -1 for the result of an inner concatenation
+	order   tensor.Order // order of the result of the concatenation
+	within  string       // name of the result of the concatenation
 }
 
-// Place describes a form of a value that is in another value's buffer, or is a view of such a form.
+// Place describes a form that has no buffer of its own: it is in the buffer of another value, or is a view of such a
+// form.
 type Place struct {
-	Like int // the corresponding form with a buffer of its own
-	// Join is the concatenation in whose result the form is, if that has the order; nil for a view. Operand is the index
-	// of its operand, or -1 for several adjacent operands.
+	Like int // the form of the same order that has its own buffer
+	// Join is the concatenation whose result contains the form; nil for a view. Operand is the index of the operand of
+	// Join, or -1 for several adjacent operands. Order is the order of the result of Join.
 	Join    *graph.Node
 	Operand int
 	Order   tensor.Order
 }
 
-// Places returns, by form of [Model.Forms], the place of the form; nil for forms with a buffer of their own. The caller
-// owns the list.
+// Places returns the place of each form of [Model.Forms], or nil for a form with its own buffer. The caller owns the
+// list.
 func (m *Model) Places(v *graph.Value) []*Place {
 	list := make([]*Place, len(m.Forms(v)))
 	for i := range list {
@@ -46,8 +52,8 @@ func (m *Model) Places(v *graph.Value) []*Place {
 
 // slots is the state of the search for slots.
 type slots struct {
-	own    graph.ByValue[bool]                    // by root: the value must have a buffer of its own
-	places map[int]map[tensor.Order][]tensor.Meta // by index of a concatenation: layouts of its operands
+	own    graph.ByValue[bool]                    // by view root: whether the value needs its own buffer
+	places map[int]map[tensor.Order][]tensor.Meta // by join and order: layouts of the operands
 }
 
 func (m *Model) newSlots() *slots {
@@ -69,7 +75,7 @@ func (m *Model) newSlots() *slots {
 	return s
 }
 
-// viewRoot follows views to their root, including nodes that are views only in other layouts.
+// viewRoot follows views to the value that owns the buffer. It includes nodes that are views only in some layouts.
 func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 	for v.Node != nil {
 		view := m.views[m.places[v.Node.Number()]]
@@ -81,8 +87,7 @@ func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 	return v
 }
 
-// within adds, to the results of node i, forms in the result of a concatenation that reads them, and labels that write
-// these forms.
+// within adds slot forms to the results of node i, and labels that write these forms.
 func (m *Model) within(i int, n *graph.Node) {
 	if m.Problem.KeepGoing || n.Op.Eager != nil || n.Pin.Lays() || len(n.Op.Impls) == 0 {
 		return
@@ -106,7 +111,7 @@ func numeric(v *graph.Value) bool {
 	return known
 }
 
-// addOperandSlots adds the forms of result k in the result of the last concatenation that reads it.
+// addOperandSlots adds slot forms to result k, for the last concatenation that reads the result.
 func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	join, operand := -1, 0
 	for _, u := range m.readers.At(x.value) {
@@ -133,11 +138,12 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	}
 }
 
-// keepStrides returns a slot's layout with the strides of the layout alone, if both have equal addresses apart from the
-// offset: prices may depend on strides of dimensions of size 1.
-func keepStrides(place, alone tensor.Meta) tensor.Meta {
-	if alone.SameAddresses(place) {
-		place.Strides = alone.Strides
+// keepStrides returns the layout of a slot with the strides of the corresponding layout with its own buffer, if both
+// give the same addresses relative to the first element. They may differ in the strides of dimensions of size 1, and
+// prices may depend on these.
+func keepStrides(place, separate tensor.Meta) tensor.Meta {
+	if separate.SameAddresses(place) {
+		place.Strides = separate.Strides
 	}
 	return place
 }
@@ -148,7 +154,7 @@ func (m *Model) isJoin(i int) bool {
 	return m.tasks[i] != nil && n.Op.Joins != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
 }
 
-// operandSlots returns the layouts of the operands of a concatenation in its result, for a dense order of that.
+// operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has order o.
 func (m *Model) operandSlots(join int, y *variable, o tensor.Order) []tensor.Meta {
 	known, ok := m.slots.places[join][o]
 	if ok {
@@ -166,7 +172,7 @@ func (m *Model) operandSlots(join int, y *variable, o tensor.Order) []tensor.Met
 	return known
 }
 
-// addSlotForm adds a form in another value; it returns -1 if the limit is reached.
+// addSlotForm adds a form in slot s and returns its index, or -1 if the value has maxForms forms already.
 func (x *variable) addSlotForm(meta tensor.Meta, like int, s *slot) int {
 	if len(x.forms) == maxForms {
 		return -1
@@ -175,8 +181,8 @@ func (x *variable) addSlotForm(meta tensor.Meta, like int, s *slot) int {
 	return len(x.forms) - 1
 }
 
-// writeSlot adds labels that write result k in form f, which is in another value. They are copies of the labels that
-// write the corresponding form alone, for implementations that support the strides.
+// writeSlot adds labels that write result k in slot form f. Each is a copy of a label that writes the corresponding
+// form with its own buffer, if the implementation supports the strides of the slot.
 func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	t, call := m.tasks[i], n.Call()
 	x := m.variables.At(n.Out[k])
@@ -203,8 +209,8 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	}
 }
 
-// addAdjacentSlots adds to a concatenation labels by which it does nothing: all its operands are adjacent in the result
-// of another concatenation, and so its result is there too.
+// addAdjacentSlots adds labels that make inner concatenation i a no-op. They apply if all its operands are adjacent in
+// the result of an outer concatenation: then the result of node i is already there.
 func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 	if !m.isJoin(i) {
 		return
@@ -238,8 +244,8 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 	}
 }
 
-// formsIn returns the forms in which the operands of a concatenation are at their positions in its result, if that is
-// in another value; nil if an operand has no such form.
+// formsIn returns the forms in which all operands of an inner concatenation are already at their positions, if its
+// result is in slot s with layout slotMeta. It returns nil if an operand has no such form.
 func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	in := slices.Repeat([]int{-1}, len(n.In))
 	for k, t := range n.PlacesIn(slotMeta.Type()) {
@@ -258,8 +264,8 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	return in
 }
 
-// addNoopLabel adds the label of a concatenation whose operands already are, in the given forms, at their positions in
-// the result.
+// addNoopLabel adds the label of a concatenation that does nothing, because operand k in form in[k] is already at its
+// position in the result.
 func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	t, call, impl := m.tasks[i], n.Call(), &n.Op.Impls[0]
 	y := m.variables.At(n.Out[0])
@@ -286,8 +292,8 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	t.labels = append(t.labels, l)
 }
 
-// priceOwnSlots sets the price of reading operand forms that are in the node's own result: 0, or forbidden if the
-// result has another order or is itself in another value.
+// priceOwnSlots sets the cost of reading operand k in forms that are inside the node's own result. The cost is 0 if the
+// operand is at its position. It is [wcsp.Forbidden] if the result has another order or is itself in a slot.
 func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *label, costs []int64) {
 	if n.Op.Joins == nil || len(out) != 1 {
 		return
@@ -311,8 +317,8 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *l
 	}
 }
 
-// wrongSlots returns, by label of a concatenation, a mask of the forms of an operand that are in its result but do not
-// match the form that the label writes; nil if there are none.
+// wrongSlots returns one bit mask for each label of a concatenation. The mask has the operand's forms that are inside
+// the result but do not match the result form that the label writes. It returns nil if the operand has no such form.
 func (m *Model) wrongSlots(t *task, x *variable) (list []uint) {
 	if t.node.Op.Joins == nil {
 		return nil
@@ -335,8 +341,8 @@ func (m *Model) wrongSlots(t *task, x *variable) (list []uint) {
 	return list
 }
 
-// placedOnce reports whether a set has at most one form in another value, and not the corresponding form alone in
-// addition.
+// placedOnce reports whether a set of forms has at most one slot form, and does not also have the corresponding form
+// with its own buffer.
 func (x *variable) placedOnce(set uint) bool {
 	placed := -1
 	for f := range x.forms {

@@ -2,25 +2,25 @@ package winograd
 
 import "github.com/graphrun/graphrun/internal/jit/asm"
 
-// walk emits a block, operation by operation, and allocates registers for its values. Values that are in memory anyway,
-// such as constants and operands, are read from there if this is their only use or if registers are scarce. If no
-// register is free, the allocator evicts the value whose next use is farthest, and prefers values that are already in
-// memory to values that it would have to store.
+// walk emits a block, operation by operation, and allocates registers for the values of the block. Constants, operands
+// and spilled values are in memory. An instruction reads such a value from memory directly if this is the last use of
+// the value, or if no register is free. If a register is needed and none is free, the allocator evicts a value. It
+// prefers values that are already in memory, and among them the one whose next use is farthest.
 type walk struct {
 	b    *block
 	c    *code
 	tail bool
 
-	uses [][]int // by value: remaining uses
+	uses [][]int // by value: the remaining operations that read the value
 	at   []int   // by value: its register, or -1
 	slot []int   // by value: its spill slot, or -1
-	held []value // by register: its value
-	free []int   // spill slots that are free again
+	held []value // by register: its value, or zero for a free register
+	free []int   // spill slots whose values are no longer needed
 	room int     // number of spill slots
-	used [3]int  // registers that the current operation reads, or -1
+	used [3]int  // by operand of the current operation: its register, or -1
 }
 
-// write emits a block for whole vectors, or for the last, partial vector if tail is true.
+// write emits a block, for whole vectors or, if tail is true, for the last, partial vector.
 func (c *code) write(b *block, tail bool) *walk {
 	w := &walk{b: b, c: c, tail: tail, uses: b.uses(), held: make([]value, c.registers)}
 	w.at, w.slot = make([]int, len(b.list)), make([]int, len(b.list))
@@ -81,7 +81,8 @@ func (w *walk) binary(name string, v, x, y value) {
 	w.c.Emit(name, m, a, w.c.vec(w.give(v)))
 }
 
-// fused computes v = y + k*x, in the register of y or x at its last use, otherwise in a new register.
+// fused computes v = y + k*x. The result replaces x or y in its register if this is the last use of x or y; otherwise
+// it gets a new register.
 func (w *walk) fused(name string, v value, o *operation) {
 	x, y, k := o.x, o.y, o.k
 	if w.at[x] >= 0 && w.last(x) && !(w.last(y) && w.at[y] >= 0) {
@@ -117,7 +118,8 @@ func (w *walk) fused(name string, v value, o *operation) {
 	w.done(k)
 }
 
-// multiplyAdd emits an instruction on register d. Operand i is in a register; operand j may be in memory.
+// multiplyAdd emits a multiply-add instruction that modifies register d. Operand i of the operation must be in a
+// register. Operand j may be in memory.
 func (w *walk) multiplyAdd(name string, memory value, j int, register value, i, d int) {
 	r := w.c.vec(w.bring(register, i))
 	w.c.Emit(name, w.read(memory, j), r, w.c.vec(d))
@@ -148,7 +150,7 @@ func (w *walk) give(v value) int {
 
 func (w *walk) take(v value, r int) { w.held[r], w.at[v] = v, r }
 
-// remembered reports whether a value is in memory without being spilled.
+// remembered reports whether a value is a constant or an operand, which is in memory without being spilled.
 func (w *walk) remembered(v value) bool {
 	switch w.b.list[v].op {
 	case opConst, opLoad, opBias, opTile, opLanes:
@@ -169,7 +171,7 @@ func (w *walk) register() int {
 		}
 		next := w.uses[v][0]
 		if w.remembered(v) || w.slot[v] >= 0 {
-			next += len(w.b.list) // evicting it costs at most a load
+			next += len(w.b.list) // evicting a value that is in memory costs at most a load
 		}
 		if next > far {
 			best, far = r, next
@@ -194,7 +196,7 @@ func (w *walk) spill(r int) {
 	w.c.Emit("VMOVUPS", w.c.vec(r), w.c.spilled(w.slot[v]))
 }
 
-// bring returns the register of a value, which it loads if necessary, as operand i of the current operation.
+// bring returns the register of a value that is operand i of the current operation. It loads the value if necessary.
 func (w *walk) bring(v value, i int) int {
 	r := w.at[v]
 	if r < 0 {
@@ -212,8 +214,8 @@ func (w *walk) bring(v value, i int) int {
 	return r
 }
 
-// read returns operand i of the current operation: a register, or memory if this is the value's last use or registers
-// are scarce.
+// read returns operand i of the current operation: a register, or a memory operand if this is the last use of the value
+// or no register is free.
 func (w *walk) read(v value, i int) asm.Arg {
 	switch {
 	case w.at[v] >= 0 || w.tail && w.slot[v] < 0 && w.b.list[v].op != opConst:

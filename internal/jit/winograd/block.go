@@ -32,13 +32,13 @@ const (
 	opStore               // stores x at (row, col) of the result
 )
 
-// operation is an operation of a block. k is a constant.
+// operation is an operation of a block. x, y and k are operands or zero; k is a constant.
 type operation struct {
 	op       opcode
 	x, y, k  value
 	row, col int
-	number   float32 // of a constant
-	operand  int     // of an epilogue
+	number   float32 // value of opConst
+	operand  int     // index of an epilogue operand
 }
 
 // block is a straight-line sequence of vector operations.
@@ -136,7 +136,8 @@ func (o *operation) operands() [3]value {
 	return [3]value{o.x, o.y, o.k}
 }
 
-// uses lists, for each value, the operations that read it and contribute to a store. Unused values have none.
+// uses lists, for each value, the operations that read the value, in ascending order. It omits operations whose result
+// reaches no store.
 func (b *block) uses() [][]int {
 	out := make([][]int, len(b.list))
 	for i := len(b.list) - 1; i >= 0; i-- {
@@ -156,7 +157,7 @@ func (b *block) uses() [][]int {
 	return out
 }
 
-// Part is a rectangle of a tile: the rows from Row to RowEnd and the columns from Col to ColEnd, without the ends.
+// Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).
 type Part struct{ Row, Col, RowEnd, ColEnd int }
 
 func (p Part) has(row, col int) bool {
@@ -164,8 +165,8 @@ func (p Part) has(row, col int) bool {
 }
 
 // operandBlock is the transform of a tile's pixels to points. Pixels outside p are 0, and loads are relative to the
-// first pixel inside. For F(4x4) the four inner rows of points are computed first, so that only 24 instead of 36 values
-// are live at a time, which fit into the registers.
+// first pixel inside. For F(4x4) the four inner rows of points are computed first. Then only 24 instead of 36 values
+// are live at a time, and they fit into the registers.
 func (f Form) operandBlock(p Part) *block {
 	b := new(block)
 	n := f.N()
@@ -217,8 +218,8 @@ func (f Form) operandBlock(p Part) *block {
 	return b
 }
 
-// resultBlock is the transform of a tile's points to the given rows and columns of results, with the bias if bias is
-// true, and the epilogue.
+// resultBlock is the transform of a tile's points to the first rows and columns of results. It adds the bias if bias is
+// true, and applies the epilogue.
 func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueStep) *block {
 	b := new(block)
 	n := f.N()
@@ -251,8 +252,8 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	return b
 }
 
-// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes has the epilogue
-// operands by channel that were loaded so far.
+// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes has the operands by channel that
+// were loaded so far.
 func (b *block) epilogueStep(t tile.EpilogueStep, v value, row, col int, lanes map[int]value) value {
 	o := operation{op: opAdd, x: v, y: zero, k: zero}
 	switch t.Op {

@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// The pointers of a call: the output, the input, and the bias of results. For output and input, Step is the distance in
-// bytes between columns (of pixels or points), and Row that between rows; the entries at tileOf are the distances
-// between tiles. The address of pixels is that of the first one inside the part.
+// These are the indices of the pointers of a call: the output, the input, and the bias of results. For the output and
+// the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in bytes
+// between rows. Step at tileOf+target and tileOf+source is the distance in bytes between tiles. A pointer to pixels
+// points to the first pixel inside the image part of the tile.
 const (
 	target = 0
 	source = 1
@@ -20,19 +21,20 @@ const (
 	tileOf = 2
 )
 
-// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets them, with
-// Row the offset in bytes to the value for the first element of the call.
+// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to the
+// operand, and Row to the offset in bytes of the operand's value for the first element of the call.
 const EpilogueOperands = 4
 
 // The general-purpose registers of the code. The input is read column by column, and the output written row by row.
 const (
 	regArgs     = asm.DI
-	regBias     = asm.SI // of results; for points it is free
+	regBias     = asm.SI // address of the bias, in transforms to results; otherwise free
 	regChannel  = asm.BX // offset of the current channels in bytes
-	regEpilogue = asm.AX // for results the address of an epilogue operand, for points the distance between rows
+	regEpilogue = asm.AX // results: address of an epilogue operand; points: distance between rows
 )
 
-// plane computes the addresses of a tile's elements from their two coordinates, one of which is the major one.
+// plane computes the addresses of a tile's elements. One coordinate of an element is the major one: the code moves a
+// cursor along it. The minor coordinate selects an index register.
 type plane struct {
 	byRows bool // rows are the major coordinate
 	base   asm.Reg
@@ -73,8 +75,8 @@ type code struct {
 	isa            machine.ISA
 	registers      int
 	source, target plane
-	part           int  // lanes of the last, partial vector; 0 if all are whole
-	results        bool // the output is pixels, which, unlike points, have no padding to whole vectors
+	part           int  // channels in the last, partial vector; 0 if all vectors are whole
+	results        bool // the output is pixels; only points are padded to whole vectors
 }
 
 func newCode(isa machine.ISA, part int, results, list bool) (*code, error) {
@@ -110,7 +112,7 @@ func (c *code) vec(r int) asm.Vec {
 	return asm.Y(r)
 }
 
-// constantMem returns an operand with a number in all lanes.
+// constantMem returns a memory operand that has f in all lanes.
 func (c *code) constantMem(f float32) asm.Mem {
 	one := binary.LittleEndian.AppendUint32(nil, math.Float32bits(f))
 	if c.isa == machine.AVX512 {
@@ -135,7 +137,7 @@ func (c *code) constant(f float32, r int) {
 	c.Emit("VMOVUPS", m, c.vec(r))
 }
 
-// spilled returns the address of a spill slot. It is aligned if Args is aligned to a cache line, as large heap objects
+// spilled returns the address of a spill slot. The slot is aligned to a cache line if Args is, as large heap objects
 // are.
 func (c *code) spilled(slot int) asm.Mem {
 	start := (jit.OffsetSpill + 63) &^ 63
@@ -163,7 +165,7 @@ func (c *code) loadPart(from asm.Mem, to asm.Vec) {
 	c.Emit("VMASKMOVPS", from, asm.Y(maskRegister), to)
 }
 
-// store stores a vector; if part is true and the output is pixels, only the lanes of the partial vector.
+// store stores a vector. If part is true and the output is pixels, it stores only the lanes of the partial vector.
 func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	switch {
 	case !part || !c.results:
@@ -175,8 +177,8 @@ func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	}
 }
 
-// tileOperand returns the address of an epilogue operand's element, for an operand with the layout of the result. Its
-// offset from the result's element is the same for all elements.
+// tileOperand returns the address of an element of an epilogue operand that has the layout of the result. The distance
+// from the result's element to the operand's element is the same for all elements.
 func (c *code) tileOperand(operand, row, col int) asm.Mem {
 	m := c.target.mem(c, row, col)
 	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(EpilogueOperands+operand)}, regEpilogue)

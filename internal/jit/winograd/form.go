@@ -6,22 +6,22 @@ type Form struct {
 	M int
 }
 
-// The points at which the polynomials are evaluated, besides 0 and infinity: +-1 for F(2x2), +-A and +-B for F(4x4).
-// Compared with the usual points 1 and 2, A and B reduce the error to less than a third, and their powers are also
+// The polynomials are evaluated at 0, at infinity, and at +-1 for F(2x2) or +-pointA and +-pointB for F(4x4). The usual
+// points for F(4x4) are 1 and 2. pointA and pointB reduce the error to less than a third, and their powers are also
 // exact in float32.
 const (
 	pointA = 0.75
 	pointB = 1.5
 )
 
-// N is the number of rows and of columns of an input tile, and of its points.
+// N is the number of rows and of columns of an input tile, and also of the matrix of its points.
 func (f Form) N() int { return f.M + 2 }
 
 // Points is the number of points of a tile.
 func (f Form) Points() int { return f.N() * f.N() }
 
-// operand is the one-dimensional input transform, from n pixels to n points. Its matrix, together with those of weights
-// and result, satisfies the identity of the Winograd convolution.
+// operand is the one-dimensional input transform, from n pixels to n points. The matrices of operand, weights and
+// result together satisfy the identity of the Winograd convolution.
 func (f Form) operand(b *block, d []value) []value {
 	if f.M == 2 {
 		return []value{b.sub(d[2], d[0]), b.add(d[2], d[1]), b.sub(d[2], d[1]), b.sub(d[3], d[1])}
@@ -32,7 +32,7 @@ func (f Form) operand(b *block, d []value) []value {
 	return r
 }
 
-// inner computes the points +-A and +-B.
+// inner computes the points +-pointA and +-pointB.
 func (f Form) inner(b *block, d []value) []value {
 	even, odd := b.fma(-pointB*pointB, d[2], d[4]), b.fma(-pointB*pointB, d[1], d[3])
 	p, q := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)
@@ -58,8 +58,9 @@ func (f Form) result(b *block, p []value) []value {
 	return []value{b.add(b.add(s, u), p[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), p[5])}
 }
 
-// scale is the factor missing from result i of a row: a power of point A. The multiplication by it is free, because it
-// is part of the multiply-add of the bias. It does not apply to the point at infinity, whose weights are divided by it.
+// scale is the factor missing from result i of a row: a power of point A. Multiplying by the scale is free, because it
+// is part of the multiply-add of the bias. The scale must not apply to the point at infinity, so the weights of this
+// point are divided by the scale.
 func (f Form) scale(i int) float64 {
 	if f.M == 2 {
 		return 1

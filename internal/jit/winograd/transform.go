@@ -15,25 +15,25 @@ type Transform struct {
 	fn       *jit.Func
 	isa      machine.ISA
 	part     int
-	operands int // epilogue operands
+	operands int // number of epilogue operands
 }
 
-// Operands compiles the transform of input tiles to points. The pixels outside p are zero. over is the number of
+// Operands compiles the transform of input tiles to points. The pixels outside p are zero. rest is the number of
 // channels modulo [Lanes].
-func (f Form) Operands(isa machine.ISA, p Part, over int) (*Transform, error) {
+func (f Form) Operands(isa machine.ISA, p Part, rest int) (*Transform, error) {
 	key := "winograd " + isa.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(p.Row) + ":" +
-		strconv.Itoa(p.RowEnd) + " by " + strconv.Itoa(p.Col) + ":" + strconv.Itoa(p.ColEnd) + " over " + strconv.Itoa(over)
-	return newTransform(key, isa, over, false, func() *block { return f.operandBlock(p) })
+		strconv.Itoa(p.RowEnd) + " by " + strconv.Itoa(p.Col) + ":" + strconv.Itoa(p.ColEnd) + " over " + strconv.Itoa(rest)
+	return newTransform(key, isa, rest, false, func() *block { return f.operandBlock(p) })
 }
 
 // Results compiles the transform of points to output tiles. It computes the given number of rows and columns of each
 // tile, adds a bias if bias is true, and applies the operations of the epilogue. Epilogue operands that vary by tile
-// have the layout of the pixels. over is the number of channels modulo [Lanes].
-func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, epilogue []tile.EpilogueStep, over int) (*Transform,
+// have the layout of the pixels. rest is the number of channels modulo [Lanes].
+func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, epilogue []tile.EpilogueStep, rest int) (*Transform,
 	error) {
 	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", isa, f.M, rows, cols, bias,
-		epilogue, over)
-	t, err := newTransform(key, isa, over, true, func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
+		epilogue, rest)
+	t, err := newTransform(key, isa, rest, true, func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +46,9 @@ func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, epilogue []til
 	return t, nil
 }
 
-func newTransform(key string, isa machine.ISA, over int, results bool, b func() *block) (*Transform, error) {
+func newTransform(key string, isa machine.ISA, rest int, results bool, b func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(list bool) (jit.Code, error) {
-		c, err := newCode(isa, over, results, list)
+		c, err := newCode(isa, rest, results, list)
 		if err != nil {
 			return jit.Code{}, err
 		}
@@ -58,7 +58,7 @@ func newTransform(key string, isa machine.ISA, over int, results bool, b func() 
 	if err != nil {
 		return nil, err
 	}
-	return &Transform{fn: fn, isa: isa, part: over}, nil
+	return &Transform{fn: fn, isa: isa, part: rest}, nil
 }
 
 // Name returns a description of the transform.

@@ -1,6 +1,6 @@
 package winograd
 
-// Sums is the arithmetic that transforms weights: of numbers, or of symbolic values.
+// Sums is the arithmetic used to transform weights. V may be a number or a symbolic value.
 type Sums[V any] struct {
 	Add, Sub func(a, b V) V
 	Mul      func(k float64, v V) V
