@@ -24,8 +24,8 @@ type Mem struct {
 	steps int // since Count looked at the context
 }
 
-// Look ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk of unbounded
-// size, such as one of a whole row, calls it at least every 10 ms.
+// CheckContext ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk of
+// unbounded size, such as one of a whole row, calls it at least every 10 ms.
 func (m *Mem) CheckContext() {
 	if m != nil {
 		interrupt.Check(m.Context)
