@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ConvBytes is the convolution of quantized images. It replaces the several ops by which quantized models express it,
-// with their constants combined.
+// ConvBytes is the convolution of quantized images. Quantized models express such a convolution by several ops.
+// ConvBytes replaces these ops and combines their constants.
 var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv2d_bytes",
@@ -109,7 +109,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// bytesLoopTaps is the cost of a multiply-add of bytes, in multiply-adds of the float loops by rows.
+// bytesLoopTaps is the cost of a multiply-add of bytes in Go, relative to that of a multiply-add of the float loops.
 const bytesLoopTaps = 2
 
 // lowerBytesLoops is the kernel in Go; a chunk is a plane of the result.
@@ -152,7 +152,8 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// bytesSum sums a window. flip and less convert elements and their zero point to unsigned bytes.
+// bytesSum sums the window of an element of the result. flip is the mask that converts elements to unsigned bytes; less
+// is the zero point after that conversion.
 func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
 	for kh := range s.kh {
 		for kw := range s.kw {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The operands of conv2d_bytes.
+// The operand indexes of conv2d_bytes.
 const (
 	bytesX = iota
 	bytesW
@@ -73,7 +73,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	return tensor.NewType(d, t.Shape...), nil
 }
 
-// maxBytesTerms bounds the products of a sum, so that sums stay far inside the range of int32.
+// maxBytesTerms bounds the number of products of a sum, so that the sum is far from the bounds of int32.
 const maxBytesTerms = 1 << 14
 
 // bytesFloats returns the call of the same convolution in dtype d.

@@ -131,7 +131,7 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 	return a.resultOf(c)
 }
 
-// resultOf checks the size of the result, and the offset and mask, which have one element for each of its elements.
+// resultOf checks the size of the result, and that offset and mask have the same height and width as the result.
 func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
 	x, w := c.Type(0), c.Type(1)
 	oh, ow := a.size(x, w)
@@ -155,8 +155,8 @@ func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
 	return kit.FreshType(d, []sym.Int{x.Shape[0], w.Shape[0], oh, ow})
 }
 
-// supports returns the dtype of the result. For an empty batch, PyTorch makes no checks. A bias of another dtype is
-// promoted as by add.
+// supports checks dtypes and returns that of the result. As in PyTorch, nothing is checked for an empty batch, and a
+// bias of another dtype is promoted as in add.
 func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
 	d, w := c.Type(0).DType, c.Type(1)
 	if kit.Is(c.Type(0).Shape[0], 0) {
@@ -185,7 +185,7 @@ func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
 	return tensor.Promote(d, b.DType)
 }
 
-// deform is a deformable convolution as its kernel sees it; all operands are row-major.
+// deform has the sizes of a deformable convolution. All operands of its kernel are row-major.
 type deform struct {
 	*deformConvAttrs
 	n, c, h, w     int // input
@@ -201,7 +201,8 @@ func newDeform(c *graph.Call) *deform {
 
 func (s *deform) taps() int { return s.kh * s.kw }
 
-// compileDeform samples the columns under each window, for a few images at a time, and multiplies the weight by them.
+// compileDeform computes a few images at a time. A column is the samples of one window. The kernel first computes the
+// columns of all windows and then multiplies the weight by this matrix of columns.
 func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -277,8 +278,8 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 	return w, nil
 }
 
-// pointSample is the bilinear sample of one tap: the index of the upper left pixel in the plane, the pixels of the four
-// that are inside the image, and their weights.
+// pointSample describes the bilinear sample of one tap, which interpolates between four pixels: the index of the upper
+// left pixel in the plane, which of the four are inside the image, and their weights.
 type pointSample[T float32 | float64] struct {
 	at     int
 	inside [4]bool
@@ -287,11 +288,12 @@ type pointSample[T float32 | float64] struct {
 	scale  T
 }
 
-// sampleBlock is the number of points whose positions are computed at once, for all channels.
+// sampleBlock is the number of points whose positions are computed at once. A point is a pixel of the result. The
+// positions are used for all channels that have the same offset.
 const sampleBlock = 128
 
-// sampleColumns fills the columns of images [n0, n0+n). A unit of work is a block of points of one tap, for the
-// channels that share an offset.
+// sampleColumns computes the columns of images [n0, n0+n). A unit of work is one tap of a block of points, for the
+// channels that have the same offset.
 func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
 	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.OffsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))

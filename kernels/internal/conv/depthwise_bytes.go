@@ -16,8 +16,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteWindow is a depthwise convolution of bytes by pixels, whose sums are requantized in registers. If windows reach
-// outside the image, a chunk first copies its rows with their padding to worker memory.
+// byteWindow is a depthwise convolution of bytes, channels last, that requantizes sums in registers. A chunk computes
+// some rows of the result. If windows reach outside the image, the chunk first copies its input rows, with padding, to
+// worker memory.
 type byteWindow struct {
 	s      *convShape
 	isa    machine.ISA
@@ -38,7 +39,7 @@ type byteWindowRun struct {
 	tail fusion.EpilogueRun
 }
 
-// windowCallUops bounds the instructions of a call, which must not take longer than 50 us.
+// windowCallUops bounds the instructions of a call of machine code, which must not take longer than 50 us.
 const windowCallUops = 1 << 15
 
 // byteWindowCompiles reports whether machine code supports a depthwise convolution of bytes by pixels.
@@ -72,8 +73,8 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// blocks returns the number of blocks, and block the channels of a block, which are computed at once. If lanes cannot
-// be masked, the last of several blocks overlaps the one before.
+// blocks returns the number of blocks of channels. block returns the number of channels of a block, which are computed
+// at once. If lanes cannot be masked, the last of several blocks overlaps the block before it.
 func (t *byteWindow) blocks() int { return kit.DivUp(t.s.c, t.block()) }
 func (t *byteWindow) block() int  { return depthwise.ByteChannels(t.isa) }
 
@@ -85,7 +86,8 @@ func (t *byteWindow) first(block int) int {
 	return max(0, min(block*t.block(), t.s.c-t.block()))
 }
 
-// eachChannel visits the channels of all blocks in the order of the code. place is the position within the block.
+// eachChannel visits the channels of all blocks in the order in which the code stores them. place is the position of a
+// channel in its block.
 func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
 		for place := range t.block() {
@@ -96,7 +98,7 @@ func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	}
 }
 
-// newByteWindow returns a convolution without its code, with the tile size that takes the fewest instructions.
+// newByteWindow chooses the tile size that takes the fewest instructions. It does not generate code.
 func newByteWindow(c *graph.Call) *byteWindow {
 	s := byteConv.bytesShape(c)
 	t := &byteWindow{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h, w: s.w, size: c.Out[0].DType.Size()}
@@ -230,8 +232,8 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// prepare is the phase that computes the initial values of sums and arranges them and the scales in the order of the
-// code.
+// prepare is the phase that computes the initial values of sums. It stores these values and the scales in the channel
+// order of the code (see eachChannel).
 func (t *byteWindow) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s, c := t.s, t.s.call
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -264,7 +266,7 @@ func (t *byteWindow) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Pha
 	}}
 }
 
-// convolve is the phase that computes the result; a chunk is some rows of the result of an image.
+// convolve is the phase that computes the result. A chunk computes some rows of an image of the result.
 func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	strips := kit.DivUp(s.oh, t.rows)
@@ -318,7 +320,7 @@ func (t *byteWindow) compute(a *jit.Args, rows int) error {
 	return nil
 }
 
-// border copies the input of rows of the result to worker memory, with the zero point as padding.
+// border copies the input of the given rows of the result to worker memory, with the zero point as padding.
 func (t *byteWindow) border(m *graph.Mem, image, first, rows int) {
 	s := t.s
 	zero, line := *(*uint8)(m.Ptrs[1+bytesXZero]), t.w*s.c

@@ -10,17 +10,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// These loops in Go convolve depthwise the dtypes, and on the processors, that have no machine code (planeTiles,
-// depthwiseWindow). With one input channel per output channel, packing gains nothing: windows are applied to planes or
-// to vectors of channels directly.
+// This file has depthwise convolutions in Go. They serve dtypes and processors that the machine code of planeTiles and
+// depthwiseWindow does not support. Windows are applied to planes, or to vectors of channels, in place: packing them
+// would gain nothing, because each output channel has one input channel.
 
 // number is the element types of convolutions.
 type number interface {
 	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128
 }
 
-// depthwiseLoops are the loops of a dtype. plane computes a row of one plane of the result; pixels computes a row of
-// all channels of an image, with the packed weight w.
+// depthwiseLoops are the loops of a dtype. plane computes a row of one plane of the result. pixels computes a row of
+// the result in all channels, with the packed weight w.
 type depthwiseLoops struct {
 	plane  func(s *convShape, m *graph.Mem, row int)
 	pixels func(s *convShape, m *graph.Mem, w unsafe.Pointer, row int)
@@ -55,7 +55,7 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 	}}
 }
 
-// depthwisePlanes is the kernel of the implementation by planes; operands may have any strides.
+// depthwisePlanes is the kernel of the implementation by planes. Its operands may have any strides.
 func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
 	if t, err := newPlaneTiles(s, d); err != nil {
@@ -130,7 +130,7 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 	}
 }
 
-// addTap adds tap kw of a row of the window to outputs [o0, o1), where it is inside the image.
+// addTap adds tap kw of a row of the window to those of the outputs [o0, o1) for which the tap is inside the image.
 func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
 	iw := o0*s.sw - s.pw + kw*s.dw
 	first, end := validRange(iw, s.sw, s.w, o1-o0)
@@ -139,8 +139,8 @@ func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int)
 	}
 }
 
-// depthwiseNHWC is the kernel of the implementation by pixels, for all channels at a time. The weight is packed in the
-// order (kh, kw, channel).
+// depthwiseNHWC is the kernel of the implementation by pixels, which computes all channels of a pixel at a time. The
+// weight is packed in the order (kh, kw, channel).
 func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
 	weight, err := newPackedWeight(s.call, convPanels(s, depthwiseByPixels, d))
@@ -207,7 +207,7 @@ func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, 
 	}
 }
 
-// addThree adds three pixels, step elements apart, times their weights.
+// addThree adds three pixels, each times its weight. The distance between pixels is step elements.
 func addThree[T number](out, x []T, step int, w []T) {
 	n := len(out)
 	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
@@ -217,7 +217,7 @@ func addThree[T number](out, x []T, step int, w []T) {
 	}
 }
 
-// addOne adds a pixel times its weights; og outputs share an input channel.
+// addOne adds a pixel times its weights. Each input channel has og output channels.
 func addOne[T number](out, x, w []T, og int) {
 	w = w[:len(out)]
 	if og == 1 {

@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A vector of a register tile holds output channels of one group, so small groups leave most lanes empty. This file
-// uses depthwise windows instead: a vector holds the channels of several groups, and each input channel is broadcast to
-// the lanes of its group.
+// In the register tiles of direct convolution, a vector holds output channels of one group, so small groups leave most
+// lanes empty. This file uses depthwise windows for small groups: a vector holds the channels of several groups, and
+// each input channel is broadcast to the lanes of its group.
 
-// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, which it does
-// where that takes fewer instructions. It depends on sizes and the instruction set only.
+// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, because these
+// take fewer instructions than register tiles. The choice depends only on sizes and the instruction set.
 func (s *convShape) groupsByWindow(d tensor.DType) bool {
 	if s.groups == 1 || s.cg < 2 || s.depthDim.in > 0 || s.depth() == 0 || s.depth() > blockTerms ||
 		!windowCompiles(s, d) {

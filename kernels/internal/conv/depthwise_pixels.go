@@ -16,9 +16,9 @@ import (
 )
 
 // depthwiseWindow convolves channels-last images with groups of one or few channels, by machine code generated for the
-// window. Tiles of results stay in registers; tiles at the border have code of their own that skips taps outside the
-// image. If channels do not fill the vectors, the last vector overlaps the one before it and computes some results
-// twice.
+// window. A tile is a rectangle of results that stays in registers. Tiles at the border of the image have separate
+// code, which skips taps outside the image. If channels do not fill the vectors, the last vector overlaps the vector
+// before it and computes some results twice. A strip is a row of tiles, for one block of channels.
 type depthwiseWindow struct {
 	windowShape
 	s     *convShape
@@ -41,7 +41,7 @@ type windowRun struct {
 	calls []windowCall // of a strip
 }
 
-// windowCompiles reports whether machine code by pixels supports a convolution of groups of one channel, or of few.
+// windowCompiles reports whether machine code by pixels supports a convolution with groups of one or few channels.
 func windowCompiles(s *convShape, d tensor.DType) bool {
 	if s.o != s.c || jit.Available() != nil || d != tensor.Float32 && d != tensor.Float64 {
 		return false
@@ -52,10 +52,11 @@ func windowCompiles(s *convShape, d tensor.DType) bool {
 		f.codes(s) <= maxWindowCodes
 }
 
-// maxWindowCodes bounds the kinds of tiles of an image: code is generated for each kind.
+// maxWindowCodes bounds the number of kinds of tiles of an image. Code is generated for each kind.
 const maxWindowCodes = 1 << 12
 
-// codes returns a bound on the kinds of tiles: one inside the image, and others whose windows reach over its border.
+// codes returns an upper bound of the number of kinds of tiles. The tiles inside the image are one kind; there are
+// others for tiles whose windows reach over the border.
 func (f *windowShape) codes(s *convShape) int {
 	along := func(results, tile, step, window, dilation int) int {
 		return min(kit.DivUp(results, tile), 2*(kit.DivUp((window-1)*dilation+1, tile*step)+2)+3)
@@ -97,15 +98,16 @@ func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) 
 	return t, nil
 }
 
-// repeats reports whether the last block computes some results of the block before again. The epilogue of that block
-// may already be applied to them.
+// repeats reports whether the last block recomputes some results of the block before it. The epilogue may already have
+// been applied to these results.
 func (t *depthwiseWindow) repeats() bool {
 	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
 }
 
-// phase iterates over images, halves of their rows of tiles, blocks of channels, and rows. In a small image all rows
-// follow one another: two workers that divide the rows would each read most of the other's half, and the preceding
-// product, whose weight is larger than the image, is divided by channels. weight returns the packed weight.
+// phase iterates over images, halves of the strips of an image, blocks of channels, and strips. A small image is not
+// divided into halves, for two reasons: two workers would each read most of the other's half, and the preceding
+// product, whose weight is larger than the image, is divided among workers by channels. weight returns the packed
+// weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	strips := len(t.down)
@@ -134,8 +136,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	}}
 }
 
-// work returns the cost of a row of tiles for a block of channels, in multiply-adds. Windows that do not overlap take
-// the time of moving their input.
+// work returns the cost of a strip, in multiply-adds. If windows do not overlap, moving their input takes longer than
+// the multiply-adds.
 func (t *depthwiseWindow) work(strips int) int {
 	s := t.s
 	results := kit.DivUp(s.oh, strips) * s.ow * t.block * t.lanes

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The tiles of results that stay in registers. A depthwise tile is 4 by 4 as far as registers suffice, and wider if
-// rows of 7 or 14 results would be split unevenly. For groups, square tiles are best, because each channel is
-// multiplied with all inputs of a tile. Large windows, whose unrolled code would be long, use tiles of one row.
+// The sizes of tiles, whose results stay in registers. A depthwise tile has 4 by 4 results if registers suffice. It is
+// wider if rows of 7 or 14 results would be split unevenly. For groups of several channels, square tiles are best.
+// Tiles of large windows have one row, because the unrolled code of several rows would be long.
 const (
 	tileRows     = 4
 	tileCols     = 4
@@ -23,35 +23,35 @@ const (
 )
 
 const (
-	// windowCallMACs and windowCallBytes bound a call, which must not take longer than 50 us: measured rates were at least
-	// 30 multiply-adds, or 10 bytes, per nanosecond.
+	// windowCallMACs and windowCallBytes bound the multiply-adds and the bytes of a call, which must not take longer
+	// than 50 us. The measured rates are at least 30 multiply-adds, and 10 bytes, per nanosecond.
 	windowCallMACs  = 1 << 20
 	windowCallBytes = 1 << 18
 	// windowGrain is the approximate number of multiply-adds of a chunk.
 	windowGrain = 4 * machine.DirectMACGrain
 	// movedElementMACs is the cost of moving an element, in multiply-adds.
 	movedElementMACs = 8
-	// minPrefetchVectors and minPrefetchBytes are the minimum numbers of channel vectors, and of bytes read and written,
-	// for which tiles prefetch the cache lines of their results.
+	// Tiles prefetch the cache lines of their results if there are at least minPrefetchVectors vectors of channels, and
+	// at least minPrefetchBytes bytes are read and written.
 	minPrefetchVectors = 4
 	minPrefetchBytes   = 3 * machine.L2Bytes / 2
-	// fewStrips is the maximum number of rows of tiles of an image that is divided among workers by channels, and not by
-	// rows.
+	// fewStrips is the number of strips up to which an image is divided among workers by channels, not by strips.
 	fewStrips = 2
 )
 
-// windowShape describes the tiles of a convolution by depthwise windows over pixels: tiles of results, and blocks of
-// vectors of channels. It depends on sizes and the instruction set only, and does not affect the bits of results.
+// windowShape describes the tiles of a convolution by depthwise windows over pixels, and the blocks into which the
+// vectors of channels are divided. It depends only on sizes and the instruction set, and does not affect the bits of
+// results.
 type windowShape struct {
-	size, bytes    int // bytes of an element and of a vector
-	lanes, vectors int // of a vector; of all channels
+	size, bytes    int // bytes of an element; bytes of a vector
+	lanes, vectors int // lanes of a vector; number of vectors of all channels
 	overlap        int // channels that the last vector shares with the one before it
 	tile           [2]int
 	block, blocks  int // vectors per block; number of blocks
 }
 
-// newWindowShape returns false if there are fewer channels than lanes of the shortest vector, or if a vector would not
-// hold several whole groups.
+// newWindowShape returns false if channels do not fill the shortest vector, or if a vector would not hold several whole
+// groups.
 func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	f.size, f.bytes = size, 32
 	registers, avx512 := 16, false
@@ -107,9 +107,9 @@ type windowCall struct {
 	rows, tiles     int // rows of the window, if dynamic; tiles of the call
 }
 
-// axisTile describes a tile along one dimension: n results from result at, and the input range [first, end) under their
-// windows that is inside the image, relative to the first window's begin. Tiles of one kind differ in their position
-// only.
+// axisTile describes a tile along one dimension. It has n results, from index `at` on. [first, end) is the range of
+// their input that is inside the image, relative to the start of the first window. Tiles of one kind differ only in
+// `at`.
 type axisTile struct{ at, n, first, end, kind int }
 
 // axisTiles divides a dimension into the given number of tiles. kinds holds the first tile of each kind.
@@ -134,9 +134,9 @@ func axisTiles(results, tiles, step, padding, dilation, window, size int) (list,
 	return list, kinds
 }
 
-// cut makes the specs of an image's tiles. The number of rows of tiles is even if possible, so that each of two workers
-// computes half of the image's rows, as in neighbouring steps. The calls of a strip are made when it is computed (see
-// callsOf), so that memory does not grow with the image.
+// cut makes the specs of an image's tiles. The number of strips is even if possible, so that each of two workers
+// computes half of the image's rows, as in neighbouring steps. The calls of a strip are made when the strip is computed
+// (see callsOf), so that memory does not grow with the image.
 func (t *depthwiseWindow) cut() {
 	s, f := t.s, &t.windowShape
 	var across, down []axisTile
@@ -161,7 +161,7 @@ func (t *depthwiseWindow) cut() {
 	}
 }
 
-// callsOf appends the calls of a strip; adjacent tiles with the same code share a call.
+// callsOf appends the calls of a strip. One call computes all adjacent tiles that have the same code.
 func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
 	down, begin := t.down[strip], len(calls)
 	for _, x := range t.across {
@@ -179,7 +179,7 @@ func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
 	return calls
 }
 
-// maxTiles bounds the tiles of a call, of the given number of results each.
+// maxTiles returns the maximum number of tiles of a call, if each tile has the given number of results.
 func (t *depthwiseWindow) maxTiles(results int) int {
 	s, f := t.s, &t.windowShape
 	work := results * f.block
@@ -223,8 +223,8 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	return p
 }
 
-// prefetchesResults reports whether tiles prefetch the cache lines of their results. This pays where the L2 cache does
-// not hold input and results together, and pixels have more lines than the hardware prefetches.
+// prefetchesResults reports whether tiles prefetch the cache lines of their results. Prefetching is faster if input and
+// results together exceed the L2 cache, and a pixel has more cache lines than the hardware prefetches.
 func (t *depthwiseWindow) prefetchesResults() bool {
 	s, f := t.s, &t.windowShape
 	moved := (s.h*s.w + s.oh*s.ow) * s.c * f.size

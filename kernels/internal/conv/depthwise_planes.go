@@ -13,17 +13,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// planeTileBytes is the target size of a tile in worker memory: most of an L1 cache, since elements in transit need
-// room too.
+// planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, which also
+// holds the elements that are being copied.
 const planeTileBytes = 28 << 10
 
-// minTileCols is the width, one vector, below which tiles are not made narrower.
+// minTileCols is the minimum width of a tile, in elements: one vector.
 const minTileCols = 16
 
-// planeTiles convolves planes by compiled loops. For each tile of the output, the part of the plane under it is copied
-// to worker memory with its zero padding, and deinterleaved by the stride of the window: with strides of 2, even and
-// odd rows and columns are stored apart. Each tap is then a stream with a constant distance between rows, so one run of
-// the loop computes all rows of a tile, including some unused pixels between rows.
+// planeTiles convolves planes by compiled loops. A tile is a rectangle of the output. The input of a tile is copied to
+// worker memory with zero padding, and deinterleaved by the stride of the window into parts: with strides of 2, even
+// and odd rows and columns are different parts. For each tap, the input is then a stream with a constant distance
+// between rows. One run of the loop computes all rows of a tile, including some unused pixels between rows.
 type planeTiles struct {
 	s           *convShape
 	size        int // bytes of an element
@@ -43,8 +43,8 @@ type planeTiles struct {
 	run         graph.PerWorker[tapRun]
 }
 
-// planePart is the elements at (row + i*sh, col + j*sw) of the padded plane, stored at byte offset at. With column
-// strides of 2, odd is the part of the same rows and odd columns, set in the part of the even ones.
+// planePart is the elements at (row + i*sh, col + j*sw) of the padded plane, stored at byte offset `at`. With a column
+// stride of 2, the part of even columns has the part of the same rows and odd columns in the field odd.
 type planePart struct {
 	row, col, at int
 	odd          *planePart
@@ -87,8 +87,8 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, loops.Options{})
 }
 
-// cut chooses the tile size and the number of planes per tile: whole rows if they fit, and equal tiles. It depends on
-// constants and the shape only, and does not affect the bits of results.
+// cut chooses the tile size and the number of planes per tile. Tiles have whole rows if these fit, and are of equal
+// size. The choice depends only on constants and the shape, and does not affect the bits of results.
 func (t *planeTiles) cut() {
 	s := t.s
 	most := planeTileBytes / t.size
@@ -117,9 +117,9 @@ func (t *planeTiles) cut() {
 	})
 }
 
-// layOut assigns offsets to the parts of a tile. The zeros at the right of a row may also serve as the zeros at the
-// left of the next. Elements that come from the image begin at a cache line, and so do rows if this makes them little
-// longer, since a vector that crosses lines costs two loads.
+// layOut assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at the left
+// end of the next row. Elements that come from the image start at a cache line, because a vector that crosses a line
+// costs two loads. Rows also start at a cache line if that makes them little longer.
 func (t *planeTiles) layOut() {
 	s := t.s
 	width := t.width(t.cols)
@@ -178,10 +178,10 @@ func (t *planeTiles) find(row, col int) *planePart {
 	return nil
 }
 
-// width returns the columns of a part that cols columns of the output need.
+// width returns the number of columns of a part that are needed for cols columns of the output.
 func (t *planeTiles) width(cols int) int { return cols + (t.s.kw-1)*t.s.dw/t.s.sw }
 
-// kernel computes tile by tile; a plane is a channel of the input.
+// kernel returns the kernel, which computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.down * t.right
@@ -265,8 +265,8 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	}
 }
 
-// split copies even and odd columns to their parts, in pairs: up to width columns from left on, as far as they are
-// inside the plane.
+// split copies even and odd columns to their parts in pairs. It copies at most width columns from column left on, and
+// only those inside the plane.
 func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
 	first, end := validRange(left, 1, t.s.w, width)
 	if first >= end {
@@ -288,8 +288,8 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 	}
 }
 
-// mergeAxes chooses the rows of a loop and the number of calls from two axes: it merges them if they have a common
-// stride, and else makes the longer one the rows.
+// mergeAxes divides two axes into the rows of a loop and the calls of the loop. If the axes have a common stride, they
+// are merged into the rows. Otherwise the longer one is the rows.
 func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
 	switch {
 	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src:

@@ -2,19 +2,20 @@ package conv
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// sumBlocks describes how the terms of an element are divided into blocks, whose sums are added at the end: rounding
-// errors of a chain of thousands of additions are several times those of chains of hundreds. Zeros mean no blocks of
-// that kind.
+// sumBlocks describes how the terms of an element of the result are divided into blocks, whose sums are added at the
+// end. The rounding error of a chain of thousands of additions is several times that of a chain of hundreds. A field is
+// 0 if terms are not divided in that way.
 type sumBlocks struct {
-	terms    int // terms of one tap per block
-	taps     int // taps of a row of the window per block
-	channels int // channels per block, with all taps, for inputs in planes
+	terms    int // terms of one tap in a block
+	taps     int // taps of a row of the window in a block
+	channels int // channels, with all taps, in a block; for inputs in planes
 }
 
 // blockTerms bounds the terms of a block. Adding a block's sum takes 3 instructions.
 const blockTerms = 512
 
-// newSumBlocks chooses by the convolution's sizes only, so that results do not depend on the instruction set.
+// newSumBlocks chooses blocks only by the sizes of the convolution, so that results do not depend on the instruction
+// set.
 func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	switch {
 	case s.depth() <= blockTerms:
@@ -27,7 +28,8 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	return sumBlocks{taps: evenParts(s.kw, max(1, blockTerms/s.cg))}
 }
 
-// evenParts returns the size of the parts if n is divided into the fewest equal parts of at most `most`.
+// evenParts divides n into the fewest parts of at most `most`, as equal as possible, and returns the size of the
+// largest.
 func evenParts(n, most int) int { return kit.DivUp(n, kit.DivUp(n, most)) }
 
 // endAt reports whether a block ends after tap kw of a row of the window with taps taps.

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// cachedWeight bounds the weight that stays in the L2 cache, beside a part of the image, while all blocks are
-	// computed. cachedImage bounds the part of an image that stays there while blocks of a larger weight are computed.
+	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache together with a part of the
+	// image while all blocks of a strip are computed. cachedImage bounds the bytes of the part of an image that stays
+	// in the L2 cache while the blocks of a larger weight are computed.
 	cachedWeight = 1 << 16
 	cachedImage  = 1 << 20
 	// prefetchDistance is the prefetch distance of weights, in bytes.
 	prefetchDistance = 8 << 10
-	// minStripPixels is the number of pixels of a strip below which loading the weight takes longer than multiplying with
-	// it.
+	// minStripPixels is the number of pixels of a strip from which multiplying by the weight takes longer than loading
+	// the weight.
 	minStripPixels = 16
 	// maxPrefetch bounds the cache lines that are prefetched per step.
 	maxPrefetch = 4
@@ -32,14 +33,14 @@ func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedW
 
 // arrange chooses the order of blocks and strips, and what the code prefetches.
 //
-// If the weight stays in cache, all blocks of a strip follow one another. Otherwise all strips of a block do, in bands
-// of strips whose input stays in cache. If the image has more bytes than the weight, a band is at most half of the
-// image, so that two workers divide the rows and not the channels.
+// If the weight stays in cache, the order is strip by strip, each in all blocks. Otherwise the image is divided into
+// bands: sequences of strips whose input stays in cache. The order is then band by band, in each band block by block,
+// and in each block strip by strip. If the image has more bytes than the weight, a band is at most half of the image,
+// so that two workers divide the rows and not the channels.
 //
-// With a large weight, strips prefetch the weight of the next block in equal shares; otherwise all of it would be
-// loaded by the first tile of a block, which computes less than that takes. With a small weight and an image beyond the
-// L2 cache, tiles prefetch the pixels of the next tile, because the hardware prefetcher does not follow all rows that a
-// tile reads.
+// With a large weight, the strips prefetch equal shares of the weight of the next block. Without that, the first tile
+// of a block would wait for the whole weight of the block. With a small weight and an image beyond the L2 cache, tiles
+// prefetch the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile reads.
 func (t *direct) arrange() {
 	s := t.s
 	strips := t.strips

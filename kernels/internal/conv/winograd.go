@@ -9,12 +9,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// winogradConv computes a 3x3 window with stride 1 by Winograd's F(m x m, 3 x 3). Each tile of (m+2)x(m+2) pixels is
-// transformed to (m+2)^2 points; at each point, the convolution is a product of matrices, tiles by channels times
-// channels by output channels; an inverse transform gives m x m results. A result takes 4 (m = 2) or 2.25 (m = 4)
-// multiplications per channel instead of 9. Images are channels-last. Transformed tiles are stored as
-// [point][tile][channel], so that products read rows of channels, and weights as [block of output
-// channels][point][channel][lane].
+// winogradConv computes a 3x3 window with stride 1 by Winograd's F(m x m, 3 x 3), in three steps:
+//
+//  1. Each tile of (m+2)x(m+2) pixels is transformed. A point is one of the (m+2)^2 indexes of a transformed tile.
+//  2. At each point, two matrices are multiplied: tiles by channels times channels by output channels.
+//  3. An inverse transform turns the products of a tile into m x m results.
+//
+// A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last.
+// Transformed tiles, called points for short, are stored as [point][tile][channel], so that products read rows of
+// channels. Transformed weights are stored as [block of output channels][point][channel][lane].
+//
+// The tiles of the batch are divided into sections, which are computed one after another or by one worker each. A
+// section is divided into parts, which workers multiply by a block of weights independently of each other. A part is
+// divided into strips. A strip is the tiles whose products one register tile holds.
 type winogradConv struct {
 	s    *convShape
 	form winograd.Form
@@ -23,29 +30,33 @@ type winogradConv struct {
 	down, across int // rows and columns of tiles in an image
 	width        int // output channels of a block: one or two vectors
 	blocks       int // number of blocks of output channels
-	tileStride   int // stride of tiles within a point, in elements: the channels in whole vectors
-	rows         int // maximum number of tiles in a register tile of the product
+	tileStride   int // elements between two tiles of a point: the channels, rounded up to whole vectors
+	rows         int // maximum number of tiles of a strip
 }
 
 // tileSpan is a range of the batch's tiles, in the order of images, rows and columns.
 type tileSpan struct{ first, n int }
 
 const (
-	// cachedWeightBytes is the maximum size of weights that stay in the L2 cache, beside cachedPointBytes of points.
+	// cachedWeightBytes is the maximum size of transformed weights that stay in the L2 cache, together with
+	// cachedPointBytes of points.
 	cachedWeightBytes = 1 << 20
 	cachedPointBytes  = 256 << 10
-	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as they are used, although
-	// they do not stay in L2. The points and products of a section then stay in L2.
+	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as the products use
+	// them. Such weights do not stay in L2; the points and products of a section do.
 	streamedWeightBytes = 5 << 20
-	// sharedPointBytes bounds the points of a section that stay in L2 while the weights stream past them.
-	// pointsSectionBytes bounds the points and products of a section that does not stay in L2.
+	// sharedPointBytes bounds the points of a section of the schedule byBlocks. These points stay in L2 while the
+	// weights stream from memory.
+	// pointsSectionBytes bounds the points and products of a section of the schedule byPoints, which do not stay in L2.
 	sharedPointBytes   = 5 << 18
 	pointsSectionBytes = 16 << 20
-	// winogradChannels bounds the input channels, because the code of products addresses rows by 32-bit displacements.
+	// winogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
 	winogradChannels = 1 << 20
-	// minSections is the number of sections, if there are enough tiles, where a section is a chunk.
+	// minSections is the number of sections that keeps all workers busy in the schedule perChunk, where a section is a
+	// chunk. Only a batch with too few tiles has fewer sections.
 	minSections = 16
-	// pointPad separates points, so that the points of one tile fall in different sets of the L1 cache.
+	// pointPad is the number of bytes between the tiles of two points, so that the points of one tile fall in different
+	// sets of the L1 cache.
 	pointPad = machine.LineBytes
 )
 
@@ -74,11 +85,11 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 	if isa == machine.AVX2 {
 		w.rows, once = 6, 13
 	}
-	if w.tiles() <= once { // read the weights, which dominate, once and evenly
+	if w.tiles() <= once { // the weights dominate: one strip reads them once and sequentially
 		w.width, w.rows = lanes, once
 	}
 	w.blocks = kit.DivUp(s.o, w.width)
-	if w.tileStride*4%4096 == 0 { // rows would fall in the same set of the L1 cache
+	if w.tileStride*4%4096 == 0 { // all tiles of a point would fall in the same set of the L1 cache
 		w.tileStride += lanes
 	}
 	return w
@@ -87,18 +98,19 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 // tiles returns the number of tiles of the batch.
 func (w *winogradConv) tiles() int { return w.s.n * w.down * w.across }
 
-// winogradSchedule is the order of the work of a section, which is a range of tiles.
+// winogradSchedule is the order in which the tiles, points and blocks of a section are computed.
 type winogradSchedule uint8
 
 const (
-	// perChunk: weights stay in cache, or stream fast enough; a chunk does all the work of a section in its worker's
-	// memory.
+	// perChunk: a chunk does all the work of a section, in its worker's memory. The weights stay in cache or arrive
+	// fast enough.
 	perChunk winogradSchedule = iota
-	// byBlocks: the points of a section stay in cache, shared by all workers, while the weights stream past once per
-	// section, block by block of output channels.
+	// byBlocks: all workers share the points of a section, which stay in cache. The weights stream from memory once per
+	// section, one block of output channels after another.
 	byBlocks
-	// byPoints: neither stays in cache. Weights, points and products stream once, point by point. This schedule also
-	// serves a single section that stays in cache, because its points can be divided among workers.
+	// byPoints: neither points nor weights stay in cache. Weights, points and products stream from memory once, point
+	// by point. This schedule also serves weights that stay in cache with a single section, because the points of that
+	// section can be divided among workers.
 	byPoints
 )
 
@@ -118,7 +130,7 @@ func (w *winogradConv) schedule() winogradSchedule {
 	return byPoints
 }
 
-// memoryTraffic returns the bytes by which points and products travel to memory and back.
+// memoryTraffic returns the bytes of points and of products that are written to memory and read back.
 func (w *winogradConv) memoryTraffic() (points, products int) {
 	each := 2 * 4 * w.form.Points() * w.tiles()
 	return each * w.tileStride, each * w.blocks * w.width
@@ -152,19 +164,19 @@ func (w *winogradConv) cachedSections() int {
 	return k
 }
 
-// spans divides a span into n parts that are as equal as possible.
+// spans is a division of a span into n spans that are as equal as possible.
 type spans struct {
 	of tileSpan
 	n  int
 }
 
-// at returns part i.
+// at returns span i.
 func (s spans) at(i int) tileSpan {
 	first := i * s.of.n / s.n
 	return tileSpan{s.of.first + first, (i+1)*s.of.n/s.n - first}
 }
 
-// most returns the number of tiles of the largest part.
+// most returns the number of tiles of the largest span.
 func (s spans) most() int {
 	if s.n == 0 {
 		return 0
@@ -172,16 +184,16 @@ func (s spans) most() int {
 	return kit.DivUp(s.of.n, s.n)
 }
 
-// limit divides tiles into parts of at most `most` tiles.
+// limit divides tiles into spans of at most `most` tiles.
 func (t tileSpan) limit(most int) spans { return t.divide(kit.DivUp(t.n, most)) }
 
-// divide divides tiles into k parts.
+// divide divides tiles into k spans.
 func (t tileSpan) divide(k int) spans { return spans{t, k} }
 
-// matrix returns the number of weights of a point and a block of output channels.
+// matrix returns the number of weights for one point and one block of output channels.
 func (w *winogradConv) matrix() int { return w.s.c * w.width }
 
-// transformed returns the number of transformed weights.
+// transformed returns the number of transformed weights of all blocks and points.
 func (w *winogradConv) transformed() int { return w.blocks * w.form.Points() * w.matrix() }
 
 // winogradImpls returns the implementations F(2x2,3x3) and F(4x4,3x3), which read and write channels-last images.

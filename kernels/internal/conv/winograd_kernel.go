@@ -17,31 +17,31 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// winogradRun is the compiled code of a winogradConv and its memory layout. With the schedule perChunk, points and
-// products are in the worker's memory. Otherwise sections follow one another and workers share the points and, with
-// byPoints, the products.
+// winogradRun is the compiled code and the memory layout of a winogradConv. With the schedule perChunk, points and
+// products are in the worker's memory. With the other schedules, sections are computed one after another: workers share
+// the points of a section, and with byPoints also the products.
 type winogradRun struct {
 	*winogradConv
 	sections spans
 	schedule winogradSchedule
-	packed   bool
-	weight   int // offset of the points in scratch memory, after a weight that was not packed
+	packed   bool // the weight was transformed when the graph was planned
+	weight   int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
 
 	operands map[winograd.Part]*winograd.Transform
 	inverses map[resultCode]*winograd.Transform
-	products map[int]*jit.Func // by number of tiles
+	products map[int]*jit.Func // by number of tiles of the strip
 
-	pointStride   int // stride of points, in bytes
-	productStride int // stride of points among the products, in bytes
-	blockStride   int // stride of blocks among shared products, in bytes
+	pointStride   int // bytes between two points of a section's tiles
+	productStride int // bytes between two points of the products
+	blockStride   int // bytes between two blocks of products, with byPoints
 	prefetch      int // cache lines of the next weights to prefetch per step of the product code
 	tail          codeTail
 	args          graph.PerWorker[winogradArgs]
 }
 
-// resultCode identifies the code of an inverse transform: the rows and columns of the tile that are inside the result,
-// and the lanes of the last vector of a block.
-type resultCode struct{ rows, cols, over int }
+// resultCode identifies the code of an inverse transform by the rows and columns of the tile that are inside the
+// result, and by the output channels in the last vector of a block if that vector is partial, else 0.
+type resultCode struct{ rows, cols, partial int }
 
 // winogradArgs are a worker's arguments of the generated code.
 type winogradArgs struct {
@@ -56,15 +56,16 @@ func (a *winogradArgs) release() {
 }
 
 const (
-	// transformGrain is the number of elements of points per chunk, and pointMACs the number of multiplications per chunk
-	// of the schedule byPoints. callMACs bounds the multiplications of one call, which must not take longer than 50 us.
+	// transformGrain is the number of transformed elements per chunk of a transform.
 	transformGrain = 1 << 15
-	pointMACs      = 1 << 19
-	callMACs       = 1 << 20
-	// partWeights bounds the bytes of a block's weights that stay in the L2 cache, so that each chunk of a few tiles can
-	// read them again.
+	// pointMACs is the number of multiplications per chunk of the schedule byPoints.
+	pointMACs = 1 << 19
+	// callMACs bounds the multiplications of one call of product code, which must not take longer than 50 us.
+	callMACs = 1 << 20
+	// partWeights is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Such weights can be
+	// read again by every chunk, so a chunk may have only one strip.
 	partWeights = 768 << 10
-	// prefetchBytes is the prefetch distance of weights.
+	// prefetchBytes is the prefetch distance of weights, in bytes.
 	prefetchBytes = 8 << 10
 )
 
@@ -122,9 +123,8 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 	return list
 }
 
-// cut returns the largest number of tiles of a section and of a part. If a section has several strips, they prefetch
-// the next weights in equal shares; otherwise all weights would arrive during the first strip, which computes less than
-// they take to load.
+// cut returns the largest number of tiles of a section and of a part. It also sets r.prefetch. The strips of a section
+// prefetch equal shares of the next weights: one strip computes for less time than loading all weights takes.
 func (r *winogradRun) cut() (section, part int) {
 	few := math.MaxInt
 	for i := range r.sections.n {
@@ -166,7 +166,8 @@ func (r *winogradRun) compile() error {
 	return nil
 }
 
-// distinct returns the index of one representative for each distinct boundary case of n rows or columns of tiles.
+// distinct returns the indexes of representatives among n rows or columns of tiles, one for each boundary case. Tiles
+// of one case are equally clipped by the image and by the result.
 func (r *winogradRun) distinct(n, pad, size, results int) (list []int) {
 	known := map[[3]int]bool{}
 	for i := range n {
@@ -179,7 +180,7 @@ func (r *winogradRun) distinct(n, pad, size, results int) (list []int) {
 	return list
 }
 
-// insideImage returns the range of the rows or columns of tile i that are inside the image; 0 and 0 for none.
+// insideImage returns the range of the rows or columns of tile i that are inside the image; 0 and 0 if none are.
 func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 	at := i*r.form.M - pad
 	if first, end = max(0, -at), min(r.form.N(), size-at); first >= end {
@@ -188,7 +189,7 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 	return first, end
 }
 
-// compileTile generates the transforms of a tile.
+// compileTile generates the transforms that tile (ty, tx) needs.
 func (r *winogradRun) compileTile(ty, tx int) error {
 	p := r.part(ty, tx)
 	if err := compiled(r.operands, p, func() (*winograd.Transform, error) {
@@ -199,7 +200,7 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
 		if err := compiled(r.inverses, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.tail.steps, c.over)
+			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.tail.steps, c.partial)
 		}); err != nil {
 			return err
 		}
@@ -207,7 +208,7 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	return nil
 }
 
-// compiled stores the result of make under a key that is missing.
+// compiled calls make if the map has no value for a key, and stores its result.
 func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) (err error) {
 	if of[key] == nil {
 		of[key], err = make()
@@ -215,7 +216,7 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 	return err
 }
 
-// product generates the product of a number of tiles and a block of weights, point by point.
+// product generates the code that multiplies a strip of `rows` tiles by a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), PrefetchDistance: prefetchBytes,
 		AheadLines: r.prefetch,
@@ -247,11 +248,11 @@ func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 // channels returns the number of output channels of a block.
 func (r *winogradRun) channels(block int) int { return min(r.width, r.s.o-block*r.width) }
 
-// strips divides tiles into register tiles.
+// strips divides tiles into the strips that register tiles of the product hold.
 func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.rows) }
 
-// parts divides a section into the tiles that a chunk multiplies: one register tile, or all tiles if a block's weights
-// would otherwise be read from memory several times.
+// parts divides a section into the tiles that a chunk multiplies. With the schedule byBlocks and a block of weights
+// that stays in the L2 cache, a part is one strip. Otherwise it is the section, so that the weights are loaded once.
 func (r *winogradRun) parts(section tileSpan) spans {
 	w := r.winogradConv
 	if r.schedule != byBlocks || 4*w.form.Points()*w.matrix() > partWeights {

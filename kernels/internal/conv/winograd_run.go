@@ -32,10 +32,10 @@ func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 	}}
 }
 
-// tileRun is neighbouring tiles of a row that have the same code.
+// tileRun is a sequence of neighbouring tiles of a row that use the same code.
 type tileRun struct {
 	tileSpan
-	img, ty, tx int
+	img, ty, tx int // image, row of tiles and first column of tiles
 }
 
 // eachRun visits the tiles of a span run by run.
@@ -57,23 +57,23 @@ func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
 	return nil
 }
 
-// transform transforms a run of tiles. at is the index of the first tile in its section.
-func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, at int) error {
+// transform transforms a run of tiles. The first tile has the given index in its section.
+func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int) error {
 	s, p := r.s, r.part(t.ty, t.tx)
 	x := t.img * s.xs[0]
 	if p.RowEnd > 0 {
 		x += (t.ty*r.form.M-s.ph+p.Row)*s.xs[2] + (t.tx*r.form.M-s.pw+p.Col)*s.xs[3]
 	}
 	from := r.pixels(m.Ptrs[1], x, &s.xs)
-	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*at*r.tileStride), Row: r.form.N() * r.pointStride,
+	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
 		Col:  r.pointStride,
 		Tile: 4 * r.tileStride}
 	return r.operands[p].Run(a, to, from, nil, s.c, t.n)
 }
 
-// pixels returns the addresses of an image's tiles, the first at an element offset.
-func (r *winogradRun) pixels(p unsafe.Pointer, at int, strides *[4]int) winograd.Plane {
-	return winograd.Plane{Ptr: unsafe.Add(p, 4*at), Row: 4 * strides[2], Col: 4 * strides[3],
+// pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
+func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides *[4]int) winograd.Plane {
+	return winograd.Plane{Ptr: unsafe.Add(p, 4*offset), Row: 4 * strides[2], Col: 4 * strides[3],
 		Tile: 4 * r.form.M * strides[3]}
 }
 
@@ -93,8 +93,9 @@ func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// multiplyPhase computes the results of a section; a chunk computes a part of its tiles for one block of output
-// channels. Neighbouring chunks share the weights if these are larger than the points, else the points.
+// multiplyPhase computes the results of a section. A chunk computes one part of the section for one block of output
+// channels. If the weights are larger than the points, neighbouring chunks use the same block of weights; otherwise
+// they use the same part.
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.parts(section)
 	byBlock := r.transformed() > r.form.Points()*r.tileStride*section.n
@@ -110,7 +111,8 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	}}
 }
 
-// wholePhase computes everything, section by section.
+// wholePhase is the only compute phase of the schedule perChunk: a chunk transforms a section, multiplies, and
+// transforms the products back.
 func (r *winogradRun) wholePhase() graph.Phase {
 	return graph.Phase{Chunks: r.sections.n, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
@@ -135,8 +137,9 @@ func (r *winogradRun) wholePhase() graph.Phase {
 	}}
 }
 
-// computePart computes the results of a part of a section for a block of output channels. share is the index and the
-// number of the parts that read the same weights in turn.
+// computePart computes the results of a part of a section for a block of output channels. share is the index of the
+// part among the parts that read the same weights, and the number of these parts. Each of them prefetches that share of
+// the next block.
 func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int,
 	share [2]int) error {
 	if err := r.multiply(m, &a.product, part, part.first-section.first, block, share); err != nil {
@@ -145,9 +148,9 @@ func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part t
 	return r.eachRun(part, func(t tileRun) error { return r.finish(m, a, t, t.first-part.first, block) })
 }
 
-// multiply multiplies tiles with a block of weights. at is the index of the first tile in its section. The loop over
-// points is outermost, so that all strips of tiles find a point's weights in cache.
-func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, block int, share [2]int) error {
+// multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
+// loop over points is outermost, so that all strips but the first find the weights of a point in cache.
+func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, block int, share [2]int) error {
 	n, matrix := r.form.Points(), 4*r.matrix()
 	once := max(1, callMACs/(r.rows*r.matrix()))
 	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrix)
@@ -159,10 +162,10 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 		a.Row[tile.Vec] = p * matrix
 		for i := range strips.n {
 			s := strips.at(i)
-			a.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+at)*r.tileStride
+			a.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+index)*r.tileStride
 			a.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.width
 			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
-			if strips.n == 1 { // each part prefetches a share of the next block
+			if strips.n == 1 { // prefetch this part's share of the next block
 				a.Row[tile.Ahead] = n*matrix + (n*share[0]+p)*matrix/share[1]
 			}
 			if err := r.products[s.n].Call(a); err != nil {
@@ -173,7 +176,7 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 	return nil
 }
 
-// pointsPhase multiplies all tiles of a section with all weights, point by point.
+// pointsPhase multiplies all tiles of a section by all weights, point by point.
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 	cut := machine.CutUnits(r.form.Points(), section.n*r.blocks*r.matrix(), pointMACs)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
@@ -192,7 +195,7 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 	}}
 }
 
-// atPoint multiplies all tiles of a section with the weights of one point.
+// atPoint multiplies all tiles of a section by the weights of one point.
 func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
 	n, matrix := r.form.Points(), 4*r.matrix()
 	strips := r.strips(section)
@@ -243,13 +246,13 @@ func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
 }
 
-// finish transforms the products of a run of tiles back to pixels and applies the epilogue. at is the index of the
-// first tile among those of the chunk.
-func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, at, block int) error {
+// finish transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has the
+// given index in the stored products.
+func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, block int) error {
 	s, first := r.s, block*r.width
 	y := t.img*s.os[0] + t.ty*r.form.M*s.os[2] + t.tx*r.form.M*s.os[3] + first
 	to := r.pixels(m.Ptrs[0], y, &s.os)
-	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*at*r.width),
+	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.width),
 		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: 4 * r.width}
 	var bias unsafe.Pointer
 	if s.hasBias {

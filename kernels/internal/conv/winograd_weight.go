@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// packing returns the packed form of the weight: its transform. Since the transform cannot be inverted exactly, it has
-// no Unpack function.
+// packing describes the packed weight, which is the transformed weight. There is no Unpack function, because the
+// transform cannot be inverted exactly.
 func (w *winogradConv) packing() graph.Packing {
 	return graph.Packing{
 		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.width),
@@ -33,14 +33,14 @@ func (w *winogradConv) packing() graph.Packing {
 	}
 }
 
-// weightLoop transforms weights to some of the points.
+// weightLoop computes the transformed weights of the points from first on.
 type weightLoop struct {
 	*loops.Loop
-	first, points int
+	first, points int // index of the first point; number of points
 }
 
-// weightLoops returns the loops that transform weights, in float64 and rounded once. Their nine operands are the taps,
-// row by row. There are several loops because the outputs of a loop are limited.
+// weightLoops returns the loops that transform weights. They compute in float64 and round once. The nine operands of a
+// loop are the elements of the 3x3 window, row by row. There are several loops because a loop has few outputs.
 func weightLoops(f winograd.Form) ([]weightLoop, error) {
 	const rows = 2 // rows of points per loop: at most 12 outputs beside 9 operands
 	var list []weightLoop
@@ -73,7 +73,7 @@ func weightLoops(f winograd.Form) ([]weightLoop, error) {
 	return list, nil
 }
 
-// weightLoopsOf holds the loops of both forms, compiled on first use.
+// weightLoopsOf holds the loops by m, compiled on first use.
 var weightLoopsOf = map[int]func() []weightLoop{2: loopsOnce(2), 4: loopsOnce(4)}
 
 func loopsOnce(m int) func() []weightLoop {
@@ -86,8 +86,8 @@ func loopsOnce(m int) func() []weightLoop {
 	})
 }
 
-// weightDepth is the number of input channels that are transformed at a time. Their weights for a block of output
-// channels, transposed so that output channels are adjacent, stay in the L1 cache.
+// weightDepth is the number of input channels that are transformed at a time. It is small enough that the weights of
+// these channels and one block of output channels, transposed to make output channels adjacent, stay in the L1 cache.
 const weightDepth = 32
 
 // fill transforms the weights of a block of output channels. Missing channels are 0.
@@ -105,7 +105,7 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 	}
 }
 
-// fillPart transforms a block's weights for input channels from c on.
+// fillPart transforms a block's weights for up to weightDepth input channels from c on.
 func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, c, lanes int, transposed []float32) {
 	const size = 4
 	depth := min(weightDepth, w.s.c-c)
@@ -132,7 +132,7 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 	}
 }
 
-// inForm reports whether the weight is packed.
+// inForm reports whether the weight is packed. It fails if the weight is packed for another kernel.
 func (w *winogradConv) inForm() (bool, error) {
 	is := w.s.call.Packed(1)
 	if is == nil {

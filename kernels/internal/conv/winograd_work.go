@@ -10,8 +10,8 @@ import (
 
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
-	winogradOperand = "winograd.operand" // a transformed element of a point
-	winogradResult  = "winograd.result"  // a product that is transformed back
+	winogradOperand = "winograd.operand" // an element of a transformed tile
+	winogradResult  = "winograd.result"  // an element of a product that is transformed back
 	winogradProduct = "winograd.product" // a multiply-add at a point
 	winogradFar     = "winograd.far"     // a byte of weights or points that does not stay in cache
 )
@@ -39,17 +39,17 @@ func winogradRates() []graph.Rate {
 	}
 }
 
-// winogradSums is the minimum number of sums in a register tile that keeps the arithmetic units busy; winogradBegin is
-// the cost of starting and storing a sum, in terms.
 const (
-	winogradSums  = 8
+	// winogradSums is the number of vector sums in a register tile from which the arithmetic units are always busy.
+	winogradSums = 8
+	// winogradBegin is the cost of starting and storing a sum, in multiply-adds.
 	winogradBegin = 4
 )
 
 // weightTraffic returns the bytes of weights whose loading delays the products. The first strip of a section loads the
-// weights of a point at memory speed; the other strips prefetch the next weights while they multiply. Of weights beyond
-// the L2 cache half arrive in time, because each block prefetches the next. With the schedule perChunk, sections after
-// the first find the weights in cache.
+// weights of a point at memory speed. The other strips prefetch the next weights while they multiply. Each block
+// prefetches the next one; half of the weights that do not fit in the L2 cache therefore arrive in time. With the
+// schedule perChunk, sections after the first find the weights in cache.
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
 	if w.schedule() != perChunk {
@@ -60,7 +60,7 @@ func (w *winogradConv) weightTraffic() float64 {
 	return (bytes + min(bytes, cachedWeightBytes)) / 2
 }
 
-// work prices the transforms and the products.
+// work prices the memory traffic, the transforms and the products.
 func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
 	c.Streamed(&k)

@@ -1,5 +1,11 @@
 // Package multiply runs matrix products as phases of a kernel. It is the layer between package gemm, which computes one
-// product, and ops, which have batches of products.
+// product C = A·B, and ops, which have batches of products. It also has what float and byte products share: packed
+// operands ([Panels]), the order of work ([Strips]), the conversion of sums to bytes ([Finish], [Requantizer]), and
+// the names of costs (work.go).
+//
+// The depth of a product is the dimension that is summed; its indexes are also called terms. A lane is a row of A or a
+// column of B. A panel is a group of lanes, packed so that the elements of one depth index are contiguous. A tile is a
+// rectangle of C. An entry is one product of a batch.
 package multiply
 
 import (
@@ -14,16 +20,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Multiplier runs one gemm plan on many triples of matrices, its entries, as phases of a kernel. Matrix products of all
-// ranks and convolutions use it.
+// Multiplier runs one gemm plan on many entries as phases of a kernel. An entry is a triple of matrices A, B and C.
+// Matrix products of all ranks and convolutions use a Multiplier.
 type Multiplier struct {
 	Plan    *gemm.Plan
 	Entries int
 	MACs    int // multiplications of one entry
 
-	// A, B, C, Bias and Add are the offsets of each entry, in elements, from the addresses that Bind sets. nil: all are 0.
+	// A, B, C, Bias and Add are the offsets of each entry, in elements, from the addresses that Bind sets. A nil list
+	// means that all offsets are 0.
 	A, B, C, Bias, Add []int
-	// Bind sets the base addresses of a job from those of a run.
+	// Bind sets the base addresses of a job, A to Add, from the operands of a run.
 	Bind func(m *graph.Mem, j *Job)
 	// Prepare sets the callbacks of a new job. It may be nil.
 	Prepare func(j *Job)
@@ -35,43 +42,45 @@ type Multiplier struct {
 	jobs graph.PerWorker[Job]
 }
 
-// Job is the state of one chunk while it runs. Workers reuse their jobs, because the callbacks in Args are closures
-// over them.
+// Job is the state of one chunk while it runs. The callbacks in Args are closures over the job, so a worker reuses its
+// job for all chunks.
 type Job struct {
-	prepared  bool
+	prepared  bool // the callbacks of Args are set
 	Args      gemm.Args
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
 	tail      fusion.EpilogueRun
-	again     gemm.Repeated // a small product with recorded calls
+	again     gemm.Repeated // recorded calls of a small product, repeated for each entry
 	mem       *graph.Mem
 
-	// State of convolutions between panels while they pack windows.
-	Lanes            []unsafe.Pointer
-	Windows          []PixelWindow
-	Moves            []RowMove
-	TapStart, TapPad []int
+	// Buffers of convolutions that pack windows of an image into panels. A tap is an element of the window.
+
+	Lanes    []unsafe.Pointer // by lane: the pixel under a tap; nil in the padding
+	Windows  []PixelWindow    // by lane
+	Moves    []RowMove        // the copies that fill a panel, tap by tap
+	TapStart []int            // by tap: the index of its first move; then the number of moves
+	TapPad   []int            // by tap: the number of lanes in the padding
 }
 
 const (
-	// wholeMACs bounds the entries that one worker computes completely, including packing: their panels stay in its cache,
-	// and no barrier separates packing from computing.
+	// wholeMACs is the maximum number of multiplications of an entry that one worker packs and computes. The panels of
+	// such an entry stay in the worker's cache, and no barrier separates packing from computing.
 	wholeMACs = 32 << 20
-	// smallMACs is the size up to which an entry is not divided among workers.
+	// smallMACs is the number of multiplications up to which an entry is never divided among workers.
 	smallMACs = machine.MACGrain
-	// wholeEntries is the number of entries that keeps all workers busy.
+	// wholeEntries is the number of entries from which undivided entries keep all workers busy.
 	wholeEntries = 16
 	// lookEntries is the number of entries between two checks of the context.
 	lookEntries = 256
-	// panelBytes bounds the packed panels of all entries of one wave.
+	// panelBytes bounds the packed panels in scratch memory. A wave is the entries whose panels fit there together.
 	panelBytes = 64 << 20
-	// maxWaves bounds the number of phases that panelBytes may cause.
+	// maxWaves bounds the number of waves. Beyond it, the panels of a wave exceed panelBytes.
 	maxWaves = 256
 )
 
-// Phases returns the work as phases, the bytes of shared scratch, which starts at offset at, and the bytes of worker
-// scratch.
+// Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared scratch
+// starts at offset `at`.
 func (x *Multiplier) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 	x.size = x.Plan.DType().Size()
 	shared, own := kit.AlignUp(x.Plan.SharedBytes()), kit.AlignUp(x.Plan.WorkerBytes())
@@ -108,7 +117,7 @@ func (x *Multiplier) Listings() (list []expr.Listing) {
 	return list
 }
 
-// chunkMACs returns the work of a chunk of small entries: some tens of microseconds.
+// chunkMACs returns the number of multiplications of a chunk of small entries, which take tens of microseconds.
 func (x *Multiplier) chunkMACs() int {
 	switch x.Plan.DType() {
 	case tensor.Float32, tensor.Float64:
@@ -117,7 +126,7 @@ func (x *Multiplier) chunkMACs() int {
 	return machine.PortableMACGrain
 }
 
-// wave returns phase p of n entries from e0 on, each with its own panels.
+// wave returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch.
 func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	tiles := x.Plan.Tiles(p)
 	return graph.Phase{
@@ -138,7 +147,8 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	}
 }
 
-// runWhole runs all phases of entries one after another. Panels are after the scratch memory of the worker.
+// runWhole runs all phases of the entries e0 to e1, one entry after another. Worker scratch holds the scratch memory of
+// the plan, then the panels at offset own.
 func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	j := x.get(m)
 	defer j.release()
@@ -158,7 +168,8 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	}
 }
 
-// Then applies an epilogue to every completed tile of C; nil removes it. The spec is that of the plan.
+// Then applies an epilogue to every completed tile of C; a nil epilogue removes the previous one. s is the spec of the
+// plan.
 func (x *Multiplier) Then(t *fusion.Epilogue, s gemm.Spec) {
 	x.tail, x.cRow, x.cCol = t, s.CRowStride, s.CColStride
 }
@@ -182,19 +193,19 @@ func (x *Multiplier) get(m *graph.Mem) *Job {
 	return j
 }
 
-// follow adds the epilogue after the other callbacks of a tile.
+// follow makes a job apply the epilogue after the callback that is already set.
 func (x *Multiplier) follow(j *Job) {
-	before := j.Args.Epilogue
+	previous := j.Args.Epilogue
 	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
-		if before != nil {
-			before(i0, i1, j0, j1)
+		if previous != nil {
+			previous(i0, i1, j0, j1)
 		}
 		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / x.size
 		x.tail.Do(&j.tail, entry+i0*x.cRow+j0*x.cCol, i1-i0, x.cRow, j1-j0, x.cCol)
 	}
 }
 
-// release clears the addresses of the run, so that its memory can be freed.
+// release clears all addresses in a job, so that the memory of the run can be freed.
 func (j *Job) release() {
 	a := &j.Args
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
@@ -210,8 +221,7 @@ func (x *Multiplier) enter(j *Job, e int) {
 	j.EntryAdd = x.entryAt(j.Add, x.Add, e)
 }
 
-// entryAt returns the address of a matrix of an entry. The base is nil for an operand without elements, and for an
-// omitted one.
+// entryAt returns the address of a matrix of an entry. The base is nil if the operand has no elements or is omitted.
 func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
 	if base == nil || offsets == nil {
 		return base
@@ -219,18 +229,19 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 	return unsafe.Add(base, offsets[e]*x.size)
 }
 
-// Thin is the number of rows or columns up to which gemm reads the other matrix in place: packing would double the
-// memory traffic.
+// Thin is the number of rows of A, or columns of B, up to which gemm reads the other matrix in place. Packing that
+// matrix would double the memory traffic.
 const Thin = 4
 
-// RowMove copies n pixels of an input row, with a stride, to consecutive lanes.
+// RowMove copies N pixels of an input row, with a stride, to consecutive lanes of a panel.
 type RowMove struct {
-	Lane, N int
-	From    int // offset from the first element of the channel
+	Lane int // first lane
+	N    int // number of pixels
+	From int // offset of the first pixel in its channel, in elements
 }
 
 // PixelWindow is the window of an output pixel in the input.
 type PixelWindow struct {
-	Base   unsafe.Pointer // of the image
-	IH, IW int            // of the first pixel of the window; may be in the padding
+	Base   unsafe.Pointer // address of the image
+	IH, IW int            // row and column of the window's first pixel, which may be in the padding
 }

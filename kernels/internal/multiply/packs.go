@@ -20,8 +20,9 @@ func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 
 func denseForm(d tensor.DType) string { return d.String() }
 
-// Packs returns the Pack function of an implementation whose kernel uses [copies.Converted]. form, which may be nil,
-// returns the form of an operand in the dtype of the computation; other operands are converted ahead.
+// Packs returns the Pack function of an implementation whose kernel uses [copies.Converted]. form returns the packing
+// of an operand in the dtype of the computation, if the kernel has one. The constants that form does not pack, or all
+// if form is nil, are converted to that dtype when the graph is planned.
 func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
 		d, m := ComputesIn(c), c.Meta(i)
@@ -43,8 +44,7 @@ func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Ca
 // ComputesIn returns the dtype in which products compute a result.
 func ComputesIn(c *graph.Call) tensor.DType { return computesIn(c.Out[0].DType) }
 
-// computesIn returns the dtype in which products compute a result of dtype d. A conjunction of bools is a product of
-// numbers.
+// computesIn returns the dtype in which products compute a result of dtype d. Bools are multiplied as uint8.
 func computesIn(d tensor.DType) tensor.DType {
 	if d = d.OpMath(); d != tensor.Bool {
 		return d

@@ -15,25 +15,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Panels is the packed form of the constant side of a product: matrices of an operand, each divided into panels of
-// Width lanes (rows of A, columns of B), in which the elements of one depth are contiguous.
+// Panels is the packed form of the constant operand of a product. The operand holds one or more matrices. Each matrix
+// is divided into panels of Width lanes (rows of A, columns of B), in which the elements of one depth index are
+// contiguous. All offsets and strides count elements.
 type Panels struct {
-	Form   string       // as in [graph.Packing]
-	DType  tensor.DType // of the computation
-	Width  int
-	Lanes  int
-	Starts []int // offsets of the matrices in the operand
-	Lane   int   // stride between lanes; all strides count elements
-	// Terms returns the offsets by depth. nil: they are evenly spaced. Only packing and unpacking call it.
+	Form   string       // the name of the form, as in [graph.Packing]
+	DType  tensor.DType // the dtype of the computation
+	Width  int          // lanes of a panel
+	Lanes  int          // lanes of a matrix
+	Starts []int        // offsets of the matrices in the operand
+	Lane   int          // stride between lanes
+	// Terms returns the offset of each depth index from the start of its lane. It is nil if terms are evenly spaced.
+	// Only packing and unpacking call Terms.
 	Terms func() []int
-	Depth int
-	Step  int // the distance of evenly spaced terms
+	Depth int // number of terms of a lane
+	Step  int // stride between evenly spaced terms
 }
 
 // Each returns the number of elements of one packed matrix.
 func (p *Panels) Each() int { return kit.Times(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth) }
 
-// terms returns the offsets by depth.
+// terms returns the offset of each depth index from the start of its lane.
 func (p *Panels) terms() []int {
 	if p.Terms != nil {
 		return p.Terms()
@@ -45,8 +47,8 @@ func (p *Panels) terms() []int {
 	return list
 }
 
-// FillPanel packs panel i of the matrix at src into dst. terms are the offsets by depth. It checks the context in long
-// panels, and panics as [interrupt.Check] does.
+// FillPanel packs panel i of the matrix at src into dst. terms has the offset of each depth index. In long panels,
+// FillPanel checks the context; it panics as [interrupt.Check] does.
 func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
 	first, size := i*p.Width, p.DType.Size()
 	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
@@ -68,8 +70,8 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	}
 }
 
-// evenSteps returns the length of the evenly spaced prefix of a list of at least one step, and the spacing. The length
-// is bounded so that a block stays in the caches.
+// evenSteps returns the length of the longest evenly spaced prefix of a nonempty list, and the spacing. The length is
+// bounded so that the block that is moved at once stays in the caches.
 func evenSteps(steps []int) (n, apart int) {
 	const most = 256
 	if len(steps) < 2 {
@@ -125,7 +127,7 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 	}
 }
 
-// PackingOf returns the form of an operand that is packed as several lists of panels of one dtype.
+// PackingOf returns the packing of an operand that is packed as several Panels of one dtype, one after another.
 func PackingOf(list ...*Panels) graph.Packing {
 	d := list[0].DType
 	pk := graph.Packing{DType: d}
@@ -165,8 +167,8 @@ func PackingOf(list ...*Panels) graph.Packing {
 	return pk
 }
 
-// InPanels reports whether operand i is packed as the panels that the kernel wants; nil if it wants none. It returns an
-// error for another form.
+// InPanels reports whether operand i is packed as the panels that the kernel wants; a nil want means none. It returns
+// false for an operand that is not packed, or only converted, and fails if the operand has any other packed form.
 func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	is := c.Packed(i)
 	switch {
@@ -180,8 +182,9 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, is.Form, want.Form)
 }
 
-// MatrixPanels returns the panels of one side of a product, of lanes by depth elements, with an entry at each offset.
-// Each distinct matrix is packed once.
+// MatrixPanels returns the panels of one operand of a product. Its matrices have the given number of lanes, with stride
+// `lane`, and of terms (depth), with stride `step`. offsets has the offset of each entry's matrix; nil stands for a
+// single matrix at 0. Each distinct matrix is packed once.
 func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets []int) *Panels {
 	p := &Panels{DType: d, Width: width, Lanes: lanes, Lane: lane, Depth: depth, Step: step, Starts: []int{0}}
 	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, lane, step)
@@ -192,7 +195,8 @@ func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets [
 	return p
 }
 
-// startsText describes offsets: number and distance if they are evenly spaced, else a list.
+// startsText describes offsets by the first one, their number and their spacing if they are evenly spaced, else by a
+// list.
 func startsText(starts []int) string {
 	if len(starts) > 1 {
 		by := starts[1] - starts[0]
@@ -206,7 +210,8 @@ func startsText(starts []int) string {
 	return tensor.ListString(starts)
 }
 
-// Places returns the positions of the packed matrices of entries with these offsets.
+// Places returns, for each entry, the position of its packed matrix, in elements. offsets has the offset of each
+// entry's matrix in the operand; nil gives nil.
 func (p *Panels) Places(offsets []int) []int {
 	if offsets == nil {
 		return nil

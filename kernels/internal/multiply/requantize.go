@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Requantized scales and rounds a sum of products of bytes: sum times scale, rounded to even, plus the zero point,
-// clamped to a byte dtype.
-func Requantized(d tensor.DType, sum int32, scale float32, zero float64) int64 {
-	v := math.RoundToEven(float64(float32(sum)*scale)) + zero
+// Requantized converts a sum of products of bytes to the byte dtype d. It multiplies by the scale in float32, rounds
+// ties to even, adds the zero point and clamps. NaN gives 0.
+func Requantized(d tensor.DType, sum int32, scale float32, zeroPoint float64) int64 {
+	v := math.RoundToEven(float64(float32(sum)*scale)) + zeroPoint
 	least, most := byteBounds(d)
 	if v != v {
 		return 0
@@ -20,7 +20,7 @@ func Requantized(d tensor.DType, sum int32, scale float32, zero float64) int64 {
 	return int64(min(max(v, least), most))
 }
 
-// byteBounds returns the least and the greatest number of a byte dtype.
+// byteBounds returns the least and the greatest value of a byte dtype.
 func byteBounds(d tensor.DType) (least, most float64) {
 	if d == tensor.Int8 {
 		return math.MinInt8, math.MaxInt8
@@ -28,18 +28,19 @@ func byteBounds(d tensor.DType) (least, most float64) {
 	return 0, math.MaxUint8
 }
 
-// Finish is the loop that converts sums of products of bytes, its first operand, to results. The other operands follow
-// in this order: for corrections, the factor of a row and those of columns; for byte results, the scale and the zero
-// point. Operands other than those of columns are constant within a row.
+// Finish describes the loop that converts int32 sums of products of bytes to results. The operands of the loop are the
+// sums, then two int32 factors for each of Rows and Columns, then the scale and the zero point if Scaled is set.
 type Finish struct {
-	// Rows adds the product of an int32 of the row and an int32 of the column; Columns subtracts such a product.
+	// Rows adds a factor of the row times a factor of the column to a sum. Columns subtracts such a product. The factor
+	// of the row is the first of the two operands.
 	Rows, Columns bool
-	// Scaled: sums are scaled and rounded to D, with one scale per column unless OneScale is set.
+	// Scaled multiplies sums by a scale and rounds them to D, as [Requantized] does. There is one scale for each
+	// column, or with OneScale a single one. Without Scaled, results are int32.
 	Scaled, OneScale bool
-	D                tensor.DType
+	D                tensor.DType // int8 or uint8
 }
 
-// Loop prepares the loop.
+// Loop compiles the loop.
 func (f Finish) Loop() (*loops.Loop, error) {
 	const i32 = tensor.Int32
 	text, out := "s = sum", i32

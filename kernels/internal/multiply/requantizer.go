@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Requantizer scales rows of sums to bytes, with a scale for each column and without the corrections of [Finish]: in
-// machine code that keeps the scales in registers, or by the loop of Finish.
+// Requantizer converts rows of sums to bytes, with one scale for each column and without the corrections of [Finish].
+// With AVX-512, machine code keeps the scales in registers; otherwise the loop of Finish is used.
 type Requantizer struct {
 	d    tensor.DType
 	code *jit.Func
@@ -40,19 +40,19 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 	return r, err
 }
 
-// Rows converts rows of sums to bytes. pitch and sumsPitch are the bytes between rows of results and of sums; zero is
-// the zero point.
-func (r *Requantizer) Rows(m *graph.Mem, out, sums, scales, zero unsafe.Pointer, pitch, sumsPitch, columns,
+// Rows converts rows of sums to bytes. pitch is the number of bytes between rows of results, sumsPitch that between
+// rows of sums. zeroPoint is the address of one element of the dtype of the results.
+func (r *Requantizer) Rows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
 	w := r.run.Of(m)
 	if r.loop != nil {
-		r.loop.Run(&w.state, []unsafe.Pointer{out, sums, scales, zero}, []int{pitch, sumsPitch, 0, 0}, columns, rows)
+		r.loop.Run(&w.state, []unsafe.Pointer{out, sums, scales, zeroPoint}, []int{pitch, sumsPitch, 0, 0}, columns, rows)
 		w.state.Release()
 		return nil
 	}
-	w.point = int32(*(*uint8)(zero))
+	w.point = int32(*(*uint8)(zeroPoint))
 	if r.d == tensor.Int8 {
-		w.point = int32(*(*int8)(zero))
+		w.point = int32(*(*int8)(zeroPoint))
 	}
 	a := &w.args
 	defer clear(a.Ptr[:])
@@ -73,7 +73,7 @@ func (r *Requantizer) Rows(m *graph.Mem, out, sums, scales, zero unsafe.Pointer,
 	return nil
 }
 
-// Listing returns the listing of the code.
+// Listing returns the assembly of the machine code, or the listing of the loop.
 func (r *Requantizer) Listing() expr.Listing {
 	if r.loop != nil {
 		return r.loop.Listing("quantize")

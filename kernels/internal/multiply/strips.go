@@ -2,39 +2,44 @@ package multiply
 
 import "github.com/graphrun/graphrun/internal/machine"
 
-// Strips is the order in which strips of rows of several images, or matrices, are computed by blocks of columns, and
-// the division of these units into chunks.
+// Strips is the order in which a product of several images (or matrices) is computed, and its division into chunks. The
+// rows of an image are divided into strips, and the columns of the result into blocks. A unit of work is one strip by
+// one block. A band is a sequence of strips that are all computed for one block, while its weights are in cache, before
+// the next block. Images follow one another; so do the bands of an image and the blocks of a band.
 type Strips struct {
-	Images, Blocks, Strips int
-	Band                   int // number of strips per read of the weight of a block
-	cut                    machine.Cut
+	Images int // number of images
+	Blocks int // number of blocks of columns
+	Strips int // strips per image
+	Band   int // strips per band
+	cut    machine.Cut
 }
 
 // Units returns the number of units.
 func (o *Strips) Units() int { return o.Images * o.Blocks * o.Strips }
 
-// Cut divides the units, each with the given work, into chunks of about a grain.
+// Cut divides the units into chunks whose work is about grain, if each unit has the given work.
 func (o *Strips) Cut(work, grain int) { o.cut = machine.CutUnits(o.Units(), work, grain) }
 
 // Chunks returns the number of chunks.
 func (o *Strips) Chunks() int { return o.cut.Chunks }
 
-// Made returns the progress after a chunk and all chunks before it: the images, and strips of one more image, that all
-// blocks have computed.
+// Made returns what is complete, in all blocks, after a chunk and all earlier chunks: a number of images, and a number
+// of strips of the next image.
 func (o *Strips) Made(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.place(end)
 	return images, band*o.Band + max(0, rest-(o.Blocks-1)*width)
 }
 
-// Begun returns the extent of a chunk and all chunks before it: no later strip has been started.
+// Begun returns the index of the image in which a chunk ends, and the number of strips of that image that this chunk
+// and all earlier chunks have started.
 func (o *Strips) Begun(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.place(end - 1)
 	return images, band*o.Band + min(width, rest+1)
 }
 
-// place returns the image of a unit, its band, its index in the band, and the number of strips of the band.
+// place returns the image of unit u, the band, the index of the unit in the band, and the number of strips of the band.
 func (o *Strips) place(u int) (image, band, rest, width int) {
 	image, rest = u/(o.Blocks*o.Strips), u%(o.Blocks*o.Strips)
 	band = rest / (o.Blocks * o.Band)

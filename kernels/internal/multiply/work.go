@@ -7,26 +7,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of products, as profiles name them.
+// The names, in machine profiles, of the inner kernels of products. A profile has the time of one unit of each.
 const (
-	Tile32    = "gemm.f32"
-	Tile64    = "gemm.f64"
-	TileGo    = "gemm.go"
-	TileBytes = "gemm.bytes"
-	TileCall  = "gemm.tile"
-	Scattered = "gemm.scatter"
-	Thin32    = "gemm.thin"
-	Loops     = "gemm.loops"
-	AddTo     = "gemm.add"
-	Start     = "gemm.start"
-	Begin     = "gemm.begin"
-	PackRow   = "pack.row"
-	PackCol   = "pack.column"
-	PackWin   = "pack.window"
-	PackRun   = "pack.run"
-	PackTap   = "pack.tap"
-	PackMove  = "pack.move"
-	PackStep  = "pack.strided"
+	Tile32    = "gemm.f32"     // a multiply-add of float32 in register tiles
+	Tile64    = "gemm.f64"     // a multiply-add of float64
+	TileGo    = "gemm.go"      // a multiply-add of other dtypes, in Go
+	TileBytes = "gemm.bytes"   // a multiply-add of bytes
+	TileCall  = "gemm.tile"    // a register tile, for each block of the depth
+	Scattered = "gemm.scatter" // an element of a register tile that is stored separately
+	Thin32    = "gemm.thin"    // a multiply-add of a product of few rows or columns
+	Loops     = "gemm.loops"   // a multiply-add of plain loops
+	AddTo     = "gemm.add"     // an element of an addend that is not a vector
+	Start     = "gemm.start"   // the start of a step of products
+	Begin     = "gemm.begin"   // the start of a product
+	PackRow   = "pack.row"     // an element that is packed from rows along the depth
+	PackCol   = "pack.column"  // an element that is packed from rows along lanes
+	PackWin   = "pack.window"  // an element of a window that is packed from pixels
+	PackRun   = "pack.run"     // a run of elements that is packed from pixels for one tap of a window
+	PackTap   = "pack.tap"     // an element of a window that is packed from planes
+	PackMove  = "pack.move"    // a run of elements that is packed from planes for one tap of a window
+	PackStep  = "pack.strided" // an element of a window with strided pixels that is packed from planes
 )
 
 // tileOf returns the inner kernel of a dtype.
@@ -40,8 +40,8 @@ func tileOf(d tensor.DType) string {
 	return TileGo
 }
 
-// Stored reclassifies the bytes of the result, which [graph.Call.Streamed] has counted, as copied only: tiles are
-// loaded between others, and nothing is computed meanwhile.
+// Stored reclassifies the bytes of the result, which [graph.Call.Streamed] has counted as dense traffic, as copied: no
+// computation overlaps with the stores of a tile.
 func Stored(w *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
 	w.Bytes[graph.Dense] -= bytes
@@ -57,14 +57,16 @@ func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 }
 
 const (
-	// fewRows is the number of rows up to which a panel is read once, at the speed of memory, with little to compute.
+	// fewRows is the number of rows of the other operand up to which computing with a panel takes much less time than
+	// loading it from memory.
 	fewRows = 4
-	// manyRows is the number of rows from which computing a panel takes as long as loading the next one.
+	// manyRows is the number of rows from which computing with a panel takes as long as loading the next panel.
 	manyRows = 32
 )
 
-// Paneled reclassifies the bytes of a constant operand, which [graph.Call.Streamed] has counted: the share that is
-// loaded while the product of a panel with the given rows of the other operand is computed.
+// Paneled reclassifies some bytes of constant operand i, which [graph.Call.Streamed] has counted as kept, as panels. It
+// takes the share of a panel that is loaded while the previous panel is multiplied by the given number of rows of the
+// other operand.
 func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
@@ -74,7 +76,8 @@ func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	}
 }
 
-// ThinProduct adds the multiplications of products of few rows or columns, which read the other matrix in place.
+// ThinProduct adds the cost of products of few rows or columns, which read the other matrix in place. macs is the
+// number of multiplications of an entry.
 func ThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	each := 1.0
 	switch tileOf(d) {
@@ -87,11 +90,11 @@ func ThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	w.Flops += entries * 2 * macs
 }
 
-// passTerms is the depth of a block of a product: each block passes over the result once.
+// passTerms is the number of terms of a block of the depth. The result is loaded and stored once for each block.
 const passTerms = 256
 
-// Scatter adds the additional cost of a result whose rows are not contiguous: each pass stores tiles element by
-// element.
+// Scatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element, once
+// for each block of the depth k.
 func Scatter(w *graph.Work, elements, k int) {
 	w.Do(Scattered, float64(elements)*float64(kit.DivUp(k, passTerms)))
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bodies holds the kernels of an op by compute dtype. 16-bit floats are computed as float32 (rule.Config.OpMath), so
-// most ops have no kernels for them.
+// bodies holds the kernels of an op, indexed by the dtype in which the op computes. Most ops have no kernels for 16-bit
+// floats, because they compute these in float32 (rule.Config.OpMath).
 type bodies [tensor.Complex128 + 1]rule.Kernel
 
-// join merges tables; for a dtype in several tables, the last one applies.
+// join merges tables. If several tables have a kernel for a dtype, the last of them applies.
 func join(tables ...bodies) (out bodies) {
 	for _, t := range tables {
 		for d, b := range t {
@@ -24,12 +24,13 @@ func join(tables ...bodies) (out bodies) {
 	return out
 }
 
-// pick returns the kernel for the dtype in which the iteration computes, or PyTorch's error.
+// pick returns the kernel for the dtype in which the iteration computes. It fails with PyTorch's error if there is
+// none. The label in that error is the name with the suffix _cpu.
 func (t *bodies) pick(name string, it *rule.Rule) (rule.Kernel, error) {
 	return t.pickLabel(name+"_cpu", it)
 }
 
-// pickLabel is pick for ops whose errors use another label than the name with _cpu.
+// pickLabel is pick with any label.
 func (t *bodies) pickLabel(label string, it *rule.Rule) (rule.Kernel, error) {
 	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
@@ -42,7 +43,7 @@ func fixed(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, er
 	return labelled(name+"_cpu", t)
 }
 
-// labelled is fixed for ops with another error label.
+// labelled is fixed with any error label (see pick).
 func labelled(label string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.pickLabel(label, it) }
 }
@@ -84,10 +85,10 @@ func unaryTo(d tensor.DType) config {
 	}
 }
 
-// config returns the iteration of a call.
+// config returns the configuration of the iteration over the elements of a call.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
-// checked adds a check before a configuration.
+// checked returns a config that first checks the call.
 func checked(f config, check func(c *graph.Call) error) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {
@@ -97,7 +98,7 @@ func checked(f config, check func(c *graph.Call) error) config {
 	}
 }
 
-// realOnly rejects complex operands with the given message.
+// realOnly returns a config that rejects complex operands with the given message.
 func realOnly(f config, message string) config {
 	return checked(f, func(c *graph.Call) error {
 		for i := range c.In {

@@ -5,19 +5,19 @@ import (
 	"math/cmplx"
 )
 
-// References of complex functions for which package cmplx has cancellation, divides infinities, multiplies 0 by
-// infinity, or does not distinguish the sides of branch cuts. They use W. Kahan's formulas (Branch Cuts for Complex
-// Elementary Functions, 1987). Non-finite operands are left to package cmplx.
+// This file has the references of complex functions for which package cmplx is inaccurate: its formulas cancel, divide
+// infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The references use W. Kahan's
+// formulas (Branch Cuts for Complex Elementary Functions, 1987). For non-finite operands they call package cmplx.
 
 func finiteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
 
-// squareOverflows reports whether the square of a number may overflow.
+// squareOverflows reports whether the square of z may overflow.
 func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
 
-// logOfTwice returns the logarithm of the magnitude of twice a large number.
+// logOfTwice returns log(|2z|), also where 2z overflows.
 func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(z*0.5)) + 2*math.Ln2 }
 
-// rootOf is cmplx.Sqrt, but the imaginary part keeps its sign when it is negligible.
+// rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if it is 0.
 func rootOf(z complex128) complex128 {
 	w := cmplx.Sqrt(z)
 	return complex(real(w), math.Copysign(imag(w), imag(z)))
@@ -29,7 +29,7 @@ func alongImaginary(f func(complex128) complex128, z complex128) complex128 {
 	return complex(imag(w), -real(w))
 }
 
-// complexSinh and complexCosh compute exponentials of large numbers as a product of two.
+// complexSinh and complexCosh compute exp(a) for large a as exp(a/2)*exp(a/2), which overflows later.
 func complexSinh(z complex128) complex128 {
 	a := math.Abs(real(z))
 	if !finiteParts(z) || a < 600 {
@@ -77,7 +77,7 @@ func complexTan(z complex128) complex128 {
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
 }
 
-// complexTanh uses the tangent, for which package cmplx has a series where its sum cancels.
+// complexTanh uses the tangent, because only the tangent of package cmplx has a series for operands where terms cancel.
 func complexTanh(z complex128) complex128 {
 	if !finiteParts(z) {
 		return cmplx.Tanh(z)
@@ -128,7 +128,7 @@ func complexAcosh(z complex128) complex128 {
 	return complex(math.Asinh(real(p)*real(q)+imag(p)*imag(q)), 2*angle64(imag(p), real(q)))
 }
 
-// complexAtanh uses that the function is odd: the real part is made positive.
+// complexAtanh makes the real part positive, since the function is odd.
 func complexAtanh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {

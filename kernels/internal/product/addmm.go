@@ -51,7 +51,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Restate: compose.Widened},
 })
 
-// baddbmmType broadcasts self before it looks at the other operands.
+// baddbmmType checks that self broadcasts before it checks the other operands, as PyTorch does.
 func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
 	shape := make([]sym.Int, 3)
 	for d, m := range []tensor.Type{a, a, b} {
@@ -78,7 +78,7 @@ func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call
 		}
 		at := kit.Attrs[addmmAttrs](c)
 		if t.DType == tensor.Bool && t.Numel().Ne(sym.Int{}).Holds() {
-			// Only a product without terms comes here: it is self times beta.
+			// f rejects all other products of bools. Without terms, the result is beta times self.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool", at.Beta.DType().TorchName())
 		}
 		for _, v := range []tensor.Scalar{at.Beta, at.Alpha} {
@@ -106,13 +106,14 @@ func sumOf(c *graph.Call) (*contraction, error) {
 	return x, nil
 }
 
-// matricesOf returns the strides of a batch of matrices, the last two dimensions.
+// matricesOf returns the strides of a batch of matrices. A matrix is in the last two dimensions.
 func matricesOf(m tensor.Meta) matrices {
 	lead := m.Rank() - 2
 	return matrices{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
 }
 
-// addendOf returns the strides of an expanded addend. Expand gives added dimensions nonzero strides; here they are 0.
+// addendOf returns the strides of an addend m that was expanded. It sets the strides of added dimensions, and of those
+// of size 1, to 0; Expand gives them other strides.
 func addendOf(m, expanded tensor.Meta) matrices {
 	for d := range expanded.Rank() - m.Rank() {
 		expanded.Strides[d] = 0
@@ -125,10 +126,11 @@ func addendOf(m, expanded tensor.Meta) matrices {
 	return matricesOf(expanded)
 }
 
-// leavesOut reports whether the product is skipped because alpha is 0, which hides its NaNs and infinities: the library
-// that multiplies floats and complex numbers for PyTorch does so. 16-bit floats, and batches of matrices of less than
-// 400 multiplications (bmm_out_or_baddbmm_), go through loops that multiply by 0.
-func leavesOut(c *graph.Call) bool {
+// skipsProduct reports whether the product is skipped because alpha is 0. NaNs and infinities of the matrices then do
+// not reach the result, as in the BLAS library that PyTorch uses for floats and complex numbers. PyTorch does not use
+// BLAS for integers, 16-bit floats and batches of products of less than 400 multiplications (bmm_out_or_baddbmm_);
+// these are multiplied by 0.
+func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
 	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=
 		0 {
@@ -138,10 +140,10 @@ func leavesOut(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-// sumTerms is sumOf, without terms if the product is skipped.
+// sumTerms is sumOf, but with depth 0 if the product is skipped.
 func sumTerms(c *graph.Call) (*contraction, error) {
 	x, err := sumOf(c)
-	if err == nil && leavesOut(c) {
+	if err == nil && skipsProduct(c) {
 		x.k = 0
 	}
 	return x, err
@@ -155,19 +157,19 @@ func sumFlops(c *graph.Call) float64 {
 	return x.flops() + 2*float64(x.entries()*x.m*x.n)
 }
 
-// sumRef defines addmm and baddbmm.
+// sumRef is the reference of addmm and baddbmm.
 func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	at := kit.Attrs[addmmAttrs](c)
 	lead := in[1].Rank() - 1
 	shape := append(append([]int{}, in[1].Shape[:lead]...), in[2].Shape[lead])
 	d := in[1].DType
 	out := tensor.Zeros(d, shape...)
-	// Factors are converted to the dtype of the computation first.
+	// PyTorch converts the factors to the dtype of the computation before it multiplies.
 	alpha, beta := at.Alpha.Tensor(d.OpMath()).At(), at.Beta.Tensor(d.OpMath()).At()
-	without := leavesOut(c)
+	skips := skipsProduct(c)
 	kit.EachIndex(shape, func(index []int) {
 		p, s := kit.Accumulator{D: d}, kit.Accumulator{D: d}
-		if !without {
+		if !skips {
 			productTerms(in[1], in[2], index, &p)
 		}
 		addTimes(&s, alpha, p.Value())
@@ -179,7 +181,7 @@ func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// addTimes adds factor*v. A factor of 1 is not multiplied.
+// addTimes adds factor*v to a sum. With factor 1 it adds v without a multiplication.
 func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
 	if factor.Complex() == 1 {
 		s.Add(v)

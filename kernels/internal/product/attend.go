@@ -19,19 +19,22 @@ var attend = &graph.Attend{
 	Work: attendWork, Read: attendRead, Lower: compileAttend,
 }
 
-// scoreBytes bounds the scores that are computed together: they stay in L2 beside keys and values.
+// scoreBytes is the maximum size, in bytes, of a block of scores, so that it stays in the L2 cache beside keys and
+// values.
 const scoreBytes = 256 << 10
 
-// fewScoreRows is the least number of rows that are computed together, even if their scores exceed scoreBytes.
+// fewScoreRows is the minimum number of rows of a block, even if its scores then exceed scoreBytes.
 const fewScoreRows = 16
 
-// attendSizes has the sizes of the matrices of an attention, and the block size of its rows, which depend on shapes
-// only.
+// attendSizes has the sizes of an attention. They depend on shapes only. A block is a number of rows of scores
+// (queries) of one entry that are computed together.
 type attendSizes struct {
-	entries, l, s, e, v int
-	rows, blocks        int
-	row, col            int // strides of scores between rows and between columns, in elements
-	room                int // elements of a block of scores
+	entries      int // number of entries of the batch
+	l, s         int // queries and keys of an entry
+	e, v         int // elements of a query or key, and of a value
+	rows, blocks int // rows of a block, blocks of an entry
+	row, col     int // strides of scores between rows and between columns, in elements
+	room         int // elements of memory for a block of scores
 }
 
 func sizesOfAttention(a *graph.Attention) (z attendSizes) {
@@ -47,7 +50,7 @@ func sizesOfAttention(a *graph.Attention) (z attendSizes) {
 	return z
 }
 
-// specs returns the products of n rows: with the keys, and of the resulting weights with the values.
+// specs returns the two products of a block of n rows: queries by keys, which gives scores, and weights by values.
 func (z attendSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec) {
 	rank := len(a.Batch)
 	strides := func(m tensor.Meta) gemm.Operand {
@@ -83,20 +86,23 @@ func attendWork(a *graph.Attention) (w graph.Work) {
 	return w
 }
 
-// thinProducts reports whether the products with keys and with values read these once, in place.
+// thinProducts reports whether the product with the keys reads the keys once and in place, and likewise the product
+// with the values.
 func thinProducts(a *graph.Attention) [2]bool {
 	z := sizesOfAttention(a)
 	scores, values := z.specs(a, z.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packed returns the number of elements of query, key or value that are packed.
+// packed returns the number of elements that are packed if operand i (query, key or value) is packed: keys and values
+// once for each block.
 func (z attendSizes) packed(i int) float64 {
 	keys := float64(z.blocks) * float64(z.s)
 	return float64(z.entries) * [3]float64{float64(z.l) * float64(z.e), keys * float64(z.e), keys * float64(z.v)}[i]
 }
 
-// attendPacks returns the inner kernels that pack query, key and value; empty for operands that are read in place.
+// attendPacks returns the names of the inner kernels that pack query, key and value. The name is empty for an operand
+// that is read in place.
 func attendPacks(a *graph.Attention) (kernels [3]string) {
 	z := sizesOfAttention(a)
 	scores, values := z.specs(a, z.rows)
@@ -115,7 +121,7 @@ func attendPacks(a *graph.Attention) (kernels [3]string) {
 	return kernels
 }
 
-// attendRead returns the additional cost of reading operand i in its layout instead of row-major.
+// attendRead returns the difference in cost between reading operand i in its layout and in row-major order.
 func attendRead(a *graph.Attention, i int) (w graph.Work) {
 	dense := *a
 	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
@@ -141,9 +147,9 @@ type attending struct {
 	attendSizes
 	size   int      // bytes of an element
 	at     [4][]int // offsets of the entries of query, key, value and result, in elements
-	q, c   int      // strides of rows of query and result
+	q, c   int      // strides of rows of query and result, in elements
 	blocks []attendBlock
-	// Bytes of a worker's memory: scores, scratch and shared panels of the products, and the loops' own.
+	// The bytes of a worker's memory for scores, for scratch and shared panels of the products, and for the loops.
 	own, work, shared, loops int
 	args                     graph.PerWorker[gemm.Args]
 }

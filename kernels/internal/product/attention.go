@@ -67,16 +67,17 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 	},
 })
 
-// attentionShape holds the sizes of a call: l queries and s keys of e elements, values of v.
+// attentionShape holds the sizes of a call. Each entry of the batch has l queries and s keys of e elements, and s
+// values of v elements.
 type attentionShape struct {
 	batch      []int
 	l, s, e, v int
 	scale      float64
 	causal     bool
-	group      int // query heads that share a head of keys
+	group      int // number of query heads that use the same head of keys and values
 }
 
-// attentionOf returns the sizes of a call, which must be known.
+// attentionOf returns the sizes of a call whose shapes are known.
 func attentionOf(c *graph.Call) (*attentionShape, error) {
 	s, err := checkAttention(c)
 	if err != nil {
@@ -148,8 +149,8 @@ func checkAttention(c *graph.Call) (*attentionSizes, error) {
 	return a, err
 }
 
-// entries returns the offset of every matrix of a batch, in elements, and the strides of its rows and columns. Every
-// group entries of dimension -3 share a matrix.
+// entries returns the offset of the matrix of every entry, in elements, and the strides of rows and columns. Along
+// dimension -3, `group` adjacent entries use the same matrix.
 func (a *attentionShape) entries(m tensor.Meta, group int) (offsets []int, row, col int) {
 	lead := m.Rank() - 2
 	kit.EachIndex(a.batch, func(index []int) {
@@ -180,8 +181,8 @@ type attention struct {
 	rows           int
 	at             [5][]int // offsets of the entries of output, query, key, value and mask
 	step           [5][2]int
-	scores, values [2]*gemm.Plan // for whole blocks, and for the last one
-	work, shared   int           // bytes of scratch of a product, and of its shared panels
+	scores, values [2]*gemm.Plan // products of a whole block, and of the last block of an entry
+	work, shared   int           // bytes of a product's scratch memory and of its shared panels
 	hasMask, bits  bool
 	args           graph.PerWorker[gemm.Args]
 }
@@ -273,7 +274,7 @@ func (a *attention) plan() error {
 	return nil
 }
 
-// block computes the results of the queries from row on.
+// block computes the results of the block of queries that starts at `row`.
 func (a *attention) block(m *graph.Mem, entry, row int) {
 	n, which := min(a.rows, a.l-row), 0
 	if n < a.rows {
@@ -304,7 +305,7 @@ func (a *attention) block(m *graph.Mem, entry, row int) {
 	*args = gemm.Args{}
 }
 
-// softmaxRows turns the scores of n queries from row on into weights.
+// softmaxRows converts the scores of the n queries from `row` on to weights, in place.
 func softmaxRows[T float32 | float64](a *attention, m *graph.Mem, entry, row, n int,
 	exp func(y, x []T, m T) float64) {
 	scores := kit.SliceOf[T](m.Worker, 0, n*a.s)

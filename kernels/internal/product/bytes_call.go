@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The operands of a product of bytes.
+// The operand indexes of matmul_bytes. The zero points of a and b are the input_zero_point and the other_zero_point.
 const (
 	bytesA = iota
 	bytesB
@@ -57,7 +57,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 		name    string
 		d       tensor.DType
 		n       sym.Int
-		single  bool // one element is enough
+		single  bool // one element for all indexes is allowed, too
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
 		{bytesZero, "zero_point", t.DType, sym.Of(1), true}} {

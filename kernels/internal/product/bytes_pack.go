@@ -21,16 +21,17 @@ import (
 // signBit converts between int8 and uint8 with an offset of 128.
 const signBit = 0x80
 
-// bytePacker packs the operand with the columns: blocks of columns, in which the groups at one depth are contiguous.
+// bytePacker packs operand b into panels. A panel is a block of columns, in which the groups at one depth are
+// contiguous.
 type bytePacker struct {
 	byteShape
-	signed bool
+	signed bool        // elements are int8
 	join   *loops.Loop // joins the elements of a group
 	ones   []byte      // a row of ones, to sum columns
-	total  *jit.Func
+	total  *jit.Func   // multiplies ones by a panel
 }
 
-// packerRun has the buffers of a worker for packing.
+// packerRun has the state of a worker in both phases.
 type packerRun struct {
 	state loops.State
 	args  jit.Args
@@ -55,8 +56,8 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	return p, err
 }
 
-// joinLoop returns the loop that joins bytes of a column, its operands, to a group: uint8 with the sign bit flipped, or
-// words minus 128.
+// joinLoop returns the loop that joins bytes of a column to a group. Its operands are the bytes. The loop subtracts 128
+// from uint8 elements: in a group of four bytes it flips the sign bits, in a group of two words it subtracts.
 func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	names, types := []string{"a", "b", "c", "d"}[:per], make([]tensor.DType, per)
 	bits, less, d := 32/per, 0, tensor.Uint8
@@ -89,7 +90,7 @@ func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	return loops.New(&expr.Loop{Code: code, Scalar: make([]bool, per)}, loops.Options{})
 }
 
-// room returns the bytes of memory for columns that are not contiguous.
+// room returns the bytes of worker memory in which a strided block of columns is transposed.
 func (p *bytePacker) room() int { return p.k * p.width() }
 
 // block packs a block of columns of a matrix with the given strides, and sums the columns.
@@ -114,8 +115,8 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 	p.addUp(r, panel, p.totals(to, block))
 }
 
-// joinGroups joins n groups from group first on. Rows past the last one are arbitrary, because they are multiplied by
-// 0.
+// joinGroups joins the n groups of each column from group `first` on. Elements past the depth are arbitrary, because
+// tiles multiply them by 0.
 func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, first, n, cols int) {
 	step := p.width() * groupBytes
 	var ptrs [1 + groupBytes]unsafe.Pointer

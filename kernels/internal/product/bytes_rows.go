@@ -15,16 +15,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows prepares the operand with the rows unless tiles read it in place: rows of whole groups, of uint8 or of
-// words. It also computes the contribution of the zero points of columns to each row.
+// byteRows copies operand a to rows of whole groups of uint8 or words, unless tiles can read the operand in place. It
+// also sums the rows, which the zero points of columns multiply.
 type byteRows struct {
 	byteShape
-	signed   bool
-	row, col int // strides
-	loop     *loops.Loop
-	copied   bool
-	summed   bool // the sums of rows are needed
-	group    int  // rows per chunk
+	signed   bool        // elements are int8
+	row, col int         // strides of the operand, in bytes
+	loop     *loops.Loop // converts elements; nil if they are copied unchanged
+	copied   bool        // rows are copied
+	summed   bool        // the sums of rows are needed
+	group    int         // rows per chunk
 }
 
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
@@ -62,7 +62,7 @@ func (r *byteRows) chunks() int {
 	return kit.DivUp(r.m, r.group)
 }
 
-// room returns the bytes of memory of a chunk.
+// room returns the bytes of worker memory that a chunk needs to make strided rows contiguous before the loop.
 func (r *byteRows) room() int {
 	if r.copied && r.col != 1 && r.loop != nil {
 		return r.group * r.k
@@ -70,7 +70,7 @@ func (r *byteRows) room() int {
 	return 0
 }
 
-// step returns the distance in bytes between prepared rows.
+// step returns the number of bytes between the rows that tiles read.
 func (r *byteRows) step() int {
 	if r.copied {
 		return r.rowBytes()
@@ -78,7 +78,8 @@ func (r *byteRows) step() int {
 	return r.row
 }
 
-// copyRows prepares rows of a matrix and, if sum is not nil, sums them.
+// copyRows copies the rows first to end of a matrix, if they are not read in place. If sum is not nil, copyRows calls
+// it with the sum of each row.
 func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, room unsafe.Pointer,
 	sum func(row int, total int32)) {
 	n, plain, plainStep := end-first, unsafe.Add(from, first*r.row), r.row
@@ -112,7 +113,8 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 	}
 }
 
-// byteTotal sums bytes; signed bytes count 128 more. It adds eight bytes at a time, as four words.
+// byteTotal sums bytes. Signed bytes are summed with an offset of 128 each, as tiles read them. Eight bytes are added
+// at a time, as four words.
 func byteTotal(x []byte, signed bool) (total int32) {
 	const even = 0x00ff00ff00ff00ff
 	flip := uint64(0)
@@ -138,19 +140,20 @@ func byteTotal(x []byte, signed bool) (total int32) {
 	return total
 }
 
-// byteFactors has properties of zero points that are known when a kernel is compiled.
+// byteFactors has the properties of the zero points of both operands that are known when a kernel is compiled. Tiles
+// multiply uint8 rows by int8 columns; an operand of the other dtype is offset by 128, and so is its zero point.
 type byteFactors struct {
-	dtype  [2]tensor.DType
-	step   [2]int  // strides; 0 if there is one zero point
-	shift  [2]bool // a zero point may differ from 0 in the form that tiles use
-	signed [2]bool
+	dtype  [2]tensor.DType // dtype of the operand
+	step   [2]int          // stride of the zero points; 0 if there is only one
+	shift  [2]bool         // a zero point may differ from 0 after the offset
+	signed [2]bool         // the operand is int8
 }
 
 func newByteFactors(c *graph.Call) (f byteFactors) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		f.dtype[i], f.step[i] = c.Meta(i).DType, perIndex(c, zero)
 		f.signed[i] = f.dtype[i] == tensor.Int8
-		none := 0.0 // the zero point that is 0 in tiles
+		none := 0.0 // the zero point that the offset makes 0
 		switch {
 		case i == bytesA && f.signed[i]:
 			none = -signBit
@@ -176,7 +179,7 @@ func allAre(c *graph.Call, k int, number float64) bool {
 	return all
 }
 
-// zero returns a zero point in the form that tiles use.
+// zero returns zero point i of an operand (side), after the offset.
 func (f *byteFactors) zero(side int, p unsafe.Pointer, i int) int32 {
 	z := byteAt(p, f.dtype[side], i*f.step[side])
 	switch {

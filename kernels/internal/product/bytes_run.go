@@ -22,13 +22,13 @@ func scratch(m *graph.Mem, at int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), at)
 }
 
-// prepare returns the phase that packs operands and precomputes the contribution of zero points and bias.
+// prepare returns the phase that packs operands and computes the contributions of zero points and bias.
 func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := given(c, bytesAZero), given(c, bytesBZero), given(c, bytesBias)
 	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
 	biasStep := perIndex(c, bytesBias)
 	rowChunks := t.a.chunks()
-	group := t.blocks() // packed operands need little work
+	group := t.blocks() // blocks per chunk: all, if b is packed and only sums are left to compute
 	if !t.packed {
 		group = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
@@ -69,7 +69,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	}}
 }
 
-// panels returns the address of a packed matrix.
+// panels returns the address of the panels of a matrix.
 func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	at := matrix * t.matrixBytes()
 	if t.packed {
@@ -90,7 +90,7 @@ func (t *byteTiles) rows(m *graph.Mem, r *packerRun, matrix, chunk int, zero uns
 		from, min(t.m, from+t.a.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
 
-// columns computes the initial sums of a block, and the zero points of its columns.
+// columns computes the initial values of the sums of a block, and stores the zero points of its columns.
 func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer, biasStep int) {
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
@@ -116,7 +116,7 @@ func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZer
 	}
 }
 
-// multiply returns the phase of the sums.
+// multiply returns the phase that computes sums and converts them to results.
 func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	scale, zero := given(c, bytesScale), given(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
@@ -153,7 +153,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	}}
 }
 
-// aside reports whether sums are stored in a buffer before they are scaled.
+// aside reports whether the sums of a strip are stored in worker memory before they are scaled.
 func (t *byteTiles) aside() bool { return t.finishing.Scaled && t.inTile == tile.Sums }
 
 // outStep returns the bytes between rows of the output of tiles.
@@ -184,14 +184,16 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *gr
 	}
 }
 
-// place returns the index of the first element of a row of the result in a block, which is also its byte offset.
+// place returns the element offset, in the result, of the first element of a row in a block.
 func (t *byteTiles) place(entry, row, block int) int {
 	return t.cOff[entry] + row*t.cRow + block*t.width()
 }
 
+// at is place in bytes.
 func (t *byteTiles) at(entry, row, block int) int { return t.place(entry, row, block) * t.d.Size() }
 
-// strip computes the sums of some rows in a block of columns.
+// strip computes the sums of a strip: of the given number of rows, from row `first` on, in a block of columns. It
+// writes them to `to`, with `step` bytes between rows.
 func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
 	a, matrix := &r.args, t.bOf[entry]
@@ -238,7 +240,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	return nil
 }
 
-// finishStrip converts sums to results.
+// finishStrip converts the sums of a strip, which are at `from` with `step` bytes between rows, to results.
 func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first, rows int,
 	from unsafe.Pointer, step int,
 	scale, zero unsafe.Pointer) {

@@ -10,40 +10,44 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MultipliesBytes reports whether byte products are machine code here, so that rewriting float products of integers to
-// byte products pays.
+// MultipliesBytes reports whether byte products run as machine code on this machine. Only then is it faster to rewrite
+// float products of quantized values as byte products.
 func MultipliesBytes() bool { return machine.Instructions() >= machine.AVX2 && jit.Available() == nil }
 
-// byteShape is the division of a byte product into register tiles. A group is four bytes of the depth: four uint8 of
-// the rows by four int8 of the columns, or two words each. Offsetting the zero points converts other dtypes to these.
+// byteShape is the division of a byte product, m x k elements (the rows) by k x n (the columns), into register tiles. A
+// group is four bytes along the depth k, which one instruction multiplies and adds. It holds four elements, uint8 of
+// the rows and int8 of the columns, or two elements as 16-bit words. Operands of the other byte dtype are converted by
+// an offset of 128, which the zero points compensate. A block is the columns of a tile. A panel is a packed block.
 type byteShape struct {
 	m, n, k int
-	per     int  // elements of a group
-	groups  int  // of the depth
+	per     int  // elements of a group: 4 or 2
+	groups  int  // groups of the depth
 	lanes   int  // columns of a vector
-	vectors int  // of a block of columns
+	vectors int  // vectors of a block of columns
 	height  int  // greatest number of rows of a tile
 	unit    bool // the matrix unit is used
 }
 
 const (
-	groupBytes = 4 // of a group
-	// byteUnitRows is the number of rows from which the matrix unit is used.
+	// groupBytes is the number of bytes of a group.
+	groupBytes = 4
+	// byteUnitRows is the number of rows from which the matrix unit is faster than vector instructions.
 	byteUnitRows = 8
-	// byteUnitStep bounds the bytes between rows that the matrix unit reads or writes: the code of a tile contains the
-	// distances of all its 32 rows, each below 2^30 bytes (see package tile).
+	// byteUnitStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains the
+	// offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
 	byteUnitStep = 1 << 25
 )
 
-// newByteShape depends on sizes only. With few rows it uses more vectors, so that there are enough independent sums to
-// hide the latency of multiplications.
+// newByteShape returns the division of a product, which depends on sizes only. rows is the number of rows that are
+// multiplied by the same matrix. With few rows, blocks have more vectors, so that enough independent sums hide the
+// latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	s := byteShape{m: m, n: n, k: k, per: groupBytes, lanes: 8}
 	registers := 16
 	if machine.Instructions() == machine.AVX512 {
 		s.lanes, registers = 16, 32
 	}
-	beside := 1 // registers of broadcast operands, and of products that are not added yet
+	beside := 1 // registers that hold broadcast operands, or products before they are added
 	if !machine.Instructions().MultipliesBytes() {
 		s.per, beside = 2, 2
 	}
@@ -67,11 +71,12 @@ func newByteShape(m, n, k, rows int) byteShape {
 	return s
 }
 
-// writing returns the shape for a result with rows that are row elements apart. If that exceeds the matrix unit's
-// reach, vector instructions multiply. Panels keep their width, so that packed operands fit both.
+// writing returns the shape for a result with the given row stride, in elements. If the stride is too large for the
+// matrix unit, the shape is for vector instructions. The width of panels does not change, so that packed operands fit
+// both.
 func (s byteShape) writing(row int) byteShape {
 	if s.unit && row > byteUnitStep/groupBytes {
-		const registers = 32 // of AVX-512, which comes with the unit
+		const registers = 32 // a machine with the matrix unit has AVX-512
 		s.unit, s.height = false, min(tile.DynamicRows, (registers-s.vectors-1)/s.vectors)
 	}
 	return s
@@ -80,12 +85,12 @@ func (s byteShape) writing(row int) byteShape {
 func (s *byteShape) width() int  { return s.vectors * s.lanes }
 func (s *byteShape) blocks() int { return kit.DivUp(s.n, s.width()) }
 
-// panelBytes returns the bytes of a block of columns, matrixBytes those of all blocks plus an int32 sum for each
-// column.
+// panelBytes returns the size of a panel. matrixBytes returns the size of all panels of a matrix, followed by an int32
+// sum for each column.
 func (s *byteShape) panelBytes() int  { return s.groups * s.width() * groupBytes }
 func (s *byteShape) matrixBytes() int { return s.blocks() * (s.panelBytes() + s.width()*groupBytes) }
 
-// rowBytes returns the bytes of a packed row of the other operand.
+// rowBytes returns the size of a packed row.
 func (s *byteShape) rowBytes() int { return s.groups * groupBytes }
 
 // bytesContraction returns a call as a contraction. Batch dimensions become rows of one matrix where possible.
@@ -107,8 +112,8 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 // ownMatrices returns the number of matrices of an operand.
 func ownMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
 
-// bytesWalks requires machine code and at least one term. Rows of the result are contiguous, whatever layout its users
-// prefer.
+// bytesWalks requires machine code and at least one term. The result is always row-major, regardless of the layout that
+// its users prefer.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	a := c.Meta(bytesA)
 	if !MultipliesBytes() || c.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
@@ -120,8 +125,8 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{{}}
 }
 
-// readBytes requires contiguous numbers of columns. Matrices that are not row-major are transposed when they are
-// packed.
+// readBytes requires that operands with one element for each column are contiguous. Packing transposes matrices that
+// are not row-major.
 func readBytes(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch {
 	case i == bytesScale:

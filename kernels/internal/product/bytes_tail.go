@@ -13,22 +13,22 @@ import (
 // byteTail is an epilogue of byte products: float32 operations that tiles apply to the sums in registers.
 type byteTail struct {
 	steps []tile.EpilogueStep
-	reads []fusion.EpilogueStep // by operand of steps
+	reads []fusion.EpilogueStep // by operand index of steps: the fused step that reads the operand
 }
 
-// byteTailRun has the operands with one element, broadcast to every lane, for a worker.
+// byteTailRun has a worker's copies of the operands with one element, broadcast to every lane of a tile.
 type byteTailRun [mostByteTails][mostByteColumns]float32
 
-// mostByteTails is the greatest number of operands that an epilogue reads, mostByteColumns the columns of a tile: four
-// vectors.
 const (
-	mostByteTails   = 3
+	// mostByteTails is the greatest number of operands that an epilogue reads.
+	mostByteTails = 3
+	// mostByteColumns is the greatest number of columns of a tile: four vectors of 16 lanes.
 	mostByteColumns = 64
 )
 
-// newTail returns the part of an epilogue that tiles can apply, which depends on sizes and layouts. It rejects
-// epilogues that are not a chain, and sums that are not complete in registers, because zero points correct them later
-// or several calls add to them: a phase over whole rows costs less there than a loop over each strip.
+// newTail returns the epilogue in the form of tiles, or an empty one if tiles cannot apply it. Tiles can apply a chain
+// of steps to sums that are complete in registers. Sums are incomplete if zero points correct them later or if several
+// calls add to them. A separate phase over whole rows then costs less than a loop over each strip.
 func (t *byteTiles) newTail(tail *fusion.Epilogue) (d byteTail) {
 	if t.finishing.Rows || t.finishing.Columns || t.groups > callGroups {
 		tail.Leave()
@@ -54,8 +54,8 @@ func (t *byteTiles) newTail(tail *fusion.Epilogue) (d byteTail) {
 	return d
 }
 
-// byteTailStep returns an operation in the form of tiles; false if they cannot apply it. columns is the number of
-// columns of the result.
+// byteTailStep returns an operation in the form of tiles; false if tiles cannot apply the operation. columns is the
+// number of columns of the result.
 func byteTailStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
 	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
@@ -96,7 +96,7 @@ func (d *byteTail) enter(a *jit.Args, r *byteTailRun, m *graph.Mem) {
 	}
 }
 
-// at sets the operands for an element of the result in a column.
+// at sets the operands for the tile whose first element has the given offset in the result and the given column.
 func (d *byteTail) at(a *jit.Args, element, column int) {
 	for i, s := range d.reads {
 		switch {

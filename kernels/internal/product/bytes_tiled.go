@@ -15,56 +15,66 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteTiles computes products of bytes. With elements a' and b' and zero points za and zb, a result is the sum of a'b',
-// minus za times the sum of the column, which is the initial value of tiles, minus zb times the sum of the row, plus
-// the depth times za*zb. The last two terms, and the first one if rows have different zero points, are added strip by
-// strip.
+// byteTiles computes products of bytes in two phases. The first one (prepare) packs the operands and sums their rows
+// and columns. The second one (multiply) computes strips: a strip is a sequence of rows of one block of columns, small
+// enough that its sums stay in cache until they are converted to results.
+//
+// Let a and b be elements of a row and a column of k elements, and za and zb their zero points. The result is
+//
+//	sum((a-za)*(b-zb)) = sum(a*b) - za*sum(b) - zb*sum(a) + k*za*zb
+//
+// If all rows have the same zero point, tiles start from the bias and the second term. The other terms are added to the
+// sums strip by strip; if rows have different zero points, so is the second term.
 type byteTiles struct {
 	byteShape
 	factors        byteFactors
 	a              *byteRows
 	b              *bytePacker
 	aOff, bOff     []int // offsets of the distinct matrices in the operands
-	aOf, bOf, cOff []int // of each entry: its matrices and the offset of its result
-	cRow           int
+	aOf, bOf, cOff []int // by entry: indexes of its two matrices, and offset of its result
+	cRow           int   // stride of rows of the result, in elements
 
-	packed, begins    bool
-	d                 tensor.DType          // of the result
+	packed            bool                  // operand b was packed when the graph was planned
+	begins            bool                  // tiles start from initial values, not from 0
+	d                 tensor.DType          // dtype of the result
 	scaleStep, stripH int                   // stride of the scale between columns; rows of a strip
-	finish            *loops.Loop           // for sums that need correction, or one scale for all
-	levels            *multiply.Requantizer // for sums without correction, with a scale for each column
-	inTile            tile.Quantized        // conversion in tiles, instead of levels
-	finishing         multiply.Finish
-	tail              byteTail // of sums that are results
+	finish            *loops.Loop           // converts sums that need corrections or have a single scale
+	levels            *multiply.Requantizer // converts sums without corrections, with a scale for each column
+	inTile            tile.Quantized        // conversion in tiles of the matrix unit, which replaces levels
+	finishing         multiply.Finish       // the corrections and the scaling of sums
+	tail              byteTail              // epilogue in tiles
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
-	room              struct{ a, rows, points, b, begin, columns, all int }
-	ahead             int // lines of the next panel that tiles of the matrix unit prefetch per iteration
-	run               graph.PerWorker[packerRun]
+	// The offsets in scratch memory of packed rows, sums of rows, zero points of rows, panels, initial values of tiles
+	// and zero points of columns, and the size of all.
+	room  struct{ a, rows, points, b, begin, columns, all int }
+	ahead int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
+	run   graph.PerWorker[packerRun]
 }
 
 // byteCode is the key of the code of tiles.
 type byteCode struct {
-	height int
-	last   bool // of the last block of columns
-	start  tile.Start
-	groups int // groups of code for the matrix unit, which contains their number; else 0
+	height int        // rows of a tile
+	last   bool       // the tile is in the last block of columns
+	start  tile.Start // initial values of sums
+	groups int        // number of groups, which code for the matrix unit contains; else 0
 }
 
 const (
-	// callGroups bounds the depth of a call. byteCallMACs bounds the groups that a call of several tiles multiplies, which
-	// takes less than 50 us with 256-bit words.
-	callGroups   = 4096
+	// callGroups bounds the groups of the depth that one call multiplies.
+	callGroups = 4096
+	// byteCallMACs bounds the products of groups of a call of several tiles. The call then takes less than 50 us with
+	// 256-bit vectors.
 	byteCallMACs = 1 << 19
 	// byteUnitSums bounds the sums of a strip on the matrix unit.
 	byteUnitSums = 1 << 15
-	// byteAhead bounds the lines of the next panel that are prefetched per iteration.
+	// byteAhead bounds the cache lines of the next panel that are prefetched per iteration.
 	byteAhead = 4
-	// byteStrip is the approximate number of sums that stay in cache until they are converted. byteBand is the size of the
-	// rows that stay in cache while all columns are processed.
+	// byteStrip is the approximate number of sums of a strip, which stay in cache until they are converted.
 	byteStrip = 1 << 12
-	byteBand  = 1 << 20
-	// byteGrain is the multiplications of a chunk.
+	// byteBand is the size, in bytes, of the rows of a band, which stay in cache while all columns are processed.
+	byteBand = 1 << 20
+	// byteGrain is the number of multiplications of a chunk.
 	byteGrain = 4 * machine.MACGrain
 )
 
@@ -110,7 +120,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	return t, t.compile()
 }
 
-// entries finds the matrices of each entry.
+// entries lists the distinct matrices of the operands, and the matrices and the result of each entry.
 func (t *byteTiles) entries(c *graph.Call, x *contraction) {
 	offsets := func(m matrices) []int {
 		if list := m.offsets(x.batch); list != nil {
@@ -139,7 +149,7 @@ func (t *byteTiles) entries(c *graph.Call, x *contraction) {
 	}
 }
 
-// arrange divides rows into strips and computes the order and the memory.
+// arrange divides rows into strips, chooses the order of computation and lays out scratch memory.
 func (t *byteTiles) arrange() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStrip
@@ -237,10 +247,10 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	return s
 }
 
-// byteStack is n tiles of a height, the first at a row.
+// byteStack is n tiles of equal height, one below another. The first one starts at `row`.
 type byteStack struct{ row, height, n int }
 
-// stacks divides rows into tiles as evenly as possible.
+// stacks divides rows into tiles as evenly as possible, which gives at most two different heights.
 func (t *byteTiles) stacks(rows int) [2]byteStack {
 	parts := kit.DivUp(rows, t.height)
 	h := kit.DivUp(rows, parts)

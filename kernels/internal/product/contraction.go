@@ -13,25 +13,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// contraction is the common form of all matrix products: out = alpha * a @ b + beta * add for every index of batch,
-// with a of m x k elements and b of k x n.
+// contraction is the common form of all matrix products: c = alpha * a @ b + beta * add for every index of the batch.
+// The matrix a has m x k elements, b has k x n, and c and add have m x n.
 type contraction struct {
-	batch   []int
+	batch   []int // sizes of the batch dimensions
 	m, n, k int
-	a, b, c matrices
+	a, b, c matrices // layouts of the matrices
 	add     matrices
 	hasAdd  bool
 
-	// opA, opB and opAdd are the operand indices of the matrices.
+	// opA, opB and opAdd are the operand indexes of the matrices a, b and add.
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
 	way             gemm.Way
-	// sharing is the number of rows that are multiplied by the same matrix b. fold sets it from sizes alone, so that the
-	// panels of a packed operand do not depend on the layouts of the others.
+	// sharing is the number of rows that are multiplied by the same matrix b. fold computes it from sizes, not layouts.
+	// The panels of a packed operand depend on sharing, but must not depend on the layouts of the other operands.
 	sharing int
 }
 
-// matrices has the strides of a batch of matrices.
+// matrices has the strides of a batch of matrices, in elements.
 type matrices struct {
 	batch    []int
 	row, col int
@@ -39,13 +39,14 @@ type matrices struct {
 
 func (x *contraction) entries() int { return tensor.Numel(x.batch) }
 
-// flops counts a multiplication and an addition for every term.
+// flops returns the number of operations: a multiplication and an addition for every term.
 func (x *contraction) flops() float64 {
 	return 2 * float64(x.entries()) * float64(x.m) * float64(x.n) * float64(x.k)
 }
 
-// fold merges batch dimensions into m or n if one of the matrices is the same for all of them and the others are
-// adjacent like rows (or columns). One large product is faster than many small ones.
+// fold merges batch dimensions into m or n, because one large product is faster than many small ones. It merges a
+// dimension into m if all its entries have the same matrix b and the rows of the other matrices follow each other with
+// the stride of rows. It merges a dimension into n if the same holds for matrix a and the columns of the others.
 func (x *contraction) fold() {
 	x.sharing = x.m
 	for d, n := range x.batch {
@@ -104,8 +105,8 @@ func (x *contraction) drop(d int) {
 	}
 }
 
-// offsets returns the offset of every entry, in row-major order of the batch; nil if all
-// are 0.
+// offsets returns the offset of the matrix of every entry, in row-major order of the batch, or nil if all offsets are
+// 0.
 func (p matrices) offsets(batch []int) []int {
 	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(s int) bool { return s != 0 }) {
 		return nil
@@ -115,7 +116,8 @@ func (p matrices) offsets(batch []int) []int {
 	return out
 }
 
-// vectorBias reports whether the addend is a vector that gemm can add.
+// vectorBias reports whether the addend is a vector that gemm can add. It also returns the direction and the stride of
+// the vector.
 func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
 	if !x.hasAdd || x.alpha.Complex() != 1 || x.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false
@@ -129,7 +131,7 @@ func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
 	return gemm.NoBias, 0, false
 }
 
-// spec returns the product of one entry, of strided matrices of dtype d.
+// spec describes the product of one entry for gemm, with matrices of dtype d.
 func (x *contraction) spec(d tensor.DType) gemm.Spec {
 	return gemm.Spec{DType: d, M: x.m, N: x.n, K: x.k,
 		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
@@ -137,7 +139,7 @@ func (x *contraction) spec(d tensor.DType) gemm.Spec {
 		CRowStride: x.c.row, CColStride: x.c.col, Way: x.way}
 }
 
-// compile returns the kernel of a contraction in the dtype of the output.
+// compile returns the kernel of a contraction that computes in the dtype of the output.
 func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	d := c.Out[0].DType
 	if !gemm.Multiplies(d) {
@@ -190,11 +192,11 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// tinyMACs is the size up to which gemm uses plain loops.
+// tinyMACs is the number of multiplications up to which gemm uses plain loops.
 const tinyMACs = 4096
 
-// panels returns the packed form of a constant matrix, or batch of matrices, in dtype d; nil if it is read in its own
-// layout. The contraction must be folded.
+// panels returns the packed form, in dtype d, of a constant operand: a if isA is set, else b. It returns nil if the
+// operand is read in place. The contraction must be folded.
 func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharing), x.n
 	lane, step := p.col, p.row
@@ -210,8 +212,8 @@ func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))
 }
 
-// affine is the step after a product: out = alpha * out + beta * add. As in BLAS, the addend is not read if beta is 0.
-// Factors of 1 are not multiplied, because a complex infinity times 1 contains a NaN.
+// affine is the step after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if beta is 0.
+// There is no multiplication by a factor of 1, because a complex infinity times 1 contains a NaN.
 type affine struct {
 	alpha, beta tensor.Scalar
 	c, add      matrices

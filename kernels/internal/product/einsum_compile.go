@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumPlan computes an equation by matrix products from left to right, with copies between them where dimensions must
-// be merged but are not adjacent.
+// einsumPlan compiles an equation to matrix products of its terms, from left to right. Dimensions that must be merged
+// for a product but are not adjacent in memory are made adjacent by copies.
 type einsumPlan struct {
 	e     *einsum
 	c     *graph.Call
 	d     tensor.DType
 	k     *graph.Kernel
-	inner int // scratch memory of a product
+	inner int // bytes of scratch memory of a product
 	nest  kit.Nest
 }
 
@@ -55,7 +55,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	return p.done(), nil
 }
 
-// done sets the scratch memory: that of terms, followed by that of a product.
+// done sets the size of scratch memory, in which intermediate terms are followed by the memory of a product.
 func (p *einsumPlan) done() *graph.Kernel {
 	p.nest.Scratch = p.k.Scratch
 	p.k.Scratch += p.inner
@@ -70,7 +70,7 @@ func (p *einsumPlan) allLabels() []int {
 	return all
 }
 
-// kept returns the labels of the result and of terms from i on.
+// kept returns the labels that must not be summed before term i: those of the result and of the terms from i on.
 func (p *einsumPlan) kept(i int) []int {
 	all := slices.Clone(p.e.out)
 	for _, t := range p.e.terms[i:] {
@@ -84,7 +84,7 @@ func (p *einsumPlan) copy(dst, src kit.Buffer) {
 	p.k.Phases, p.k.Worker = append(p.k.Phases, ph), max(p.k.Worker, worker)
 }
 
-// room returns a row-major term in scratch memory.
+// room allocates a row-major term in scratch memory.
 func (p *einsumPlan) room(labels []int) einsumTerm {
 	m := tensor.New(p.d, p.e.shape(labels)...)
 	t := einsumTerm{labels: labels, steps: m.Strides, at: kit.ScratchBuffer(p.k.Scratch, m)}
@@ -101,7 +101,7 @@ func (p *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
 	return p.contract(t, one, kept, false)
 }
 
-// product multiplies two terms after summing each over labels that only it has.
+// product multiplies two terms. First it sums each term over the labels that neither the other term nor kept has.
 func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
 	a, err := p.sum(a, append(slices.Clone(kept), b.labels...))
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm
 	return p.contract(a, b, kept, last)
 }
 
-// joinStep returns the stride of labels merged into one dimension, if they can be.
+// joinStep returns the stride of the dimension into which labels are merged; false if the strides do not permit that.
 func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	step, span, some := 0, 0, false
 	for i := len(labels) - 1; i >= 0; i-- {
@@ -133,8 +133,8 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// arranged returns the term, or a copy in which each group of labels is a single dimension. The groups contain all
-// labels of the term.
+// arranged returns a term in which the labels in rows can be merged into one dimension, and so can those in cols. It is
+// t, or a copy of t. batch, rows and cols together have all labels of t.
 func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.joinStep(&t, rows)
 	_, okCols := p.joinStep(&t, cols)
@@ -207,7 +207,7 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	x.b.col, _ = p.joinStep(b, cols)
 	x.c.row, _ = p.joinStep(to, rows)
 	x.c.col, _ = p.joinStep(to, cols)
-	// A single row or column of the result needs a nonzero stride all the same.
+	// gemm requires a nonzero stride of the result even for a single row or column.
 	if x.n == 1 {
 		x.c.col = 1
 	} else if x.m == 1 {

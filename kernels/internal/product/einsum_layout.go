@@ -12,18 +12,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumShadow performs the steps of at::einsum on types only. They determine the dtype and the layout of the result,
-// and whether it is a view.
+// einsumShadow performs the steps of at::einsum on types. These steps determine the dtype and the layout of the result,
+// and whether the result is a view.
 type einsumShadow struct {
 	e      *equation
-	order  []int // the labels of all terms, a dimension each: those of the result first
-	counts []int // of terms in which a dimension is not 1
+	order  []int // the labels of all terms, first those of the result; each label is a dimension
+	counts []int // by dimension: the number of terms, not yet multiplied, whose size is not 1
 }
 
-// align takes diagonals of repeated labels and gives a term all dimensions in order.
+// align takes the diagonals of repeated labels in a term, and gives the term all dimensions in the order of s.order.
 func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	var few [8]int
-	perm := few[:0] // the term's dimension of each label; -1: it has none
+	perm := few[:0] // the dimension of each label in the term; -1 if the term does not have the label
 	for range s.order {
 		perm = append(perm, -1)
 	}
@@ -55,7 +55,7 @@ func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides, Offset: m.Offset}, nil
 }
 
-// fold multiplies the terms from left to right and drops the dimensions that are summed.
+// fold multiplies the terms from left to right and removes the dimensions that are summed.
 func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
 	kept, all := len(s.e.out), len(s.counts)
 	cur := terms[0]
@@ -78,7 +78,7 @@ func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
 	return cur.View(cur.Shape[:kept])
 }
 
-// pair sums over labels that only one of the terms has, and multiplies the terms.
+// pair multiplies two terms. First it sums each term over the labels that no other term has.
 func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
 	var few [8]int
 	sum := few[:0]
@@ -117,9 +117,9 @@ func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
 	return einsumProduct(a, b, sum)
 }
 
-// einsumProduct is sumproduct_pair of at::native: a batch of matrix products whose result has the dimensions of both
-// terms, those of the first and those of the second, in this order in memory. Operands without elements are not
-// checked.
+// einsumProduct is sumproduct_pair of at::native, a batch of matrix products. In memory, the result has first the
+// dimensions that both terms have, then those of the first term, then those of the second. Dtypes are not checked if an
+// operand has no elements.
 func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	some := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {
@@ -174,7 +174,8 @@ func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 	return kit.InferredType(reduce.Sum, attrs, m)
 }
 
-// layout returns the type of the result, and whether it shares the only operand's storage. It changes types.
+// layout returns the type of the result, and whether the result is a view of the only operand. It overwrites the list
+// types.
 func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	var few [2][8]int
 	s := &einsumShadow{e: e, order: e.order(few[0][:0]), counts: few[1][:0]}
@@ -198,7 +199,7 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 		fits = n.Same(out.Shape[i]) || n.Eq(out.Shape[i]).Holds()
 	}
 	switch {
-	case !fits: // without elements
+	case !fits: // only if there are no elements
 		shape := make([]sym.Int, len(e.out))
 		for i, l := range e.out {
 			shape[i] = e.size(l)
@@ -210,8 +211,8 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	return out, view, err
 }
 
-// order returns the labels in the numbering of at::einsum: those of the result, a summed ellipsis, then capitals and
-// small letters.
+// order appends the labels to list in the order of at::einsum: the labels of the result, those of a summed ellipsis,
+// capital letters, small letters.
 func (e *equation) order(list []int) []int {
 	list = append(list, e.out...)
 	for _, l := range e.labels {

@@ -12,13 +12,14 @@ import (
 
 // einsumMatrices has the labels of an equation that multiplies batches of matrices.
 type einsumMatrices struct {
-	batch    []int // of both operands and of the result, in its order
-	rows     []int // of the first alone: the last one is that of rows of matrices
-	sum, col int
+	batch []int // labels of both operands and the result, in the order of the result
+	rows  []int // labels of the first operand and the result; the last one is the rows of a matrix
+	sum   int   // label that is summed: of both operands, but not the result
+	col   int   // label of the second operand and the result
 }
 
-// restateEinsum rewrites an equation that multiplies batches of matrices as matmul of permuted operands, so that it is
-// fused and laid out like any matmul.
+// restateEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands, which passes
+// can fuse and lay out like any other matmul.
 func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Restatement, err error) {
 	if len(c.In) != 2 || !c.Out[0].DType.IsFloat() || c.Type(0).DType != c.Type(1).DType {
 		return r, nil
@@ -28,7 +29,7 @@ func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 		return r, err
 	}
 	in := slices.Clone(c.In)
-	if isWeights(in[1]) && !isWeights(in[0]) { // as in attention, where the weights come first
+	if isWeights(in[1]) && !isWeights(in[0]) { // attention is recognized with the weights as the first operand
 		slices.Reverse(in)
 		slices.Reverse(e.raw)
 	}
@@ -40,7 +41,7 @@ func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	last := len(m.rows) - 1
 	a := shown(p, in[0], e.raw[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
 	b := shown(p, in[1], e.raw[1], slices.Concat(m.batch, []int{m.sum, m.col}))
-	for range m.rows[:min(last, last*len(m.batch))] { // labels of matrices in each of these
+	for range m.rows[:min(last, last*len(m.batch))] { // b broadcasts over all labels in rows but the last
 		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
 	}
 	y := shown(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
@@ -49,7 +50,7 @@ func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	return r, err
 }
 
-// shown adds a view that permutes the labels of a value.
+// shown adds a view that permutes the dimensions of a value from the order of labels to another order.
 func shown(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
 	if slices.Equal(labels, order) {
 		return x
@@ -61,8 +62,8 @@ func shown(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
 	return p.Add(view.Permute, graph.Attrs{"dims": dims}, x)
 }
 
-// matrices classifies labels. It returns false if they do not form one matrix product: a label occurs twice in an
-// operand, or only in one operand and not in the result, or sizes broadcast.
+// matrices classifies labels. It returns false if they do not form one matrix product. A label must not occur twice in
+// an operand, or in one operand and neither in the other nor in the result, and sizes must not broadcast.
 func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	a, b := e.raw[0], e.raw[1]
 	var sums, cols []int
@@ -96,13 +97,13 @@ func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	}
 	m.sum, m.col = sums[0], cols[0]
 	if a[len(a)-1] == m.sum && !endsWith(e.out, slices.Concat(m.rows, []int{m.col})) {
-		// The first operand already is a batch of matrices, but the result is not, as the op that produced it viewed it.
+		// The first operand is a batch of matrices in its own order of labels, but not in that of the result.
 		m.rows = slices.DeleteFunc(slices.Clone(a), func(l int) bool { return l == m.sum || slices.Contains(m.batch, l) })
 	}
 	return m, true
 }
 
-// endsWith reports whether the last labels are these.
+// endsWith reports whether labels ends with the list last.
 func endsWith(labels, last []int) bool {
 	return len(labels) >= len(last) && slices.Equal(labels[len(labels)-len(last):], last)
 }

@@ -16,10 +16,10 @@ type einsumAttrs struct {
 	Equation string `attr:"equation" doc:"labels of the operands' dimensions, and after -> of the result's: \"bij,bjk->bik\""`
 }
 
-// einsumTerm is an operand or an intermediate value: distinct labels and their strides in elements.
+// einsumTerm is an operand or an intermediate value.
 type einsumTerm struct {
-	labels []int
-	steps  []int
+	labels []int // distinct labels
+	steps  []int // strides of the labels, in elements
 	at     kit.Buffer
 }
 
@@ -30,13 +30,14 @@ func (t *einsumTerm) step(label int) int {
 	return 0
 }
 
-// equation is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are labelled from ellipsisLabel
-// down, the last one first.
+// equation is a parsed equation with the sizes of its labels. A label is the name of a dimension: a letter, or a
+// negative number for a dimension of an ellipsis. The last of these dimensions is ellipsisLabel, the one before is less
+// by 1, and so on.
 type equation struct {
-	raw    [][]int // labels of each operand, as the equation has them
-	out    []int
+	raw    [][]int   // labels of each operand, as written in the equation
+	out    []int     // labels of the result
 	labels []int     // distinct labels of the operands; few, so that a search is faster than a map
-	sizes  []sym.Int // of labels
+	sizes  []sym.Int // by index in labels
 }
 
 const ellipsisLabel = -1
@@ -151,7 +152,7 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	return e, nil
 }
 
-// measure records the sizes of labels. Size 1 broadcasts.
+// measure records the sizes of the labels of an operand. It fails if the sizes do not broadcast.
 func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 	for d, l := range labels {
 		n := shape[d]
@@ -179,7 +180,8 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 	return nil
 }
 
-// addTerm merges dimensions with equal labels, and omits dimensions in which the operand is broadcast.
+// addTerm adds an operand as a term. It merges dimensions with equal labels, which gives a diagonal, and omits
+// dimensions along which the operand broadcasts.
 func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
 	t := einsumTerm{at: kit.PtrBuffer(1+operand, m)}
 	for d, l := range labels {

@@ -73,7 +73,7 @@ func detOp(name string) *graph.Op {
 	})
 }
 
-// determinant uses Gaussian elimination in place, with the greatest pivot of each column.
+// determinant uses Gaussian elimination in place. The pivot of a column is the element of greatest magnitude.
 func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	d := complex(1, 0)
 	for k := range n {
@@ -107,7 +107,7 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	return d
 }
 
-// refDet expands along the first row, which takes n! products. Matrices of more than 8 rows use elimination.
+// refDet expands along the first row, which takes n! products, so it uses elimination for matrices of more than 8 rows.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := in[0].Rank() - 2
 	out := tensor.Zeros(in[0].DType, in[0].Shape[:r]...)

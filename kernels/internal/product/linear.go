@@ -43,8 +43,8 @@ func transposed(w tensor.Type) (tensor.Type, error) {
 	return w.Transpose(0, 1)
 }
 
-// inferLinear follows at::linear: a matrix with a bias uses addmm, three dense dimensions with a bias are flattened,
-// and everything else is matmul followed by an in-place addition of the bias.
+// inferLinear follows at::linear. With a bias, an input matrix uses addmm, and a contiguous input of three dimensions
+// is flattened to a matrix. Every other call is a matmul followed by an in-place addition of the bias.
 func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	x, bias := c.Type(0), c.Type(2)
 	w, err := transposed(c.Type(1))

@@ -46,7 +46,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// bytesRef is the definition: sums in float64 are exact.
+// bytesRef is the reference. It sums in float64, which is exact.
 func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := bytesResult(c)
 	if err != nil {
@@ -144,5 +144,5 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// loopsMACs is the number of multiplications of a chunk of plain loops.
+// loopsMACs is the approximate number of multiplications of a chunk of plain loops.
 const loopsMACs = 1 << 15

@@ -10,12 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Result types of matrix products, as at::matmul of PyTorch composes them of dot, mv, mm and bmm. Results of these are
-// row-major; other strides come from the views between them.
+// This file computes the result types of matrix products. Like at::matmul of PyTorch, it composes them of dot, mv, mm
+// and bmm. The results of these four ops are row-major; other strides come from views between them.
 
-// productServes returns an error for dtypes without a kernel, with PyTorch's name of the kernel, and for operands of
-// different dtypes. PyTorch checks both when it computes, so a product without terms (the product of sizes is 0) is
-// never rejected.
+// productServes returns an error for dtypes that have no kernel and for operands of different dtypes. kernel is
+// PyTorch's name of the kernel. PyTorch checks dtypes only when it computes, so if one of the sizes is 0, there is no
+// error.
 func productServes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
 	unsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {
@@ -142,8 +142,8 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch is should_fold: a product of a batch with one matrix or vector becomes one product, unless the matrices of
-// the batch are transposed, which bmm takes without a copy.
+// foldsBatch is PyTorch's should_fold. A product of a batch and one matrix or vector becomes one product. If the
+// matrices of the batch are transposed, it does not, because bmm reads them without a copy.
 func foldsBatch(a tensor.Type, rank int) bool {
 	if a.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
@@ -174,7 +174,8 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	return out.RowMajor(), nil
 }
 
-// rowsType returns the product of a matrix or a vector with a batch whose rows are merged into one matrix.
+// rowsType returns the type of t times a matrix or vector `by`, where the rows of the batch t are merged into one
+// matrix.
 func rowsType(t, by tensor.Type) (tensor.Type, error) {
 	last := t.Rank() - 1
 	flat := [2]sym.Int{tensor.Product(t.Shape[:last]), t.Shape[last]}
@@ -287,7 +288,7 @@ func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
 			e.Strides[d] = 0
 		}
 	}
-	// Expand gives added dimensions nonzero strides; they must be 0.
+	// Expand gives added dimensions nonzero strides, but contractions require 0.
 	for d := range len(shape) - dims {
 		e.Strides[d] = 0
 	}

@@ -1,6 +1,9 @@
 // Package product has the ops that sum products: matrix products, linear layers, einsum, attention and determinants. A
-// matrix product of any op is a [contraction]; package multiply runs it with package gemm. Byte products have their own
-// engine (byteTiles), because zero points and scales are part of it.
+// matrix product of any op is described by a [contraction], which package multiply runs with package gemm. An entry is
+// one matrix product of a batch; the depth is the dimension that is summed, and its indexes are also called terms.
+//
+// Byte products have their own engine, byteTiles, because it also applies zero points and scales. Its terms are defined
+// in bytes_shape.go (group, block, panel) and bytes_tiled.go (strip, band).
 package product
 
 import "github.com/graphrun/graphrun/graph"

@@ -48,7 +48,7 @@ var Outer = composite[kit.None](graph.Op{
 	if a.Rank() != 1 || b.Rank() != 1 {
 		return nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
 	}
-	// as self.reshape does, whose strides differ if there are no elements
+	// PyTorch uses self.reshape, which gives other strides than unsqueeze if there are no elements.
 	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)})
 	return []tensor.Type{a, b}, err
 })
@@ -77,8 +77,8 @@ var Trace = composite[kit.None](graph.Op{
 	return []tensor.Type{m}, err
 })
 
-// composite defines an op without attributes as another op on views of its operands, which provides inference and
-// reference.
+// composite defines an op without attributes as op `to` on views of the operands. Inference and reference are those of
+// `to`.
 func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	of := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)

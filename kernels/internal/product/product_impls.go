@@ -88,21 +88,21 @@ func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contract
 		if err != nil {
 			return nil, err
 		}
-		x.k = given.k // the given dtype may decide whether there are terms
+		x.k = given.k // whether addmm skips the product depends on the dtype before conversion
 		x.take(c, w)
 		return x.compile(c)
 	})
 }
 
-// take selects an algorithm if it supports the products: converted operands may have a different layout.
+// take selects algorithm w if it supports the products. It may not, because converted operands can have other layouts.
 func (x *contraction) take(c *graph.Call, w gemm.Way) {
 	if x.supports(c, w) {
 		x.way = w
 	}
 }
 
-// supports reports whether an algorithm can compute the products of a call. Loops support only tiny products and
-// products without terms, because they are never competitive otherwise.
+// supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products,
+// because they are slower than other algorithms for all larger ones.
 func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
 	y.fold()
@@ -113,14 +113,14 @@ func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	return gemm.Supports(s, w)
 }
 
-// rowMajor returns the call with row-major operands, which products prefer. The additional cost of other layouts is
-// priced when operands are read.
+// rowMajor returns the call with row-major operands, for which Work is priced. Read prices the difference of other
+// layouts.
 func rowMajor(c *graph.Call) *graph.Call {
 	r := *c
 	r.In = slices.Clone(c.In)
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
-			m := a.Meta() // strides of dimensions of size 1 matter, too
+			m := a.Meta() // replaced even if contiguous, because strides of dimensions of size 1 matter
 			r.In[i] = graph.Of(withLayout(a.Value, tensor.New(m.DType, m.Shape...)))
 		}
 	}
@@ -132,10 +132,11 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin}
 }
 
-// readProduct returns the additional cost of reading operand k in layout m; false if the algorithm does not support it.
+// readProduct returns the additional cost of reading operand k in layout m; false if the algorithm does not support
+// that layout.
 func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
-	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // panels are packed once
+	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // constants are packed when the graph is planned
 		return work, true
 	}
 	rows := rowMajor(c)
@@ -166,7 +167,8 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 	return work, true
 }
 
-// packings returns the inner kernels that pack the matrices of a product; empty for a matrix that is read in place.
+// packings returns the names of the inner kernels that pack matrices a and b. The name is empty for a matrix that is
+// read in place.
 func (x *contraction) packings(c *graph.Call) (a, b string) {
 	y := *x
 	y.fold()
@@ -187,7 +189,8 @@ func pack(w *graph.Work, kernel string, elements float64) {
 	}
 }
 
-// packing returns the inner kernel that packs a matrix with these strides.
+// packing returns the name of the inner kernel that packs a matrix with the given strides along the depth and between
+// lanes.
 func packing(depth, lane int) string {
 	switch {
 	case depth == 1:
@@ -218,7 +221,7 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 		multiply.Paneled(work, c, y.opB, y.m)
 		work.Do(multiply.Begin, entries)
 		multiply.Product(work, d, entries, y.m, y.n, y.k)
-		turns := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // the product is transposed
+		turns := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // gemm computes the transposed product
 		if y.n > 1 && y.c.col != 1 && !turns {
 			multiply.Scatter(work, int(entries)*y.m*y.n, y.k)
 		}

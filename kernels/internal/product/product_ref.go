@@ -17,7 +17,7 @@ func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 	return t.At(at...)
 }
 
-// productRef defines matmul and its special cases.
+// productRef is the reference of matmul and its special cases.
 func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
 	m, _ := t.Meta()

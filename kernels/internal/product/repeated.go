@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// restateMatmul rewrites a matrix product: products of 16-bit floats are computed in float32, and products by repeated
-// matrices of a batch use each distinct matrix once. Attention heads that share keys and values (grouped queries) then
-// read these in place, instead of copies for each head.
+// restateMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32. A product by a batch that
+// repeats matrices becomes a product by each distinct matrix. In attention with grouped queries, where several heads
+// use the same keys and values, no copies of the keys and values for each head are then needed.
 func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
 		return r, err
@@ -50,7 +50,8 @@ func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	return r, err
 }
 
-// restateShared rewrites products of single rows by a shared matrix as one product of all these rows.
+// restateShared rewrites a batch of products of a single row by the same matrix as one product of all rows by the
+// matrix.
 func restateShared(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
 	x, y := c.In[0], c.In[1]
 	rank := x.Type().Rank()
@@ -80,16 +81,16 @@ func restateShared(into *graph.Parts, c *graph.Call) (r graph.Restatement, err e
 	return r, err
 }
 
-// joinsRows reports whether the matrices that are multiplied by the same matrix are adjacent single rows, which form
-// one matrix.
+// joinsRows reports whether the matrices of x that are multiplied by the same matrix are adjacent single rows. These
+// rows then form one matrix.
 func (r repeated) joinsRows(x graph.Arg) bool {
 	t := x.Type()
 	rows, known := t.Shape[t.Rank()-2].Known()
 	return known && rows == 1 && r.dim == t.Rank()-3
 }
 
-// operands adds views of both operands for a product by each distinct matrix: in the first one, batches are grouped by
-// the matrix that they are multiplied by.
+// operands adds views of both operands for a product by each distinct matrix. In the view of x, the matrices are
+// grouped by the matrix that multiplies them.
 func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(p)
 	if r.joinsRows(x) {
@@ -99,18 +100,20 @@ func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices grap
 	return p.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
 }
 
-// repeatDepth bounds the number of nodes that are searched for a repetition.
+// repeatDepth bounds the length of the chain of nodes that is searched for a repetition.
 const repeatDepth = 6
 
-// repeated is a value in which each index of a dimension occurs several times in sequence.
+// repeated describes a value that repeats each index of a dimension of another value, the source, several times in
+// sequence. For the product, the source needs a dimension of size 1 after the repeated one.
 type repeated struct {
-	of         *graph.Value // the source, with a dimension of size 1 after the repeated one unless it is single
-	single     bool
-	dim, times int
-	order      []int // the dimensions of the source, with the one of size 1, in the order of the value; nil: unchanged
+	of     *graph.Value // the source
+	single bool         // the source does not have the dimension of size 1
+	dim    int          // the repeated dimension in the value
+	times  int          // the number of repetitions
+	order  []int        // by dimension of the result of matrices: the dimension of the source; nil: in order
 }
 
-// matrices adds views of the source in the order of the value, with the dimension of size 1.
+// matrices adds views that give the source the dimension of size 1 and the order of dimensions of the value.
 func (r repeated) matrices(p *compose.Parts) graph.Arg {
 	x := graph.Of(r.of)
 	if r.single {
@@ -130,8 +133,8 @@ func (r repeated) source() int {
 	return r.dim
 }
 
-// repeatedOf returns the repetition that a value is: a copy of a broadcast value, a concatenation of such copies of
-// parts of a value, or a permutation of a repetition.
+// repeatedOf reports whether a value repeats another one, and how. It recognizes copies of broadcast values,
+// repeat_interleave, concatenations of repeated parts of a value, and permutations of all these.
 func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	n := v.Node
 	if n == nil || n.Op == nil || n.Op.Storage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
@@ -178,8 +181,8 @@ func (r *repeated) permute(dims []int) {
 	r.dim, r.order = at, order
 }
 
-// copiedBroadcast recognizes a value in which a broadcast dimension is merged with the one before. It rejects
-// as_strided, whose sizes do not determine its elements.
+// copiedBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It rejects
+// results of as_strided, whose sizes do not determine which elements they have.
 func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 	t, n := from.Type, from.Node
 	if n == nil || n.Op.Storage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
@@ -202,7 +205,7 @@ func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 	return r, false
 }
 
-// repeatsOf returns the repetition of repeat_interleave with one number and a dimension.
+// repeatsOf recognizes repeat_interleave along one dimension with the same number of repetitions for all indexes.
 func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	a, b := from.Type.Shape, v.Type.Shape
 	if len(a) != len(b) {
@@ -223,7 +226,7 @@ func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	return r, r.dim >= 0 && r.times > 1
 }
 
-// joinedRepeats recognizes a concatenation of repetitions of the parts of another value.
+// joinedRepeats recognizes a concatenation of values that repeat the successive parts of another value.
 func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok bool) {
 	var whole *graph.Value
 	for i, a := range n.In {
@@ -235,7 +238,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 			return r, false
 		}
 		of := part.of
-		if !part.single { // a view with one more dimension
+		if !part.single { // the source is a view of a part with a dimension of size 1
 			if of.Alias == nil || of.Node.Op.Storage {
 				return r, false
 			}
@@ -262,8 +265,8 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 
-// cutsAlong reports whether the first part of a value is cut along the repeated dimension: all its other sizes equal
-// those of the whole.
+// cutsAlong reports whether the parts of a value are cut along the repeated dimension. The other sizes of the first
+// part then equal those of the value.
 func cutsAlong(first graph.Arg, r repeated) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.of.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}

@@ -7,14 +7,15 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/view"
 )
 
-// weightNodes bounds the number of nodes that are searched from weights back to the product of the scores.
+// weightNodes bounds the number of nodes that isWeights visits.
 const weightNodes = 32
 
-// isWeights reports whether a value is attention weights: folded rows of a product.
+// isWeights reports whether a value may be attention weights: the result of a softmax, or of another op that folds
+// rows, over the scores that a product computes. Pointwise ops and views may occur in between.
 func isWeights(x graph.Arg) bool {
 	type step struct {
 		from  graph.Arg
-		folds bool // a node between it and the weights folds rows
+		folds bool // a node between from and the weights folds rows
 	}
 	seen := map[step]bool{}
 	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < weightNodes; queue = queue[1:] {
@@ -35,8 +36,8 @@ func isWeights(x graph.Arg) bool {
 	return false
 }
 
-// restateWeighed rewrites a product of values by weights, both transposed, as a product of weights by values, the form
-// in which attention is recognized.
+// restateWeighed rewrites a product of values by weights, both transposed, as the transpose of weights by values.
+// Attention is recognized only with the weights as the first operand.
 func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
 	x, y := c.In[0], c.In[1]
 	weights, ok := untransposed(y)
@@ -58,7 +59,7 @@ func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err 
 	return r, err
 }
 
-// untransposed returns the value that is viewed with its last two dimensions exchanged.
+// untransposed returns the value of which x is a view with the last two dimensions exchanged.
 func untransposed(x graph.Arg) (of graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return of, false

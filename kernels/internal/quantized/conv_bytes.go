@@ -19,17 +19,18 @@ type quantConvAttrs struct {
 	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
 }
 
-// quantConv has the operand indices of a quantized convolution; -1: there is no such operand.
+// quantConv describes a quantized convolution. Operands are given by their indexes; -1 means that there is none.
 type quantConv struct {
 	name         string
-	w            int
-	xZero, wZero int
-	scaled       bool
+	w            int  // weight
+	xZero, wZero int  // zero points of the input and of the weight
+	scaled       bool // the op scales sums to a byte dtype; otherwise the result is int32
 }
 
-// inBytes reports whether a quantized convolution should be a byte convolution: there is machine code for it, it is
-// over images, and the weight is constant. If sums are scaled, they and the bias must stay far from the bounds of
-// int32. A weight that does not fit int8 without its zero points needs sums of windows: see corrected.
+// inBytes reports whether a quantized convolution should be computed as a byte convolution. It must be over images,
+// with a constant weight and shapes that have machine code. If the op scales sums, the sums and the bias must be far
+// from the bounds of int32. If the weight minus its zero points does not fit int8, sums of windows are also needed: see
+// corrected.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms || !zeroAlike(c, 0, q.xZero) {
@@ -54,7 +55,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	return served
 }
 
-// fits reports whether the constant weight fits int8 after known zero points are subtracted.
+// fits reports whether the constant weight minus its zero points fits int8. It is false if the zero points are unknown.
 func (q *quantConv) fits(c *graph.Call) bool {
 	w, zero := c.Const(q.w), c.Const(q.wZero)
 	if c.Has(q.wZero) && zero == nil {
@@ -71,8 +72,8 @@ func (q *quantConv) fits(c *graph.Call) bool {
 	return ok
 }
 
-// bytesConv returns the byte convolution: sums, or results with a scale for each output channel if no zero points
-// remain.
+// bytesConv returns the result of the op by a byte convolution. If the weight fits int8 without zero points, the byte
+// convolution also scales. Otherwise its sums are corrected and then scaled.
 func (p parts) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
 	c, n := p.C, p.C.Meta(q.w).Shape[0]
@@ -113,7 +114,7 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 	return p.requantized(sums, p.vector(1, 0, 4, f), p.vector(4, 1, 4, f))
 }
 
-// lessZero returns a fitting weight minus its zero points, as int8. The differences are exact in float32.
+// lessZero returns the weight minus its zero points as int8, which must fit. The differences are exact in float32.
 func (p parts) lessZero(q *quantConv) graph.Arg {
 	w := p.C.In[q.w]
 	if p.C.Has(q.wZero) && !among(p.C.Const(q.wZero), 0) {
@@ -122,9 +123,9 @@ func (p parts) lessZero(q *quantConv) graph.Arg {
 	return p.To(tensor.Int8, w)
 }
 
-// corrected returns the sums for a weight whose zero points do not fit: the sums without zero points, minus the zero
-// point times the sum of the window. The latter is another output channel with a weight of ones, or another convolution
-// if each channel is a group.
+// corrected returns the sums for a weight that does not fit int8 without its zero points. From the sums for the weight
+// with zero points, it subtracts the zero point times the sum of the window. The sums of windows are an additional
+// output channel whose weight is all ones. If each channel is a group, they are a separate convolution.
 func (p parts) corrected(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.C.Meta(q.w)

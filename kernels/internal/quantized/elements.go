@@ -11,21 +11,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quotient computes v = x / scale in float32 from the reciprocal of the scale, in a fraction of the time of a division.
-// The product is off by less than two units in the last place, by less than one after a correction, and correctly
-// rounded after another (Markstein 1990).
+// quotient computes v = x / scale in float32 from the reciprocal of the scale, which is several times faster than a
+// division. The product q has an error below two units in the last place. The first correction, p, has an error below
+// one unit. The second correction, v, is correctly rounded (Markstein 1990).
 const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
-// Bounds of quantized values before they saturate: farLevels bounds those that fit int32; fewLevels saturates with any
-// zero point.
+// Magnitudes of quantized values before saturation, in quantization steps.
 const (
+	// farLevels is a magnitude below which values with a zero point fit int32.
 	farLevels = 1 << 29
+	// fewLevels is a magnitude at which values saturate with any zero point.
 	fewLevels = 1 << 20
 )
 
-// elements rewrites an elementwise quantization. Bounds can be applied to quantized values instead of numbers, because
-// quantization is monotonic. Numbers that may be large, infinite or NaN are bounded before the division; NaN becomes 0.
+// elements rewrites a quantization as one loop over elements. Quantization is monotonic, so minima and maxima before it
+// are applied to quantized values instead. Numbers that may be large or infinite are bounded before the division. NaN
+// becomes 0.
 func (q *restating) elements() (r graph.Restatement, err error) {
 	v, least, most := q.unbounded()
 	of, to := graph.Of(v), first(q.to.scale)
@@ -42,7 +44,7 @@ func (q *restating) elements() (r graph.Restatement, err error) {
 		most: most}
 	in := []graph.Arg{of, q.Add(pointwise.Reciprocal, nil, scale), scale}
 	if !finite {
-		f.text, f.unless = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
+		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
 		f.names, in = append(f.names, "far"), append(in, q.number(to*fewLevels))
 		f.names[0] = "number"
 	}
@@ -51,8 +53,8 @@ func (q *restating) elements() (r graph.Restatement, err error) {
 	return r, err
 }
 
-// pair rewrites a sum or a product of two dequantized numbers, unless plans are exact: it scales the quantized operands
-// directly to the quantized result.
+// pair rewrites a sum or a product of two dequantized operands by scaling the quantized operands directly to the
+// quantized result. Exact plans exclude it, because results round differently.
 func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
@@ -82,23 +84,22 @@ func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 		q.number(zero-by[0]*first(a.zero)-by[1]*first(b.zero)))
 }
 
-// number returns a constant of float32.
+// number returns a float32 constant.
 func (q *restating) number(v float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
 }
 
-// formula computes quantized values: text computes v from named operands. v is rounded to even, the zero point is
-// added, and the result is bounded by the quantized bounds of two numbers. If there is a condition and it is false, v
-// is 0.
+// formula describes how quantized values are computed. v is computed, rounded to even and added to the zero point; the
+// sum is clamped.
 type formula struct {
-	text        string
-	names       []string
-	zero        float64
-	least, most float64
-	unless      string
+	text        string   // an expression program that computes v
+	names       []string // names of the operands in text
+	zero        float64  // zero point
+	least, most float64  // bounds before quantization; the sum is clamped to their quantized values
+	valid       string   // a condition; the result is 0 where it is false. Empty: always true
 }
 
-// rounded returns the quantized values of a formula.
+// rounded returns the quantized values that a formula computes from operands in.
 func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
 	d := q.C.Out[0].DType
 	level := "int32(rint(v))"
@@ -106,21 +107,21 @@ func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) 
 		level += fmt.Sprintf(" + %v", f.zero)
 	}
 	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.level(d, f.least), q.to.level(d, f.most))
-	if f.unless != "" {
-		level = fmt.Sprintf("where(%s, %s, 0)", f.unless, level)
+	if f.valid != "" {
+		level = fmt.Sprintf("where(%s, %s, 0)", f.valid, level)
 	}
 	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": f.text + "; " + level, "params": f.names}, in...)
 	return q.Result(q.To(d, y))
 }
 
-// reachDepth bounds the number of nodes that are searched for the source of numbers.
+// reachDepth bounds the depth to which reach follows operands.
 const reachDepth = 8
 
-// manyNumbers is the size from which constants are not inspected.
+// manyNumbers is the number of elements from which reach does not inspect constants.
 const manyNumbers = 1 << 16
 
-// reach bounds the magnitude of a value that cannot be NaN: dequantized numbers, and sums, products and bounds of
-// these. It is infinite for all other values.
+// reach returns a bound of the magnitude of a value that cannot be NaN: a constant, dequantized numbers, or sums,
+// products and minima or maxima of such values. It returns infinity for all other values.
 func reach(a graph.Arg, depth int) float64 {
 	none := math.Inf(1)
 	if a.Kind != graph.TensorArg || depth == 0 {

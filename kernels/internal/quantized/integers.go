@@ -15,20 +15,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Quantized networks are often written with floats: numbers are dequantized, convolved, bounded and quantized again.
-// The rewrites here multiply the bytes themselves, and apply ops that only move numbers to bytes. Moves are bit-exact.
-// Sums of bytes are exact, while sums of floats are rounded after each product; quantization can therefore round to the
-// next value near a tie. Exact plans keep the floats.
+// Quantized networks are often written with floats: values are dequantized, convolved, bounded and quantized again. The
+// rewrites in this file compute with bytes instead:
+//
+//   - Ops that only move elements are applied to bytes. The results are the same bits.
+//   - Products and convolutions multiply bytes. Sums of bytes are exact, but sums of floats are rounded after each
+//     product. Near a tie, the results of quantization can therefore differ by one step. Exact plans keep the floats.
 
-// quantizedValues are quantized values with known scales and zero points: the operands of dequantize_linear.
+// quantizedValues are quantized values with constant scales and zero points: the operands of dequantize_linear.
 type quantizedValues struct {
-	bytes, scaleOf, zeroOf graph.Arg
-	scale, zero            *tensor.Tensor // zero may be nil
-	axis                   int
+	bytes, scaleOf, zeroOf graph.Arg      // the three operands
+	scale, zero            *tensor.Tensor // the constants of scaleOf and zeroOf; zero may be nil
+	axis                   int            // the dimension along which scales differ
 }
 
-// dequantized returns the quantized values that a value was dequantized from, if they are integers with float32 scales,
-// by channel or one for all, and zero points of their dtype.
+// dequantized returns the operands of dequantize_linear if it computes a. It requires float32 scales, one for each
+// channel or one for all, and zero points of the dtype of the quantized values.
 func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
 	if a.Kind != graph.TensorArg || a.Value.Node == nil {
 		return l, false
@@ -61,8 +63,9 @@ func operand(c *graph.Call, i int) graph.Arg {
 
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// normalScales reports whether scales are known, and in a range where sums of a few products with 16-bit integers, and
-// their quotients, stay finite and errors of subnormal numbers are far below one quantization step.
+// normalScales reports whether scales are known and neither too small nor too large. Sums of a few products of such
+// scales and 16-bit integers are finite, and so are quotients of the sums. Rounding errors of subnormal numbers are far
+// below one quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
@@ -83,13 +86,13 @@ func first(t *tensor.Tensor) float64 {
 	return t.At(make([]int, t.Rank())...).Float()
 }
 
-// same reports whether two pairs of a scale and a zero point for all elements are equal.
+// same reports whether l and m both have a single scale, and their scales and zero points are equal.
 func (l quantizedValues) same(m quantizedValues) bool {
 	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && first(l.scale) == first(m.scale) &&
 		first(l.zero) == first(m.zero)
 }
 
-// level returns the quantized value of a number.
+// level returns the quantized value, in dtype d, of the number x.
 func (l quantizedValues) level(d tensor.DType, x float64) int64 {
 	return saturated(d, math.RoundToEven(float64(float32(x)/float32(first(l.scale))))+first(l.zero))
 }
@@ -102,8 +105,13 @@ type restating struct {
 	to   quantizedValues
 }
 
-// restateQuantize rewrites a quantization: of numbers dequantized with the same scale, it returns the bytes; it moves
-// before ops that only move numbers; and a convolution or product of dequantized numbers becomes one of bytes.
+// restateQuantize rewrites a quantization by the first of these rules that applies:
+//
+//   - If its operand was dequantized with the same scale and zero point, the result is the original bytes.
+//   - If its operand is made by an op that only moves elements, the quantization is done before that op.
+//   - If its operand is made by a maximum, a convolution or a product of dequantized numbers, that op computes with
+//     bytes.
+//   - Otherwise the quantization becomes one loop over elements.
 func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	to, ok := quantizing(c)
 	if !ok || c.In[0].Kind != graph.TensorArg {
@@ -120,7 +128,7 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 		return r, err
 	}
 	if q.moved(n) {
-		return q.before(n)
+		return q.quantizedFirst(n)
 	}
 	if r, err = q.pooled(n); err != nil || r.Results != nil {
 		return r, err
@@ -131,7 +139,7 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	return q.elements()
 }
 
-// moved reports whether the node that makes the operand only moves numbers, so that these can be quantized before it.
+// moved reports whether node n, which makes the operand, only moves elements and can be applied to bytes instead.
 func (q *restating) moved(n *graph.Node) bool {
 	views := n.Op.Kind == graph.View && !n.Op.Storage && n.Op.Expression == nil
 	if !views && !n.Op.Selects || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
@@ -147,7 +155,7 @@ func (q *restating) moved(n *graph.Node) bool {
 		}
 	}
 	if elements > n.Out[0].Meta.Numel() {
-		return false // more numbers would be quantized
+		return false // more elements would be quantized than now
 	}
 	types := make([]tensor.Type, len(n.In))
 	for i, a := range n.In {
@@ -168,8 +176,8 @@ func (q *restating) numbers(n *graph.Node) []graph.Arg {
 	return n.In[:1]
 }
 
-// before quantizes the numbers that a node moves before it moves them.
-func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
+// quantizedFirst quantizes the operands of a node that only moves elements, and applies the node to the bytes.
+func (q *restating) quantizedFirst(n *graph.Node) (r graph.Restatement, err error) {
 	in := slices.Clone(n.In)
 	for i, a := range q.numbers(n) {
 		args := append([]graph.Arg{a}, q.C.In[1:]...)
@@ -192,8 +200,8 @@ func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
 	return r, err
 }
 
-// unbounded returns the value before bounds that have no other reader, and the least and the greatest number after
-// these bounds.
+// unbounded skips the clamping ops (such as relu) that make the operand, as far as they have no other reader. It
+// returns the value before them, and the least and the greatest number after them.
 func (q *restating) unbounded() (v *graph.Value, least, most float64) {
 	v, least, most = q.C.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
@@ -207,7 +215,8 @@ func (q *restating) unbounded() (v *graph.Value, least, most float64) {
 	}
 }
 
-// product rewrites a convolution or matrix product of dequantized numbers, and bounds after it, in bytes.
+// product rewrites a convolution or matrix product of dequantized numbers, with the clamping ops after it, as a product
+// of bytes.
 func (q *restating) product() (r graph.Restatement, err error) {
 	v, least, most := q.unbounded()
 	n := v.Node
@@ -242,14 +251,16 @@ func (q *restating) product() (r graph.Restatement, err error) {
 	return r, err
 }
 
-// weighted is the byte form of a node that multiplies operand 0 by a weight.
+// weighted describes how a node that multiplies operand 0 by a weight is computed with bytes.
 type weighted struct {
-	axis     int // dimension of the output channels in the weight
+	axis int // dimension of the output channels in the weight
+	// unserved returns the reason why bytes x and w cannot be multiplied; empty if they can.
 	unserved func(x, w quantizedValues) string
-	state    func(x, w quantizedValues, b bias) graph.Arg
+	// state adds the byte op.
+	state func(x, w quantizedValues, b bias) graph.Arg
 }
 
-// weighted returns the byte form of a node, or nil if it does not multiply by a weight.
+// weighted returns the byte form of a node, or nil if the node does not multiply by a weight.
 func (q *restating) weighted(n *graph.Node) *weighted {
 	switch n.Op {
 	case conv.Conv2d:
@@ -278,7 +289,7 @@ func (q *restating) convolution(n *graph.Node) *weighted {
 	}, state: func(x, w quantizedValues, b bias) graph.Arg { return q.convolved(n, at, x, w, b) }}
 }
 
-// linear returns the byte form of a product with a matrix whose columns, or rows, are output channels.
+// linear returns the byte form of a product by a matrix. axis is the dimension of the matrix with the output channels.
 func (q *restating) linear(n *graph.Node, axis int) *weighted {
 	return &weighted{axis: axis, unserved: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
@@ -307,7 +318,7 @@ func (q *restating) linear(n *graph.Node, axis int) *weighted {
 	}}
 }
 
-// point returns a zero point, or 0 if there is none.
+// point returns zero point a, or a constant 0 of dtype d if a is omitted.
 func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
 	if a.Kind == graph.Null {
 		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
@@ -315,7 +326,7 @@ func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
 	return a
 }
 
-// convolved returns a convolution in bytes.
+// convolved adds the convolution of bytes that computes node n.
 func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
@@ -326,10 +337,11 @@ func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValue
 		zero(x.zeroOf, x.bytes.Type().DType), zero(q.to.zeroOf, q.C.Out[0].DType))
 }
 
-// row views scales or zero points as a vector.
+// row returns a view of scales or zero points as a vector.
 func (q *restating) row(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
 
-// bounded bounds quantized values by those of two numbers, unless saturation does so already.
+// bounded clamps quantized values to the quantized values of two numbers. It adds no op if saturation already does
+// that.
 func (q *restating) bounded(y graph.Arg, least, most float64) graph.Arg {
 	d := q.C.Out[0].DType
 	lo, hi := q.to.level(d, least), q.to.level(d, most)
@@ -340,7 +352,7 @@ func (q *restating) bounded(y graph.Arg, least, most float64) graph.Arg {
 	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(lo), "max": int(hi)}, y)
 }
 
-// fits reports whether a weight minus its zero points fits int8.
+// fits reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
 func (l quantizedValues) fits() bool {
 	if l.zero == nil || among(l.zero, 0) {
 		return l.bytes.Type().DType == tensor.Int8 || l.rangeFits()
@@ -348,14 +360,14 @@ func (l quantizedValues) fits() bool {
 	return l.rangeFits()
 }
 
-// rangeFits is fits by the least and the greatest element of each channel.
+// rangeFits is fits for any weight: it checks each element, or the bounds of the dtype if the elements are unknown.
 func (l quantizedValues) rangeFits() bool {
 	d := l.bytes.Type().DType
 	least, most := bounds(d)
 	data := l.bytes.Value.Const
 	fits := func(lo, hi, zero float64) bool { return lo-zero >= math.MinInt8 && hi-zero <= math.MaxInt8 }
 	ok := true
-	if data == nil { // it may be computed from constants
+	if data == nil { // the weight is computed, possibly from constants
 		if l.zero == nil {
 			return fits(least, most, 0)
 		}
@@ -372,7 +384,7 @@ func (l quantizedValues) rangeFits() bool {
 	return ok
 }
 
-// lessZero returns a fitting weight minus its zero points.
+// lessZero returns the weight minus its zero points as int8, which must fit.
 func (q *restating) lessZero(w quantizedValues) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || among(w.zero, 0)) {
 		return w.bytes
@@ -384,14 +396,15 @@ func (q *restating) lessZero(w quantizedValues) graph.Arg {
 	return q.To(tensor.Int8, wide)
 }
 
-// bias is a constant that is added to sums, in floats or dequantized from int32.
+// bias is a constant that is added to sums. It is float, or dequantized from int32.
 type bias struct {
-	of     graph.Arg
-	values quantizedValues
-	whole  bool // it is quantized like the sums
+	of     graph.Arg       // the operand of the convolution or product; null if there is none
+	values quantizedValues // the operands of dequantize_linear, if it computes the bias
+	whole  bool            // the scale of the bias is that of the sums, so its int32 values can be added unchanged
 }
 
-// known reports whether a bias is a constant that fits int32 in units of the sums of x and w, or there is no bias.
+// known reports whether a bias is a constant that fits int32 in units of the sums (the scale of x times that of w). It
+// is true if there is no bias.
 func (b *bias) known(x, w quantizedValues) bool {
 	if b.of.Kind == graph.Null {
 		return true
@@ -414,7 +427,7 @@ func (b *bias) known(x, w quantizedValues) bool {
 	return ok
 }
 
-// biasOf returns a bias of o elements in units of sums, rounded to even.
+// biasOf returns an int32 bias of o elements in units of sums, which step has, rounded to even.
 func (q *restating) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.of.Kind == graph.Null:

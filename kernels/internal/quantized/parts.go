@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Products and convolutions of quantized values decompose into those of floats: sums of products of integers are exact
-// in float32 below 2^24, in float64 below 2^53. Parts that depend only on a constant weight fold and are packed like
-// any weight.
+// Products and convolutions of quantized values decompose into float products and convolutions. Sums of products of
+// integers are exact below 2^24 in float32, and below 2^53 in float64. Ops that depend only on a constant weight are
+// evaluated when the graph is planned, and their results are packed like any weight.
 
 // exactDType returns the dtype in which n products of quantized values are summed exactly.
 func exactDType(n int, a, b tensor.DType) tensor.DType {
@@ -23,13 +23,13 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 // parts decomposes a quantized op.
 type parts struct{ *compose.Parts }
 
-// vector returns operand i in dtype d, along dimension dim of values of some rank.
+// vector returns operand i in dtype d, viewed so that it broadcasts along dimension dim of values of the given rank.
 func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
 	return p.To(d, p.Along(p.C.In[i], dim, max(rank, 1)))
 }
 
-// less returns operand i in dtype d, minus the zero points in operand zero along dimension dim. That operand may be
-// omitted.
+// less returns operand i in dtype d minus its zero points. Operand `zero` has the zero points along dimension dim, and
+// may be omitted.
 func (p parts) less(i, zero, dim int, d tensor.DType) graph.Arg {
 	if !p.C.Has(zero) {
 		return p.To(d, p.C.In[i])
@@ -37,9 +37,9 @@ func (p parts) less(i, zero, dim int, d tensor.DType) graph.Arg {
 	return p.Add(pointwise.Sub, nil, p.C.In[i], p.vector(zero, dim, p.C.Meta(i).Rank(), d))
 }
 
-// whole converts exact sums of n products to int32, which wraps.
+// whole converts exact sums of n products to int32. Sums beyond int32 wrap.
 func (p parts) whole(sums graph.Arg, n int) graph.Arg {
-	if n > 1<<15 { // the sums may pass 2^31
+	if n > 1<<15 { // the sums may exceed 2^31
 		sums = p.To(tensor.Int64, sums)
 	}
 	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
@@ -58,8 +58,9 @@ func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
 	return p.quantized(scaled, p.Along(p.C.In[7], 0, rank), d)
 }
 
-// quantized rounds scaled sums half to even, adds zero points, if any, and saturates; NaN becomes 0. Sums in float32
-// are exact wherever 16 bits do not saturate; for 32 bits they are float64.
+// quantized rounds scaled sums half to even, adds the zero points, if any, and saturates to dtype d. NaN becomes 0. It
+// computes in float32 for dtypes of up to 16 bits, where integers that do not saturate are exact, and in float64 for 32
+// bits.
 func (p parts) quantized(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	f := tensor.Float32
 	if d.Size() > 2 {

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// pooled rewrites a maximum of dequantized numbers as one of bytes: quantization is monotonic, and no number is NaN.
+// pooled rewrites a maximum of dequantized numbers as a maximum of bytes. The results are the same, because
+// quantization is monotonic and dequantized numbers are not NaN.
 func (q *restating) pooled(n *graph.Node) (r graph.Restatement, err error) {
 	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
 		return r, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quantMatmul has the operand indices of a quantized product; -1: there is no such operand.
+// quantMatmul has the operand indexes of a quantized product; -1 means that there is no such operand.
 type quantMatmul struct {
 	name           string
 	a, b           int
@@ -135,15 +135,16 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	if c.Has(8) {
 		sums = p.Add(pointwise.Add, nil, sums, p.To(tensor.Float64, p.Along(c.In[8], rank-1, rank)))
 	}
-	rows := rank - 1 - min(b.Rank()-1, 1) // along the last dimension of the result where b is a vector
+	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last one if b is a vector
 	return p.Result(p.requantized(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
-// bytesProduct returns the product of bytes: the sums, or the sums plus bias with a scale for each column.
+// bytesProduct returns a product of bytes. Its results are int32 sums, or if scaled is set, scaled sums plus bias in a
+// byte dtype.
 func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	const f = tensor.Float32
-	flat := func(i int) graph.Arg { // a vector, or what has one element
+	flat := func(i int) graph.Arg { // a vector or a single element
 		if p.C.Meta(i).Rank() > 1 {
 			return p.Along(p.C.In[i], 0, 1)
 		}
@@ -168,7 +169,7 @@ func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	return p.Add(product.MatmulBytes, nil, in...)
 }
 
-// ref defines the product by matmul of float64 operands minus their zero points.
+// ref is the reference: matmul of the operands minus their zero points, in float64.
 func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := q.result(c)
 	if err != nil {

@@ -130,7 +130,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	inexact := func(m graph.Impl) bool { return m.Inexact }
 	groups := kit.Attrs[quantConvAttrs](c).Groups
 	if groups == 1 && n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
-		d = tensor.Float64 // by Winograd's formula, which there is without groups, sums of float32 would be rounded
+		d = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
 	}
 	sums := p.Add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, 0, d))
 	if !q.scaled {
@@ -143,7 +143,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	return p.Result(p.requantized(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
 }
 
-// ref defines the convolution by that of float64 operands minus their zero points.
+// ref is the reference: the convolution of the operands minus their zero points, in float64.
 func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := q.result(c)
 	if err != nil {

@@ -113,7 +113,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			p, a, x := parts{compose.Of(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
 			const f = tensor.Float32
-			d := f // differences of 16 bits are exact
+			d := f // differences of 16-bit integers are exact in float32
 			if x.Type().DType.Size() > 2 {
 				d = tensor.Int64
 			}
@@ -171,8 +171,8 @@ func checkScales(c *graph.Call, axis, block int) error {
 	return nil
 }
 
-// place views scales or zero points, operand i, so that they broadcast to operand 0 along axis, where blocks of
-// elements may share one.
+// place returns operand i, scales or zero points, in a shape that broadcasts to operand 0. They differ along axis. If
+// block is not 0, each of them applies to that number of adjacent elements along axis.
 func (p parts) place(i, axis, block int) graph.Arg {
 	x, m := p.C.In[i], p.C.Meta(0)
 	if m.Rank() == 0 || block == 0 {
@@ -257,7 +257,7 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: dynamicQuantizeParts},
 })
 
-// rangeScale returns the scale and zero point of uint8 values for numbers from least to most.
+// rangeScale returns the scale and zero point with which uint8 values cover the numbers from least to most.
 func rangeScale(least, most float32) (scale float32, zero int32) {
 	if scale = (most - least) / 255; scale == 0 {
 		scale = 1

@@ -20,13 +20,13 @@ func byteDType(name string, c *graph.Call, operands ...int) error {
 	return nil
 }
 
-// zeroAlike reports whether the zero point of an operand, if any, has the dtype of the operand. The ops allow others,
-// but only then are bytes multiplied directly.
+// zeroAlike reports whether the zero point of an operand has the dtype of the operand, or is omitted. The ops allow
+// zero points of other dtypes, but byte products do not.
 func zeroAlike(c *graph.Call, operand, zero int) bool {
 	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
 
-// perIndex checks scales or zero points, which may be omitted: one for all, or one for each of n indices.
+// perIndex checks that scales or zero points are omitted, or have one element, or one for each of n indexes.
 func perIndex(name, what string, t tensor.Type, n sym.Int) error {
 	count := t.Numel()
 	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
@@ -35,7 +35,7 @@ func perIndex(name, what string, t tensor.Type, n sym.Int) error {
 	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, what, n, tensor.Sizes(t.Shape))
 }
 
-// quantParams returns operands with these names; the names of optional ones begin with a question mark.
+// quantParams returns operands with the given names. A question mark before a name makes the operand optional.
 func quantParams(names []string) (p []graph.Param) {
 	for _, n := range names {
 		optional := n[0] == '?'
@@ -47,7 +47,8 @@ func quantParams(names []string) (p []graph.Param) {
 	return p
 }
 
-// lessZero returns v in float64 minus its zero point: none, one, or one for each index along dim.
+// lessZero returns v minus its zero points in float64. There may be no zero points, a single one, or one for each index
+// along dim.
 func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	t := tensor.Zeros(tensor.Float64, v.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {
@@ -60,10 +61,10 @@ func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	return t
 }
 
-// quantFloat reports whether a dtype can be quantized: as in ONNX, float64 cannot.
+// quantFloat reports whether a dtype can be quantized. As in ONNX, float64 cannot.
 func quantFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 
-// bounds returns the least and the greatest number of an integer dtype.
+// bounds returns the least and the greatest value of an integer dtype.
 func bounds(d tensor.DType) (least, most float64) {
 	bits := 8 * d.Size()
 	if d.IsSigned() {
@@ -72,7 +73,7 @@ func bounds(d tensor.DType) (least, most float64) {
 	return 0, math.Ldexp(1, bits) - 1
 }
 
-// saturated returns the number of an integer dtype nearest to an integer; 0 for NaN.
+// saturated clamps an integer x to the range of an integer dtype. NaN gives 0.
 func saturated(d tensor.DType, x float64) int64 {
 	least, most := bounds(d)
 	if x != x {
@@ -81,18 +82,18 @@ func saturated(d tensor.DType, x float64) int64 {
 	return int64(min(max(x, least), most))
 }
 
-// manyTerms bounds the number of products whose sum must not wrap in int32.
+// manyTerms is the maximum number of products of bytes in a sum that must not wrap in int32. It leaves room for a bias.
 const manyTerms = 1 << 14
 
-// among reports whether all elements of a constant are known and at most most in magnitude.
-func among(t *tensor.Tensor, most int64) bool {
+// among reports whether t is a known constant whose elements have magnitudes of at most limit.
+func among(t *tensor.Tensor, limit int64) bool {
 	if t == nil {
 		return false
 	}
 	ok := true
 	kit.EachIndex(t.Shape, func(at []int) {
 		v := t.At(at...).Int()
-		ok = ok && -most <= v && v <= most
+		ok = ok && -limit <= v && v <= limit
 	})
 	return ok
 }

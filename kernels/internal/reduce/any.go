@@ -15,13 +15,14 @@ type anyAttrs struct {
 	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// Any tells whether one element is not zero.
+// Any is torch.any: whether any element is nonzero.
 var Any = truthOp("any", "Tells whether any element is not zero. The result is bool, of uint8 it is uint8.", true)
 
-// Every tells whether no element is zero.
+// Every is torch.all: whether all elements are nonzero.
 var Every = truthOp("all", "Tells whether all elements are not zero. The result is bool, of uint8 it is uint8.", false)
 
-func truthOp(name, doc string, any bool) *graph.Op {
+// truthOp defines Any if isAny is set, else Every.
+func truthOp(name, doc string, isAny bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[anyAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
@@ -34,12 +35,12 @@ func truthOp(name, doc string, any bool) *graph.Op {
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
 			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return folds.Truth(any) },
-					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, any) },
+				return folds.How{Fold: func() *iter.Fold { return folds.Truth(isAny) },
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, isAny) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						r := !any
+						r := !isAny
 						for _, v := range x {
-							if any {
+							if isAny {
 								r = r || v.Int() != 0
 							} else {
 								r = r && v.Int() != 0

@@ -34,7 +34,7 @@ var To = kit.Define[toAttrs](graph.Op{
 	Facts: graph.Facts{AnyOrder: true, Identity: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.Impl(copies.Call)},
-		// A conversion can be fused into neighbouring loops, so that its result is never stored.
+		// As an expression, a conversion can be fused into neighbouring loops. Its result is then not stored.
 		Expression: func(c *graph.Call) (*expr.Code, error) {
 			res, err := inferTo(c)
 			if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
@@ -60,8 +60,9 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 	return convert(c, c.Type(0), d, a.MemoryFormat, a.Copy)
 }
 
-// convert implements the rule of `to`. Whether a conversion has no effect depends on the format that the strides
-// suggest (to_will_alias), unlike in contiguous.
+// convert returns the result of converting t to dtype d and memory format f. The result is self if that already has
+// both, unless `always` requires a copy. As in PyTorch (to_will_alias), the memory format of self is the one that its
+// strides suggest; contiguous, in contrast, checks the strides themselves.
 func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
 	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
 		return c.Shared(t, 0), nil
