@@ -13,7 +13,7 @@ import (
 
 // A graph with data-dependent shapes runs in segments. This file caches what was prepared for a segment and a class of
 // input values, that is, for values that give the same shapes.
-//
+
 // prepared is a segment prepared for one class. It is a program, the call of an op that decides shapes, or further
 // segments if shapes inside it depend on data.
 type prepared struct {

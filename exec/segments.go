@@ -10,7 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cut is a graph divided into segments, the same for all runs.
+// This file runs graphs with data-dependent shapes. A segment is a part of a graph whose shapes are known once its
+// input values are known. It is either a subgraph, which is compiled to a program, or a single op that decides shapes.
+
+// cut is a graph divided into segments. All runs share it.
 type cut struct {
 	graph    *graph.Graph
 	segments []graph.Segment
@@ -71,7 +74,7 @@ type pieces struct {
 	*cut
 	known map[*graph.Value]*tensor.Tensor // inputs, and results of segments
 	keep  bool                            // continue after failed nodes
-	// givenBack holds the storages of constants that results of ops that decide shapes share.
+	// givenBack holds the storages of constants that a result of an op shares; see noteGivenBack.
 	givenBack map[*tensor.Storage]bool
 
 	traced bool // the tracer observes the steps

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Reducer is a reduction prepared for fixed layouts. It consists of phases, and a phase of chunks, for callers that
-// have their own workers and memory. It is immutable and safe for concurrent use.
+// Reducer is a reduction prepared for fixed layouts. It divides the work into phases, and each phase into chunks, for
+// callers that have their own workers and memory. It is immutable and safe for concurrent use.
 //
 // Results are divided into units. A unit is a run of results along the fastest axis that is kept, that is, not reduced.
 // If the reduced axis is the fastest in memory, a unit is reduced by rows: each result is computed from a contiguous

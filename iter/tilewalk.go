@@ -9,7 +9,7 @@ import (
 
 // boxes is the state of a walk by tiles.
 type boxes struct {
-	box, at []int            // elements of a box along each dimension of the walk, and position of the tile in the box
+	box, at []int            // along each dimension of the walk: elements of the box, position of the tile in it
 	extents []int            // elements of the tile along each of its dimensions
 	steps   []int            // byte strides of the loop's operands along the dimensions of the tile, maxInner per operand
 	span    []int            // elements of a task along each dimension of the walk

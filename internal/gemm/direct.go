@@ -7,11 +7,10 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
+// This file computes products without packing. Tiny and empty products use strided loops. Products with few rows or
+// columns read the larger operand once, in place.
+
 const (
-	// This file computes products without packing: tiny or empty products with strided loops, and products with few
-	// rows or columns by reading the larger operand once, in place.
-	//
-	//
 	// simpleMACs is the number of multiplications up to which plain strided loops beat packing.
 	simpleMACs = 512
 	// directRows is the number of rows up to which each element of B is used

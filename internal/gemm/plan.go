@@ -14,7 +14,7 @@ import (
 // and these into blocks, which one pass over a tile of C adds up. A panel is a group of adjacent rows of A or columns
 // of B, stored contiguously. Rows of A and columns of B are both called lanes. A phase is a set of independent tiles,
 // or of packing tasks.
-//
+
 // Source says where the elements of an operand come from.
 type Source uint8
 

@@ -9,7 +9,7 @@ import (
 
 // This file runs the tiles of a plan on the tiled path. For each block of K, runTile locates or packs the panels of
 // both operands, then calls a kernel for each register tile. Lanes are rows of A or columns of B.
-//
+
 // exec is the state of one Run call. If the plan computes the transposed product, A and B are exchanged.
 type exec struct {
 	*Plan

@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Strategies that decide one node at a time, by the prices of [Model]. They choose the labels of nodes; then the
+// These strategies decide one node at a time, by the prices of [Model]. They choose the labels of nodes; then the
 // cheapest copies for these labels are found exactly. Greedy visits the nodes in order and takes the label that is
 // cheapest including copies of operands. Favourite takes the fastest label assuming that every operand has its
-// preferred layout, as oneDNN does. Push gives layout-sensitive nodes their favourite label. All other nodes follow the
-// order of most of their operands. Thus a transpose moves forward until it cancels against its inverse, as in ONNX
-// Runtime's transpose optimizer.
+// preferred layout, as oneDNN does. Push gives layout-sensitive nodes their favourite label. Push lets all other nodes
+// follow the order of most of their operands. Thus a transpose moves forward until it cancels against its inverse, as
+// in ONNX Runtime's transpose optimizer.
 var (
 	Greedy Strategy = &perNode{name: "greedy", label: greedily,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}

@@ -12,7 +12,7 @@ import (
 
 // This file finds the labels of nodes. A label is one way to compute a node: an implementation, a walk (the order of
 // its loops) and the forms of the results. A form is a layout that a value may have. See [Model].
-//
+
 // label finds the labels of a node that computes.
 func (m *Model) label(i int, n *graph.Node) error {
 	t, call := m.tasks[i], n.Call()

@@ -9,6 +9,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
+// This file prices the forms of a value, that is, the layouts in which the value may exist. A set of forms is a bit
+// mask. Each form of a set is either written by the node of the value or made by a copy from another form.
+
 // countReads counts, for each value, the different forms that its readers could need, and lists the useful sets of its
 // forms.
 func (m *Model) countReads() {

@@ -12,7 +12,7 @@ import (
 // concatenation copies nothing. A form is a layout that a value may have, and a label is one way to compute a node. A
 // slot is a position inside the result of a concatenation. For each slot a value gets another form, and its node gets
 // labels that write this form.
-//
+
 // slot is a position in the result of a concatenation, for one order of this result. It holds one operand, or the
 // result of an inner concatenation whose operands are adjacent there.
 type slot struct {
