@@ -11,7 +11,6 @@ import (
 // This file has the tiles that copy a panel of B while they read B in place, and the prefetching of all tiles. A panel
 // is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
 //
-//
 // A tile prefetches one cache line at a time, at intervals of several terms, because many prefetches at once would
 // delay its own loads. Tiles of products that copy B prefetch the next panel of B in place. Other tiles prefetch the
 // rows of the result that they are about to write.
