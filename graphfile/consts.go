@@ -18,8 +18,8 @@ type valueDecl struct {
 	name, dtype, file, key string
 	hasDType, hasShape     bool
 	decl                   graph.Decl
-	data                   []byte
-	at, dtypeAt, dataAt    int
+	data                   []byte // the JSON of "data"
+	at, dtypeAt, dataAt    int    // offsets of the declaration, the dtype and the data in the file
 }
 
 const (

@@ -91,16 +91,16 @@ func (c Curve) At(bytes float64) float64 {
 	return c[len(c)-1].PS
 }
 
-// Constants that profiles do not hold: typical sizes of the L1 data cache and the L2 cache, and the size of a
-// result from which non-temporal stores are better, because the result and its operands exceed the last-level
-// cache.
+// Sizes in bytes that profiles do not hold.
 const (
-	L1Bytes  = 32 << 10
-	L2Bytes  = 1 << 20
+	L1Bytes = 32 << 10 // a typical L1 data cache
+	L2Bytes = 1 << 20  // a typical L2 cache
+	// FarBytes is the size of a result from which non-temporal stores are faster, because the result and its
+	// operands together exceed the last-level cache.
 	FarBytes = 16 << 20
 )
 
-// Defaults for the cost and the profitability of sharing work, measured on a Zen 5 desktop.
+// Defaults of Profile.ChunkNS, ShareNS and WakeNS in nanoseconds, measured on a Zen 5 desktop.
 const (
 	UsualChunkNS = 425
 	UsualShareNS = 5e3

@@ -34,14 +34,14 @@ func shippedProfile(i ISA) *Profile {
 	panic("machine: the profile of " + i.String() + ": " + err.Error())
 }
 
-// Limits of a profile file.
+// Limits of a profile file, far above those that calibration writes.
 const (
 	maxProfileBytes = 1 << 20
-	maxLevels       = 64
-	maxProfileRate  = 1e12 // in picoseconds: one second
+	maxLevels       = 64   // levels of a curve
+	maxProfileRate  = 1e12 // cost of a byte or a unit of work, in picoseconds: one second
 )
 
-// ParseProfile decodes and checks a profile. The error names place and fault.
+// ParseProfile decodes and checks a profile. An error names the key and what is wrong with its value.
 func ParseProfile(text []byte) (*Profile, error) {
 	if len(text) > maxProfileBytes {
 		return nil, fmt.Errorf("the profile has %d bytes: at most %d are supported", len(text), maxProfileBytes)

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Bounds on the search for generic sizes: how often sizes are doubled, and the elements of an input.
+// Bounds on the search for generic sizes, which infers the graph after each doubling.
 const (
-	maxDoublings = 10
-	maxElements  = 1 << 26
+	maxDoublings = 10      // how often sizes are doubled
+	maxElements  = 1 << 26 // number of elements of the largest input
 )
 
 // Generic returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or 1

@@ -31,8 +31,8 @@ func keyOf(sizes []int) (k sizesKey) {
 // place is an input whose dimensions have symbols.
 type place struct {
 	input string
-	dims  []int // by dimension: the index of the open symbol, or -1
-	fixed []int // by dimension: the fixed size of its symbol, or -1
+	dims  []int // by dimension: the index of its open symbol, or -1
+	fixed []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
 }
 
 // findPlaces finds the inputs whose dimensions have symbols.

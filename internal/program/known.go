@@ -10,7 +10,7 @@ import (
 // graph whose shapes are all known.
 type Known struct {
 	list     []graph.Segment
-	segment  graph.ByValue[int] // by value: 1 + the index of the segment that produces it
+	segment  graph.ByValue[int] // 1 + the index of the segment that produces the value
 	unbacked *graph.Symbolic
 }
 

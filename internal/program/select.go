@@ -11,12 +11,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Bounds on the search for the sizes at which a specialization is priced: how often a size is doubled, how many
-// combinations of sizes are tried, and how often the guards of planning divide a region.
+// Bounds on the search for the sizes at which a specialization is priced.
 const (
-	maxOctaves = 8
-	maxPoints  = 1 << 13
-	maxCuts    = 3
+	maxOctaves = 8       // how often a size is doubled
+	maxPoints  = 1 << 13 // combinations of sizes that are tried
+	maxCuts    = 3       // how often the guards of planning divide a region
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
@@ -46,7 +45,7 @@ type region struct {
 	points [][]int // by open symbol, candidate sizes for pricing, the usual ones first
 }
 
-// keptRegions bounds the regions that are kept; a dropped one is found again.
+// keptRegions bounds the number of regions that are kept. A dropped region is found again when it is needed.
 const keptRegions = 32
 
 // regionOf returns the region of sizes; nil if inference for unknown sizes fails.

@@ -49,8 +49,8 @@ type pageBox struct {
 	Explain []string `json:"explain"` // the output of explain for each value
 }
 
-// page returns a self-contained HTML page with the drawing and the explanations of values. program is nil for a graph
-// as written.
+// page returns an HTML page, which needs no other files, with the drawing and the explanations of values. program is
+// nil for a graph as written.
 func (p *picture) page(ctx context.Context, svg []byte, g *graph.Graph, program *graphrun.Program) ([]byte, error) {
 	d := pageData{Title: p.title, Remarks: slices.Clone(p.remarks), Legend: []pageLayout{}, Boxes: []pageBox{}}
 	for i, l := range p.legend {

@@ -14,12 +14,12 @@ import (
 
 // Sizes of boxes in pixels. Text is monospaced, so its width is known without fonts.
 const (
-	columnWidth = 7.23 // of a character of 12 pixels
-	headWidth   = 7.83 // of a character of 13 pixels
+	columnWidth = 7.23 // width of a character of font size 12
+	headWidth   = 7.83 // width of a character of font size 13
 	lineHeight  = 16.0
 	boxPadding  = 9.0
-	boxColumns  = 40 // of text in a box, at most
-	mostLines   = 4  // of a head or reason in a box
+	boxColumns  = 40 // the most characters in a line of a box
+	mostLines   = 4  // the most lines of a head or a reason in a box
 )
 
 // layoutColors are the colors of layouts. If there are more layouts than colors, the colors repeat with other dashes.
