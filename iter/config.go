@@ -102,5 +102,5 @@ func (c Config) StaticShape(shape ...int) Config { return Config{c.Config.Static
 // StaticDType sets the dtype of undefined outputs.
 func (c Config) StaticDType(d tensor.DType) Config { return Config{c.Config.StaticDType(d)} }
 
-// FastSetup(false) disables the fast set-up, so that the layouts always follow from the permutation rule.
+// FastSetup enables or disables the fast set-up. Without it the layouts always follow from the permutation rule.
 func (c Config) FastSetup(v bool) Config { return Config{c.Config.FastSetup(v)} }

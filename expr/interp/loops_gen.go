@@ -14,7 +14,8 @@ func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]+b4[0], a4[1]+b4[1], a4[2]+b4[2], a4[3]+b4[3]
 		}
 		for ; i < n; i++ {
@@ -41,7 +42,8 @@ func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]-b4[0], a4[1]-b4[1], a4[2]-b4[2], a4[3]-b4[3]
 		}
 		for ; i < n; i++ {
@@ -68,7 +70,8 @@ func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0], a4[1]*b4[1], a4[2]*b4[2], a4[3]*b4[3]
 		}
 		for ; i < n; i++ {
@@ -95,7 +98,8 @@ func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]/b4[0], a4[1]/b4[1], a4[2]/b4[2], a4[3]/b4[3]
 		}
 		for ; i < n; i++ {
@@ -140,7 +144,8 @@ func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = -a4[0], -a4[1], -a4[2], -a4[3]
 		}
 		for ; i < n; i++ {
@@ -168,7 +173,8 @@ func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*U)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]U)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)),
+				(*[4]U)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]&mask, a4[1]&mask, a4[2]&mask, a4[3]&mask
 		}
 		for ; i < n; i++ {
@@ -201,7 +207,8 @@ func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]&b4[0], a4[1]&b4[1], a4[2]&b4[2], a4[3]&b4[3]
 		}
 		for ; i < n; i++ {
@@ -234,7 +241,8 @@ func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]|b4[0], a4[1]|b4[1], a4[2]|b4[2], a4[3]|b4[3]
 		}
 		for ; i < n; i++ {
@@ -267,7 +275,8 @@ func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]^b4[0], a4[1]^b4[1], a4[2]^b4[2], a4[3]^b4[3]
 		}
 		for ; i < n; i++ {
@@ -294,7 +303,8 @@ func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = ^a4[0], ^a4[1], ^a4[2], ^a4[3]
 		}
 		for ; i < n; i++ {
@@ -321,7 +331,8 @@ func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*uint8)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]uint8)(unsafe.Add(d, i*size)), (*[4]uint8)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]uint8)(unsafe.Add(d, i*size)),
+				(*[4]uint8)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]^1, a4[1]^1, a4[2]^1, a4[3]^1
 		}
 		for ; i < n; i++ {
@@ -348,7 +359,8 @@ func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]<<(uint64(b4[0])&mask), a4[1]<<(uint64(b4[1])&mask), a4[2]<<(uint64(b4[2])&mask), a4[3]<<(uint64(b4[3])&mask)
 		}
 		for ; i < n; i++ {
@@ -375,7 +387,8 @@ func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]>>(uint64(b4[0])&mask), a4[1]>>(uint64(b4[1])&mask), a4[2]>>(uint64(b4[2])&mask), a4[3]>>(uint64(b4[3])&mask)
 		}
 		for ; i < n; i++ {
@@ -404,7 +417,8 @@ func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*T)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0] = T(min(W(a4[0]), W(b1)))
 			d4[1] = T(min(W(a4[1]), W(b1)))
 			d4[2] = T(min(W(a4[2]), W(b1)))
@@ -418,7 +432,8 @@ func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0] = T(min(W(a4[0]), W(b4[0])))
 			d4[1] = T(min(W(a4[1]), W(b4[1])))
 			d4[2] = T(min(W(a4[2]), W(b4[2])))
@@ -449,7 +464,8 @@ func maxInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*T)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0] = T(max(W(a4[0]), W(b1)))
 			d4[1] = T(max(W(a4[1]), W(b1)))
 			d4[2] = T(max(W(a4[2]), W(b1)))
@@ -463,7 +479,8 @@ func maxInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0] = T(max(W(a4[0]), W(b4[0])))
 			d4[1] = T(max(W(a4[1]), W(b4[1])))
 			d4[2] = T(max(W(a4[2]), W(b4[2])))
@@ -496,7 +513,8 @@ func clampInt[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0] = T(min(max(W(a4[0]), W(b1)), W(c1)))
 			d4[1] = T(min(max(W(a4[1]), W(b1)), W(c1)))
 			d4[2] = T(min(max(W(a4[2]), W(b1)), W(c1)))
@@ -510,7 +528,8 @@ func clampInt[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0] = T(min(max(W(a4[0]), W(b4[0])), W(c4[0])))
 			d4[1] = T(min(max(W(a4[1]), W(b4[1])), W(c4[1])))
 			d4[2] = T(min(max(W(a4[2]), W(b4[2])), W(c4[2])))
@@ -544,7 +563,8 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*T)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0] = T(a4[0]*b1) + c4[0]
 			d4[1] = T(a4[1]*b1) + c4[1]
 			d4[2] = T(a4[2]*b1) + c4[2]
@@ -560,7 +580,8 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0] = T(a4[0]*b1) + c1
 			d4[1] = T(a4[1]*b1) + c1
 			d4[2] = T(a4[2]*b1) + c1
@@ -574,7 +595,8 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0] = T(a4[0]*b4[0]) + c4[0]
 			d4[1] = T(a4[1]*b4[1]) + c4[1]
 			d4[2] = T(a4[2]*b4[2]) + c4[2]
@@ -608,7 +630,8 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*T)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0] = T(a4[0]*b1) - c4[0]
 			d4[1] = T(a4[1]*b1) - c4[1]
 			d4[2] = T(a4[2]*b1) - c4[2]
@@ -622,7 +645,8 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0] = T(a4[0]*b4[0]) - c4[0]
 			d4[1] = T(a4[1]*b4[1]) - c4[1]
 			d4[2] = T(a4[2]*b4[2]) - c4[2]
@@ -656,7 +680,8 @@ func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*T)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b1), c4[1]-T(a4[1]*b1), c4[2]-T(a4[2]*b1), c4[3]-T(a4[3]*b1)
 		}
 		if n -= i; n == 0 {
@@ -667,7 +692,8 @@ func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b4[0]), c4[1]-T(a4[1]*b4[1]), c4[2]-T(a4[2]*b4[2]), c4[3]-T(a4[3]*b4[3])
 		}
 		for ; i < n; i++ {
@@ -689,7 +715,8 @@ func addMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])*c4[0], (a4[1]+b4[1])*c4[1], (a4[2]+b4[2])*c4[2], (a4[3]+b4[3])*c4[3]
 		}
 		for ; i < n; i++ {
@@ -711,7 +738,8 @@ func subThenMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])*c4[0], (a4[1]-b4[1])*c4[1], (a4[2]-b4[2])*c4[2], (a4[3]-b4[3])*c4[3]
 		}
 		for ; i < n; i++ {
@@ -733,7 +761,8 @@ func mulMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]*c4[0], a4[1]*b4[1]*c4[1], a4[2]*b4[2]*c4[2], a4[3]*b4[3]*c4[3]
 		}
 		for ; i < n; i++ {
@@ -755,7 +784,8 @@ func mulDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]/c4[0], a4[1]*b4[1]/c4[1], a4[2]*b4[2]/c4[2], a4[3]*b4[3]/c4[3]
 		}
 		for ; i < n; i++ {
@@ -777,7 +807,8 @@ func addDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])/c4[0], (a4[1]+b4[1])/c4[1], (a4[2]+b4[2])/c4[2], (a4[3]+b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
@@ -799,7 +830,8 @@ func divAdd[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = c4[0]/(a4[0]+b4[0]), c4[1]/(a4[1]+b4[1]), c4[2]/(a4[2]+b4[2]), c4[3]/(a4[3]+b4[3])
 		}
 		for ; i < n; i++ {
@@ -821,7 +853,8 @@ func subDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])/c4[0], (a4[1]-b4[1])/c4[1], (a4[2]-b4[2])/c4[2], (a4[3]-b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
@@ -844,7 +877,8 @@ func addScaledMul[T realNumber](d, a, b, c, e, _ unsafe.Pointer, n int, by *stri
 		e1 := *(*T)(e)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e1*b4[0])*c4[0]), a4[1]+T(T(e1*b4[1])*c4[1]), a4[2]+T(T(e1*b4[2])*c4[2]), a4[3]+T(T(e1*b4[3])*c4[3])
 		}
 		if n -= i; n == 0 {
@@ -855,7 +889,8 @@ func addScaledMul[T realNumber](d, a, b, c, e, _ unsafe.Pointer, n int, by *stri
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
+			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e4[0]*b4[0])*c4[0]), a4[1]+T(T(e4[1]*b4[1])*c4[1]), a4[2]+T(T(e4[2]*b4[2])*c4[2]), a4[3]+T(T(e4[3]*b4[3])*c4[3])
 		}
 		for ; i < n; i++ {
@@ -878,7 +913,8 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 		e1 := *(*T)(e)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e1*b4[0])/c4[0], a4[1]+T(e1*b4[1])/c4[1], a4[2]+T(e1*b4[2])/c4[2], a4[3]+T(e1*b4[3])/c4[3]
 		}
 		if n -= i; n == 0 {
@@ -889,7 +925,8 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
+			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e4[0]*b4[0])/c4[0], a4[1]+T(e4[1]*b4[1])/c4[1], a4[2]+T(e4[2]*b4[2])/c4[2], a4[3]+T(e4[3]*b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
@@ -913,7 +950,8 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c1*(b4[0]-a4[0])), a4[1]+T(c1*(b4[1]-a4[1])), a4[2]+T(c1*(b4[2]-a4[2])), a4[3]+T(c1*(b4[3]-a4[3]))
 		}
 		if n -= i; n == 0 {
@@ -924,7 +962,8 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c4[0]*(b4[0]-a4[0])), a4[1]+T(c4[1]*(b4[1]-a4[1])), a4[2]+T(c4[2]*(b4[2]-a4[2])), a4[3]+T(c4[3]*(b4[3]-a4[3]))
 		}
 		for ; i < n; i++ {
@@ -946,7 +985,8 @@ func signV[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides)
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = signOf[U](a4[0]), signOf[U](a4[1]), signOf[U](a4[2]), signOf[U](a4[3])
 		}
 		for ; i < n; i++ {
@@ -968,7 +1008,8 @@ func stepV[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides)
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]U)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = stepOf[U](a4[0], b4[0]), stepOf[U](a4[1], b4[1]), stepOf[U](a4[2], b4[2]), stepOf[U](a4[3], b4[3])
 		}
 		for ; i < n; i++ {
@@ -990,7 +1031,8 @@ func stepInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = T(stepOfInt(W(a4[0]), W(b4[0]))), T(stepOfInt(W(a4[1]), W(b4[1]))), T(stepOfInt(W(a4[2]), W(b4[2]))), T(stepOfInt(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
@@ -1012,7 +1054,8 @@ func fracV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]-truncOf(a4[0]), a4[1]-truncOf(a4[1]), a4[2]-truncOf(a4[2]), a4[3]-truncOf(a4[3])
 		}
 		for ; i < n; i++ {
@@ -1034,7 +1077,8 @@ func divTrunc[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = truncOf(a4[0]/b4[0]), truncOf(a4[1]/b4[1]), truncOf(a4[2]/b4[2]), truncOf(a4[3]/b4[3])
 		}
 		for ; i < n; i++ {
@@ -1058,7 +1102,8 @@ func mulRintDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b1)/c1, rintOf(a4[1]*b1)/c1, rintOf(a4[2]*b1)/c1, rintOf(a4[3]*b1)/c1
 		}
 		if n -= i; n == 0 {
@@ -1069,7 +1114,8 @@ func mulRintDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b4[0])/c4[0], rintOf(a4[1]*b4[1])/c4[1], rintOf(a4[2]*b4[2])/c4[2], rintOf(a4[3]*b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
@@ -1093,7 +1139,8 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b1)*c1, rintOf(a4[1]/b1)*c1, rintOf(a4[2]/b1)*c1, rintOf(a4[3]/b1)*c1
 		}
 		if n -= i; n == 0 {
@@ -1104,7 +1151,8 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b4[0])*c4[0], rintOf(a4[1]/b4[1])*c4[1], rintOf(a4[2]/b4[2])*c4[2], rintOf(a4[3]/b4[3])*c4[3]
 		}
 		for ; i < n; i++ {
@@ -1253,7 +1301,8 @@ func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = a4[0]&^(a4[0]>>(8*unsafe.Sizeof(T(0))-1)), a4[1]&^(a4[1]>>(8*unsafe.Sizeof(T(0))-1)), a4[2]&^(a4[2]>>(8*unsafe.Sizeof(T(0))-1)), a4[3]&^(a4[3]>>(8*unsafe.Sizeof(T(0))-1))
 		}
 		for ; i < n; i++ {
@@ -1277,7 +1326,8 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 		b1 := *(*T)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
 			d4[1] = T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
 			d4[2] = T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
@@ -1291,7 +1341,8 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[0])))
 			d4[1] = T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[1])))
 			d4[2] = T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[2])))
@@ -1323,7 +1374,8 @@ func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b1, c1), withinOf[U](a4[1], b1, c1), withinOf[U](a4[2], b1, c1), withinOf[U](a4[3], b1, c1)
 		}
 		if n -= i; n == 0 {
@@ -1334,7 +1386,8 @@ func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b4[0], c4[0]), withinOf[U](a4[1], b4[1], c4[1]), withinOf[U](a4[2], b4[2], c4[2]), withinOf[U](a4[3], b4[3], c4[3])
 		}
 		for ; i < n; i++ {
@@ -1358,7 +1411,8 @@ func replaceNear[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *st
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0] = replaceNearOf[U](a4[0], b1, c1)
 			d4[1] = replaceNearOf[U](a4[1], b1, c1)
 			d4[2] = replaceNearOf[U](a4[2], b1, c1)
@@ -1372,7 +1426,8 @@ func replaceNear[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *st
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0] = replaceNearOf[U](a4[0], b4[0], c4[0])
 			d4[1] = replaceNearOf[U](a4[1], b4[1], c4[1])
 			d4[2] = replaceNearOf[U](a4[2], b4[2], c4[2])
@@ -1399,7 +1454,8 @@ func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 		c1 := *(*T)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b1), W(c1))), T(replaceOf(W(a4[1]), W(b1), W(c1))), T(replaceOf(W(a4[2]), W(b1), W(c1))), T(replaceOf(W(a4[3]), W(b1), W(c1)))
 		}
 		if n -= i; n == 0 {
@@ -1410,7 +1466,8 @@ func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b4[0]), W(c4[0]))), T(replaceOf(W(a4[1]), W(b4[1]), W(c4[1]))), T(replaceOf(W(a4[2]), W(b4[2]), W(c4[2]))), T(replaceOf(W(a4[3]), W(b4[3]), W(c4[3])))
 		}
 		for ; i < n; i++ {
@@ -1433,7 +1490,8 @@ func shlShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])<<(uint64(b4[0])&31)), T(int64(a4[1])<<(uint64(b4[1])&31)), T(int64(a4[2])<<(uint64(b4[2])&31)), T(int64(a4[3])<<(uint64(b4[3])&31))
 		}
 		for ; i < n; i++ {
@@ -1460,7 +1518,8 @@ func shrShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)),
+				(*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])>>(uint64(b4[0])&31)), T(int64(a4[1])>>(uint64(b4[1])&31)), T(int64(a4[2])>>(uint64(b4[2])&31)), T(int64(a4[3])>>(uint64(b4[3])&31))
 		}
 		for ; i < n; i++ {
@@ -1488,7 +1547,8 @@ func addHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.Half)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1499,7 +1559,8 @@ func addHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1522,7 +1583,8 @@ func addBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.BF16)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1533,7 +1595,8 @@ func addBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1556,7 +1619,8 @@ func subHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.Half)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1567,7 +1631,8 @@ func subHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1590,7 +1655,8 @@ func subBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.BF16)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1601,7 +1667,8 @@ func subBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1624,7 +1691,8 @@ func mulHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.Half)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1635,7 +1703,8 @@ func mulHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1658,7 +1727,8 @@ func mulBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.BF16)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1669,7 +1739,8 @@ func mulBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1692,7 +1763,8 @@ func divHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.Half)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1703,7 +1775,8 @@ func divHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1726,7 +1799,8 @@ func divBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.BF16)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
@@ -1737,7 +1811,8 @@ func divBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
@@ -1760,7 +1835,8 @@ func divTruncHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.Half)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))))
 		}
 		if n -= i; n == 0 {
@@ -1771,7 +1847,8 @@ func divTruncHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))))
 		}
 		for ; i < n; i++ {
@@ -1794,7 +1871,8 @@ func divTruncBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.BF16)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))))
 		}
 		if n -= i; n == 0 {
@@ -1805,7 +1883,8 @@ func divTruncBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))))
 		}
 		for ; i < n; i++ {
@@ -1829,7 +1908,8 @@ func mulRintDivHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*tensor.Half)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1))
 		}
 		if n -= i; n == 0 {
@@ -1840,7 +1920,8 @@ func mulRintDivHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])))/tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])))/tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])))/tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))/tensor.Half.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
@@ -1864,7 +1945,8 @@ func mulRintDivBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*tensor.BF16)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1))
 		}
 		if n -= i; n == 0 {
@@ -1875,7 +1957,8 @@ func mulRintDivBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])))/tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])))/tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])))/tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))/tensor.BF16.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
@@ -1899,7 +1982,8 @@ func divRintMulHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*tensor.Half)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1))
 		}
 		if n -= i; n == 0 {
@@ -1910,7 +1994,8 @@ func divRintMulHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))*tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))*tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))*tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3])))*tensor.Half.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
@@ -1934,7 +2019,8 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		c1 := *(*tensor.BF16)(c)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1))
 		}
 		if n -= i; n == 0 {
@@ -1945,7 +2031,8 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))*tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))*tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))*tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3])))*tensor.BF16.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
@@ -1968,7 +2055,8 @@ func floorDivHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.Half)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = floorRatioHalf(a4[0], b1), floorRatioHalf(a4[1], b1), floorRatioHalf(a4[2], b1), floorRatioHalf(a4[3], b1)
 		}
 		if n -= i; n == 0 {
@@ -1979,7 +2067,8 @@ func floorDivHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = floorRatioHalf(a4[0], b4[0]), floorRatioHalf(a4[1], b4[1]), floorRatioHalf(a4[2], b4[2]), floorRatioHalf(a4[3], b4[3])
 		}
 		for ; i < n; i++ {
@@ -2002,7 +2091,8 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.BF16)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = floorRatioBF16(a4[0], b1), floorRatioBF16(a4[1], b1), floorRatioBF16(a4[2], b1), floorRatioBF16(a4[3], b1)
 		}
 		if n -= i; n == 0 {
@@ -2013,7 +2103,8 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = floorRatioBF16(a4[0], b4[0]), floorRatioBF16(a4[1], b4[1]), floorRatioBF16(a4[2], b4[2]), floorRatioBF16(a4[3], b4[3])
 		}
 		for ; i < n; i++ {
@@ -2036,7 +2127,8 @@ func leakyReluHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.Half)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))
 		}
 		if n -= i; n == 0 {
@@ -2047,7 +2139,8 @@ func leakyReluHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)),
+				(*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0]))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1]))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2]))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))
 		}
 		for ; i < n; i++ {
@@ -2070,7 +2163,8 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		b1 := *(*tensor.BF16)(b)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))
 		}
 		if n -= i; n == 0 {
@@ -2081,7 +2175,8 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)),
+				(*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0]))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1]))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2]))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))
 		}
 		for ; i < n; i++ {

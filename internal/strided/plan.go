@@ -136,7 +136,7 @@ func (p *Copy) Room() int {
 	return min(stagedRows, p.b.tile) * p.scratchStride()
 }
 
-// roomStride returns the row stride of a staged tile in bytes: a cache line more than needed, so that strides
+// scratchStride returns the row stride of a staged tile in bytes: a cache line more than needed, so that strides
 // are not powers of two.
 func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
@@ -281,7 +281,7 @@ func (p *Copy) movesRows() bool {
 	return p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src && p.a.N >= longRow
 }
 
-// perGrain returns the number of contiguous elements that are as much work as n of grainSize bytes. Larger
+// perGrain returns the number of contiguous elements that are as much work as n of grainElemBytes bytes. Larger
 // elements count as one too, as in loops that compute.
 func (p *Copy) perGrain(n int) int { return n * max(1, grainElemBytes/p.elem.Dst) }
 

@@ -2,7 +2,7 @@ package elementary
 
 import "math"
 
-// Unary and binaryFunctions are the elementary functions and the primitive operations of float64 that are not Go
+// Unary and Binary are the elementary functions and the primitive operations of float64 that are not Go
 // operators, by the names of their operations. They are within 2 ulp, which some functions of package math are not.
 var (
 	Unary = map[string]func(float64) float64{

@@ -44,7 +44,7 @@ var AtanhPoly = []float64{0.39999999999999719, 0.28571428571579932, 0.2222222219
 // difference is n.
 const TwoThirds = 2.0 / 3
 
-// SinPoly is (sin(r)-r)/r^3 and cosPoly is (cos(r)-1+r^2/2)/r^4, both in r^2, for |r| <= pi/4: relative errors of sin
+// SinPoly is (sin(r)-r)/r^3 and CosPoly is (cos(r)-1+r^2/2)/r^4, both in r^2, for |r| <= pi/4: relative errors of sin
 // below 2^-27.9 and 2^-57.9, of cos below 2^-33.0 and 2^-63.9.
 var (
 	SinPoly = Poly{

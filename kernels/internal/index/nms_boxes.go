@@ -84,7 +84,7 @@ type keptBoxes struct {
 	widest       float64
 }
 
-// mostStrips bounds the number of strips.
+// maxStrips bounds the number of strips.
 const maxStrips = 1024
 
 func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
