@@ -105,7 +105,7 @@ func ExampleOptions_strategy() {
 	// row_major_images: 2 copies
 }
 
-// The report tells what runs, what was copied and dropped, and why.
+// The report lists the steps, the copies and the dropped nodes, with reasons.
 func ExampleProgram_Report() {
 	g, err := graphrun.Load("examples/models/residual.json")
 	check(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/calibrate"
 )
 
-// A machine is measured once; what was found prices plans (graphrun.Options.Costs) and can be kept as a file. This is
-// as short as it goes, and as rough.
+// A machine is measured once; the measured rates price plans (graphrun.Options.Costs) and can be kept as a file. This
+// is as short as it goes, and as rough.
 func Example() {
 	r, err := calibrate.Run(context.Background(), calibrate.Options{Rounds: 1, Each: time.Microsecond, MostBytes: 1 << 20})
 	if err != nil {

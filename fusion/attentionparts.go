@@ -11,7 +11,7 @@ import (
 )
 
 // attention gathers the parts of an attention: see [Fuser.Attends]. Parts may see batches in several shapes; they are
-// seen in the finest one, of which each is a view.
+// seen in the finest one; each shape is a view of it.
 func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
@@ -181,7 +181,7 @@ func showsAlike(m *graph.Node) bool {
 		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch returns the coarsest shape, without sizes of 1, of which the batches of all parts are views. Parts
+// fineBatch returns the coarsest shape, without sizes of 1, that has the batches of all parts as views. Parts
 // between the products may see rows of scores in any shape; dimensions within the rows of a matrix are no part of a
 // batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {

@@ -14,7 +14,7 @@ func NewByValue[T any](g *Graph) ByValue[T] {
 	return ByValue[T]{make([]T, g.numbered)}
 }
 
-// At returns what was set for a value, else the zero T.
+// At returns the T that was set for a value, else the zero T.
 func (b *ByValue[T]) At(v *Value) (x T) {
 	if v == nil || uint(v.number) >= uint(len(b.of)) {
 		return x

@@ -29,7 +29,7 @@ func Example() {
 	// <nil> 16
 }
 
-// What nobody gives a number stays unknown: sizes and strides are expressions, and the guards say what they hold for.
+// Sizes without a number stay unknown: sizes and strides are expressions, and the guards say what they hold for.
 func ExampleGraph_Symbolic() {
 	g := graph.New("g", kernels.Lookup)
 	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},

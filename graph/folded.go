@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// folded finds what was computed from constants again, for as long as anybody has it. A graph, its
+// folded finds results computed from constants again, as long as they are referenced. A graph, its
 // clones and its segments have one together, so that a weight in another layout or form is in memory once,
 // however many plans were made with it.
 type folded struct {

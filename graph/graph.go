@@ -96,7 +96,7 @@ type Node struct {
 	Walk Walk
 	// Why tells the reason for a node that a pass inserted; empty for the user's own.
 	Why string
-	// Part is the node of a composite op of which this one is a part: errors are said of that. Nil for others.
+	// Part is the node of a composite op of which this one is a part: errors name that node. Nil for other nodes.
 	Part *Node
 
 	attrs  *attributes // what Attrs is decoded from; nil if there are none

@@ -178,7 +178,7 @@ func (n *Node) outputsError(makes int) error {
 	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
 }
 
-// settle gives the outputs what was inferred, and the layout of the node's pin.
+// settle gives the outputs the inferred types, and the layout of the node's pin.
 func (n *Node) settle(res []Result) error {
 	if n.Pin.Impl != "" {
 		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {

@@ -30,8 +30,8 @@ type Semantics struct {
 	Params []Param // tensor operands in aten's order
 	Schema *Schema // attributes
 
-	// Outputs names the results; nil: there is one. If the number depends on attributes and shapes (split), it is nil and
-	// Many is set.
+	// Outputs names the results; nil: there is one. If the number depends on attributes and shapes (split), it is nil
+	// and Many is set.
 	Outputs []string
 	Many    bool
 	Kind    Kind
@@ -57,21 +57,21 @@ type Facts struct {
 	// monotonic function may be applied before or after. Views other than [Op.Storage] imply it.
 	Selects bool
 
-	// Identity says that the result has operand 0's elements unchanged if the dtypes are equal. Passes remove such nodes
-	// where possible.
+	// Identity says that the result has operand 0's elements unchanged if the dtypes are equal. Passes remove such
+	// nodes where possible.
 	Identity bool
 
 	// Permutes returns, for a view that only reorders dimensions, the operand's dimension for each dimension of the
 	// result; nil: the view does more.
 	Permutes func(c *Call) []int
 
-	// Copies marks the op of the catalogue by which passes copy values: it is an Identity, needs no attributes, and writes
-	// any dense layout.
+	// Copies marks the op of the catalogue by which passes copy values: it is an Identity, needs no attributes, and
+	// writes any dense layout.
 	Copies bool
 
 	// Joins returns the dimension of its only result along which the op concatenates its operands, all of them tensors;
-	// false for a call that does more, such as converting ranks. Passes then write operands directly into the result: see
-	// [Value.Within]. Nil: the op does not concatenate.
+	// false for a call that does more, such as converting ranks. Passes then write operands directly into the result:
+	// see [Value.Within]. Nil: the op does not concatenate.
 	Joins func(c *Call) (dim int, ok bool)
 
 	// Images says whether operands and results are images: strategies that prefer channels last use it.
@@ -107,16 +107,16 @@ type Lowerings struct {
 	// cheap ones the first is chosen. If none is listed, [Define] makes one of Compile.
 	Impls []Impl
 
-	// Compile makes the kernel for the final layouts of a call. It is not called for results that share storage. For an op
-	// with Impls it is Lower of the chosen one.
+	// Compile makes the kernel for the final layouts of a call. It is not called for results that share storage. For an
+	// op with Impls it is Lower of the chosen one.
 	Compile func(c *Call) (*Kernel, error)
 
 	// Pointwise has the iteration and the computation of a pointwise op, from which Infer and Compile follow; nil for
 	// other ops.
 	Pointwise *Pointwise
 
-	// Expression returns what a call computes for one element of its results, in the dtypes that operands and results have
-	// in memory: nodes with an expression can share a loop. The results must have the shape to which the operands
+	// Expression returns what a call computes for one element of its results, in the dtypes that operands and results
+	// have in memory: nodes with an expression can share a loop. The results must have the shape to which the operands
 	// broadcast. It is also called without results, and returns nil for a call that is no such loop. Nil: no call is;
 	// fusion.Define sets it for an op with a Pointwise part and no other implementation.
 	Expression func(c *Call) (*expr.Code, error)
@@ -129,8 +129,8 @@ type Lowerings struct {
 	Attend *Attend
 
 	// Decompose expresses a composite op by nodes of other ops, which run in its place; the op then has no kernel. It
-	// returns a value for each output, with the inferred dtype, shape and layout. It is called when the graph is planned,
-	// with the inferred results in c.Out, and must accept every call that Infer accepts.
+	// returns a value for each output, with the inferred dtype, shape and layout. It is called when the graph is
+	// planned, with the inferred results in c.Out, and must accept every call that Infer accepts.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
 	// Restate rewrites a node, together with nodes that make its operands, to other nodes, which may round differently:
@@ -138,8 +138,8 @@ type Lowerings struct {
 	// before composite nodes are decomposed; see [Restatement]. Nil: nodes of the op are not rewritten.
 	Restate func(p *Parts, c *Call, a Around) (Restatement, error)
 
-	// Chooses returns, for an op that stands for one of several graphs, the graph that sizes choose, and its operands. Its
-	// nodes run in the place of the op: see [Graph.Settle]. Nil: the op has a kernel.
+	// Chooses returns, for an op that stands for one of several graphs, the graph that sizes choose, and its operands.
+	// Its nodes run in the place of the op: see [Graph.Settle]. Nil: the op has a kernel.
 	Chooses func(c *Call) (*Graph, []Arg)
 
 	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it; false if
@@ -211,11 +211,11 @@ type Param struct {
 	Optional bool // null, or missing at the end
 	Number   bool // may be a plain number, among the inputs or as an attribute
 	Variadic bool // one or more tensors: all inputs
-	// Below says that integers in the operand are indices or lengths, at least 0 and below the result of Below for a call.
-	// (Negative ones may be allowed, too.) A negative result means no bound. Nil: the elements are plain numbers.
+	// Below says that integers in the operand are indices or lengths, at least 0 and below the result of Below for a
+	// call. (Negative ones may be allowed, too.) A negative result means no bound. Nil: the elements are plain numbers.
 	Below func(c *Call) int
-	// Attr is the name of the attribute that the number may be, if it is not Name: scatter's src is called value if it is
-	// a number.
+	// Attr is the name of the attribute that the number may be, if it is not Name: scatter's src is called value if it
+	// is a number.
 	Attr string
 	// Overload is aten's name of the overload to which an optional operand belongs. Package op has a function for that
 	// overload, in which the operand is required.
@@ -430,7 +430,7 @@ type Kernel struct {
 	Bound []*tensor.Tensor
 	// Loop describes the walk of a pointwise kernel; nil for others.
 	Loop Loop
-	// Code lists the loops of expressions that the kernel runs, and what was made of them; nil for a kernel that
+	// Code lists the loops of expressions that the kernel runs, and the generated code; nil for a kernel that
 	// has none.
 	Code func() []expr.Listing
 	// Arithmetic estimates what machine code takes one worker beside bringing memory, in nanoseconds; 0 where

@@ -42,7 +42,7 @@ func (o Outline) Join(p Outline) Outline {
 	return o
 }
 
-// Outlined is an operand of which only an outline is known, or, where Arg is set, all.
+// Outlined is an operand with a known outline or, if Arg is set, an operand that is fully known.
 type Outlined struct {
 	Arg     Arg
 	Outline Outline
@@ -180,7 +180,7 @@ func (p *prober) ranks() []int {
 	return []int{0}
 }
 
-// open reports whether the operand is a value of which an outline is all that is known. The
+// open reports whether only an outline of the operand is known. The
 // zero Outlined is an operand that is left out.
 func (x Outlined) open() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 

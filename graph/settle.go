@@ -259,7 +259,7 @@ type Repetition struct {
 }
 
 // repeat puts the nodes of all iterations into the place of a node: it gives the carried values as the last one left
-// them, and what was collected stacked along a new first dimension.
+// them, and the collected values stacked along a new first dimension.
 func (s *settling) repeat(n *Node) error {
 	g := s.g
 	r, _ := n.Op.Repeats(n.Call())

@@ -55,7 +55,7 @@ type Guard struct {
 // guards hold the types are what [Graph.Bind] infers there. Limits of memory apart: sizes at which a value were
 // larger than [tensor.MaxBytes] are rejected when they are bound.
 //
-// The error is that of the first node that is rejected at the hints; what was inferred before it, and its guards,
+// The error is that of the first node that is rejected at the hints; the types inferred before it, and their guards,
 // are returned beside it.
 func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	s, err := g.symbolic(hints)
@@ -384,7 +384,8 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 		i++
 	})
 	for _, guard := range s.Guards {
-		// A condition that form decides to hold is none, and one that contradicts another cannot be: cases are disjoint.
+		// A condition that form decides to hold is none, and one that contradicts another cannot be: cases are
+		// disjoint.
 		if err := s.Env.Assume(guard.Cond); err != nil {
 			s.Cut = fmt.Errorf("guards of classes contradict each other: %w", err)
 		}

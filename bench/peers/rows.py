@@ -18,7 +18,7 @@ class Row:
     title: str
     inputs: dict                    # name -> Input
     nodes: list                     # of the graph file; the last node is the result
-    torch: Callable                 # (torch, inputs by name) -> variants, of which the fastest counts
+    torch: Callable                 # (torch, inputs by name) -> variants; the fastest counts
     limit: tuple                    # arguments of limits.c: a case and its sizes
     bytes: int                      # minimum traffic: bytes read and written
     numpy: Optional[Callable] = None  # (numpy, inputs by name) -> variants

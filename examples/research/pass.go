@@ -54,7 +54,7 @@ func reread(n *graph.Node, instead map[*graph.Value]*graph.Value) error {
 	return n.Infer() // of a view it tells what it is a view of
 }
 
-// alike reports whether two nodes compute the same. One of which something is demanded is like no other.
+// alike reports whether two nodes compute the same. A pinned node is like no other.
 func alike(m, n *graph.Node) bool {
 	return m.Op == n.Op && m.Pin == n.Pin && slices.Equal(m.In, n.In) && reflect.DeepEqual(m.Attrs, n.Attrs)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// maxHints bounds the number of combinations of sizes in one command, each of which takes a planning.
+// maxHints bounds the number of combinations of sizes in one command. Each combination is planned.
 const maxHints = 16
 
 // HintFlag adds --dim for commands that can plan a graph for several sizes.

@@ -44,7 +44,7 @@ func CountIrregular(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Bytes formats a number of bytes in the largest binary unit of which there is at least one.
+// Bytes formats a number of bytes in the largest binary unit that does not exceed it.
 func Bytes(n int) string { return machine.Bytes(n) }
 
 // Nanoseconds formats a time: "812.3µs".
