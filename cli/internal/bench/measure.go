@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"github.com/graphrun/graphrun"
@@ -97,6 +98,9 @@ func (u until) over(runs int, took time.Duration) bool {
 	return runs >= u.runs
 }
 
+// share returns the end of a measurement of n of the ways: a time is divided equally, a number of runs is for each way.
+func (u until) share(n int) until { return until{u.runs, u.span * time.Duration(n) / time.Duration(ways)} }
+
 // total returns the number of measured runs; 0 if it is unknown.
 func (u until) total() int {
 	if u.span > 0 {
@@ -105,41 +109,53 @@ func (u until) total() int {
 	return int(ways) * u.runs
 }
 
-// consecutiveRuns is the number of consecutive measured runs of each way. One unmeasured run precedes them, so that the
+// consecutiveRuns is the number of consecutive measured runs of one way. One unmeasured run precedes them, so that the
 // caches have the state that this way leaves.
 const consecutiveRuns = 10
 
-// measure warms up and measures the ways in alternation. When ctx ends, it returns nil and keeps the times so far.
+// measure warms up, measures Run, and then the other ways in alternation. When ctx ends, it returns nil and keeps the
+// times so far.
+//
+// Run comes first because its results are garbage: the runtime collects it and returns its memory to the system in the
+// background, which takes time from the runs that follow.
 func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
 	for range warmUps - 1 {
 		if err := r.warm(ctx, byRun); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-	start, done := time.Now(), 0
-	for {
-		for how := range ways {
+	done := 0
+	progress := func() { report(done, enough.total()); done++ }
+	if err := r.alternate(ctx, enough.share(1), progress, byRun); err != nil || ctx.Err() != nil {
+		return err
+	}
+	debug.FreeOSMemory()
+	return r.alternate(ctx, enough.share(2), progress, byRelease, byRunInto)
+}
+
+// alternate measures ways in alternation.
+func (r *runner) alternate(ctx context.Context, enough until, progress func(), list ...way) error {
+	last := list[len(list)-1]
+	for start := time.Now(); !enough.over(len(r.times[last]), time.Since(start)); {
+		for _, how := range list {
 			if err := r.warm(ctx, how); err != nil {
 				return err
 			}
 			for range consecutiveRuns {
-				report(done, enough.total())
 				if ctx.Err() != nil {
 					return nil
 				}
 				if enough.over(len(r.times[how]), time.Since(start)) {
 					break
 				}
+				progress()
 				if err := r.measureOne(ctx, how); err != nil {
 					return err
 				}
-				done++
 			}
 		}
-		if enough.over(len(r.times[byRunInto]), time.Since(start)) {
-			return nil
-		}
 	}
+	return nil
 }
 
 // warm makes an unmeasured run.
