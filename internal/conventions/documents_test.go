@@ -1,4 +1,4 @@
-package house_test
+package conventions_test
 
 import (
 	"go/ast"
@@ -19,21 +19,21 @@ var (
 	span   = regexp.MustCompile("`([^`]+)`")
 	goName = regexp.MustCompile(`^([a-z]+)\.([A-Z]\w*)(?:\.(\w+))?$`)
 	opName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
-	// filed is a path of the repository: with a folder, or a file at the root.
-	filed = regexp.MustCompile(`^[\w.-]*(/[\w.-]+)+/?$|^\w+\.(go|md|json|py|sh)$|^Makefile$`)
+	// filePath is the path of a file in a folder, or the name of a file at the root.
+	filePath = regexp.MustCompile(`^[\w.-]*(/[\w.-]+)+/?$|^\w+\.(go|md|json|py|sh)$|^Makefile$`)
 )
 
-// packageDirs maps the names of packages that documents speak of to their folders.
+// packageDirs maps names of packages to their folders, for packages whose folder has another path.
 var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "internal/axes",
 	"rule":   "iter/rule",
 	"kit":    "kernels/internal/kit",
 	"copies": "kernels/internal/copies", "folds": "kernels/internal/folds", "kerneltest": "kernels/internal/kerneltest",
 	"pointwise": "kernels/internal/pointwise", "machine": "internal/machine"}
 
-// declared has what a package declares, as Name and Type.Member.
+// declared is the set of names that a package declares, as Name and Type.Member.
 type declared map[string]bool
 
-// declarations reads the declarations of a package, tests aside; nil where there is no such package.
+// declarations reads the declarations of a package without its tests. It returns nil if there is no such package.
 func declarations(t *testing.T, name string) declared {
 	t.Helper()
 	dir := name
@@ -50,7 +50,7 @@ func declarations(t *testing.T, name string) declared {
 	names := declared{}
 	embedded := map[string][]string{}
 	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
+		if isTest(path) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -101,7 +101,7 @@ func (names declared) add(d ast.Decl, embedded map[string][]string) {
 	}
 }
 
-// addMembers adds the fields of a struct, or the methods of an interface, and enters the types that it embeds.
+// addMembers adds the fields of a struct or the methods of an interface, and records embedded types.
 func (names declared) addMembers(s *ast.TypeSpec, embedded map[string][]string) {
 	var fields *ast.FieldList
 	switch t := s.Type.(type) {
@@ -122,7 +122,7 @@ func (names declared) addMembers(s *ast.TypeSpec, embedded map[string][]string) 
 	}
 }
 
-// receiverName returns the name of a method's type.
+// receiverName returns the name of the receiver type of a method.
 func receiverName(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.StarExpr:
@@ -143,7 +143,7 @@ type glossary struct {
 	packages map[string]declared
 }
 
-// goNamed reports whether the text is a Go name of this module, and if so complains where there is none.
+// goNamed reports whether a text has the form of a Go name. The test fails if no package declares the name.
 func (g *glossary) goNamed(where, text string) bool {
 	m := goName.FindStringSubmatch(text)
 	if m == nil {
@@ -164,9 +164,9 @@ func (g *glossary) goNamed(where, text string) bool {
 	return true
 }
 
-// isFile reports whether the text is a path, and if so complains where there is none.
+// isFile reports whether a text has the form of a path. The test fails if the file does not exist.
 func (g *glossary) isFile(where, text string) bool {
-	if !filed.MatchString(text) {
+	if !filePath.MatchString(text) {
 		return false
 	}
 	if _, err := os.Stat(filepath.Join(root, text)); err != nil {
@@ -175,8 +175,8 @@ func (g *glossary) isFile(where, text string) bool {
 	return true
 }
 
-// TestPyTorchMap holds the map of names to what there is: in the second column of its tables every name is a Go
-// name, an op, a path, or a command.
+// TestPyTorchMap checks the names in docs/pytorch.md. Each name in the second column of its tables is a Go name, an op,
+// a path, or a command.
 func TestPyTorchMap(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/pytorch.md"))
 	if err != nil {
@@ -192,7 +192,7 @@ func TestPyTorchMap(t *testing.T) {
 		rows++
 		spans := span.FindAllStringSubmatch(cells[2], -1)
 		if len(spans) == 0 {
-			t.Errorf("%q names nothing that is here", cells[1])
+			t.Errorf("%q: the second column has no name", cells[1])
 		}
 		for _, s := range spans {
 			switch name := s[1]; {
@@ -210,7 +210,7 @@ func TestPyTorchMap(t *testing.T) {
 	}
 }
 
-// isCommand reports whether the text is a command of graphrun that there is.
+// isCommand reports whether a text is a command of graphrun.
 func isCommand(t *testing.T, text string) bool {
 	name, ok := strings.CutPrefix(text, "graphrun ")
 	if !ok {
@@ -235,7 +235,7 @@ func isCommand(t *testing.T, text string) bool {
 	return found
 }
 
-// TestContributing holds the Go names and the paths in CONTRIBUTING.md to what there is.
+// TestContributing checks that the Go names and paths in CONTRIBUTING.md exist.
 func TestContributing(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {

@@ -1,69 +1,43 @@
-// Package walls holds the test of who may import whom. It has no code of its own.
-package walls
+package conventions_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const module = "github.com/graphrun/graphrun/"
+// rootPackage is the package at the root of the module, as [imports] names it.
+const rootPackage = "graphrun"
 
-// root is the package at the module's root, as [list] calls it.
-const root = "graphrun"
-
-// pkg is what go list tells of a package. Deps are all packages that it is built from, Imports those that it names.
-type pkg struct {
-	ImportPath    string
-	Deps, Imports []string
-}
-
-// list returns our packages without the module's path, and those of ours among what of picks.
-func list(t *testing.T, of func(pkg) []string) map[string][]string {
+// imports returns the packages of this module. The import paths are relative to the root of the module. The values
+// are selected from the output of go list and limited to packages of this module.
+func imports(t *testing.T, selected func(listed) []string) map[string][]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Deps,Imports", "./...")
-	cmd.Dir = "../.."
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, &stderr)
-	}
-	deps := map[string][]string{}
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return deps
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		name, ours := own(p.ImportPath)
-		if !ours {
+	found := map[string][]string{}
+	for _, p := range goList(t, "-e", "./...") {
+		name, ok := relative(p.ImportPath)
+		if !ok {
 			continue
 		}
-		deps[name] = nil
-		for _, d := range of(p) {
-			if d, ours := own(d); ours {
-				deps[name] = append(deps[name], d)
+		found[name] = nil
+		for _, d := range selected(p) {
+			if d, ok := relative(d); ok {
+				found[name] = append(found[name], d)
 			}
 		}
 	}
+	return found
 }
 
-// own returns a package of ours without the module's path.
-func own(path string) (name string, ours bool) {
-	if path+"/" == module {
-		return root, true
+// relative returns an import path relative to the root of the module, and whether the package is in the module.
+func relative(path string) (name string, ok bool) {
+	if path == module {
+		return rootPackage, true
 	}
-	return strings.CutPrefix(path, module)
+	return strings.CutPrefix(path, module+"/")
 }
 
-// within reports whether a package is one of the named ones or is below one.
+// within reports whether a package is one of the trees or below one of them.
 func within(name string, trees ...string) bool {
 	for _, tree := range trees {
 		if name == tree || strings.HasPrefix(name, tree+"/") {
@@ -73,11 +47,11 @@ func within(name string, trees ...string) bool {
 	return false
 }
 
-// TestWalls keeps the layers apart. What a package may be built from is a list of all; for
-// kernels, passes and exec, which meet in *graph.Op and *graph.Graph alone, it is what
-// they must not be built from. Tests may import what they like.
-func TestWalls(t *testing.T) {
-	// Tensors, and the packages that they are built from.
+// TestLayers checks the direct and indirect imports of packages. Low packages have a list of allowed imports. The
+// packages kernels, passes and exec, which exchange only *graph.Op and *graph.Graph, have a list of forbidden ones.
+// Tests may import any package.
+func TestLayers(t *testing.T) {
+	// Package tensor and its imports.
 	tensors := []string{"tensor", "sym", "internal/contiguity", "internal/strided", "internal/machine", "internal/suggest"}
 	with := func(names ...string) []string { return append(names, tensors...) }
 	only := map[string][]string{
@@ -116,67 +90,65 @@ func TestWalls(t *testing.T) {
 		"onnx": {"graph", "fusion", "expr", "iter", "tensor", "sym", "internal", "kernels"},
 	}
 	never := map[string][]string{
-		// What op is generated from cannot be built from it.
+		// Package op is generated from these packages.
 		"fusion":   {"kernels", "passes", "exec", "op", "cmd"},
 		"kernels":  {"passes", "exec", "op", "cmd"},
 		"passes":   {"kernels", "exec", "op", "cmd"},
 		"exec":     {"kernels", "passes", "op", "cmd"},
 		"internal": {"kernels", "passes", "exec", "op", "cmd"},
-		// The inside of programs joins passes and exec, for any catalogue of ops.
+		// Programs join passes and exec, for any catalogue of ops.
 		"internal/program": {"kernels", "op", "cmd"},
-		// Networks for tests.
+		// Networks of tests.
 		"internal/graphtest/networks": {"passes", "exec", "cmd"},
-		// Documents are data, whatever made them.
+		// Reports are data, independent of the packages that create them.
 		"report": {"kernels", "exec", "op", "cmd", "internal/program"},
 	}
-	for name, deps := range list(t, func(p pkg) []string { return p.Deps }) {
+	for name, deps := range imports(t, func(p listed) []string { return p.Deps }) {
 		tree, _, _ := strings.Cut(name, "/")
 		for _, d := range deps {
-			of := tree
+			rule := tree
 			if _, ok := only[name]; ok {
-				of = name
+				rule = name
 			}
-			if allowed, ok := only[of]; ok && !within(d, append(allowed, of)...) {
-				t.Errorf("%s is built from %s; %s may be built from %v of ours only", name, d, of, allowed)
+			if allowed, ok := only[rule]; ok && !within(d, append(allowed, rule)...) {
+				t.Errorf("%s imports %s; %s may import only %v", name, d, rule, allowed)
 			}
-			of = tree
+			rule = tree
 			if _, ok := never[name]; ok {
-				of = name
+				rule = name
 			}
-			if within(d, never[of]...) {
-				t.Errorf("%s is built from %s, which is behind a wall", name, d)
+			if within(d, never[rule]...) {
+				t.Errorf("%s must not import %s", name, d)
 			}
 		}
 	}
 }
 
-// behind are the packages that only the front door joins.
-var behind = []string{"passes", "onnx"}
+// joined are packages that only the root package joins.
+var joined = []string{"passes", "onnx"}
 
-// TestFrontDoor keeps the command, the examples and scripts/soak outside: they load, compile and run by the root
-// package, which inspect and experiment look into. Of package exec they may use the types in a tracer's methods only;
-// imports cannot show that. A strategy of one's own is written against passes/layout; research has passes and
-// converters of its own besides, and cli takes those of a caller. No other package imports the root package.
+// TestFrontDoor checks that the command, the examples and scripts/soak load, compile and run programs only with the
+// root package, inspect and experiment. Strategies are written against passes/layout. The example research has its own
+// passes and converters, and cli accepts those of a caller. No other package imports the root package.
 func TestFrontDoor(t *testing.T) {
-	for name, imports := range list(t, func(p pkg) []string { return p.Imports }) {
+	for name, imports := range imports(t, func(p listed) []string { return p.Imports }) {
 		outside := within(name, "cli", "cmd", "examples", "scripts/soak")
 		above := outside || within(name, "inspect", "experiment")
 		for _, d := range imports {
-			// Extensions of commands are passes and converters.
 			extends := within(d, "passes/layout") || within(name, "examples/research", "cli")
-			if outside && within(d, behind...) && !extends {
-				t.Errorf("%s names %s: the front door is package %s", name, d, root)
+			if outside && within(d, joined...) && !extends {
+				t.Errorf("%s imports %s instead of package %s", name, d, rootPackage)
 			}
-			if d == root && !above {
-				t.Errorf("%s names the package at the root", name)
+			if d == rootPackage && !above {
+				t.Errorf("%s imports the package at the root", name)
 			}
 		}
 	}
 }
 
-// families says which other packages under kernels one names. Families meet in ops: where one is made of another's
-// ops, it is listed.
-var families = map[string][]string{
+// familyImports lists the direct imports between packages under kernels. A family imports another one only if its ops
+// consist of the other family's ops.
+var familyImports = map[string][]string{
 	"kernels/internal/conv":       {"compose", "copies", "kit", "multiply", "pointwise"},
 	"kernels/internal/extreme":    {},
 	"kernels/internal/genbuilder": {"kernels"},
@@ -196,15 +168,15 @@ var families = map[string][]string{
 	"kernels/internal/window":     {"copies", "folds", "kit"},
 }
 
-// TestFamilies holds the imports among the packages under kernels to the list: no more, and no fewer.
-func TestFamilies(t *testing.T) {
-	imports := list(t, func(p pkg) []string { return p.Imports })
-	for name, allowed := range families {
-		if _, ok := imports[name]; !ok {
+// TestFamilyImports compares the imports between packages under kernels with the list.
+func TestFamilyImports(t *testing.T) {
+	direct := imports(t, func(p listed) []string { return p.Imports })
+	for name, allowed := range familyImports {
+		if _, ok := direct[name]; !ok {
 			t.Errorf("there is no package %s", name)
 		}
 		var have []string
-		for _, d := range imports[name] {
+		for _, d := range direct[name] {
 			if within(d, "kernels") {
 				have = append(have, strings.TrimPrefix(d, "kernels/internal/"))
 			}
@@ -212,11 +184,11 @@ func TestFamilies(t *testing.T) {
 		slices.Sort(have)
 		slices.Sort(allowed)
 		if !slices.Equal(have, allowed) {
-			t.Errorf("%s names %v; what it may name is %v", name, have, allowed)
+			t.Errorf("%s imports %v; the list has %v", name, have, allowed)
 		}
 	}
-	for name := range imports {
-		if _, ok := families[name]; !ok && within(name, "kernels/internal") {
+	for name := range direct {
+		if _, ok := familyImports[name]; !ok && within(name, "kernels/internal") {
 			t.Errorf("%s is not in the list of families", name)
 		}
 	}

@@ -1,41 +1,32 @@
-package house_test
+package conventions_test
 
 import (
 	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// public reports whether people outside import the package in a folder, by its path from the root.
+// public reports whether other modules can import the package in a folder. The path is relative to the root.
 func public(dir string) bool {
 	parts := strings.Split(dir, "/")
 	return !slices.Contains([]string{"cmd", "examples", "scripts"}, parts[0]) && !slices.Contains(parts, "internal")
 }
 
-// TestExamples holds that every public package shows what it is for by an example whose output is checked.
+// TestExamples checks that every public package has an example with an expected output.
 func TestExamples(t *testing.T) {
 	tests, packages := map[string][]*ast.File{}, map[string]bool{}
 	fset := token.NewFileSet()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
-			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go":
-			return nil
-		}
+	walkGo(t, "", func(path string) error {
 		dir, err := filepath.Rel(root, filepath.Dir(path))
 		if err != nil || !public(filepath.ToSlash(dir)) {
 			return err
 		}
-		if !strings.HasSuffix(path, "_test.go") {
+		if !isTest(path) {
 			packages[dir] = true
 			return nil
 		}
@@ -43,15 +34,12 @@ func TestExamples(t *testing.T) {
 		tests[dir] = append(tests[dir], f)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if len(packages) < 15 {
 		t.Errorf("only %d public packages were found", len(packages))
 	}
 	for dir := range packages {
 		if !slices.ContainsFunc(doc.Examples(tests[dir]...), func(e *doc.Example) bool { return e.Output != "" }) {
-			t.Errorf("package %s has no example whose output is checked", dir)
+			t.Errorf("package %s has no example with an expected output", dir)
 		}
 	}
 }

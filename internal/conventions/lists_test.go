@@ -1,4 +1,4 @@
-package house_test
+package conventions_test
 
 import (
 	"flag"
@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-var update = flag.Bool("update", false, "rewrite the lists that documents have from the code")
+var update = flag.Bool("update", false, "rewrite the generated lists in documents")
 
-// generatedLists has the tables of documents that follow from lists in the code. Each stands between the lines
+// generatedLists are tables in documents that are generated from lists in the code. Each table is between the lines
 // <!-- name --> and <!-- end -->.
 var generatedLists = []struct {
 	file, name string
@@ -35,7 +35,7 @@ var generatedLists = []struct {
 	}},
 }
 
-// markdown returns the rows of a table.
+// markdown returns a table with the given rows.
 func markdown(rows [][2]string) string {
 	var b strings.Builder
 	for _, r := range rows {
@@ -44,7 +44,7 @@ func markdown(rows [][2]string) string {
 	return b.String()
 }
 
-// TestGeneratedLists compares the tables of documents with the lists in the code; with -update it rewrites them.
+// TestGeneratedLists compares the tables of documents with the lists in the code; with -update it rewrites the tables.
 func TestGeneratedLists(t *testing.T) {
 	for _, l := range generatedLists {
 		path := filepath.Join(root, l.file)
@@ -65,7 +65,7 @@ func TestGeneratedLists(t *testing.T) {
 				t.Fatal(err)
 			}
 		default:
-			t.Errorf("%s: the list of %s differs from the code: go test ./internal/house -run TestGeneratedLists -update",
+			t.Errorf("%s: the list of %s differs from the code: go test ./internal/conventions -run TestGeneratedLists -update",
 				l.file, l.name)
 		}
 	}

@@ -1,33 +1,23 @@
-package house_test
+package conventions_test
 
 import (
 	"go/scanner"
 	"go/token"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// width is how many characters a line may have; a tab counts as one.
-const width = 120
+// maxWidth is the limit of a line in characters; a tab counts as one.
+const maxWidth = 120
 
-// TestLines holds the lines of Go files written by hand to a width. Longer are only those that cannot be broken without
-// changing what they say: raw strings (tables of tests, tags of structs), what an example must print, directives, and
-// comments of a single word (addresses).
+// TestLines limits the width of lines in handwritten Go files. Lines that cannot be broken are exempt: raw strings
+// (tables of tests, tags of structs), the expected output of examples, directives, and comments of one word
+// (addresses).
 func TestLines(t *testing.T) {
 	lines := 0
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
-			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go":
-			return nil
-		}
+	walkGo(t, "", func(path string) error {
 		text, err := os.ReadFile(path)
 		if err != nil || generated.Match(text) {
 			return err
@@ -35,27 +25,24 @@ func TestLines(t *testing.T) {
 		free := unbreakable(text)
 		for i, line := range strings.Split(string(text), "\n") {
 			lines++
-			if n := utf8.RuneCountInString(line); n > width && !free[i+1] {
-				t.Errorf("%s:%d: the line has %d characters, the limit is %d", path, i+1, n, width)
+			if n := utf8.RuneCountInString(line); n > maxWidth && !free[i+1] {
+				t.Errorf("%s:%d: the line has %d characters, the limit is %d", path, i+1, n, maxWidth)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if lines < 50000 {
-		t.Errorf("only %d lines were looked at", lines)
+		t.Errorf("only %d lines were checked", lines)
 	}
 }
 
-// unbreakable returns the lines, counted from 1, that may be of any width.
+// unbreakable returns the numbers of the lines that cannot be broken. The first line is 1.
 func unbreakable(text []byte) map[int]bool {
 	fset := token.NewFileSet()
 	file := fset.AddFile("", fset.Base(), len(text))
 	var s scanner.Scanner
 	s.Init(file, text, nil, scanner.ScanComments)
-	free, printed := map[int]bool{}, -1 // printed is the line of the last comment that an example must print
+	free, printed := map[int]bool{}, -1 // printed is the last line of an expected output
 	for {
 		pos, tok, lit := s.Scan()
 		if tok == token.EOF {
