@@ -157,6 +157,7 @@ var familyImports = map[string][]string{
 	"kernels/internal/compose":    {"copies", "kit", "view"},
 	"kernels/internal/copies":     {"kit"},
 	"kernels/internal/folds":      {"kit"},
+	"kernels/internal/geometry":   {"kit"},
 	"kernels/internal/kit":        {},
 	"kernels/internal/multiply":   {"copies", "kit"},
 	"kernels/internal/pointwise":  {"compose", "kit", "view"},

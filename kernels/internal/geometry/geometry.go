@@ -1,0 +1,222 @@
+// Package geometry describes the windows that poolings and convolutions slide over their operands. Each spatial
+// dimension has one [Axis]; an op over several dimensions has a list of them, outermost first.
+//
+// A window is the list of elements of a dimension that one result reads. A tap is one of these elements; taps outside
+// the operand are padding. [Window] holds the attributes of an op along a dimension, [Axis] adds the sizes of operand
+// and result, and [Range] is the window of one result without its padding.
+package geometry
+
+import (
+	"math/bits"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Window is the attributes of an op along one dimension, in elements.
+type Window struct {
+	Taps          int  // number of taps of a window, PyTorch's kernel_size
+	Stride        int  // distance between the windows of neighbouring results
+	Before, After int  // padding at the begin and at the end of the operand
+	Dilation      int  // distance between neighbouring taps
+	Ceil          bool // the number of results is rounded up: the last window may exceed the padding
+}
+
+// Reach returns the distance from the first tap to the last, at most [kit.Huge].
+func (w *Window) Reach() int { return kit.Times(max(w.Dilation, 0), max(w.Taps-1, 0)) }
+
+// Results returns the number of windows over n elements, as PyTorch's pooling_output_shape does. Stride must not be 0.
+func (w *Window) Results(n sym.Int) sym.Int {
+	room, one, stride := w.Before+w.After-w.Reach()-1, sym.Of(1), sym.Of(w.Stride)
+	if w.Ceil {
+		room += w.Stride - 1
+	}
+	results := n.Add(sym.Of(room)).Div(stride).Add(one)
+	if w.Ceil && results.Sub(one).Mul(stride).Ge(n.Add(sym.Of(w.Before))).Holds() {
+		// The last window must begin inside the operand or the padding before it.
+		results = results.Sub(one)
+	}
+	return results
+}
+
+// Axis is a dimension of Size elements with Results windows. An axis is either sliding or adaptive. In a sliding axis,
+// window o begins at o*Stride-Before. In an adaptive axis, which has no Window, it has the elements from
+// floor(o*Size/Results) to ceil((o+1)*Size/Results).
+type Axis struct {
+	Window
+	Size, Results int
+	Adaptive      bool
+	list          []Range // the first windows, see Listed
+}
+
+// Adaptive returns the axis of an adaptive pooling of size elements.
+func Adaptive(size, results int) Axis { return Axis{Size: size, Results: results, Adaptive: true} }
+
+// Unit returns the axis of a missing dimension: one element, one window of one tap.
+func Unit() Axis { return Adaptive(1, 1) }
+
+// Range is the window of one result: the elements at Start, Start+Step, ... below End, all inside the operand. If no
+// tap is inside, End is at most Start.
+type Range struct {
+	Start, End, Step int
+	First            int // number of taps in the padding before Start
+	Padded           int // number of taps in the operand and its padding; the last window may have fewer than Taps
+}
+
+// Count returns the number of taps inside the operand.
+func (r Range) Count() int { return max(0, kit.DivUp(r.End-r.Start, r.Step)) }
+
+// maxListed bounds the windows that an axis stores: 40 KiB.
+const maxListed = 1 << 10
+
+// Listed returns the axis with a table of its windows if there are at most 1024, which makes [Axis.At] faster.
+func (a Axis) Listed() Axis {
+	if a.Results <= maxListed {
+		list := make([]Range, max(0, a.Results))
+		for o := range list {
+			list[o] = a.compute(o)
+		}
+		a.list = list
+	}
+	return a
+}
+
+// At returns the window of result o.
+func (a *Axis) At(o int) Range {
+	if o < len(a.list) {
+		return a.list[o]
+	}
+	return a.compute(o)
+}
+
+func (a *Axis) compute(o int) Range {
+	if a.Adaptive {
+		start, _ := mulDiv(o, a.Size, a.Results)
+		end, rest := mulDiv(o+1, a.Size, a.Results)
+		if rest > 0 {
+			end++
+		}
+		return Range{Start: start, End: end, Step: 1, Padded: end - start}
+	}
+	start := o*a.Stride - a.Before
+	end := start + a.Reach() + 1
+	r := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
+		Padded: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}
+	if start < 0 {
+		r.First = kit.DivUp(-start, a.Dilation)
+		r.Start += r.First * a.Dilation
+	}
+	return r
+}
+
+// mulDiv returns a*b/c and the remainder. a*b may exceed 64 bits; it requires a <= c and 0 < c.
+func mulDiv(a, b, c int) (int, int) {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	if high == 0 {
+		return int(low / uint64(c)), int(low % uint64(c))
+	}
+	quotient, rest := bits.Div64(high, low, uint64(c))
+	return int(quotient), int(rest)
+}
+
+// firstClippedEnd returns the first result of a sliding axis whose window exceeds the end of the operand.
+func (a *Axis) firstClippedEnd() int {
+	room := a.Size + a.Before - a.Reach() - 1
+	if room < 0 {
+		return 0
+	}
+	return min(room/a.Stride+1, a.Results)
+}
+
+// Inside returns the range of results of a sliding axis whose windows have no padding.
+func (a *Axis) Inside() (first, end int) {
+	first = min(kit.DivUp(a.Before, a.Stride), a.Results)
+	return first, max(first, a.firstClippedEnd())
+}
+
+// MaxCount returns the maximum of [Range.Count] over all windows. For dilated windows without a window inside the
+// operand, the result is an upper bound of that maximum.
+func (a *Axis) MaxCount() int {
+	if a.Results == 0 || a.Size == 0 {
+		return 0
+	}
+	if a.Adaptive {
+		_, most := a.adaptiveCounts()
+		return most
+	}
+	first, end := a.Inside()
+	if first < end {
+		return a.Taps
+	}
+	if a.Dilation > 1 {
+		return min(a.Taps, kit.DivUp(a.Size, a.Dilation))
+	}
+	// The count grows up to the first window that is not clipped at its begin, and shrinks after the last window that is
+	// not clipped at its end.
+	most, clipped := 0, a.firstClippedEnd()
+	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
+		if o >= 0 && o < a.Results {
+			most = max(most, a.At(o).Count())
+		}
+	}
+	return most
+}
+
+// TypicalCount estimates the number of taps of a window, for prices. It is at least 1.
+func (a *Axis) TypicalCount() int {
+	if a.Adaptive {
+		return max(1, kit.DivUp(a.Size, max(1, a.Results)))
+	}
+	return max(1, min(a.Taps, a.Size))
+}
+
+// adaptiveCounts returns the minimum and the maximum number of elements of the windows of an adaptive axis. The
+// remainders of o*Size/Results are multiples of the greatest common divisor of Size and Results.
+func (a *Axis) adaptiveCounts() (least, most int) {
+	g, b := a.Size, a.Results
+	for b > 0 {
+		g, b = b, g%b
+	}
+	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-g, a.Results)
+}
+
+// Uniform reports whether all windows have the same number of taps inside the operand or, with padded set, inside the
+// operand and its padding. It may return false for equal counts.
+func (a *Axis) Uniform(padded bool) bool {
+	if a.Results <= 1 {
+		return true
+	}
+	if a.Adaptive {
+		least, most := a.adaptiveCounts()
+		return least == most
+	}
+	if first, end := a.Inside(); first == 0 && end == a.Results {
+		return true
+	}
+	return padded && a.At(0).Padded == a.At(a.Results-1).Padded // Padded never increases
+}
+
+// Run is Results neighbouring results, the first at index First, whose windows begin Step elements apart and have
+// equally many taps inside the operand.
+type Run struct{ First, Results, Step int }
+
+// RunAt returns a run of at most limit results that begins at result first. With padded set, the windows of a run also
+// have equally many taps inside the operand and its padding.
+func (a *Axis) RunAt(first, limit int, padded bool) Run {
+	r := Run{First: first, Results: 1}
+	if !a.Adaptive {
+		if from, end := a.Inside(); first >= from && first < end-1 && limit > 1 {
+			r.Results, r.Step = min(end-first, limit), a.Stride
+		}
+	}
+	begin, last := a.At(first), a.At(first+r.Results-1)
+	for r.Results < limit && first+r.Results < a.Results {
+		w := a.At(first + r.Results)
+		step := w.Start - last.Start
+		if begin.Count() != w.Count() || padded && begin.Padded != w.Padded || r.Results > 1 && step != r.Step {
+			break
+		}
+		r.Results, r.Step, last = r.Results+1, step, w
+	}
+	return r
+}

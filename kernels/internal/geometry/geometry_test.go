@@ -1,0 +1,139 @@
+package geometry
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// taps lists the elements of window o by its definition, and counts its taps in operand and padding.
+func taps(a *Axis, o int) (inside []int, first, padded int) {
+	if a.Adaptive {
+		for i := range a.Size {
+			// Element i belongs to window o if their intervals of length 1/Size and 1/Results overlap.
+			if i*a.Results < (o+1)*a.Size && (i+1)*a.Results > o*a.Size {
+				inside = append(inside, i)
+			}
+		}
+		return inside, 0, len(inside)
+	}
+	for k := range a.Taps {
+		i := o*a.Stride - a.Before + k*a.Dilation
+		switch {
+		case i < 0:
+			first++
+		case i < a.Size:
+			inside = append(inside, i)
+		}
+		if i < a.Size+a.After {
+			padded++
+		}
+	}
+	return inside, first, padded
+}
+
+// randomAxis returns a small axis, sliding or adaptive.
+func randomAxis(r *rand.Rand) Axis {
+	size := 1 + r.IntN(12)
+	if r.IntN(3) == 0 {
+		return Adaptive(size, 1+r.IntN(14))
+	}
+	w := Window{Taps: 1 + r.IntN(5), Stride: 1 + r.IntN(4), Dilation: 1 + r.IntN(3), Ceil: r.IntN(2) == 0}
+	w.Before, w.After = r.IntN(w.Taps), r.IntN(w.Taps)
+	n, _ := w.Results(sym.Of(size)).Known()
+	return Axis{Window: w, Size: size, Results: max(0, n)}
+}
+
+// TestWindows compares ranges and their bounds with lists of taps.
+func TestWindows(t *testing.T) {
+	r := rand.New(rand.NewPCG(51, 1))
+	for range 4000 {
+		a := randomAxis(r)
+		listed := a.Listed()
+		var counts, paddeds []int
+		for o := range a.Results {
+			inside, first, padded := taps(&a, o)
+			w := a.At(o)
+			var got []int
+			for i := w.Start; i < w.End; i += w.Step {
+				got = append(got, i)
+			}
+			if !slices.Equal(got, inside) || w.Count() != len(inside) || w.Padded != padded || w.First != first ||
+				listed.At(o) != w {
+				t.Fatalf("%+v: window %d is %+v; want %v, %d taps before, %d with padding", a, o, w, inside, first, padded)
+			}
+			counts, paddeds = append(counts, len(inside)), append(paddeds, padded)
+		}
+		if len(counts) == 0 {
+			continue
+		}
+		most := slices.Max(counts)
+		if bound := a.MaxCount(); bound < most || bound > most && (a.Adaptive || a.Dilation == 1) {
+			t.Fatalf("%+v: at most %d taps, want %d", a, bound, most)
+		}
+		if a.Uniform(false) && slices.Min(counts) != most {
+			t.Fatalf("%+v: counts %v are called uniform", a, counts)
+		}
+		if a.Uniform(true) && slices.Min(paddeds) != slices.Max(paddeds) {
+			t.Fatalf("%+v: counts %v with padding are called uniform", a, paddeds)
+		}
+		checkRuns(t, &a, 1+r.IntN(8), r.IntN(2) == 0)
+	}
+}
+
+// checkRuns divides the results of an axis into runs of at most limit and checks that the windows of a run agree.
+func checkRuns(t *testing.T, a *Axis, limit int, padded bool) {
+	for next := 0; next < a.Results; {
+		run := a.RunAt(next, limit, padded)
+		if run.First != next || run.Results < 1 || run.Results > limit || next+run.Results > a.Results {
+			t.Fatalf("%+v: run %+v at result %d, limit %d", a, run, next, limit)
+		}
+		first := a.At(next)
+		for i := range run.Results {
+			w := a.At(next + i)
+			if w.Count() != first.Count() || w.Start != first.Start+i*run.Step || padded && w.Padded != first.Padded {
+				t.Fatalf("%+v: run %+v has windows %+v and %+v", a, run, first, w)
+			}
+		}
+		next += run.Results
+	}
+}
+
+// TestResults compares the number of windows with a search for the last one.
+func TestResults(t *testing.T) {
+	r := rand.New(rand.NewPCG(51, 2))
+	for range 2000 {
+		a := randomAxis(r)
+		if a.Adaptive {
+			continue
+		}
+		want := 0
+		for start := 0; ; start += a.Stride {
+			last := start + a.Reach()
+			fits := last < a.Before+a.Size+a.After
+			// The last window may exceed the padding with Ceil, if it begins inside the operand or the padding before it.
+			if !fits && !(a.Ceil && last-a.Stride+1 < a.Before+a.Size+a.After && start < a.Before+a.Size) {
+				break
+			}
+			want++
+		}
+		if a.Results != want {
+			t.Fatalf("%+v: %d results, want %d", a, a.Results, want)
+		}
+	}
+}
+
+// TestHugeAxes covers sizes whose products exceed 64 bits.
+func TestHugeAxes(t *testing.T) {
+	const n = 1 << 40
+	a := Adaptive(n+1, n)
+	if w := a.At(n - 1); w.Start != n-1 || w.End != n+1 {
+		t.Errorf("the last window is %+v", w)
+	}
+	b := Axis{Window: Window{Taps: n, Stride: 1, Dilation: n}, Size: 10, Results: 1}
+	if w := b.At(0); w.Count() != 1 {
+		t.Errorf("a window that reaches far beyond the operand is %+v", w)
+	}
+}
