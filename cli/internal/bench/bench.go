@@ -73,8 +73,8 @@ from --seed, as in run. Prints the median and the spread of the time of a run, w
 planning and compiling. Unmeasured runs warm up caches and buffers first; in these, segments of a
 graph with data-dependent shapes are planned.
 
-Three ways to call a program are measured: "Run", whose results take new memory and are dropped; then,
-in alternation, "Run, Release", which releases the memory of results, and "RunInto", which writes
+Three ways to call a program are measured in alternation: "Run", whose results take new memory and
+are dropped; "Run, Release", which releases the memory of results; and "RunInto", which writes
 existing tensors. In JSON the times of Run are at the top, those of the others under "released"
 and "into". The time of a run includes its set-up and the delivery of results; --profile shows
 the time of the steps alone.

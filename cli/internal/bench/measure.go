@@ -98,9 +98,6 @@ func (u until) over(runs int, took time.Duration) bool {
 	return runs >= u.runs
 }
 
-// share returns the end of a measurement of n of the ways: a time is divided equally, a number of runs is for each way.
-func (u until) share(n int) until { return until{u.runs, u.span * time.Duration(n) / time.Duration(ways)} }
-
 // total returns the number of measured runs; 0 if it is unknown.
 func (u until) total() int {
 	if u.span > 0 {
@@ -109,53 +106,58 @@ func (u until) total() int {
 	return int(ways) * u.runs
 }
 
-// consecutiveRuns is the number of consecutive measured runs of one way. One unmeasured run precedes them, so that the
+// consecutiveRuns is the number of consecutive measured runs of each way. One unmeasured run precedes them, so that the
 // caches have the state that this way leaves.
 const consecutiveRuns = 10
 
-// measure warms up, measures Run, and then the other ways in alternation. When ctx ends, it returns nil and keeps the
-// times so far.
-//
-// Run comes first because its results are garbage: the runtime collects it and returns its memory to the system in the
-// background, which takes time from the runs that follow.
+// minCollected is the number of bytes of dropped results after which memory is collected before other ways are
+// measured. Otherwise the runtime would collect it and return it to the system in the background, which slows their
+// runs with several workers by a tenth to a third.
+const minCollected = 1 << 20
+
+// measure warms up and measures the ways in alternation. When ctx ends, it returns nil and keeps the times so far.
 func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
 	for range warmUps - 1 {
 		if err := r.warm(ctx, byRun); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-	done := 0
-	progress := func() { report(done, enough.total()); done++ }
-	if err := r.alternate(ctx, enough.share(1), progress, byRun); err != nil || ctx.Err() != nil {
-		return err
-	}
-	debug.FreeOSMemory()
-	return r.alternate(ctx, enough.share(2), progress, byRelease, byRunInto)
-}
-
-// alternate measures ways in alternation.
-func (r *runner) alternate(ctx context.Context, enough until, progress func(), list ...way) error {
-	last := list[len(list)-1]
-	for start := time.Now(); !enough.over(len(r.times[last]), time.Since(start)); {
-		for _, how := range list {
+	start, done := time.Now(), 0
+	dropped := consecutiveRuns * r.resultBytes()
+	for {
+		for how := range ways {
+			if how > byRun && dropped >= minCollected {
+				debug.FreeOSMemory()
+			}
 			if err := r.warm(ctx, how); err != nil {
 				return err
 			}
 			for range consecutiveRuns {
+				report(done, enough.total())
 				if ctx.Err() != nil {
 					return nil
 				}
 				if enough.over(len(r.times[how]), time.Since(start)) {
 					break
 				}
-				progress()
 				if err := r.measureOne(ctx, how); err != nil {
 					return err
 				}
+				done++
 			}
 		}
+		if enough.over(len(r.times[byRunInto]), time.Since(start)) {
+			return nil
+		}
 	}
-	return nil
+}
+
+// resultBytes returns the size of the results of a run.
+func (r *runner) resultBytes() (n int) {
+	for _, t := range r.out {
+		n += t.Bytes()
+	}
+	return n
 }
 
 // warm makes an unmeasured run.
