@@ -161,12 +161,13 @@ var familyImports = map[string][]string{
 	"kernels/internal/kit":        {},
 	"kernels/internal/multiply":   {"copies", "kit"},
 	"kernels/internal/pointwise":  {"compose", "kit", "view"},
-	"kernels/internal/product":    {"index", "compose", "copies", "kit", "multiply", "pointwise", "reduce", "view"},
-	"kernels/internal/quantized":  {"conv", "compose", "kit", "pointwise", "product", "reduce", "view", "window"},
-	"kernels/internal/reduce":     {"compose", "copies", "folds", "kit", "pointwise", "view"},
-	"kernels/internal/sequence":   {"copies", "kit", "multiply", "pointwise"},
-	"kernels/internal/view":       {"copies", "kit"},
-	"kernels/internal/window":     {"copies", "folds", "kit"},
+	"kernels/internal/product": {"index", "compose", "copies", "folds", "kit", "multiply", "pointwise", "reduce",
+		"view"},
+	"kernels/internal/quantized": {"conv", "compose", "kit", "pointwise", "product", "reduce", "view", "window"},
+	"kernels/internal/reduce":    {"compose", "copies", "folds", "kit", "pointwise", "view"},
+	"kernels/internal/sequence":  {"copies", "kit", "multiply", "pointwise"},
+	"kernels/internal/view":      {"copies", "kit"},
+	"kernels/internal/window":    {"copies", "folds", "kit"},
 }
 
 // TestFamilyImports compares the imports between packages under kernels with the list.

@@ -102,3 +102,26 @@ func SumRow64(d tensor.DType, divisor float64) func(b *expr.Builder, x Part) []P
 		return []Part{{mean(x.Re), mean(x.Im)}}
 	}
 }
+
+// maxFloat32Sum is the number of exponentials that are summed in float32, in [expr.Lanes] sums of at most 256 terms.
+// The error is that of a few roundings, and the loop has twice the vector width.
+const maxFloat32Sum = 256 * expr.Lanes
+
+// Exponentials returns the exponentials of a row of n numbers x minus the maximum of the row, their sum, and the
+// maximum. The sum of many exponentials is a float64.
+func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, most expr.Value) {
+	most = b.Reduce(expr.Max, x)
+	e = b.Do(expr.Exp, b.Do(expr.Sub, x, most))
+	if sum = e; n > maxFloat32Sum {
+		sum = InFloat64(b, e)
+	}
+	return e, b.Reduce(expr.Add, sum), most
+}
+
+// Softmax returns the exponentials of a row of n numbers x, divided by their sum, and the maximum of the row.
+func Softmax(b *expr.Builder, x expr.Value, n int) (y, most expr.Value) {
+	e, sum, most := Exponentials(b, x, n)
+	// A float32 quotient that is rounded from float64 has the same bits as a float32 division.
+	f := b.Convert(b.DType(x), b.Do(expr.Div, b.Const(b.DType(sum), 1), sum))
+	return b.Do(expr.Mul, e, f), most
+}

@@ -53,6 +53,18 @@ func TestAttention(t *testing.T) {
 	}
 }
 
+func TestAttentionOfNothing(t *testing.T) {
+	for _, n := range [][4]int{{3, 0, 2, 2}, {3, 4, 0, 2}, {0, 4, 2, 2}, {3, 4, 2, 0}} {
+		l, s, e, v := n[0], n[1], n[2], n[3]
+		for _, d := range []tensor.DType{tensor.Float32, tensor.Float16} {
+			in := []*tensor.Tensor{tensor.Zeros(d, 2, l, e), tensor.Zeros(d, 2, s, e), tensor.Zeros(d, 2, s, v)}
+			for _, causal := range []bool{false, true} {
+				kerneltest.CheckCompound(t, "scaled_dot_product_attention", graph.Attrs{"scale": 0.5, "is_causal": causal}, in)
+			}
+		}
+	}
+}
+
 func TestAttentionDoesNotAllocate(t *testing.T) {
 	r := rand.New(rand.NewPCG(72, 1))
 	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16),

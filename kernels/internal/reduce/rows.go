@@ -41,35 +41,20 @@ func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DT
 	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
 }
 
-// maxFloat32Sum is the number of exponentials that are summed in float32, in [expr.Lanes] sums of at most 256 terms.
-// The error is that of a few roundings, and the loop has twice the vector width.
-const maxFloat32Sum = 256 * expr.Lanes
-
 // softmaxRows is softmax of a line converted to d. Exponentials have the dtype of the computation; sums of many are
 // float64.
 func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows, error) {
 	b := expr.NewBuilder(c.Meta(0).DType)
 	x := folds.Operand(b, 0, d).Re
-	most := b.Reduce(expr.Max, x)
-	e := b.Do(expr.Exp, b.Do(expr.Sub, x, most))
 	mask := lineMask(c.Meta(0).Rank(), dim)
-	few := folds.Count(c.Meta(0).Shape, mask) <= maxFloat32Sum
-	if few && !logs { // a float32 quotient rounded from float64 has the same bits
-		f := b.Do(expr.Div, b.Const(b.DType(e), 1), b.Reduce(expr.Add, e))
-		return wholeRows(b, mask, []int{0}, b.Do(expr.Mul, e, f), d)
+	n := folds.Count(c.Meta(0).Shape, mask)
+	if !logs {
+		y, _ := folds.Softmax(b, x, n)
+		return wholeRows(b, mask, []int{0}, y, d)
 	}
-	var sum expr.Value
-	if few {
-		sum = folds.InFloat64(b, b.Reduce(expr.Add, e))
-	} else {
-		sum = b.Reduce(expr.Add, folds.InFloat64(b, e))
-	}
-	if logs {
-		shift := b.Do(expr.Add, folds.InFloat64(b, most), b.Do(expr.Log, sum))
-		return wholeRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
-	}
-	f := b.Convert(b.DType(x), b.Do(expr.Div, b.Const(tensor.Float64, 1), sum))
-	return wholeRows(b, mask, []int{0}, b.Do(expr.Mul, e, f), d)
+	_, sum, most := folds.Exponentials(b, x, n)
+	shift := b.Do(expr.Add, folds.InFloat64(b, most), b.Do(expr.Log, folds.InFloat64(b, sum)))
+	return wholeRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
 }
 
 // normOperands loads the operand and the given parameters, and marks the last dims dimensions.

@@ -1,5 +1,10 @@
 package product
 
+// The kernel of attention: a block is a number of rows of scores (queries) of one entry of the batch. A worker
+// multiplies the queries of a block by all keys, which gives scores, runs the row program that makes weights of the
+// scores, and multiplies the weights by the values. Calls of scaled_dot_product_attention and attentions that package
+// fusion has found in a graph use the same kernel.
+
 import (
 	"unsafe"
 
@@ -16,7 +21,7 @@ import (
 // attend computes attention by matrix products.
 var attend = &graph.Attend{
 	Doc:  "Computes blocks of rows of scores, which stay in the cache until they are multiplied by the values.",
-	Work: attendWork, Read: attendRead, Lower: compileAttend,
+	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
 }
 
 // scoreBytes is the maximum size, in bytes, of a block of scores, so that it stays in the L2 cache beside keys and
@@ -26,9 +31,8 @@ const scoreBytes = 256 << 10
 // fewScoreRows is the minimum number of rows of a block, even if its scores then exceed scoreBytes.
 const fewScoreRows = 16
 
-// attendSizes has the sizes of an attention. They depend on shapes only. A block is a number of rows of scores
-// (queries) of one entry that are computed together.
-type attendSizes struct {
+// attentionSizes has the sizes of an attention and of its blocks. They depend on shapes only.
+type attentionSizes struct {
 	entries      int // number of entries of the batch
 	l, s         int // queries and keys of an entry
 	e, v         int // elements of a query or key, and of a value
@@ -37,10 +41,10 @@ type attendSizes struct {
 	room         int // elements of memory for a block of scores
 }
 
-func sizesOfAttention(a *graph.Attention) (z attendSizes) {
-	rank, size := len(a.Batch), a.Out.DType.Size()
-	z.entries, z.l, z.e = tensor.Numel(a.Batch), a.Query.Shape[rank], a.Query.Shape[rank+1]
-	z.s, z.v = a.Value.Shape[rank], a.Value.Shape[rank+1]
+func attentionSizesOf(a *graph.Attention) (z attentionSizes) {
+	size := a.Out.DType.Size()
+	z.entries = tensor.Numel(a.Batch)
+	z.l, z.s, z.e, z.v = a.Sizes()
 	line := func(n int) int { return kit.AlignUp(n*size) / size }
 	z.rows = kit.DivUp(z.l, kit.DivUp(z.l, max(fewScoreRows, scoreBytes/(z.s*size))))
 	z.blocks = kit.DivUp(z.l, z.rows)
@@ -51,7 +55,7 @@ func sizesOfAttention(a *graph.Attention) (z attendSizes) {
 }
 
 // specs returns the two products of a block of n rows: queries by keys, which gives scores, and weights by values.
-func (z attendSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec) {
+func (z attentionSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec) {
 	rank := len(a.Batch)
 	strides := func(m tensor.Meta) gemm.Operand {
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
@@ -65,9 +69,9 @@ func (z attendSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec)
 	return scores, values
 }
 
-// attendWork returns the cost of the products.
-func attendWork(a *graph.Attention) (w graph.Work) {
-	z, d := sizesOfAttention(a), a.Out.DType
+// attentionWork returns the cost of the products.
+func attentionWork(a *graph.Attention) (w graph.Work) {
+	z, d := attentionSizesOf(a), a.Out.DType
 	n := float64(z.entries * z.blocks)
 	w.Do(multiply.Start, 1)
 	w.Do(multiply.Begin, 2*n)
@@ -79,7 +83,7 @@ func attendWork(a *graph.Attention) (w graph.Work) {
 			multiply.Product(&w, d, n, m[0], m[1], m[2])
 		}
 	}
-	packs := attendPacks(a)
+	packs := attentionPacks(a)
 	for i, kernel := range packs {
 		pack(&w, kernel, z.packed(i))
 	}
@@ -89,22 +93,22 @@ func attendWork(a *graph.Attention) (w graph.Work) {
 // thinProducts reports whether the product with the keys reads the keys once and in place, and likewise the product
 // with the values.
 func thinProducts(a *graph.Attention) [2]bool {
-	z := sizesOfAttention(a)
+	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
 // packed returns the number of elements that are packed if operand i (query, key or value) is packed: keys and values
 // once for each block.
-func (z attendSizes) packed(i int) float64 {
+func (z attentionSizes) packed(i int) float64 {
 	keys := float64(z.blocks) * float64(z.s)
 	return float64(z.entries) * [3]float64{float64(z.l) * float64(z.e), keys * float64(z.e), keys * float64(z.v)}[i]
 }
 
-// attendPacks returns the names of the inner kernels that pack query, key and value. The name is empty for an operand
-// that is read in place.
-func attendPacks(a *graph.Attention) (kernels [3]string) {
-	z := sizesOfAttention(a)
+// attentionPacks returns the names of the inner kernels that pack query, key and value. The name is empty if products
+// read the operand in place.
+func attentionPacks(a *graph.Attention) (kernels [3]string) {
+	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)
 	q, k := gemm.Packs(scores)
 	_, v := gemm.Packs(values)
@@ -121,13 +125,13 @@ func attendPacks(a *graph.Attention) (kernels [3]string) {
 	return kernels
 }
 
-// attendRead returns the difference in cost between reading operand i in its layout and in row-major order.
-func attendRead(a *graph.Attention, i int) (w graph.Work) {
+// attentionRead returns the cost of reading operand i in its layout, less the cost in row-major order.
+func attentionRead(a *graph.Attention, i int) (w graph.Work) {
 	dense := *a
 	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
 		*m = tensor.New(m.DType, m.Shape...)
 	}
-	is, was, n := attendPacks(a)[i], attendPacks(&dense)[i], sizesOfAttention(a).packed(i)
+	is, was, n := attentionPacks(a)[i], attentionPacks(&dense)[i], attentionSizesOf(a).packed(i)
 	if is != was {
 		pack(&w, is, n)
 		pack(&w, was, -n)
@@ -135,27 +139,27 @@ func attendRead(a *graph.Attention, i int) (w graph.Work) {
 	return w
 }
 
-// attendBlock has the products and loops of a block of rows.
-type attendBlock struct {
+// attentionBlock has the products and loops of a block of rows.
+type attentionBlock struct {
 	rows           int
 	scores, values *gemm.Plan
 	loops          *fusion.ScoreRows
 }
 
-// attending is the state of a compiled attention.
-type attending struct {
-	attendSizes
+// attention is the state of a compiled attention.
+type attention struct {
+	attentionSizes
 	size   int      // bytes of an element
 	at     [4][]int // offsets of the entries of query, key, value and result, in elements
 	q, c   int      // strides of rows of query and result, in elements
-	blocks []attendBlock
+	blocks []attentionBlock
 	// The bytes of a worker's memory for scores, for scratch and shared panels of the products, and for the loops.
 	own, work, shared, loops int
 	args                     graph.PerWorker[gemm.Args]
 }
 
-func compileAttend(a *graph.Attention) (*graph.Kernel, error) {
-	x := &attending{attendSizes: sizesOfAttention(a)}
+func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
+	x := &attention{attentionSizes: attentionSizesOf(a)}
 	rank := len(a.Batch)
 	x.size = a.Out.DType.Size()
 	for i, m := range []tensor.Meta{a.Query, a.Key, a.Value, a.Out} {
@@ -166,7 +170,7 @@ func compileAttend(a *graph.Attention) (*graph.Kernel, error) {
 		if n == 0 {
 			continue
 		}
-		b := attendBlock{rows: n}
+		b := attentionBlock{rows: n}
 		scores, values := x.specs(a, n)
 		var err error
 		if b.scores, err = gemm.NewPlan(scores); err != nil {
@@ -186,13 +190,13 @@ func compileAttend(a *graph.Attention) (*graph.Kernel, error) {
 		x.loops = max(x.loops, b.loops.Bytes())
 	}
 	x.own = kit.AlignUp(x.room * x.size)
-	count := x.entries * x.attendSizes.blocks
+	count := x.entries * x.attentionSizes.blocks
 	group := max(1, machine.MACGrain/max(1, x.rows*x.s*(x.e+x.v)))
 	return &graph.Kernel{
 		Worker: x.own + x.work + x.shared + x.loops, Code: x.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(count, group), Run: func(m *graph.Mem, chunk int) error {
 			for i := chunk * group; i < min(count, (chunk+1)*group); i++ {
-				if err := x.block(m, i/x.attendSizes.blocks, i%x.attendSizes.blocks*x.rows); err != nil {
+				if err := x.block(m, i/x.attentionSizes.blocks, i%x.attentionSizes.blocks*x.rows); err != nil {
 					return err
 				}
 			}
@@ -201,7 +205,7 @@ func compileAttend(a *graph.Attention) (*graph.Kernel, error) {
 }
 
 // listings returns the code of the products and loops of whole blocks.
-func (x *attending) listings() (list []expr.Listing) {
+func (x *attention) listings() (list []expr.Listing) {
 	b := x.blocks[0]
 	add := func(name, assembly string) { list = append(list, expr.Listing{Name: name, Assembly: assembly}) }
 	b.scores.Listings(add)
@@ -210,8 +214,8 @@ func (x *attending) listings() (list []expr.Listing) {
 	return list
 }
 
-// block computes the rows of an entry from row on.
-func (x *attending) block(m *graph.Mem, entry, row int) error {
+// block computes the block of an entry that starts at a row.
+func (x *attention) block(m *graph.Mem, entry, row int) error {
 	b := x.blocks[0]
 	if x.l-row < b.rows {
 		b = x.blocks[1]
@@ -220,16 +224,24 @@ func (x *attending) block(m *graph.Mem, entry, row int) error {
 	work, shared := memory[:x.work], memory[x.work:][:x.shared]
 	args := x.args.Of(m)
 	scores := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	*args = gemm.Args{Shared: shared, A: unsafe.Add(m.Ptrs[1], (x.at[0][entry]+row*x.q)*x.size),
-		B: unsafe.Add(m.Ptrs[2], x.at[1][entry]*x.size), C: scores}
+	*args = gemm.Args{Shared: shared, A: x.element(m.Ptrs[1], x.at[0][entry]+row*x.q),
+		B: x.element(m.Ptrs[2], x.at[1][entry]), C: scores}
 	b.scores.RunAll(args, work)
 	weights, err := b.loops.Do(m, scores, entry, row, memory[x.work+x.shared:])
 	if err != nil {
 		return err
 	}
-	args.A, args.B = weights, unsafe.Add(m.Ptrs[3], x.at[2][entry]*x.size)
-	args.C = unsafe.Add(m.Ptrs[0], (x.at[3][entry]+row*x.c)*x.size)
+	args.A, args.B, args.C = weights, x.element(m.Ptrs[3], x.at[2][entry]),
+		x.element(m.Ptrs[0], x.at[3][entry]+row*x.c)
 	b.values.RunAll(args, work)
 	*args = gemm.Args{}
 	return nil
+}
+
+// element returns the address of element i of a matrix at p. A matrix without elements has no address.
+func (x *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
+	if p == nil {
+		return nil
+	}
+	return unsafe.Add(p, i*x.size)
 }

@@ -1,0 +1,88 @@
+package product
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// queryAndKey returns the index of the query of each score, and the index of its key.
+func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
+	n, d := max(queries, keys), tensor.Int32
+	if n > math.MaxInt32 {
+		d = tensor.Int64
+	}
+	indexes := x.Temp(d, n)
+	x.Call(view.Arange, graph.Attrs{"end": n, "dtype": d}, []kit.Buffer{indexes})
+	return [2]kit.Buffer{indexes.Show(tensor.New(d, queries, 1)), indexes.Show(tensor.New(d, 1, keys))}
+}
+
+// describeWeights expands the other operands of an attention to the shape of the scores, and sets the row program from
+// scores to weights. The other operands are none, or a mask, or [queryAndKey]: no query then sees later keys.
+func describeWeights(a *graph.Attention, scale float64) (err error) {
+	queries, keys, _, _ := a.Sizes()
+	d := a.Out.DType
+	types := []tensor.DType{d}
+	for i, m := range a.Others {
+		types = append(types, m.DType)
+		if a.Others[i], err = m.Expand(append(slices.Clone(a.Batch), queries, keys)); err != nil {
+			return err
+		}
+	}
+	b := expr.NewBuilder(types...)
+	least := b.Const(d, math.Inf(-1))
+	scores := b.Do(expr.Mul, b.Load(0), b.Const(d, scale))
+	switch {
+	case len(types) == 3:
+		scores = b.Do(expr.Select, b.Do(expr.Le, b.Load(2), b.Load(1)), scores, least)
+	case len(types) == 2 && types[1] == tensor.Bool:
+		scores = b.Do(expr.Select, b.Load(1), scores, least)
+	case len(types) == 2:
+		scores = b.Do(expr.Add, scores, b.Load(1))
+	}
+	weights, most := folds.Softmax(b, scores, keys)
+	if len(types) > 1 { // a query that sees no key has weights of 0
+		weights = b.Do(expr.Select, b.Do(expr.Eq, most, least), b.Const(d, 0), weights)
+	}
+	a.Code, err = b.Build(folds.Result(b, folds.Real(weights), d))
+	return err
+}
+
+// headGroups brings operands to the batch of a call of the given rank. If adjacent query heads share a head of keys and
+// values, the last dimension of the batch is split into heads of keys and query heads of each.
+type headGroups struct{ rank, group int }
+
+// split returns m, [..., rows, columns], with all dimensions of the batch. shared: it is the key or the value.
+func (g headGroups) split(m tensor.Meta, shared bool) tensor.Meta {
+	missing := g.rank + 2 - m.Rank()
+	m.Shape = append(slices.Repeat([]int{1}, missing), m.Shape...)
+	m.Strides = append(make([]int, missing), m.Strides...)
+	if g.group == 1 {
+		return m
+	}
+	d := g.rank - 1
+	n, step, inner := m.Shape[d], m.Strides[d], g.group
+	if shared || n == 1 {
+		inner = 1
+	}
+	m.Shape = slices.Insert(m.Shape, d+1, inner)
+	m.Strides = slices.Insert(m.Strides, d+1, step)
+	m.Shape[d], m.Strides[d] = n/inner, step*inner
+	return m
+}
+
+// exchanged returns a view of a value with the last two dimensions exchanged.
+func exchanged(m tensor.Meta) tensor.Meta {
+	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
+	i, j := m.Rank()-2, m.Rank()-1
+	m.Shape[i], m.Shape[j] = m.Shape[j], m.Shape[i]
+	m.Strides[i], m.Strides[j] = m.Strides[j], m.Strides[i]
+	return m
+}
