@@ -118,8 +118,8 @@ extreme:
 	done; exit $$failed
 
 # Platforms for which everything builds. For wasip1 only the library builds, because the command needs a terminal. On a
-# new machine, a build includes the standard library and the dependencies. It takes 61 s of CPU without optimizations, inlining
-# and debug information, and 90 s with them.
+# new machine, a build includes the standard library and the dependencies. It takes 61 s of CPU without optimizations,
+# inlining and debug information, and 90 s with them.
 PLATFORMS = linux/arm64 linux/386 linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 \
 	freebsd/arm64
 

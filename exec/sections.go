@@ -39,8 +39,8 @@ const wakeAheadNS = 1e5
 // period of wakeWindow times this minimum. Over a longer period the workers would fall asleep again.
 const wakeWindow = 4
 
-// tryPart divides the minimum saving. If at least 1/tryPart of the minimum is saved, workers are woken as an experiment.
-// With the default profile that is a saving of 6 us, half of a product of two 128x128 matrices.
+// tryPart divides the minimum saving. If at least 1/tryPart of the minimum is saved, workers are woken as an
+// experiment. With the default profile that is a saving of 6 us, half of a product of two 128x128 matrices.
 const tryPart = 8
 
 // cutSections divides the steps into sections. The dependencies must already include those of the memory plan.
