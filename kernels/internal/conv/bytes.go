@@ -124,9 +124,9 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
 		n, o := chunk/s.o, chunk%s.o
-		x := kit.Elem[uint8](m.Ptrs[1+bytesX], n*s.xs[0]+o/s.og()*s.cg*s.xs[1])
+		x := kit.Elem[uint8](m.Ptrs[1+bytesX], n*s.xs.n+o/s.og()*s.cg*s.xs.c)
 		flip := signBit(c.Meta(bytesX).DType)
-		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws[0])
+		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws.n)
 		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ flip)
 		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
 		by, zero := float32(0), float64(0)
@@ -139,9 +139,9 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		if d != tensor.Int32 {
 			by = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
 		}
-		for i := range s.oh * s.ow {
-			oh, ow := i/s.ow, i%s.ow
-			sum, at := first+s.bytesSum(m, x, w, flip, less, oh, ow), n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3]
+		for i := range s.h.out * s.w.out {
+			oh, ow := i/s.w.out, i%s.w.out
+			sum, at := first+s.bytesSum(m, x, w, flip, less, oh, ow), n*s.os.n+o*s.os.c+oh*s.os.h+ow*s.os.w
 			if d == tensor.Int32 {
 				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
 				continue
@@ -155,16 +155,16 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 // bytesSum sums the window of an element of the result. flip is the mask that converts elements to unsigned bytes; less
 // is the zero point after that conversion.
 func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
-	for kh := range s.kh {
-		for kw := range s.kw {
+	for kh := range s.h.taps {
+		for kw := range s.w.taps {
 			m.Count(2 + s.cg)
-			h, v := oh*s.sh-s.ph+kh*s.dh, ow*s.sw-s.pw+kw*s.dw
-			if uint(h) >= uint(s.h) || uint(v) >= uint(s.w) {
+			h, v := s.h.at(oh, kh), s.w.at(ow, kw)
+			if !s.h.inside(h) || !s.w.inside(v) {
 				continue
 			}
 			for k := range s.cg {
-				a := *(*uint8)(kit.Elem[uint8](x, k*s.xs[1]+h*s.xs[2]+v*s.xs[3]))
-				sum += (int32(a^flip) - less) * int32(*(*int8)(kit.Elem[int8](w, k*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])))
+				a := *(*uint8)(kit.Elem[uint8](x, k*s.xs.c+h*s.xs.h+v*s.xs.w))
+				sum += (int32(a^flip) - less) * int32(*(*int8)(kit.Elem[int8](w, k*s.ws.c+kh*s.ws.h+kw*s.ws.w)))
 			}
 		}
 	}

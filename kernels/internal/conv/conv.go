@@ -110,7 +110,7 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Flops: conv3d.flops},
-	Lowerings: graph.Lowerings{Impls: conv3d.volumeImpls(), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Restate: compose.Widened},
 })
 
 // InBytes returns the attributes of the [ConvBytes] call that computes the given conv2d call on images and weights of

@@ -185,21 +185,25 @@ func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
 	return tensor.Promote(d, b.DType)
 }
 
-// deform has the sizes of a deformable convolution. All operands of its kernel are row-major.
+// deform is a deformable convolution. All operands of its kernel are row-major.
 type deform struct {
-	*deformConvAttrs
-	n, c, h, w     int // input
-	o, cg, kh, kw  int // weight; cg is the input channels per group
-	oh, ow, points int
+	window
+	n, c, o, cg          int // images and input channels; output channels, and input channels per group
+	groups, offsetGroups int
+	points               int // pixels of the result
 }
 
 func newDeform(c *graph.Call) *deform {
+	a := kit.Attrs[deformConvAttrs](c)
 	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
-	return &deform{kit.Attrs[deformConvAttrs](c), x[0], x[1], x[2], x[3], w[0], w[1], w[2], w[3], out[2], out[3],
-		out[2] * out[3]}
+	axes := make([]axis, 2)
+	for d := range axes {
+		axes[d] = axis{in: x[2+d], out: out[2+d], taps: w[2+d], stride: a.Stride[d], pad: a.Padding[d],
+			dilation: a.Dilation[d]}
+	}
+	return &deform{window: newWindow(axes), n: x[0], c: x[1], o: w[0], cg: w[1], groups: a.Groups,
+		offsetGroups: a.OffsetGroups, points: out[2] * out[3]}
 }
-
-func (s *deform) taps() int { return s.kh * s.kw }
 
 // compileDeform computes a few images at a time. A column is the samples of one window. The kernel first computes the
 // columns of all windows and then multiplies the weight by this matrix of columns.
@@ -255,7 +259,7 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 
 // product multiplies the weight by the columns of images [n0, n0+n).
 func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multiplier, error) {
-	og, depth := s.o/s.Groups, s.cg*s.taps()
+	og, depth := s.o/s.groups, s.cg*s.taps()
 	spec := gemm.Spec{DType: d, M: og, N: s.points, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
 		CRowStride: s.points, CColStride: 1}
@@ -266,9 +270,9 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 	if err != nil {
 		return nil, err
 	}
-	w := &multiply.Multiplier{Plan: plan, Entries: n * s.Groups, MACs: kit.Times(og, s.points, depth),
-		A: entryOffsets(n, 0, s.Groups, og*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.Groups, depth*s.points),
-		C: entryOffsets(n, s.o*s.points, s.Groups, og*s.points), Bias: entryOffsets(n, 0, s.Groups, og)}
+	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.Times(og, s.points, depth),
+		A: entryOffsets(n, 0, s.groups, og*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.groups, depth*s.points),
+		C: entryOffsets(n, s.o*s.points, s.groups, og*s.points), Bias: entryOffsets(n, 0, s.groups, og)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.o*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]
 		if bias {
@@ -295,15 +299,15 @@ const sampleBlock = 128
 // sampleColumns computes the columns of images [n0, n0+n). A unit of work is one tap of a block of points, for the
 // channels that have the same offset.
 func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
-	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.OffsetGroups
+	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.offsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
-	return copies.CutUnits(n*s.OffsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
+	return copies.CutUnits(n*s.offsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
 		func(m *graph.Mem, begin, end int) error {
 			samples := kit.SliceOf[pointSample[T]](m.Worker, 0, sampleBlock)
 			for u := begin; u < end; u++ {
 				p0, tap := u%blocks*sampleBlock, u/blocks%s.taps()
-				image, g := u/blocks/s.taps()/s.OffsetGroups, u/blocks/s.taps()%s.OffsetGroups
-				group := (n0+image)*s.OffsetGroups + g
+				image, g := u/blocks/s.taps()/s.offsetGroups, u/blocks/s.taps()%s.offsetGroups
+				group := (n0+image)*s.offsetGroups + g
 				ys := kit.PlaneOf[T](m.Ptrs[2], group*s.taps()+tap, 2*s.points)
 				b := samples[:min(sampleBlock, s.points-p0)]
 				locate(s, b, ys[p0:s.points], ys[s.points+p0:], tap, p0)
@@ -316,9 +320,9 @@ func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, w
 					ch := g*channels + k
 					var plane []T
 					if m.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h*s.w)
+						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h.in*s.w.in)
 					}
-					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w, b)
+					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w.in, b)
 				}
 			}
 			return nil
@@ -327,11 +331,11 @@ func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, w
 
 // locate computes the samples of one tap for the points from p0 on.
 func locate[T float32 | float64](s *deform, b []pointSample[T], ys, xs []T, tap, p0 int) {
-	kh, kw := tap/s.kw*s.Dilation[0]-s.Padding[0], tap%s.kw*s.Dilation[1]-s.Padding[1]
-	oy, ox := p0/s.ow, p0%s.ow
+	_, kh, kw := s.tap(tap)
+	oy, ox := p0/s.w.out, p0%s.w.out
 	for i := range b {
-		b[i] = newPointSample(s.h, s.w, T(oy*s.Stride[0]+kh)+ys[i], T(ox*s.Stride[1]+kw)+xs[i])
-		if ox++; ox == s.ow {
+		b[i] = newPointSample(s.h.in, s.w.in, T(s.h.at(oy, kh))+ys[i], T(s.w.at(ox, kw))+xs[i])
+		if ox++; ox == s.w.out {
 			oy, ox = oy+1, 0
 		}
 	}

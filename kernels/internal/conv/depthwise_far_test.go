@@ -7,6 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// smallDepthwise returns a depthwise convolution that keeps the image size.
+func smallDepthwise() *convShape {
+	same := func(n int) axis { return axis{in: n, out: n, taps: 3, stride: 1, pad: 1, dilation: 1} }
+	return &convShape{window: newWindow([]axis{same(6), same(5)}), n: 1, c: 16, o: 16, cg: 1, groups: 16}
+}
+
 // TestFarDepthwiseWindows grows the distances of depthwise windows from small ones to beyond 32 bits. Shapes that
 // [windowCompiles] accepts must compile; shapes that exceed 32 bits must be rejected, so that the loops in Go are used.
 func TestFarDepthwiseWindows(t *testing.T) {
@@ -16,17 +22,16 @@ func TestFarDepthwiseWindows(t *testing.T) {
 	accepted, rejected := 0, 0
 	for power := 0; power < 47; power++ {
 		for what, change := range map[string]func(s *convShape, n int){
-			"width":    func(s *convShape, n int) { s.w, s.pw, s.ow = s.w+n, 0, s.w+n-2 },
-			"height":   func(s *convShape, n int) { s.h, s.ph, s.oh = s.h+n, 0, s.h+n-2 },
-			"step":     func(s *convShape, n int) { s.sh, s.ph, s.oh = n, n, 3 },
-			"dilation": func(s *convShape, n int) { s.dw, s.pw, s.ow = n, n, s.w },
+			"width":    func(s *convShape, n int) { s.w.in, s.w.pad, s.w.out = s.w.in+n, 0, s.w.in+n-2 },
+			"height":   func(s *convShape, n int) { s.h.in, s.h.pad, s.h.out = s.h.in+n, 0, s.h.in+n-2 },
+			"step":     func(s *convShape, n int) { s.h.stride, s.h.pad, s.h.out = n, n, 3 },
+			"dilation": func(s *convShape, n int) { s.w.dilation, s.w.pad, s.w.out = n, n, s.w.in },
 			"channels": func(s *convShape, n int) { s.c, s.o, s.groups = s.c+n, s.o+n, s.groups+n },
 		} {
-			s := &convShape{n: 1, c: 16, h: 6, w: 5, o: 16, cg: 1, kh: 3, kw: 3, oh: 6, ow: 5, sh: 1, sw: 1, ph: 1, pw: 1,
-				dh: 1, dw: 1, groups: 16}
+			s := smallDepthwise()
 			change(s, 1<<power)
-			s.xs = [4]int{s.h * s.w * s.c, 1, s.w * s.c, s.c}
-			s.os = [4]int{s.oh * s.ow * s.c, 1, s.ow * s.c, s.c}
+			s.xs = ncdhw{n: s.h.in * s.w.in * s.c, c: 1, h: s.w.in * s.c, w: s.c}
+			s.os = ncdhw{n: s.h.out * s.w.out * s.c, c: 1, h: s.w.out * s.c, w: s.c}
 			if !windowCompiles(s, tensor.Float32) {
 				rejected++
 				continue
@@ -51,13 +56,12 @@ func TestFarByteWindows(t *testing.T) {
 		t.Skip(err)
 	}
 	for what, change := range map[string]func(s *convShape){
-		"step":     func(s *convShape) { s.sw, s.pw = 1<<30, 1<<30 },
-		"dilation": func(s *convShape) { s.dh, s.ph = 1<<29, 1<<29 },
-		"width":    func(s *convShape) { s.w, s.ow = 1<<27, 1<<27 },
-		"wraps":    func(s *convShape) { s.w, s.ow, s.c, s.o = 1<<32, 1<<32, 1<<32, 1<<32 },
+		"step":     func(s *convShape) { s.w.stride, s.w.pad = 1<<30, 1<<30 },
+		"dilation": func(s *convShape) { s.h.dilation, s.h.pad = 1<<29, 1<<29 },
+		"width":    func(s *convShape) { s.w.in, s.w.out = 1<<27, 1<<27 },
+		"wraps":    func(s *convShape) { s.w.in, s.w.out, s.c, s.o = 1<<32, 1<<32, 1<<32, 1<<32 },
 	} {
-		s := &convShape{n: 1, c: 16, h: 6, w: 5, o: 16, cg: 1, kh: 3, kw: 3, oh: 6, ow: 5, sh: 1, sw: 1, ph: 1, pw: 1,
-			dh: 1, dw: 1, groups: 16}
+		s := smallDepthwise()
 		if !s.byteWindowCompiles() {
 			t.Fatal("small windows are rejected")
 		}

@@ -67,50 +67,50 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.o*s.oh, s.ow*s.kh*s.kw,
+	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.o*s.h.out, s.w.out*s.h.taps*s.w.taps,
 		func(m *graph.Mem, row int) { loops.plane(s, m, row) })}}, nil
 }
 
 func planeRow[T number](s *convShape, m *graph.Mem, row int) {
-	oh, o, n := row%s.oh, row/s.oh%s.o, row/s.oh/s.o
-	out := kit.Elem[T](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2])
-	plane := kit.Elem[T](m.Ptrs[1], n*s.xs[0]+o/s.og()*s.xs[1])
-	w := kit.Elem[T](m.Ptrs[2], o*s.ws[0])
+	oh, o, n := row%s.h.out, row/s.h.out%s.o, row/s.h.out/s.o
+	out := kit.Elem[T](m.Ptrs[0], n*s.os.n+o*s.os.c+oh*s.os.h)
+	plane := kit.Elem[T](m.Ptrs[1], n*s.xs.n+o/s.og()*s.xs.c)
+	w := kit.Elem[T](m.Ptrs[2], o*s.ws.n)
 	var bias T
 	if s.hasBias {
 		bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.bias))
 	}
-	for i := range s.ow {
-		*(*T)(kit.Elem[T](out, i*s.os[3])) = bias
+	for i := range s.w.out {
+		*(*T)(kit.Elem[T](out, i*s.os.w)) = bias
 	}
-	for kh := range s.kh {
-		if ih := oh*s.sh - s.ph + kh*s.dh; uint(ih) < uint(s.h) {
-			addWindowRow[T](s, out, kit.Elem[T](plane, ih*s.xs[2]), kit.Elem[T](w, kh*s.ws[2]))
+	for kh := range s.h.taps {
+		if ih := s.h.at(oh, kh); s.h.inside(ih) {
+			addWindowRow[T](s, out, kit.Elem[T](plane, ih*s.xs.h), kit.Elem[T](w, kh*s.ws.h))
 		}
 	}
 }
 
 // addWindowRow adds one row of the window to an output row.
 func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
-	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.ws[3])) }
-	if s.kw == 3 && s.dw == 1 && s.os[3] == 1 && s.xs[3] == 1 {
+	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.ws.w)) }
+	if s.w.taps == 3 && s.w.dilation == 1 && s.os.w == 1 && s.xs.w == 1 {
 		// Where all three taps are inside the image, they are added in one loop.
-		first, _ := validRange(-s.pw, s.sw, s.w, s.ow)
-		_, end := validRange(2-s.pw, s.sw, s.w, s.ow)
+		first, _ := s.w.resultsOf(0)
+		_, end := s.w.resultsOf(2)
 		if first < end {
 			addTap[T](s, out, in, at(0), 0, 0, first)
 			addTap[T](s, out, in, at(1), 1, 0, first)
 			addTap[T](s, out, in, at(2), 2, 0, first)
 			addThreeTaps(unsafe.Slice((*T)(kit.Elem[T](out, first)), end-first),
-				kit.Elem[T](in, first*s.sw-s.pw), s.sw, at(0), at(1), at(2))
-			addTap[T](s, out, in, at(0), 0, end, s.ow)
-			addTap[T](s, out, in, at(1), 1, end, s.ow)
-			addTap[T](s, out, in, at(2), 2, end, s.ow)
+				kit.Elem[T](in, s.w.start(first)), s.w.stride, at(0), at(1), at(2))
+			addTap[T](s, out, in, at(0), 0, end, s.w.out)
+			addTap[T](s, out, in, at(1), 1, end, s.w.out)
+			addTap[T](s, out, in, at(2), 2, end, s.w.out)
 			return
 		}
 	}
-	for kw := range s.kw {
-		addTap[T](s, out, in, at(kw), kw, 0, s.ow)
+	for kw := range s.w.taps {
+		addTap[T](s, out, in, at(kw), kw, 0, s.w.out)
 	}
 }
 
@@ -132,10 +132,10 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 
 // addTap adds tap kw of a row of the window to those of the outputs [o0, o1) for which the tap is inside the image.
 func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
-	iw := o0*s.sw - s.pw + kw*s.dw
-	first, end := validRange(iw, s.sw, s.w, o1-o0)
+	iw := s.w.at(o0, kw)
+	first, end := validRange(iw, s.w.stride, s.w.in, o1-o0)
 	for i := first; i < end; i++ {
-		*(*T)(kit.Elem[T](out, (o0+i)*s.os[3])) += w * *(*T)(kit.Elem[T](in, (iw+i*s.sw)*s.xs[3]))
+		*(*T)(kit.Elem[T](out, (o0+i)*s.os.w)) += w * *(*T)(kit.Elem[T](in, (iw+i*s.w.stride)*s.xs.w))
 	}
 }
 
@@ -161,17 +161,17 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	s.tail.Leave()
-	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*s.kh*s.kw,
+	k.Phases = append(k.Phases, depthwiseRows(s.n*s.h.out, s.w.out*s.o*s.h.taps*s.w.taps,
 		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.at(m), row) }))
 	return k, nil
 }
 
 func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
-	w := kit.ElementsOf[T](weight, s.kh*s.kw*s.o)
-	for ow := range s.ow {
-		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.ow+ow)*s.o)), s.o)
+	w := kit.ElementsOf[T](weight, s.h.taps*s.w.taps*s.o)
+	for ow := range s.w.out {
+		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.w.out+ow)*s.o)), s.o)
 		fillBias(out, s.biasAt(m), s.bias)
-		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.oh*s.h*s.w*s.c), w, row%s.oh, ow)
+		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.h.out*s.h.in*s.w.in*s.c), w, row%s.h.out, ow)
 	}
 }
 
@@ -187,22 +187,22 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 
 // depthwisePixel adds the taps of the window of one output pixel.
 func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
-	iw := ow*s.sw - s.pw
-	first, end := validRange(iw, s.dw, s.w, s.kw)
-	for kh := range s.kh {
-		ih := oh*s.sh - s.ph + kh*s.dh
-		if uint(ih) >= uint(s.h) || first >= end {
+	iw := s.w.start(ow)
+	first, end := s.w.tapsOf(ow)
+	for kh := range s.h.taps {
+		ih := s.h.at(oh, kh)
+		if !s.h.inside(ih) || first >= end {
 			continue
 		}
 		kw := first
 		for ; s.o == s.c && kw+3 <= end; kw += 3 {
-			p := kit.Elem[T](img, (ih*s.w+iw+kw*s.dw)*s.c)
-			at := (kh*s.kw + kw) * s.o
-			addThree(out, unsafe.Slice((*T)(p), 2*s.dw*s.c+s.c), s.dw*s.c, w[at:at+3*s.o])
+			p := kit.Elem[T](img, (ih*s.w.in+iw+kw*s.w.dilation)*s.c)
+			at := (kh*s.w.taps + kw) * s.o
+			addThree(out, unsafe.Slice((*T)(p), 2*s.w.dilation*s.c+s.c), s.w.dilation*s.c, w[at:at+3*s.o])
 		}
 		for ; kw < end; kw++ {
-			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w+iw+kw*s.dw)*s.c)), s.c)
-			addOne(out, x, w[(kh*s.kw+kw)*s.o:][:s.o], s.og())
+			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w.in+iw+kw*s.w.dilation)*s.c)), s.c)
+			addOne(out, x, w[(kh*s.w.taps+kw)*s.o:][:s.o], s.og())
 		}
 	}
 }

@@ -13,33 +13,33 @@ import (
 // groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, because these
 // take fewer instructions than register tiles. The choice depends only on sizes and the instruction set.
 func (s *convShape) groupsByWindow(d tensor.DType) bool {
-	if s.groups == 1 || s.cg < 2 || s.depthDim.in > 0 || s.depth() == 0 || s.depth() > blockTerms ||
+	if s.groups == 1 || s.cg < 2 || s.volumetric() || s.depth() == 0 || s.depth() > blockTerms ||
 		!windowCompiles(s, d) {
 		return false
 	}
 	f, _ := newWindowShape(s, d.Size())
-	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.kh*s.kw)
+	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.h.taps*s.w.taps)
 }
 
 // groupInstructions estimates the instructions of an inner pixel of the result: multiplications, and broadcasts of
 // input elements to the lanes of their groups.
 func (s *convShape) groupInstructions(f *windowShape) (n float64) {
-	cols := min(f.tile[1], s.ow)
-	inputs := min((cols-1)*s.sw+(s.kw-1)*s.dw+1, cols*s.kw)
-	return float64(f.vectors*s.cg*s.kh) * (float64(s.kw) + float64(inputs)/float64(cols))
+	cols := min(f.tile[1], s.w.out)
+	inputs := min(s.w.extent(cols), cols*s.w.taps)
+	return float64(f.vectors*s.cg*s.h.taps) * (float64(s.w.taps) + float64(inputs)/float64(cols))
 }
 
 // groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
 func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	f, _ := newWindowShape(s, d.Size())
-	down := float64(tapsInside(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)) / float64(s.oh) / float64(s.kh)
-	across := float64(tapsInside(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)) / float64(s.ow) / float64(s.kw)
+	down := float64(s.h.tapsInside()) / float64(s.h.out) / float64(s.h.taps)
+	across := float64(s.w.tapsInside()) / float64(s.w.out) / float64(s.w.taps)
 	multiply.Stored(w, s.call)
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
-	pixels := float64(s.n * s.oh * s.ow)
+	pixels := float64(s.n * s.h.out * s.w.out)
 	w.Do(directTaps, pixels*down*across*s.groupInstructions(&f)*float64(f.bytes)/4)
 	w.Do(directTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
 	w.Flops = 2 * pixels * float64(s.o*s.depth())

@@ -47,8 +47,9 @@ func windowCompiles(s *convShape, d tensor.DType) bool {
 		return false
 	}
 	f, ok := newWindowShape(s, d.Size())
-	return ok && s.kh > 0 && s.kw > 0 && s.inReach(s.c, d.Size()) < maxReach &&
-		kit.Times(s.oh, s.ow, s.c, d.Size()) < maxReach && kit.Times(s.kh, s.kw, max(s.dh, s.dw)) < 1<<16 &&
+	return ok && s.h.taps > 0 && s.w.taps > 0 && s.inReach(s.c, d.Size()) < maxReach &&
+		kit.Times(s.pixelsOut(), s.c, d.Size()) < maxReach &&
+		kit.Times(s.taps(), max(s.h.dilation, s.w.dilation)) < 1<<16 &&
 		f.codes(s) <= maxWindowCodes
 }
 
@@ -58,22 +59,22 @@ const maxWindowCodes = 1 << 12
 // codes returns an upper bound of the number of kinds of tiles. The tiles inside the image are one kind; there are
 // others for tiles whose windows reach over the border.
 func (f *windowShape) codes(s *convShape) int {
-	along := func(results, tile, step, window, dilation int) int {
-		return min(kit.DivUp(results, tile), 2*(kit.DivUp((window-1)*dilation+1, tile*step)+2)+3)
+	along := func(a *axis, tile int) int {
+		return min(kit.DivUp(a.out, tile), 2*(kit.DivUp(a.extent(1), tile*a.stride)+2)+3)
 	}
-	return along(s.oh, f.tile[0], s.sh, s.kh, s.dh) * along(s.ow, f.tile[1], s.sw, s.kw, s.dw)
+	return along(&s.h, f.tile[0]) * along(&s.w, f.tile[1])
 }
 
 // windowPanels returns the panels of the weight: one for each vector of channels.
 func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 	f, _ := newWindowShape(s, d.Size())
 	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
-		Lanes: f.lanes, Lane: s.ws[0], Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
+		Lanes: f.lanes, Lane: s.ws.n, Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
 	if s.cg > 1 {
 		p.Form += fmt.Sprintf(" of groups of %d", s.cg)
 	}
 	for i := range p.Starts {
-		p.Starts[i] *= s.ws[0]
+		p.Starts[i] *= s.ws.n
 	}
 	return p
 }
@@ -116,7 +117,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		order.Band = strips
 	}
 	order.Cut(t.work(strips), windowGrain)
-	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.ow }, false)
+	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.w.out }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
@@ -140,8 +141,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 // the multiply-adds.
 func (t *depthwiseWindow) work(strips int) int {
 	s := t.s
-	results := kit.DivUp(s.oh, strips) * s.ow * t.block * t.lanes
-	return results * max(s.depth(), movedElementMACs*(1+s.sh*s.sw))
+	results := kit.DivUp(s.h.out, strips) * s.w.out * t.block * t.lanes
+	return results * max(s.depth(), movedElementMACs*(1+s.h.stride*s.w.stride))
 }
 
 // strip computes a row of tiles of an image for a block of channels.
@@ -156,8 +157,8 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 			channel -= t.overlap * t.size
 		}
 	}
-	in := image*s.h*s.w*s.inPixel(false)*t.size + channel
-	out := image*s.oh*s.ow*t.outPixelStride*t.size + channel
+	in := image*s.h.in*s.w.in*s.inPixel(false)*t.size + channel
+	out := image*s.h.out*s.w.out*t.outPixelStride*t.size + channel
 	weights := first * s.depth() * t.bytes
 	a.Row[depthwise.Bias] = channel
 	r.calls = t.callsOf(r.calls[:0], strip)
@@ -181,14 +182,14 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
 	channel := block * t.block * t.lanes
 	channels := min(t.block*t.lanes, s.c-channel)
-	at := (image*s.oh+first)*s.ow*t.outPixelStride + channel
-	t.tail.tail.Do(&r.tail, at, (end-first)*s.ow, t.outPixelStride, channels, 1)
+	at := (image*s.h.out+first)*s.w.out*t.outPixelStride + channel
+	t.tail.tail.Do(&r.tail, at, (end-first)*s.w.out, t.outPixelStride, channels, 1)
 }
 
 // rowOf returns the first output row of a strip.
 func (t *depthwiseWindow) rowOf(strip int) int {
 	if strip == len(t.down) {
-		return t.s.oh
+		return t.s.h.out
 	}
 	return t.down[strip].at
 }

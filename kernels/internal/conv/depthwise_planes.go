@@ -57,7 +57,7 @@ func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
 	}
 	t := &planeTiles{s: s, size: d.Size(), elem: strided.Move(d.Size())}
 	var err error
-	if t.sum, err = newTapSum(d, s.kh*s.kw, s.hasBias, true); t.sum == nil || err != nil {
+	if t.sum, err = newTapSum(d, s.h.taps*s.w.taps, s.hasBias, true); t.sum == nil || err != nil {
 		return nil, err
 	}
 	if t.move, err = moveLoop(d); err != nil {
@@ -93,7 +93,7 @@ func (t *planeTiles) cut() {
 	s := t.s
 	most := planeTileBytes / t.size
 	of := func(planes, rows, cols int) int {
-		input := kit.Times((rows-1)*s.sh+(s.kh-1)*s.dh+1, (cols-1)*s.sw+(s.kw-1)*s.dw+1)
+		input := kit.Times(s.h.extent(rows), s.w.extent(cols))
 		return kit.Times(planes, input+kit.Times(rows, cols))
 	}
 	evenly := func(n int, elements func(n int) int) (size, pieces int) {
@@ -101,14 +101,14 @@ func (t *planeTiles) cut() {
 		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
 		return size, kit.DivUp(n, size)
 	}
-	t.cols, t.right = evenly(s.ow, func(n int) int {
+	t.cols, t.right = evenly(s.w.out, func(n int) int {
 		if n <= minTileCols {
 			return 0 // always fits: no narrower tiles
 		}
-		return of(1, min(s.oh, 4), n)
+		return of(1, min(s.h.out, 4), n)
 	})
-	t.rows, t.down = evenly(s.oh, func(n int) int { return of(1, n, t.cols) })
-	macs := kit.Times(t.rows, t.cols, s.og(), s.kh, s.kw)
+	t.rows, t.down = evenly(s.h.out, func(n int) int { return of(1, n, t.cols) })
+	macs := kit.Times(t.rows, t.cols, s.og(), s.h.taps, s.w.taps)
 	t.planes, t.batches = evenly(s.groups, func(n int) int {
 		if kit.Times(n, macs) > machine.DirectMACGrain {
 			return most + 1
@@ -128,14 +128,14 @@ func (t *planeTiles) layOut() {
 		shared = 0
 	}
 	var under []*planePart // by tap
-	for k := range s.kh * s.kw {
-		under = append(under, t.part(k/s.kw*s.dh%s.sh, k%s.kw*s.dw%s.sw))
+	for k := range s.h.taps * s.w.taps {
+		under = append(under, t.part(k/s.w.taps*s.h.dilation%s.h.stride, k%s.w.taps*s.w.dilation%s.w.stride))
 	}
 	for _, p := range t.parts {
-		if first, end := validRange(p.col-s.pw, s.sw, s.w, width); first < end {
+		if first, end := validRange(p.col-s.w.pad, s.w.stride, s.w.in, width); first < end {
 			shared = min(shared, first, width-end)
 		}
-		if p.col == 0 && s.sw == 2 && s.xs[3] == 1 {
+		if p.col == 0 && s.w.stride == 2 && s.xs.w == 1 {
 			p.odd = t.find(p.row, 1)
 		}
 	}
@@ -144,16 +144,16 @@ func (t *planeTiles) layOut() {
 	if even := kit.DivUp(t.pitch, line) * line; even-t.pitch <= t.pitch/7 {
 		t.pitch = even
 	}
-	t.height = t.rows + (s.kh-1)*s.dh/s.sh
+	t.height = t.rows + (s.h.taps-1)*s.h.dilation/s.h.stride
 	each := kit.AlignUp(((t.height-1)*t.pitch+width)*t.size) + machine.LineBytes
 	for i, p := range t.parts {
-		first, _ := validRange(p.col-s.pw, s.sw, s.w, width)
+		first, _ := validRange(p.col-s.w.pad, s.w.stride, s.w.in, width)
 		p.at = i*each + (line-first%line)%line*t.size
 	}
 	t.plane = len(t.parts) * each
 	for i, p := range under {
-		kh, kw := i/s.kw, i%s.kw
-		t.taps = append(t.taps, p.at+(kh*s.dh/s.sh*t.pitch+kw*s.dw/s.sw)*t.size)
+		kh, kw := i/s.w.taps, i%s.w.taps
+		t.taps = append(t.taps, p.at+(kh*s.h.dilation/s.h.stride*t.pitch+kw*s.w.dilation/s.w.stride)*t.size)
 	}
 	t.out = t.planes * t.plane
 	t.worker = t.out + t.planes*t.rows*t.pitch*t.size
@@ -179,14 +179,14 @@ func (t *planeTiles) find(row, col int) *planePart {
 }
 
 // width returns the number of columns of a part that are needed for cols columns of the output.
-func (t *planeTiles) width(cols int) int { return cols + (t.s.kw-1)*t.s.dw/t.s.sw }
+func (t *planeTiles) width(cols int) int { return cols + (t.s.w.taps-1)*t.s.w.dilation/t.s.w.stride }
 
 // kernel returns the kernel, which computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.down * t.right
 	units := s.n * t.batches * tiles
-	cut := machine.CutUnits(units, kit.Times(t.planes, t.rows, t.cols, s.og(), s.kh, s.kw), machine.DirectMACGrain)
+	cut := machine.CutUnits(units, kit.Times(t.planes, t.rows, t.cols, s.og(), s.h.taps, s.w.taps), machine.DirectMACGrain)
 	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {
 			r := t.run.Of(m)
@@ -210,32 +210,32 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 	n, g := batch/t.batches, batch%t.batches*t.planes
 	planes := min(t.planes, s.groups-g)
 	row, col := tile/t.right*t.rows, tile%t.right*t.cols
-	rows, cols := min(t.rows, s.oh-row), min(t.cols, s.ow-col)
+	rows, cols := min(t.rows, s.h.out-row), min(t.cols, s.w.out-col)
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.xs[0]+g*s.xs[1])*t.size), planes, row, col, rows, cols)
+	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.xs.n+g*s.xs.c)*t.size), planes, row, col, rows, cols)
 	for k, at := range t.taps {
 		r.x[k] = stream{unsafe.Add(mem, at), t.plane}
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for o := g * s.og(); o < (g+1)*s.og(); o++ {
-		w := unsafe.Add(m.Ptrs[2], o*s.ws[0]*t.size)
+		w := unsafe.Add(m.Ptrs[2], o*s.ws.n*t.size)
 		for k := range t.taps {
-			r.w[k] = stream{unsafe.Add(w, (k/s.kw*s.ws[2]+k%s.kw*s.ws[3])*t.size), s.og() * s.ws[0] * t.size}
+			r.w[k] = stream{unsafe.Add(w, (k/s.w.taps*s.ws.h+k%s.w.taps*s.ws.w)*t.size), s.og() * s.ws.n * t.size}
 		}
 		var bias stream
 		if s.hasBias {
 			bias = stream{unsafe.Add(m.Ptrs[3], o*s.bias*t.size), s.og() * s.bias * t.size}
 		}
 		run := (rows-1)*t.pitch + cols
-		out := stream{unsafe.Add(m.Ptrs[0], (n*s.os[0]+o*s.os[1]+row*s.os[2]+col*s.os[3])*t.size), s.og() * s.os[1] * t.size}
-		if s.os[3] == 1 && (rows == 1 || s.os[2] == t.pitch && cols == t.pitch) {
+		out := stream{unsafe.Add(m.Ptrs[0], (n*s.os.n+o*s.os.c+row*s.os.h+col*s.os.w)*t.size), s.og() * s.os.c * t.size}
+		if s.os.w == 1 && (rows == 1 || s.os.h == t.pitch && cols == t.pitch) {
 			t.sum.run(r, out, bias, run, planes)
 			continue
 		}
 		sums := stream{unsafe.Add(mem, t.out), rows * t.pitch * t.size}
 		t.sum.run(r, sums, bias, run, planes)
-		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.os[3] * t.size, Src: t.size},
-			strided.Axis{N: rows, Dst: s.os[2] * t.size, Src: t.pitch * t.size},
+		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.os.w * t.size, Src: t.size},
+			strided.Axis{N: rows, Dst: s.os.h * t.size, Src: t.pitch * t.size},
 			strided.Axis{N: planes, Dst: out.step, Src: sums.step})
 	}
 }
@@ -243,24 +243,24 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 // fill copies the elements that the tile at (row, col) reads into its parts, between the zeros.
 func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	s := t.s
-	top, left := row*s.sh-s.ph, col*s.sw-s.pw // position in the plane
-	height := rows + (s.kh-1)*s.dh/s.sh
-	each := strided.Axis{N: planes, Dst: t.plane, Src: s.xs[1] * t.size}
+	top, left := s.h.start(row), s.w.start(col) // position in the plane
+	height := rows + (s.h.taps-1)*s.h.dilation/s.h.stride
+	each := strided.Axis{N: planes, Dst: t.plane, Src: s.xs.c * t.size}
 	for _, p := range t.parts {
-		i0, i1 := validRange(top+p.row, s.sh, s.h, height)
-		j0, j1 := validRange(left+p.col, s.sw, s.w, t.width(cols))
+		i0, i1 := validRange(top+p.row, s.h.stride, s.h.in, height)
+		j0, j1 := validRange(left+p.col, s.w.stride, s.w.in, t.width(cols))
 		if i0 >= i1 {
 			continue
 		}
-		down := strided.Axis{N: i1 - i0, Dst: t.pitch * t.size, Src: s.sh * s.xs[2] * t.size}
+		down := strided.Axis{N: i1 - i0, Dst: t.pitch * t.size, Src: s.h.stride * s.xs.h * t.size}
 		to := unsafe.Add(mem, p.at+i0*t.pitch*t.size)
-		from := unsafe.Add(plane, (top+p.row+i0*s.sh)*s.xs[2]*t.size)
+		from := unsafe.Add(plane, (top+p.row+i0*s.h.stride)*s.xs.h*t.size)
 		switch {
 		case p.odd != nil:
-			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, (cols-1)*2+(s.kw-1)*s.dw+1, down, each)
+			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, s.w.extent(cols), down, each)
 		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).odd == nil):
-			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.sw)*s.xs[3]*t.size),
-				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.sw * s.xs[3] * t.size}, down, each)
+			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.stride)*s.xs.w*t.size),
+				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.stride * s.xs.w * t.size}, down, each)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 // split copies even and odd columns to their parts in pairs. It copies at most width columns from column left on, and
 // only those inside the plane.
 func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
-	first, end := validRange(left, 1, t.s.w, width)
+	first, end := validRange(left, 1, t.s.w.in, width)
 	if first >= end {
 		return
 	}

@@ -147,8 +147,8 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 	s, a := t.s, &r.args
 	first, channels := t.channels(block)
 	channel := first * t.size
-	in := (image*s.xs[0] + first/s.og()*s.cg*s.xs[1]) * t.size
-	out := image*s.os[0]*t.size + channel
+	in := (image*s.xs.n + first/s.og()*s.cg*s.xs.c) * t.size
+	out := image*s.os.n*t.size + channel
 	vec := block * t.panelBytes()
 	codes := t.codes[0]
 	if channels < t.shape.block() {
@@ -214,7 +214,7 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 	s := t.s
 	channel, channels := t.channels(block)
 	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	t.tail.tail.Do(&r.tail, image*s.os[0]+first*t.outPixelStride+channel, end-first, t.outPixelStride, channels, 1)
+	t.tail.tail.Do(&r.tail, image*s.os.n+first*t.outPixelStride+channel, end-first, t.outPixelStride, channels, 1)
 }
 
 // channels returns the first output channel of a block, and its number of channels.

@@ -50,30 +50,26 @@ type directBytes struct {
 // packedShape returns the shape of the convolution of elements: padded, with `per` channels per element.
 func (s *convShape) packedShape(per int) *convShape {
 	q := *s
-	q.h, q.w = (s.oh-1)*s.sh+(s.kh-1)*s.dh+1, (s.ow-1)*s.sw+(s.kw-1)*s.dw+1
+	q.h.in, q.w.in = s.h.extent(s.h.out), s.w.extent(s.w.out)
 	if !s.bordered() {
-		q.h, q.w = s.h, s.w
+		q.h.in, q.w.in = s.h.in, s.w.in
 	}
 	q.cg = kit.DivUp(s.cg, per)
 	if s.joinsRow(per) {
-		q.cg, q.kw = kit.DivUp(s.kw*s.cg, per), 1
+		q.cg, q.w.taps = kit.DivUp(s.w.taps*s.cg, per), 1
 	}
-	q.ph, q.pw, q.hasBias = 0, 0, true
+	q.h.pad, q.w.pad, q.hasBias = 0, 0, true
 	q.c = s.groups * kit.DivUp(s.cg, per)
-	q.xs = [4]int{kit.Times(q.h, q.w, q.c), 1, kit.Times(q.w, q.c), q.c}
-	q.os, q.tail = [4]int{s.oh * s.ow * s.o, 1, s.ow * s.o, s.o}, nil
+	q.xs = ncdhw{n: kit.Times(q.h.in, q.w.in, q.c), c: 1, h: kit.Times(q.w.in, q.c), w: q.c}
+	q.os, q.tail = ncdhw{n: s.h.out * s.w.out * s.o, c: 1, h: s.w.out * s.o, w: s.o}, nil
 	return &q
 }
 
 // joinsRow reports whether elements pack all channels of a row of the window, and not those of one pixel. For images of
 // few channels, this needs fewer elements, because pixels are not padded to whole elements.
 func (s *convShape) joinsRow(per int) bool {
-	return s.groups == 1 && s.dw == 1 && s.kh > 1 && kit.DivUp(s.kw*s.cg, per) < s.kw*kit.DivUp(s.cg, per)
-}
-
-// bordered reports whether windows reach outside the image.
-func (s *convShape) bordered() bool {
-	return s.ph > 0 || s.pw > 0 || (s.oh-1)*s.sh+(s.kh-1)*s.dh >= s.h || (s.ow-1)*s.sw+(s.kw-1)*s.dw >= s.w
+	return s.groups == 1 && s.w.dilation == 1 && s.h.taps > 1 &&
+		kit.DivUp(s.w.taps*s.cg, per) < s.w.taps*kit.DivUp(s.cg, per)
 }
 
 // bytesWalks returns the channels-last walk if machine code supports the call.
@@ -81,11 +77,11 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
 	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most lanes would be empty
-	if !supported || small || s.n*s.o*s.oh*s.ow == 0 {
+	if !supported || small || s.n*s.o*s.h.out*s.w.out == 0 {
 		return nil
 	}
 	q := s.packedShape(perElement())
-	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.Times(s.n, q.xs[0])) {
+	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.Times(s.n, q.xs.n)) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -103,7 +99,7 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 		q.directWork(&w, directFours, directDType, false)
 	}
 	if per < elementBytes || s.copies(per) || signBit(c.Meta(bytesX).DType) != 0 {
-		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h*s.w + elementBytes*q.c*q.h*q.w))
+		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.in*s.w.in + elementBytes*q.c*q.h.in*q.w.in))
 	}
 	w.Flops = byteConv.flops(c)
 	return w
@@ -130,12 +126,12 @@ func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
 	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	for o := range s.o {
-		from, at := kit.Elem[int8](src, o*s.ws[0]), t.packedAt(o)
-		for kh := range s.kh {
-			for kw := range s.kw {
+		from, at := kit.Elem[int8](src, o*s.ws.n), t.packedAt(o)
+		for kh := range s.h.taps {
+			for kw := range s.w.taps {
 				m.Count(s.cg)
 				for c := range s.cg {
-					v := *(*int8)(kit.Elem[int8](from, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3]))
+					v := *(*int8)(kit.Elem[int8](from, c*s.ws.c+kh*s.ws.h+kw*s.ws.w))
 					to := &dst[at+t.weightAt(kh, kw, c)]
 					if *to = v; t.per < elementBytes {
 						*(*int16)(unsafe.Pointer(to)) = int16(v)
@@ -149,7 +145,7 @@ func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 
 // weightAt returns the offset of a weight from the first of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
-	term, i := (kh*t.s.kw+kw)*t.s.cg, c
+	term, i := (kh*t.s.w.taps+kw)*t.s.cg, c
 	if t.image.joinsRow(t.per) {
 		term, i = kh*t.s.cg, kw*t.image.cg+c
 	}
@@ -239,11 +235,11 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes) // the bias is read in whole vectors
 	t.room.all = t.room.images
 	if t.copied {
-		t.room.all += kit.AlignUp(t.s.n*t.s.h*t.s.w*t.pixel() + elementBytes) // reads extend past the last pixel
+		t.room.all += kit.AlignUp(t.s.n*t.s.h.in*t.s.w.in*t.pixel() + elementBytes) // reads extend past the last pixel
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
 	if t.widen != nil {
-		k.Worker = t.s.w * t.paddedChannels()
+		k.Worker = t.s.w.in * t.paddedChannels()
 	}
 	if t.shape.unit {
 		k.Worker = tile.UnitScratchBytes
@@ -272,9 +268,9 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 	s, q := t.image, t.s
 	rows := 0
 	if t.copied {
-		rows = q.n * q.h
+		rows = q.n * q.h.in
 	}
-	group := max(1, machine.MoveGrain/(q.w*t.pixel()))
+	group := max(1, machine.MoveGrain/(q.w.in*t.pixel()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesXZero]) ^ t.flip
 		if chunk == 0 {
@@ -293,15 +289,15 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 			}
 			return nil
 		}
-		line := q.w * t.paddedChannels()
+		line := q.w.in * t.paddedChannels()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
 			if t.widen == nil {
-				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h, row%q.h, zero)
+				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h.in, row%q.h.in, zero)
 				continue
 			}
 			from := kit.Elem[uint8](m.Ptrs[1+bytesX], row*line) // rows that need no padding are only widened
 			if s.copies(t.per) {
-				t.border(kit.SliceOf[uint8](m.Worker, 0, line), m, row/q.h, row%q.h, zero)
+				t.border(kit.SliceOf[uint8](m.Worker, 0, line), m, row/q.h.in, row%q.h.in, zero)
 				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
 			to := unsafe.Pointer(&m.Scratch[t.room.images+2*row*line])
@@ -338,26 +334,26 @@ func (t *directBytes) compileWiden(d tensor.DType) error {
 func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 	s, q := t.image, t.s
 	padded := t.paddedChannels()
-	h := row - s.ph
-	first, end := min(max(s.pw, 0), q.w), min(s.pw+s.w, q.w)
-	if h < 0 || h >= s.h {
-		first, end = q.w, q.w
+	h := row - s.h.pad
+	first, end := min(max(s.w.pad, 0), q.w.in), min(s.w.pad+s.w.in, q.w.in)
+	if !s.h.inside(h) {
+		first, end = q.w.in, q.w.in
 	}
 	for i := range to[:first*padded] {
 		to[i] = zero
 	}
 	if first < end {
-		from := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], (n*s.h+h)*s.w*s.c), s.w*s.c)
+		from := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], (n*s.h.in+h)*s.w.in*s.c), s.w.in*s.c)
 		if padded == s.c {
-			copy(to[first*padded:end*padded], from[(first-s.pw)*s.c:])
+			copy(to[first*padded:end*padded], from[(first-s.w.pad)*s.c:])
 		} else {
 			if s.groups == 1 {
-				padPixels(to[first*padded:end*padded], from[(first-s.pw)*s.c:], padded, s.c)
+				padPixels(to[first*padded:end*padded], from[(first-s.w.pad)*s.c:], padded, s.c)
 			}
 			for w := first; w < end && s.groups > 1; w++ {
 				for g := range s.groups {
 					group := to[w*padded+g*q.cg*t.per:][:q.cg*t.per]
-					clear(group[copy(group, from[(w-s.pw)*s.c+g*s.cg:][:s.cg]):])
+					clear(group[copy(group, from[(w-s.w.pad)*s.c+g*s.cg:][:s.cg]):])
 				}
 			}
 		}
@@ -443,8 +439,8 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 	if channels < t.shape.block() {
 		codes = t.codes[1]
 	}
-	in := image*s.h*s.w*t.pixel() + channel/s.og()*s.cg*elementBytes
-	out := (image*s.oh*s.ow*s.o + channel) * t.outSize
+	in := image*s.h.in*s.w.in*t.pixel() + channel/s.og()*s.cg*elementBytes
+	out := (image*s.h.out*s.w.out*s.o + channel) * t.outSize
 	a.Row[tile.Bias] = channel * elementBytes
 	if t.levels != tile.Sums {
 		a.Row[tile.Scales] = channel * elementBytes

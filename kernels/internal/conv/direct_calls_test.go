@@ -20,8 +20,8 @@ func TestDirectCallsAreShort(t *testing.T) {
 		{1, 64, 224, 64, 1, 16}, {1, 16384, 3, 64, 1, 2}, {4, 256, 56, 256, 1, 16}, {1, 2048, 7, 512, 1, 16},
 	} {
 		for _, planes := range []bool{false, true} {
-			s := &convShape{n: c.n, c: c.c, h: c.size, w: c.size, o: c.o, cg: c.c, kh: c.k, kw: c.k, groups: 1, sh: 1, sw: 1,
-				ph: c.k / 2, pw: c.k / 2, dh: 1, dw: 1, oh: c.size, ow: c.size}
+			a := axis{in: c.size, out: c.size, taps: c.k, stride: 1, pad: c.k / 2, dilation: 1}
+			s := &convShape{window: newWindow([]axis{a, a}), n: c.n, c: c.c, o: c.o, cg: c.c, groups: 1}
 			if !directComputes(s, tensor.Float32) {
 				t.Errorf("%+v: not supported by machine code", c)
 				continue
@@ -54,9 +54,11 @@ func TestUnitCallsAreShort(t *testing.T) {
 		{2, 8, 224, 224, 64, 3, 1}, {2, 1, 224, 224, 16, 3, 2}, {16, 1, 56, 56, 64, 3, 1}, {128, 1, 7, 7, 512, 3, 1},
 		{16384, 1, 9, 9, 64, 1, 1},
 	} {
-		out := func(n int) int { return n - (c.k-1)*c.dilation }
-		s := &convShape{n: 1, c: c.cg * c.groups, h: c.h, w: c.w, o: c.o, cg: c.cg, kh: c.k, kw: c.k, groups: c.groups,
-			sh: 1, sw: 1, dh: c.dilation, dw: c.dilation, oh: out(c.h), ow: out(c.w)}
+		along := func(n int) axis {
+			return axis{in: n, out: n - (c.k-1)*c.dilation, taps: c.k, stride: 1, dilation: c.dilation}
+		}
+		s := &convShape{window: newWindow([]axis{along(c.h), along(c.w)}), n: 1, c: c.cg * c.groups, o: c.o, cg: c.cg,
+			groups: c.groups}
 		f := s.elementShape(elementBytes)
 		if !f.unit {
 			t.Skip("there is no matrix unit")

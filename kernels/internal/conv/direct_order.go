@@ -60,7 +60,7 @@ func (t *direct) arrange() {
 		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.DefaultUnroll)
 		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
 		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
-	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.h*s.w*t.pixel() > cachedPixelBytes {
+	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.pixelsIn()*t.pixel() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes)
 		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.cg/tile.DefaultUnroll)))

@@ -63,20 +63,20 @@ func (f *directShape) windowLoop() (loop int) {
 // newDirectShape chooses the tiles by sizes only. If possible, a tile has at least ten sums, since each multiply-add
 // depends on the one before on the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
-	f := directShape{planes: planes, volumes: s.depthDim.in > 0, lanes: 32 / d.Size()}
+	f := directShape{planes: planes, volumes: s.volumetric(), lanes: 32 / d.Size()}
 	registers := 16
 	if machine.Instructions() == machine.AVX512 {
 		f.lanes, registers = 64/d.Size(), 32
 	}
-	pixels := s.ow
+	pixels := s.w.out
 	switch {
 	case s.pointwise():
-		f.cut, pixels = flat, s.oh*s.ow
+		f.cut, pixels = flat, s.pixelsOut()
 		if !planes {
 			pixels *= s.n
 		}
-	case !f.volumes && s.ow <= shortTile && s.oh*s.ow <= smallImage:
-		f.cut, pixels = allTaps, s.oh*s.ow
+	case !f.volumes && s.w.out <= shortTile && s.h.out*s.w.out <= smallImage:
+		f.cut, pixels = allTaps, s.h.out*s.w.out
 	}
 	most := kit.DivUp(s.og(), f.lanes)
 	f.vectors = min(2, most)
@@ -188,26 +188,16 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 		}
 	}
 	groups, images := float64(s.groups), s.n
-	each := func(step, pad, dilation, size, window, outputs int) float64 {
-		return float64(tapsInside(step, pad, dilation, size, window, outputs)) / float64(outputs)
-	}
-	taps := func() float64 { // average taps of a window inside the image
-		planes := 1.0
-		if v := &s.depthDim; v.in > 0 {
-			planes = each(v.step, v.pad, v.dilated, v.in, v.k, v.out)
-		}
-		return planes * each(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) * each(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)
-	}
-	switch pixels := s.oh * s.ow; f.cut {
+	switch pixels := s.pixelsOut(); f.cut {
 	case flat:
 		if !planes {
 			images, pixels = 1, s.n*pixels
 		}
 		add(split(pixels, f.rows), groups*float64(images), 1)
 	case allTaps:
-		add(split(pixels, f.rows), groups*float64(images), taps())
+		add(split(pixels, f.rows), groups*float64(images), s.meanTaps())
 	case alongRows:
-		add(split(s.ow, f.rows), groups*float64(images*s.rowsOut()), taps())
+		add(split(s.w.out, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
 	multiply.Stored(w, s.call)
 	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())

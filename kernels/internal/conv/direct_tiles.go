@@ -38,11 +38,11 @@ func (t *direct) callsOf(calls []directCall, strip int) []directCall {
 // firstPixel returns the first output pixel of a strip.
 func (t *direct) firstPixel(strip int) int {
 	if t.shape.cut == alongRows {
-		return strip * t.s.ow
+		return strip * t.s.w.out
 	}
 	first, _ := t.parts.Range(strip)
 	if t.shape.cut == byBands {
-		return min(first*t.bandRows(), t.s.oh) * t.s.ow
+		return min(first*t.bandRows(), t.s.h.out) * t.s.w.out
 	}
 	return t.tiles.at(first)
 }
@@ -86,7 +86,7 @@ func (t *direct) tileRows() int {
 // cutFlat makes strips of consecutive pixels; with channels last, of all images.
 func (t *direct) cutFlat() {
 	s := t.s
-	pixels := s.oh * s.ow
+	pixels := s.pixelsOut()
 	if !t.shape.planes {
 		pixels, t.images = pixels*s.n, 1
 	}
@@ -139,12 +139,12 @@ type rowTile struct{ pixels, before, behind int }
 func (t *direct) cutRows() {
 	s := t.s
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
-	t.tiles, t.strips = split(s.ow, t.tileRows()), s.rowsOut()
+	t.tiles, t.strips = split(s.w.out, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.at(i), t.tiles.size(i)
-		wide := (n-1)*s.sw + (s.kw-1)*s.dw + 1
-		kind := rowTile{n, min(max(0, s.pw-ow*s.sw), wide), min(max(0, ow*s.sw-s.pw+wide-s.w), wide)}
+		start, wide := s.w.start(ow), s.w.extent(n)
+		kind := rowTile{n, min(max(0, -start), wide), min(max(0, start+wide-s.w.in), wide)}
 		code, known := codes[kind]
 		if !known {
 			code = len(t.specs)
@@ -155,26 +155,21 @@ func (t *direct) cutRows() {
 			t.row[last].tiles++
 			continue
 		}
-		t.row = append(t.row, directCall{code: code, tiles: 1, in: (ow*s.sw - s.pw) * t.pixel(), out: ow * t.outPixel()})
+		t.row = append(t.row, directCall{code: code, tiles: 1, in: start * t.pixel(), out: ow * t.outPixel()})
 	}
 }
 
 // rowCalls appends the calls of a row of the result.
 func (t *direct) rowCalls(calls []directCall, row int) []directCall {
-	s, oh := t.s, row%t.s.oh
-	first, end := validRange(oh*s.sh-s.ph, s.dh, s.h, s.kh)
-	in := (oh*s.sh - s.ph + first*s.dh) * s.w * t.pixel()
-	vec, planes := first*s.kw*t.runTerms()*t.panel, 0
-	if v := &s.depthDim; v.in > 0 {
-		begin := row/s.oh*v.step - v.pad
-		from, to := validRange(begin, v.dilated, v.in, v.k)
-		planes = max(0, to-from)
-		in += (begin + from*v.dilated) * s.h * s.w * t.pixel()
-		vec += from * s.kh * s.kw * t.runTerms() * t.panel
-	}
+	s := t.s
+	od, oh := row/s.h.out, row%s.h.out
+	plane, planesEnd := s.d.tapsOf(od)
+	first, end := s.h.tapsOf(oh)
+	in := (s.d.at(od, plane)*s.h.in + s.h.at(oh, first)) * s.w.in * t.pixel()
+	vec := (plane*s.h.taps + first) * s.w.taps * t.runTerms() * t.panel
 	for _, c := range t.row {
-		c.planes, c.rows, c.vec = planes, max(0, end-first), vec
-		c.in, c.out = in+c.in, row*s.ow*t.outPixel()+c.out
+		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
+		c.in, c.out = in+c.in, row*s.w.out*t.outPixel()+c.out
 		calls = append(calls, c)
 	}
 	return calls
@@ -192,15 +187,15 @@ func (t *direct) runTerms() int {
 func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
-		f.In, f.Out = append(f.In, i*s.sw*t.pixel()), append(f.Out, i*t.outPixel())
+		f.In, f.Out = append(f.In, i*s.w.stride*t.pixel()), append(f.Out, i*t.outPixel())
 	}
-	f.Tiles = tile.Loop{In: n * s.sw * t.pixel(), Out: n * t.outPixel()}
-	t.windowRow(f, 0, 0, func(kw, i int) bool { return uint((ow+i)*s.sw-s.pw+kw*s.dw) < uint(s.w) })
-	window := tile.Loop{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Trips: tile.Dynamic}
+	f.Tiles = tile.Loop{In: n * s.w.stride * t.pixel(), Out: n * t.outPixel()}
+	t.windowRow(f, 0, 0, func(kw, i int) bool { return s.w.inside(s.w.at(ow+i, kw)) })
+	window := tile.Loop{In: s.h.dilation * s.w.in * t.pixel(), Vec: s.w.taps * t.runTerms() * t.panel, Trips: tile.Dynamic}
 	f.Loops = t.overChannels(window)
-	if s.depthDim.in > 0 {
-		plane := s.depthDim.dilated * s.h * s.w * t.pixel()
-		planes := tile.Loop{In: plane, Vec: s.kh * window.Vec, Trips: tile.Dynamic}
+	if t.shape.volumes {
+		plane := s.d.dilation * s.h.in * s.w.in * t.pixel()
+		planes := tile.Loop{In: plane, Vec: s.h.taps * window.Vec, Trips: tile.Dynamic}
 		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
 	}
 	return f
@@ -223,23 +218,23 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) boo
 	begin := len(f.Runs)
 	step := t.channel()
 	if t.shape.planes {
-		step = s.dw * t.pixel()
+		step = s.w.dilation * t.pixel()
 	}
-	for kw := range s.kw {
+	for kw := range s.w.taps {
 		rows := uint32(0)
 		for i := range f.Rows {
 			if sees(kw, i) {
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: in + kw*s.dw*t.pixel(), Vec: vec + kw*t.runTerms()*t.panel,
+		r := tile.Run{In: in + kw*s.w.dilation*t.pixel(), Vec: vec + kw*t.runTerms()*t.panel,
 			InStep: step, VecStep: t.panel, Terms: t.runTerms(), Rows: rows, Block: t.sums.terms}
 		if last := len(f.Runs) - 1; last >= begin && continues(&f.Runs[last], &r) {
 			f.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
 			f.Runs = append(f.Runs, r)
 		}
-		if last := len(f.Runs) - 1; last >= begin && t.sums.endAt(kw, s.kw) && f.Runs[last].Block == 0 {
+		if last := len(f.Runs) - 1; last >= begin && t.sums.endAt(kw, s.w.taps) && f.Runs[last].Block == 0 {
 			f.Runs[last].Block = f.Runs[last].Terms
 		}
 	}
@@ -255,7 +250,7 @@ func continues(a, b *tile.Run) bool {
 
 // cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.
 func (t *direct) cutSmall() {
-	t.tiles = split(t.s.oh*t.s.ow, t.tileRows())
+	t.tiles = split(t.s.h.out*t.s.w.out, t.tileRows())
 	t.strips = t.tiles.count
 	t.parts = machine.Cut{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
@@ -267,14 +262,14 @@ func (t *direct) cutSmall() {
 func (t *direct) smallSpec(at, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
-		oh, ow := (at+i)/s.ow, (at+i)%s.ow
-		f.In = append(f.In, ((oh*s.sh-s.ph)*s.w+ow*s.sw-s.pw)*t.pixel())
+		oh, ow := (at+i)/s.w.out, (at+i)%s.w.out
+		f.In = append(f.In, (s.h.start(oh)*s.w.in+s.w.start(ow))*t.pixel())
 		f.Out = append(f.Out, i*t.outPixel())
 	}
-	for kh := range s.kh {
-		t.windowRow(f, kh*s.dh*s.w*t.pixel(), kh*s.kw*t.runTerms()*t.panel, func(kw, i int) bool {
-			oh, ow := (at+i)/s.ow, (at+i)%s.ow
-			return uint(oh*s.sh-s.ph+kh*s.dh) < uint(s.h) && uint(ow*s.sw-s.pw+kw*s.dw) < uint(s.w)
+	for kh := range s.h.taps {
+		t.windowRow(f, kh*s.h.dilation*s.w.in*t.pixel(), kh*s.w.taps*t.runTerms()*t.panel, func(kw, i int) bool {
+			oh, ow := (at+i)/s.w.out, (at+i)%s.w.out
+			return s.h.inside(s.h.at(oh, kh)) && s.w.inside(s.w.at(ow, kw))
 		})
 	}
 	f.Loops = t.overChannels()

@@ -11,10 +11,10 @@ import (
 // neighbouring steps. Strip i of an image begins at result first(i). Inputs in planes are needed completely. If order
 // has one image, its strips span the whole batch.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
-	if s.depthDim.in > 0 || s.outPixel() != s.o || s.inPixel(planes) == 0 {
+	if s.outPixel() != s.o || s.inPixel(planes) == 0 {
 		return nil
 	}
-	pixels := s.oh * s.ow
+	pixels := s.pixelsOut()
 	each := s.n * pixels / order.Images
 	made := func(chunk int) int {
 		images, strips := order.Made(chunk)
@@ -29,10 +29,12 @@ func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, plan
 		images, results = results/pixels, results%pixels
 		rows := 0
 		if results > 0 {
-			last := (results - 1) / s.ow
-			rows = min(s.h, max(0, last*s.sh-s.ph+(s.kh-1)*s.dh+1))
+			last := (results - 1) / s.w.out
+			plane, row := s.d.at(last/s.h.out, s.d.taps-1), s.h.at(last%s.h.out, s.h.taps-1)
+			rows = plane*s.h.in + min(s.h.in, max(0, row+1))
+			rows = min(s.rowsIn(), max(0, rows))
 		}
-		return (images*s.h + rows) * s.w * s.inPixel(false)
+		return (images*s.rowsIn() + rows) * s.w.in * s.inPixel(false)
 	}
 	return &graph.Flow{Made: made, Needs: needs}
 }

@@ -119,5 +119,3 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 
 // maxProductBytes bounds the memory of the products, or the sampled columns, that are computed before they are reduced.
 const maxProductBytes = 32 << 20
-
-func product3(v [3]int) int { return v[0] * v[1] * v[2] }

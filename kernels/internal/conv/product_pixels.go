@@ -27,19 +27,19 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	if !ok {
 		return nil, errPixelStride
 	}
-	if s.oh*s.ow == 1 {
-		pixel = s.os[0]
+	if s.h.out*s.w.out == 1 {
+		pixel = s.os.n
 	}
 	images := 1
-	if s.os[0] == s.oh*s.ow*pixel { // images are adjacent
+	if s.os.n == s.h.out*s.w.out*pixel { // images are adjacent
 		images = imagesPerEntry(s)
 	}
-	pixels := images * s.oh * s.ow
+	pixels := images * s.h.out * s.w.out
 	d := s.call.Out[0].DType
 	spec := gemm.Spec{DType: d, M: pixels, N: s.og(), K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
-		CRowStride: pixel, CColStride: s.os[1]}
+		CRowStride: pixel, CColStride: s.os.c}
 	if s.pointwise() {
 		spec.A = gemm.Operand{RowStride: s.c, ColStride: 1}
 	}
@@ -57,9 +57,9 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	entries := s.n / images
 	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups, MACs: kit.Times(pixels, s.og(), s.depth())}
 	if x.Entries > 1 {
-		x.A = entryOffsets(entries, images*s.h*s.w*s.c, s.groups, s.cg)
+		x.A = entryOffsets(entries, images*s.h.in*s.w.in*s.c, s.groups, s.cg)
 		x.B = entryOffsets(entries, 0, s.groups, weight.Each())
-		x.C = entryOffsets(entries, images*s.os[0], s.groups, s.og()*s.os[1])
+		x.C = entryOffsets(entries, images*s.os.n, s.groups, s.og()*s.os.c)
 		x.Bias = entryOffsets(entries, 0, s.groups, s.og()*s.bias)
 	}
 	x.Then(s.tail, spec)
@@ -79,7 +79,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 
 // imagesPerEntry returns the largest divisor of the batch that gives matrices of at most imageRows rows.
 func imagesPerEntry(s *convShape) int {
-	most := max(1, imageRows/(s.oh*s.ow))
+	most := max(1, imageRows/(s.h.out*s.w.out))
 	for i := min(most, s.n); i > 1; i-- {
 		if s.n%i == 0 {
 			return i
@@ -113,7 +113,7 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			if p.rows {
 				p.packRow(j, to, u, a, b, lanes)
 			} else {
-				p.packPixel(j, to, u/p.s.kw, u%p.s.kw, a, b, lanes)
+				p.packPixel(j, to, u/p.s.w.taps, u%p.s.w.taps, a, b, lanes)
 			}
 			k += b - a
 		}
@@ -123,14 +123,14 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 // locate computes the windows of lanes output pixels, from pixel l on.
 func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	s := p.s
-	img, rest := l/(s.oh*s.ow), l%(s.oh*s.ow)
-	oh, ow := rest/s.ow, rest%s.ow
+	img, rest := l/(s.h.out*s.w.out), l%(s.h.out*s.w.out)
+	oh, ow := rest/s.w.out, rest%s.w.out
 	for q := range lanes {
-		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h*s.w*s.c*p.elem.Src), IH: oh*s.sh - s.ph,
-			IW: ow*s.sw - s.pw}
-		if ow++; ow == s.ow {
+		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.in*s.w.in*s.c*p.elem.Src), IH: s.h.start(oh),
+			IW: s.w.start(ow)}
+		if ow++; ow == s.w.out {
 			ow = 0
-			if oh++; oh == s.oh {
+			if oh++; oh == s.h.out {
 				oh = 0
 				img++
 			}
@@ -143,10 +143,10 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 	s := p.s
 	for q := range lanes {
 		w := &j.Windows[q]
-		ih, iw := w.IH+kh*s.dh, w.IW+kw*s.dw
+		ih, iw := w.IH+kh*s.h.dilation, w.IW+kw*s.w.dilation
 		j.Lanes[q] = nil
-		if uint(ih) < uint(s.h) && uint(iw) < uint(s.w) {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w+iw)*s.c+a)*p.elem.Src)
+		if s.h.inside(ih) && s.w.inside(iw) {
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.in+iw)*s.c+a)*p.elem.Src)
 		}
 	}
 	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
@@ -159,19 +159,19 @@ func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 	for q := range lanes {
 		w := &j.Windows[q]
 		j.Lanes[q] = nil
-		if ih := w.IH + kh*s.dh; uint(ih) < uint(s.h) && w.IW >= 0 && w.IW+s.kw <= s.w {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w+w.IW)*s.c+a)*size)
+		if ih := w.IH + kh*s.h.dilation; s.h.inside(ih) && w.IW >= 0 && w.IW+s.w.taps <= s.w.in {
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.in+w.IW)*s.c+a)*size)
 		}
 	}
 	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
 	for q := range lanes {
 		w := &j.Windows[q]
-		ih := w.IH + kh*s.dh
-		if j.Lanes[q] != nil || uint(ih) >= uint(s.h) {
+		ih := w.IH + kh*s.h.dilation
+		if j.Lanes[q] != nil || !s.h.inside(ih) {
 			continue
 		}
-		if first, end := max(a, -w.IW*s.c), min(b, (s.w-w.IW)*s.c); first < end {
-			from := unsafe.Add(w.Base, ((ih*s.w+w.IW)*s.c+first)*size)
+		if first, end := max(a, -w.IW*s.c), min(b, (s.w.in-w.IW)*s.c); first < end {
+			from := unsafe.Add(w.Base, ((ih*s.w.in+w.IW)*s.c+first)*size)
 			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+q)*size]), from, p.width*size, size, end-first)
 		}
 	}

@@ -17,16 +17,14 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 		return nil, errPixelStride
 	}
 	d := s.call.Out[0].DType
-	spec := gemm.Spec{DType: d, M: s.og(), N: s.oh * s.ow, K: s.depth(),
+	spec := gemm.Spec{DType: d, M: s.og(), N: s.pixelsOut(), K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
-		CRowStride: s.os[1], CColStride: pixel}
-	plain := s.pointwise() && (s.h == 1 || s.w == 1 || s.xs[2] == s.w*s.xs[3])
-	if plain {
-		spec.B = gemm.Operand{RowStride: s.xs[1], ColStride: s.xs[3]}
-		if s.w == 1 {
-			spec.B.ColStride = s.xs[2]
-		}
+		CRowStride: s.os.c, CColStride: pixel}
+	from, even := pixelStride(s.inSize(), s.xs)
+	inPlace := s.pointwise() && even
+	if inPlace {
+		spec.B = gemm.Operand{RowStride: s.xs.c, ColStride: from}
 	}
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, s.bias
@@ -39,13 +37,11 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.Times(s.og(), s.oh, s.ow, s.depth())}
+	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.Times(s.og(), s.pixelsOut(), s.depth())}
 	x.Then(s.tail, spec)
-	planeEntries(x, s, weight, s.xs[0], s.xs[1], s.os[0], s.os[1])
-	if !plain {
-		p := &windowPacker{in: [3]int{1, s.h, s.w}, out: [3]int{1, s.oh, s.ow}, k: [3]int{1, s.kh, s.kw},
-			step: [3]int{1, s.sh, s.sw}, pad: [3]int{0, s.ph, s.pw}, dilated: [3]int{1, s.dh, s.dw},
-			strides: [3]int{0, s.xs[2], s.xs[3]}, channel: s.xs[1], width: plan.PackCols(), elem: strided.Move(d.Size())}
+	planeEntries(x, s, weight)
+	if !inPlace {
+		p := &windowPacker{window: s.window, xs: s.xs, width: plan.PackCols(), elem: strided.Move(d.Size())}
 		p.use(x)
 	}
 	return weight.kernel(x), nil

@@ -14,49 +14,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convShape is a convolution over two dimensions, as kernels see it. Sequences have height 1, and unbatched inputs have
-// n = 1. Strides count elements.
+// convShape is a convolution as kernels see it. Unbatched inputs have n = 1. Strides count elements.
 type convShape struct {
-	n, c, h, w     int // input
-	o, cg, kh, kw  int // weight; cg is the input channels per group
-	groups         int
-	sh, sw         int // strides of the window
-	ph, pw, dh, dw int // padding, dilation
-	oh, ow         int
-	depthDim       depthParams // depth of volumes
+	window
+	n, c   int // images and channels of the input
+	o, cg  int // output channels, and input channels per group
+	groups int
 
-	xs, ws, os [4]int // strides of input, weight and output
-	bias       int    // stride of the bias
+	xs, ws, os ncdhw // strides of input, weight and result
+	bias       int   // stride of the bias
 	hasBias    bool
 	call       *graph.Call      // operand 1 is the weight
 	tail       *fusion.Epilogue // fused epilogue; nil for none
-}
-
-// depthParams describes the depth dimension of a convolution of volumes; the other fields of convShape describe one
-// plane. It is zero for images. Operands of volumes are dense.
-type depthParams struct {
-	in, out, k         int // planes of the input, the result and the window; 0 for images
-	step, pad, dilated int
-	ws                 int // stride of the weight
-}
-
-// rowsIn, rowsOut, pixelsIn and pixelsOut count the rows and pixels of an image or volume and of its result, over all
-// planes; taps counts the elements of the window.
-func (s *convShape) rowsIn() int    { return s.h * max(1, s.depthDim.in) }
-func (s *convShape) rowsOut() int   { return s.oh * max(1, s.depthDim.out) }
-func (s *convShape) pixelsIn() int  { return s.rowsIn() * s.w }
-func (s *convShape) pixelsOut() int { return s.rowsOut() * s.ow }
-func (s *convShape) taps() int      { return s.kh * s.kw * max(1, s.depthDim.k) }
-
-// spatial returns sizes and strides in rank 4: batch, channels, height, width.
-func spatial(m tensor.Meta, dims int) (shape, strides [4]int) {
-	shape = [4]int{1, 1, 1, 1}
-	lead := m.Rank() - dims // 1 without a batch
-	copy(shape[2-lead:2], m.Shape[:lead])
-	copy(strides[2-lead:2], m.Strides[:lead])
-	copy(shape[4-dims:], m.Shape[lead:])
-	copy(strides[4-dims:], m.Strides[lead:])
-	return shape, strides
 }
 
 // og returns the output channels per group.
@@ -65,35 +34,21 @@ func (s *convShape) og() int { return s.o / s.groups }
 // depth returns the number of products summed for an output element.
 func (s *convShape) depth() int { return s.cg * s.taps() }
 
-// pointwise reports whether each output pixel depends only on the input pixel at the same position.
-func (s *convShape) pointwise() bool {
-	return s.taps() == 1 && s.depthDim.in == 0 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h &&
-		s.ow == s.w
-}
-
-// denseNHWC reports whether a value is dense with channels as the fastest dimension.
-func denseNHWC(shape, strides [4]int) bool {
-	return tensor.Meta{Shape: shape[:], Strides: strides[:]}.IsChannelsLast()
-}
+// inSize and outSize return the sizes of the input and of the result.
+func (s *convShape) inSize() ncdhw  { return ncdhw{s.n, s.c, s.d.in, s.h.in, s.w.in} }
+func (s *convShape) outSize() ncdhw { return ncdhw{s.n, s.o, s.d.out, s.h.out, s.w.out} }
 
 // pixelStride returns the constant distance between neighbouring output pixels of a channel, or false if it is not
 // constant.
-func (s *convShape) pixelStride() (int, bool) {
-	switch {
-	case s.ow == 1:
-		return s.os[2], true
-	case s.oh == 1 || s.os[2] == s.ow*s.os[3]:
-		return s.os[3], true
-	}
-	return 0, false
-}
+func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.os) }
 
 // errPixelStride is an internal error: walks only offer layouts with a constant pixel stride.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
 
 // tapAt returns the offset of a tap in the weight.
 func (s *convShape) tapAt(tap int) int {
-	return tap/s.kw/s.kh*s.depthDim.ws + tap/s.kw%s.kh*s.ws[2] + tap%s.kw*s.ws[3]
+	kd, kh, kw := s.tap(tap)
+	return kd*s.ws.d + kh*s.ws.h + kw*s.ws.w
 }
 
 // channelsLastTerms returns the weight offsets of an output channel's terms, ordered by tap and then by channel.
@@ -101,7 +56,7 @@ func (s *convShape) channelsLastTerms() []int {
 	terms := make([]int, 0, s.depth())
 	for tap := range s.taps() {
 		for c := range s.cg {
-			terms = append(terms, c*s.ws[1]+s.tapAt(tap))
+			terms = append(terms, c*s.ws.c+s.tapAt(tap))
 		}
 	}
 	return terms
@@ -112,7 +67,7 @@ func (s *convShape) channelsFirstTerms() []int {
 	terms := make([]int, 0, s.depth())
 	for c := range s.cg {
 		for tap := range s.taps() {
-			terms = append(terms, c*s.ws[1]+s.tapAt(tap))
+			terms = append(terms, c*s.ws.c+s.tapAt(tap))
 		}
 	}
 	return terms
@@ -124,7 +79,7 @@ func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels 
 	case convByPixels:
 		return s.weightPanels(d, gemm.PanelCols(d), "kh,kw,c", s.depth(), s.channelsLastTerms)
 	case convByPlanes:
-		return s.weightPanels(d, gemm.PanelRows(d), "c,kh,kw", s.depth(), s.channelsFirstTerms)
+		return s.weightPanels(d, gemm.PanelRows(d), "c,"+s.tapNames(), s.depth(), s.channelsFirstTerms)
 	case depthwiseByPixels:
 		if windowCompiles(s, d) {
 			return s.windowPanels(d)
@@ -147,7 +102,7 @@ func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels 
 
 // tapNames names the tap dimensions in the order of the weight.
 func (s *convShape) tapNames() string {
-	if s.depthDim.in > 0 {
+	if s.volumetric() {
 		return "kd,kh,kw"
 	}
 	return "kh,kw"
@@ -156,13 +111,13 @@ func (s *convShape) tapNames() string {
 // weightPanels returns the panels of each group's output channels, width channels per panel. `by` names the order of
 // the terms in the packing's form.
 func (s *convShape) weightPanels(d tensor.DType, width int, by string, depth int, terms func() []int) *multiply.Panels {
-	p := &multiply.Panels{DType: d, Width: width, Lanes: s.og(), Lane: s.ws[0], Depth: depth, Terms: terms}
+	p := &multiply.Panels{DType: d, Width: width, Lanes: s.og(), Lane: s.ws.n, Depth: depth, Terms: terms}
 	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + by
 	if s.groups > 1 {
 		p.Form += " in " + strconv.Itoa(s.groups) + " groups"
 	}
 	for g := range s.groups {
-		p.Starts = append(p.Starts, g*s.og()*s.ws[0])
+		p.Starts = append(p.Starts, g*s.og()*s.ws.n)
 	}
 	return p
 }
@@ -249,14 +204,13 @@ func entryOffsets(images, img, groups, group int) []int {
 	return out
 }
 
-// planeEntries sets the entries of a product with the weight as A and the channels as B: one entry for each group of
-// each image. img and out are the strides of images in input and result; channel and result are the strides of
-// channels.
-func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight, img, channel, out, result int) {
+// planeEntries sets the entries of a product with the weight as A and the channels of images as B: one entry for each
+// group of each image.
+func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
 	if x.Entries > 1 {
 		x.A = entryOffsets(s.n, 0, s.groups, w.Each())
-		x.B = entryOffsets(s.n, img, s.groups, s.cg*channel)
-		x.C = entryOffsets(s.n, out, s.groups, s.og()*result)
+		x.B = entryOffsets(s.n, s.xs.n, s.groups, s.cg*s.xs.c)
+		x.C = entryOffsets(s.n, s.os.n, s.groups, s.og()*s.os.c)
 		x.Bias = entryOffsets(s.n, 0, s.groups, s.og()*s.bias)
 	}
 	x.Bind = func(m *graph.Mem, j *multiply.Job) {
@@ -264,27 +218,25 @@ func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight, img, cha
 	}
 }
 
+// shape returns the convolution of a call.
 func (v convolution) shape(c *graph.Call) *convShape {
-	p, x, w, out := v.params(c), c.Meta(0), c.Meta(1), c.Out[0]
-	s := &convShape{groups: p.groups, dh: 1, sh: 1}
-	xs, xst := spatial(x, v.dims)
-	wsh, wst := spatial(w, v.dims)
-	osh, ost := spatial(out, v.dims)
-	s.n, s.c, s.h, s.w = xs[0], xs[1], xs[2], xs[3]
-	s.o, s.cg, s.kh, s.kw = wsh[0], wsh[1], wsh[2], wsh[3]
-	s.oh, s.ow = osh[2], osh[3]
-	s.xs, s.ws, s.os = xst, wst, ost
-	last := v.dims - 1
-	s.sw, s.pw, s.dw = p.stride[last], kit.NumberOf(p.padding[last]), p.dilation[last]
-	s.sw, s.dw = clampUnused(s.sw, s.dw, s.w, s.ow, s.kw)
-	if v.dims == 2 {
-		s.sh, s.ph, s.dh = p.stride[0], kit.NumberOf(p.padding[0]), p.dilation[0]
-		s.sh, s.dh = clampUnused(s.sh, s.dh, s.h, s.oh, s.kh)
+	p := v.params(c)
+	s := &convShape{groups: p.groups, call: c, tail: fusion.EpilogueOf(c)}
+	var x, w, out ncdhw
+	x, s.xs = spatial(c.Meta(0), v.dims)
+	w, s.ws = spatial(c.Meta(1), v.dims)
+	out, s.os = spatial(c.Out[0], v.dims)
+	s.n, s.c, s.o, s.cg = x.n, x.c, w.n, w.c
+	axes := []axis{{in: x.d, out: out.d, taps: w.d}, {in: x.h, out: out.h, taps: w.h}, {in: x.w, out: out.w, taps: w.w}}
+	axes = axes[3-v.dims:]
+	for d := range axes {
+		a := &axes[d]
+		a.stride, a.pad, a.dilation = p.stride[d], kit.NumberOf(p.padding[d]), p.dilation[d]
 	}
+	s.window = newWindow(axes)
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
 	}
-	s.call, s.tail = c, fusion.EpilogueOf(c)
 	return s
 }
 

@@ -259,19 +259,17 @@ func (v transposedConv) windows(c *graph.Call) (*transposedWindows, error) {
 		return nil, err
 	}
 	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
-	one := [3]int{1, 1, 1}
-	s := &transposedWindows{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, in: one, out: one, k: one,
-		step: one, dilated: one, bias: c.Has(2)}
+	s := &transposedWindows{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, bias: c.Has(2)}
 	lead := x.Rank() - v.dims
 	if lead == 2 {
 		s.n = x.Shape[0]
 	}
-	for d := range v.dims {
-		i := 3 - v.dims + d
-		s.in[i], s.out[i], s.k[i] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
-		s.pad[i] = p.padding[d]
-		s.step[i], s.dilated[i] = clampUnused(p.stride[d], p.dilation[d], s.out[i], s.in[i], s.k[i])
+	axes := make([]axis, v.dims)
+	for d := range axes {
+		axes[d] = axis{in: out.Shape[lead+d], out: x.Shape[lead+d], taps: w.Shape[2+d], stride: p.stride[d],
+			pad: p.padding[d], dilation: p.dilation[d]}
 	}
+	s.window = newWindow(axes)
 	return s, nil
 }
 
@@ -304,7 +302,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	x := copies.NewCompound(c)
 	ins := x.Operands(d)
 	out := x.Result(0, d)
-	points, cg, rows := product3(s.in), s.c/s.groups, s.rows()
+	points, cg, rows := s.pixelsOut(), s.c/s.groups, s.rows()
 	panels := transposedPanels(s, d)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
@@ -345,7 +343,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 		if s.bias {
 			buffers = append(buffers, ins[2])
 		}
-		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.Times(points, product3(s.k))+product3(s.out),
+		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.Times(points, s.taps())+s.pixelsIn(),
 			func(m *graph.Mem, begin, end int) error {
 				add(s, adder, m, n0*s.o, begin, end)
 				return nil
@@ -375,7 +373,7 @@ var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdd
 // result.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int) {
-	each, windows := product3(s.out), product3(s.in)*product3(s.k)
+	each, windows := s.pixelsIn(), s.pixelsOut()*s.taps()
 	for u := begin; u < end; u++ {
 		var bias T
 		if s.bias {
@@ -445,7 +443,7 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	if err != nil || c.Out[0].Numel() == 0 {
 		return w
 	}
-	points, rows := product3(s.in), s.rows()
+	points, rows := s.pixelsOut(), s.rows()
 	multiply.Paneled(&w, c, 1, points)
 	multiply.Stored(&w, c)
 	w.Do(multiply.Start, 1)

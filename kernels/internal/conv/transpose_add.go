@@ -12,16 +12,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transposedWindows is a transposed convolution over three dimensions; missing ones have size 1.
+// transposedWindows is a transposed convolution: the gradient of a convolution with the same window. The names of the
+// window's fields are those of the convolution, so that its input is the result of the transposed convolution.
 type transposedWindows struct {
-	n, c, o, groups    int
-	in, out, k         [3]int
-	step, pad, dilated [3]int
-	bias               bool
+	window
+	n, groups int
+	c, o      int // channels that the transposed convolution reads and writes
+	bias      bool
 }
 
 // rows returns the number of elements in the windows of a group's output channels.
-func (s *transposedWindows) rows() int { return s.o / s.groups * product3(s.k) }
+func (s *transposedWindows) rows() int { return s.o / s.groups * s.taps() }
 
 // windowAdder sums overlapping windows by machine code, as a polyphase decomposition: elements of the result that are a
 // stride apart meet the same taps. They form a phase, in which the contribution of a tap has the layout of the input,
@@ -48,7 +49,7 @@ const minPlaneElements = 128
 
 // newWindowAdder returns nil if there is no machine code for a dtype, or too few elements.
 func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) {
-	if d != tensor.Float32 && d != tensor.Float64 || !loops.Compiles() || s.in[1]*s.in[2] < minPlaneElements {
+	if d != tensor.Float32 && d != tensor.Float64 || !loops.Compiles() || s.h.out*s.w.out < minPlaneElements {
 		return nil, nil
 	}
 	b := expr.NewBuilder(d, d)
@@ -56,10 +57,9 @@ func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &windowAdder{transposedWindows: s, size: d.Size(), phases: s.step}
-	for i := range 3 {
-		a.phases[i] = min(s.step[i], s.out[i])
-		a.length[i] = kit.DivUp(s.out[i], s.step[i])
+	a := &windowAdder{transposedWindows: s, size: d.Size()}
+	for i, x := range []axis{s.d, s.h, s.w} {
+		a.phases[i], a.length[i] = min(x.stride, x.in), kit.DivUp(x.in, x.stride)
 	}
 	if a.add, err = loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 2)}, loops.Options{}); err != nil ||
 		!a.add.Compiled() {
@@ -69,23 +69,27 @@ func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) 
 }
 
 // inPlace reports whether there is a single phase, which is the result itself.
-func (a *windowAdder) inPlace() bool { return product3(a.phases) == 1 }
+func (a *windowAdder) inPlace() bool { return a.phases == [3]int{1, 1, 1} }
 
 // room returns the bytes of the phases of a channel; 0 for nil.
 func (a *windowAdder) room() int {
 	if a == nil || a.inPlace() {
 		return 0
 	}
-	return product3(a.phases) * product3(a.length) * a.size
+	return a.elements() * a.size
 }
 
-// tapPhase returns the phase of tap k along a dimension, the offset of its elements in the phase relative to the input,
-// and the range of the input that it applies to.
-func (a *windowAdder) tapPhase(dim, k int) (phase, shift, first, end int) {
-	at := k*a.dilated[dim] - a.pad[dim]
-	phase = (at%a.step[dim] + a.step[dim]) % a.step[dim]
-	first, end = validRange(at, a.step[dim], a.out[dim], a.in[dim])
-	return phase, (at - phase) / a.step[dim], first, max(first, end)
+// elements returns the number of elements of all phases of a channel, and each the number of elements of one phase.
+func (a *windowAdder) elements() int { return a.phases[0] * a.phases[1] * a.phases[2] * a.each() }
+func (a *windowAdder) each() int     { return a.length[0] * a.length[1] * a.length[2] }
+
+// tapPhase returns the phase of tap k, the offset of the tap's products in the phase relative to their offset in the
+// operand, and the range of the operand that the tap applies to.
+func (a *axis) tapPhase(k int) (phase, shift, first, end int) {
+	at := a.at(0, k)
+	phase = (at%a.stride + a.stride) % a.stride
+	first, end = a.resultsOf(k)
+	return phase, (at - phase) / a.stride, first, max(first, end)
 }
 
 // channel sums the windows of one channel and its bias. to is worker memory of room bytes.
@@ -95,14 +99,14 @@ func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias flo
 	if a.inPlace() {
 		to = y
 	}
-	n := product3(a.phases) * product3(a.length)
+	n := a.elements()
 	if a.size == 4 {
 		fill(m, kit.ElementsOf[float32](to, n), float32(bias))
 	} else {
 		fill(m, kit.ElementsOf[float64](to, n), bias)
 	}
-	points := product3(a.in)
-	for tap := range product3(a.k) {
+	points := a.pixelsOut()
+	for tap := range a.taps() {
 		a.window(m, r, to, unsafe.Add(cols, tap*points*a.size), tap)
 	}
 	r.state.Release()
@@ -114,18 +118,19 @@ func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias flo
 
 // window adds one tap of all windows.
 func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer, tap int) {
-	pd, sd, d0, d1 := a.tapPhase(0, tap/a.k[2]/a.k[1])
-	ph, sh, h0, h1 := a.tapPhase(1, tap/a.k[2]%a.k[1])
-	pw, sw, w0, w1 := a.tapPhase(2, tap%a.k[2])
+	kd, kh, kw := a.tap(tap)
+	pd, sd, d0, d1 := a.d.tapPhase(kd)
+	ph, sh, h0, h1 := a.h.tapPhase(kh)
+	pw, sw, w0, w1 := a.w.tapPhase(kw)
 	if d0 == d1 || h0 == h1 || w0 == w1 {
 		return
 	}
-	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*product3(a.length)*a.size)
-	row, column := a.length[2]*a.size, a.in[2]*a.size
+	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*a.each()*a.size)
+	row, column := a.length[2]*a.size, a.w.out*a.size
 	r.strides = [3]int{row, row, column}
 	for d := d0; d < d1; d++ {
 		at := unsafe.Add(phase, (((d+sd)*a.length[1]+h0+sh)*a.length[2]+w0+sw)*a.size)
-		from := unsafe.Add(cols, ((d*a.in[1]+h0)*a.in[2]+w0)*a.size)
+		from := unsafe.Add(cols, ((d*a.h.out+h0)*a.w.out+w0)*a.size)
 		r.ptrs = [3]unsafe.Pointer{at, at, from}
 		m.Count((w1 - w0) * (h1 - h0))
 		a.add.Run(&r.state, r.ptrs[:], r.strides[:], w1-w0, h1-h0)
@@ -134,25 +139,25 @@ func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer,
 
 // join interleaves the phases of a channel.
 func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
-	each, columns := product3(a.length)*a.size, a.phases[2]
-	whole := a.out[2] / a.step[2]
-	for row := range a.out[0] * a.out[1] {
-		m.Count(a.out[2])
-		d, h := row/a.out[1], row%a.out[1]
-		phase := (d%a.step[0]*a.phases[1] + h%a.step[1]) * columns
-		at := (d/a.step[0]*a.length[1] + h/a.step[1]) * a.length[2] * a.size
+	each, columns := a.each()*a.size, a.phases[2]
+	whole := a.w.in / a.w.stride
+	for row := range a.rowsIn() {
+		m.Count(a.w.in)
+		d, h := row/a.h.in, row%a.h.in
+		phase := (d%a.d.stride*a.phases[1] + h%a.h.stride) * columns
+		at := (d/a.d.stride*a.length[1] + h/a.h.stride) * a.length[2] * a.size
 		r.runs = r.runs[:0]
 		for w := range columns {
 			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*each+at))
 		}
-		to := unsafe.Add(y, row*a.out[2]*a.size)
+		to := unsafe.Add(y, row*a.w.in*a.size)
 		if columns == 2 && a.size == 4 {
 			joinPairs(to, r.runs[0], r.runs[1], whole)
 		} else {
-			strided.Interleave(a.size, to, a.step[2]*a.size, r.runs, whole)
+			strided.Interleave(a.size, to, a.w.stride*a.size, r.runs, whole)
 		}
-		for w := range a.out[2] - whole*a.step[2] { // the first phases may have one element more
-			strided.Move(a.size).Row(unsafe.Add(to, (whole*a.step[2]+w)*a.size), unsafe.Add(r.runs[w], whole*a.size), a.size,
+		for w := range a.w.in - whole*a.w.stride { // the first phases may have one element more
+			strided.Move(a.size).Row(unsafe.Add(to, (whole*a.w.stride+w)*a.size), unsafe.Add(r.runs[w], whole*a.size), a.size,
 				a.size, 1)
 		}
 	}
@@ -163,21 +168,20 @@ func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
 func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.Mem, s *transposedWindows,
 	y, cols []T, bias T) {
 	fill(m, y, bias)
-	for tap := range product3(s.k) {
-		kd, kh, kw := tap/s.k[2]/s.k[1], tap/s.k[2]%s.k[1], tap%s.k[2]
-		at := kw*s.dilated[2] - s.pad[2]
-		first, end := validRange(at, s.step[2], s.out[2], s.in[2])
-		for row := range s.in[0] * s.in[1] {
-			m.Count(s.in[2] + 8)
-			x := cols[:s.in[2]]
-			cols = cols[s.in[2]:]
-			d := row/s.in[1]*s.step[0] - s.pad[0] + kd*s.dilated[0]
-			h := row%s.in[1]*s.step[1] - s.pad[1] + kh*s.dilated[1]
-			if uint(d) >= uint(s.out[0]) || uint(h) >= uint(s.out[1]) || first >= end {
+	for tap := range s.taps() {
+		kd, kh, kw := s.tap(tap)
+		at := s.w.at(0, kw)
+		first, end := s.w.resultsOf(kw)
+		for row := range s.rowsOut() {
+			m.Count(s.w.out + 8)
+			x := cols[:s.w.out]
+			cols = cols[s.w.out:]
+			d, h := s.d.at(row/s.h.out, kd), s.h.at(row%s.h.out, kh)
+			if !s.d.inside(d) || !s.h.inside(h) || first >= end {
 				continue
 			}
-			line := y[(d*s.out[1]+h)*s.out[2]:][:s.out[2]]
-			if s.step[2] == 1 {
+			line := y[(d*s.h.in+h)*s.w.in:][:s.w.in]
+			if s.w.stride == 1 {
 				line = line[at+first : at+end]
 				for i, e := range x[first:end] {
 					line[i] += e
@@ -185,7 +189,7 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 				continue
 			}
 			for i := first; i < end; i++ {
-				line[at+i*s.step[2]] += x[i]
+				line[at+i*s.w.stride] += x[i]
 			}
 		}
 	}

@@ -4,24 +4,21 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/strided"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
 // windowPacker fills panels with the windows of an input by planes: for each (channel, tap), the elements under the
 // panel's outputs. Images are volumes of depth 1. Strides count elements.
 type windowPacker struct {
-	in, out, k         [3]int
-	step, pad, dilated [3]int
-	strides            [3]int // of the spatial dimensions
-	channel            int    // stride of channels
-	width              int    // outputs of a panel
-	elem               strided.Elem
+	window
+	xs    ncdhw // strides of the input
+	width int   // outputs of a panel
+	elem  strided.Elem
 }
 
 // use makes x gather B with the packer.
 func (p *windowPacker) use(x *multiply.Multiplier) {
-	taps := product3(p.k)
+	taps := p.taps()
 	x.Prepare = func(j *multiply.Job) {
 		j.TapStart, j.TapPad = make([]int, taps+1), make([]int, taps)
 		j.Args.PackB = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
@@ -30,14 +27,14 @@ func (p *windowPacker) use(x *multiply.Multiplier) {
 
 // pack is a gemm.PackFunc. All channels are copied by the same moves, which are planned once per panel.
 func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
-	taps, size := product3(p.k), p.elem.Dst
-	step, width := p.step[2]*p.strides[2], p.width*size
+	taps, size := p.taps(), p.elem.Dst
+	step, width := p.w.stride*p.xs.w, p.width*size
 	for l := l0; l < l1; l += p.width {
 		panel := dst[:width*(k1-k0)]
 		dst = dst[width*(k1-k0):]
 		p.plan(j, l, min(p.width, l1-l))
 		tap := k0 % taps
-		channel := unsafe.Add(j.Args.B, k0/taps*p.channel*size)
+		channel := unsafe.Add(j.Args.B, k0/taps*p.xs.c*size)
 		for k := k0; k < k1; k++ {
 			row := panel[(k-k0)*width:][:width]
 			if j.TapPad[tap] != 0 {
@@ -50,7 +47,7 @@ func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			if tap++; tap == taps {
 				tap = 0
 				if k+1 < k1 {
-					channel = unsafe.Add(channel, p.channel*size)
+					channel = unsafe.Add(channel, p.xs.c*size)
 				}
 			}
 		}
@@ -75,39 +72,26 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 // plan lists, by tap, the moves that fill the lanes from output l on, and the number of lanes in the padding.
 func (p *windowPacker) plan(j *multiply.Job, l, lanes int) {
 	j.Moves = j.Moves[:0]
-	row, column := l/p.out[2], l%p.out[2]
-	for tap := range product3(p.k) {
+	row, column := l/p.w.out, l%p.w.out
+	for tap := range p.taps() {
 		j.TapStart[tap] = len(j.Moves)
-		kd, kh, kw := tap/p.k[2]/p.k[1], tap/p.k[2]%p.k[1], tap%p.k[2]
-		od, oh, ow, covered := row/p.out[1], row%p.out[1], column, 0
+		kd, kh, kw := p.tap(tap)
+		od, oh, ow, covered := row/p.h.out, row%p.h.out, column, 0
 		for lane := 0; lane < lanes; {
-			n := min(p.out[2]-ow, lanes-lane)
-			id := od*p.step[0] - p.pad[0] + kd*p.dilated[0]
-			ih := oh*p.step[1] - p.pad[1] + kh*p.dilated[1]
-			iw := ow*p.step[2] - p.pad[2] + kw*p.dilated[2]
-			first, end := validRange(iw, p.step[2], p.in[2], n)
-			if uint(id) < uint(p.in[0]) && uint(ih) < uint(p.in[1]) && first < end {
-				from := id*p.strides[0] + ih*p.strides[1] + (iw+first*p.step[2])*p.strides[2]
+			n := min(p.w.out-ow, lanes-lane)
+			id, ih, iw := p.d.at(od, kd), p.h.at(oh, kh), p.w.at(ow, kw)
+			first, end := validRange(iw, p.w.stride, p.w.in, n)
+			if p.d.inside(id) && p.h.inside(ih) && first < end {
+				from := id*p.xs.d + ih*p.xs.h + (iw+first*p.w.stride)*p.xs.w
 				j.Moves = append(j.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
 				covered += end - first
 			}
 			lane += n
-			if oh, ow = oh+1, 0; oh == p.out[1] {
+			if oh, ow = oh+1, 0; oh == p.h.out {
 				od, oh = od+1, 0
 			}
 		}
 		j.TapPad[tap] = lanes - covered
 	}
-	j.TapStart[product3(p.k)] = len(j.Moves)
-}
-
-// validRange returns the range of t in [0, n) for which at + t*step is in [0, size).
-func validRange(at, step, size, n int) (first, end int) {
-	if at < 0 {
-		first = kit.DivUp(-at, step)
-	}
-	if at < size {
-		end = min(n, (size-1-at)/step+1)
-	}
-	return first, end
+	j.TapStart[p.taps()] = len(j.Moves)
 }

@@ -64,7 +64,7 @@ const (
 // as long as the convolution of about ten pixels.
 func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 	isa := machine.Instructions()
-	if v.dims != 2 || c.Meta(0).Rank() != 4 || !c.Constant(1) || c.Out[0].Numel() == 0 || c.Meta(0).Numel() == 0 ||
+	if c.Meta(0).Rank() != 4 || !c.Constant(1) || c.Out[0].Numel() == 0 || c.Meta(0).Numel() == 0 ||
 		isa < machine.AVX2 || jit.Available() != nil {
 		return nil
 	}
@@ -74,13 +74,13 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 		}
 	}
 	s := v.shape(c)
-	if s.kh != 3 || s.kw != 3 || s.sh != 1 || s.sw != 1 || s.dh != 1 || s.dw != 1 || s.groups != 1 ||
-		s.c > winogradChannels {
+	three := func(a *axis) bool { return a.taps == 3 && a.stride == 1 && a.dilation == 1 }
+	if !three(&s.h) || !three(&s.w) || s.groups != 1 || s.c > winogradChannels {
 		return nil
 	}
 	lanes := winograd.Lanes(isa)
-	w := &winogradConv{s: s, form: winograd.Form{M: m}, isa: isa, down: kit.DivUp(s.oh, m), across: kit.DivUp(s.ow, m),
-		width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
+	w := &winogradConv{s: s, form: winograd.Form{M: m}, isa: isa, down: kit.DivUp(s.h.out, m),
+		across: kit.DivUp(s.w.out, m), width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
 	once := 28
 	if isa == machine.AVX2 {
 		w.rows, once = 6, 13
@@ -218,8 +218,8 @@ func (v convolution) winogradImpls() []graph.Impl {
 			Read: func(c *graph.Call, _ graph.Walk, i int, t tensor.Meta) (w graph.Work, ok bool) {
 				switch i {
 				case 0:
-					_, strides := spatial(t, v.dims)
-					return w, strides[1] == 1 || t.Shape[1] == 1
+					_, stride := spatial(t, v.dims)
+					return w, stride.c == 1 || t.Shape[1] == 1
 				case 2:
 					return w, t.Strides[0] == 1 || t.Shape[0] == 1
 				}

@@ -60,11 +60,11 @@ func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
 // transform transforms a run of tiles. The first tile has the given index in its section.
 func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int) error {
 	s, p := r.s, r.part(t.ty, t.tx)
-	x := t.img * s.xs[0]
+	x := t.img * s.xs.n
 	if p.RowEnd > 0 {
-		x += (t.ty*r.form.M-s.ph+p.Row)*s.xs[2] + (t.tx*r.form.M-s.pw+p.Col)*s.xs[3]
+		x += (t.ty*r.form.M-s.h.pad+p.Row)*s.xs.h + (t.tx*r.form.M-s.w.pad+p.Col)*s.xs.w
 	}
-	from := r.pixels(m.Ptrs[1], x, &s.xs)
+	from := r.pixels(m.Ptrs[1], x, s.xs)
 	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
 		Col:  r.pointStride,
 		Tile: 4 * r.tileStride}
@@ -72,9 +72,9 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int)
 }
 
 // pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
-func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides *[4]int) winograd.Plane {
-	return winograd.Plane{Ptr: unsafe.Add(p, 4*offset), Row: 4 * strides[2], Col: 4 * strides[3],
-		Tile: 4 * r.form.M * strides[3]}
+func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winograd.Plane {
+	return winograd.Plane{Ptr: unsafe.Add(p, 4*offset), Row: 4 * strides.h, Col: 4 * strides.w,
+		Tile: 4 * r.form.M * strides.w}
 }
 
 // pointsAt returns the address of the points of a section.
@@ -250,8 +250,8 @@ func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 // given index in the stored products.
 func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, block int) error {
 	s, first := r.s, block*r.width
-	y := t.img*s.os[0] + t.ty*r.form.M*s.os[2] + t.tx*r.form.M*s.os[3] + first
-	to := r.pixels(m.Ptrs[0], y, &s.os)
+	y := t.img*s.os.n + t.ty*r.form.M*s.os.h + t.tx*r.form.M*s.os.w + first
+	to := r.pixels(m.Ptrs[0], y, s.os)
 	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.width),
 		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: 4 * r.width}
 	var bias unsafe.Pointer
@@ -265,7 +265,7 @@ func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, bl
 	}
 	if r.tail.tail != nil {
 		for row := range code.rows {
-			r.tail.tail.Do(&a.tail, y+row*s.os[2], (t.n-1)*r.form.M+code.cols, s.os[3], r.channels(block), 1)
+			r.tail.tail.Do(&a.tail, y+row*s.os.h, (t.n-1)*r.form.M+code.cols, s.os.w, r.channels(block), 1)
 		}
 	}
 	return nil

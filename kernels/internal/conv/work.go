@@ -41,8 +41,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	laid := *c
 	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
 	s, d := v.shape(&laid), c.Out[0].DType
-	pixels, taps := s.n*s.oh*s.ow, s.kh*s.kw
-	all := float64(pixels) * float64(taps) * float64(s.c) // elements of all windows and groups
+	pixels := s.n * s.pixelsOut()
 	if a == depthwiseByPixels || a == depthwiseByPlanes {
 		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
 		return w
@@ -51,6 +50,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		s.directWork(&w, directTaps, multiply.ComputesIn(c), a == directFromPlanes)
 		return w
 	}
+	all := s.windowElements()
 	multiply.Stored(&w, c)
 	w.Do(multiply.Start, 1)
 	multiply.Paneled(&w, c, 1, pixels)
@@ -60,7 +60,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	if a == convByPixels {
 		multiply.Product(&w, d, float64(s.groups), pixels, s.og(), s.depth())
 		w.Do(multiply.Begin, float64(s.groups))
-		if s.os[1] != 1 {
+		if s.os.c != 1 {
 			multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
 		}
 		if s.pointwise() {
@@ -72,7 +72,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		w.Do(multiply.PackRun, all/float64(run))
 		return w
 	}
-	multiply.Product(&w, d, float64(s.n*s.groups), s.og(), s.oh*s.ow, s.depth())
+	multiply.Product(&w, d, float64(s.n*s.groups), s.og(), s.pixelsOut(), s.depth())
 	w.Do(multiply.Begin, float64(s.n*s.groups))
 	if pixel, _ := s.pixelStride(); pixel != 1 {
 		multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
@@ -81,25 +81,30 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	case s.pointwise():
 		w.Do(multiply.PackCol, all)
 		return w
-	case s.sw != 1:
+	case s.w.stride != 1:
 		w.Do(multiply.PackStep, all)
 	default:
 		w.Do(multiply.PackTap, all)
 	}
-	w.Do(multiply.PackMove, all/float64(min(s.ow, rowPixels)))
+	w.Do(multiply.PackMove, all/float64(min(s.w.out, rowPixels)))
 	return w
+}
+
+// windowElements returns the number of elements in the windows of all results and groups.
+func (s *convShape) windowElements() float64 {
+	return float64(s.n*s.pixelsOut()) * float64(s.taps()) * float64(s.c)
 }
 
 // tapWork adds the cost of a depthwise convolution.
 func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tensor.DType) {
-	taps := float64(s.kh * s.kw)
+	taps := float64(s.h.taps * s.w.taps)
 	single := float64(d.Size()) / 4 // relative to float32
 	w.Flops = 2 * taps * float64(outputs)
 	switch {
 	case a == depthwiseByPlanes && s.tilesPlanes(d):
 		w.Do(tapsPlanes, single*taps*float64(outputs))
-		w.Do(tapsTile, single*float64(s.n*s.c*s.h*s.w))
-		w.Do(tapsRow, float64(s.n*s.c*s.h))
+		w.Do(tapsTile, single*float64(s.n*s.c*s.h.in*s.w.in))
+		w.Do(tapsRow, float64(s.n*s.c*s.h.in))
 		w.Do(tapsPlane, float64(s.n*s.c))
 	case a == depthwiseByPixels && windowCompiles(s, d):
 		s.windowWork(w, d.Size())
@@ -116,14 +121,13 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 // Its tiles do not read memory sequentially, so the time adds to that of memory.
 func (s *convShape) windowWork(w *graph.Work, size int) {
 	f, _ := newWindowShape(s, size)
-	macs := float64(tapsInside(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)) *
-		float64(tapsInside(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)) *
+	macs := float64(s.h.tapsInside()) * float64(s.w.tapsInside()) *
 		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
 	w.Wait(tapsPixels, macs)
 	if s.c*size%machine.LineBytes != 0 {
 		w.Wait(tapsRagged, macs)
 	}
-	if bytes := s.c * size * (s.h*s.w + s.oh*s.ow) * s.n; bytes > cachedPixelBytes {
+	if bytes := s.c * size * (s.h.in*s.w.in + s.h.out*s.w.out) * s.n; bytes > cachedPixelBytes {
 		w.Wait(tapsFar, float64(bytes-cachedPixelBytes))
 	}
 }
@@ -131,8 +135,8 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 // pixelRun returns the length of the runs that are contiguous both in a channels-last image and in a window: the
 // channels of a pixel or, where they are few, those of a row of the window.
 func pixelRun(s *convShape) (run int, rows bool) {
-	if s.groups == 1 && s.dw == 1 && s.c < rowChannels {
-		return s.kw * s.c, true
+	if s.groups == 1 && s.w.dilation == 1 && s.c < rowChannels {
+		return s.w.taps * s.c, true
 	}
 	return s.cg, false
 }

@@ -1,0 +1,168 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// volumeTaps convolves each channel of a volume separately by compiled loops. A channel is copied to worker memory with
+// its zero padding, and its columns are deinterleaved by the column stride, so that each tap is a stream of rows with a
+// constant stride. One run of the loop computes a plane of the result.
+type volumeTaps struct {
+	*convShape
+	dtype      tensor.DType
+	elem       strided.Elem
+	sum        *tapSum
+	rows       int // rows of a plane of the padded channel
+	remainders int // columns of a row per remainder of the column stride
+	run        graph.PerWorker[tapRun]
+}
+
+// maxTapsBytes bounds the worker memory of compiled taps.
+const maxTapsBytes = 4 << 20
+
+// newVolumeTaps returns nil if a convolution of volumes is not depthwise, or cannot be compiled.
+func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
+	if s.cg != 1 || !compilesTaps(d) || s.os.w != 1 && s.w.out > 1 {
+		return nil
+	}
+	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), rows: s.h.extent(s.h.out),
+		remainders: kit.DivUp(s.w.extent(s.w.out), s.w.stride)}
+	if t.room() > maxTapsBytes {
+		return nil
+	}
+	return t
+}
+
+// pitch returns the row stride of a channel in worker memory, in elements. room returns the bytes of a channel.
+func (t *volumeTaps) pitch() int { return t.remainders * t.w.stride }
+func (t *volumeTaps) room() int {
+	return kit.Times(t.d.extent(t.d.out), t.rows, t.pitch(), t.dtype.Size())
+}
+
+// lowerTaps makes the kernel. A chunk computes some channels of the result.
+func (v convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
+		s := v.shape(c)
+		t := newVolumeTaps(s, c.Out[0].DType)
+		if t == nil {
+			return convNCHW(s)
+		}
+		var err error
+		if t.sum, err = newTapSum(t.dtype, s.taps(), s.hasBias, true); err != nil || t.sum == nil {
+			return nil, err
+		}
+		units := s.n * s.o
+		group := max(1, machine.MACGrain/(s.pixelsOut()*s.taps()))
+		return &graph.Kernel{Worker: t.room(), Code: t.listings, Phases: []graph.Phase{{Chunks: kit.DivUp(units, group),
+			Run: func(m *graph.Mem, chunk int) error {
+				r := t.run.Of(m)
+				clear(m.Worker[:t.room()])
+				last := -1
+				for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
+					image, o := u/s.o, u%s.o
+					if from := o / s.og(); last != image*s.groups+from {
+						last = image*s.groups + from
+						t.load(m, unsafe.Add(m.Ptrs[1], (image*s.xs.n+from*s.xs.c)*t.dtype.Size()))
+					}
+					t.channel(m, r, image, o)
+				}
+				r.release()
+				return nil
+			}}}}, nil
+	})
+}
+
+// listings returns the machine code of the loops.
+func (t *volumeTaps) listings() (list []expr.Listing) {
+	for _, p := range t.sum.parts {
+		list = append(list, p.loop.Listing("taps"))
+	}
+	return list
+}
+
+// load copies a channel into worker memory, between the zeros.
+func (t *volumeTaps) load(m *graph.Mem, from unsafe.Pointer) {
+	size, room := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
+	rows := min(t.h.in, t.rows-t.h.pad)
+	step := t.w.stride
+	for d := range min(t.d.in, t.d.extent(t.d.out)-t.d.pad) {
+		plane := unsafe.Add(room, ((d+t.d.pad)*t.rows+t.h.pad)*t.pitch()*size)
+		for phase := range step {
+			first := ((phase-t.w.pad)%step + step) % step // first column with that remainder
+			n := kit.DivUp(min(t.w.in, t.w.extent(t.w.out)-t.w.pad)-first, step)
+			if n <= 0 || rows <= 0 {
+				continue
+			}
+			at := phase*t.remainders + (first+t.w.pad)/step
+			t.elem.Block(unsafe.Add(plane, at*size), unsafe.Add(from, (d*t.xs.d+first*t.xs.w)*size),
+				strided.Axis{N: n, Dst: size, Src: step * t.xs.w * size},
+				strided.Axis{N: rows, Dst: t.pitch() * size, Src: t.xs.h * size})
+		}
+	}
+}
+
+// channel computes a channel of the result, plane by plane.
+func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
+	size, room := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
+	r.reserve(t.taps())
+	var bias stream
+	if t.hasBias {
+		bias.ptr = unsafe.Add(m.Ptrs[3], o*t.bias*size)
+	}
+	for d := range t.d.out {
+		for tap := range r.x {
+			kd, kh, kw := t.tap(tap)
+			column := kw * t.w.dilation
+			row := (d*t.d.stride+kd*t.d.dilation)*t.rows + kh*t.h.dilation
+			at := row*t.pitch() + column%t.w.stride*t.remainders + column/t.w.stride
+			r.x[tap] = stream{unsafe.Add(room, at*size), t.h.stride * t.pitch() * size}
+			r.w[tap] = stream{unsafe.Add(m.Ptrs[2], (o*t.ws.n+t.tapAt(tap))*size), 0}
+		}
+		out := stream{unsafe.Add(m.Ptrs[0], (image*t.os.n+o*t.os.c+d*t.os.d)*size), t.os.h * size}
+		t.sum.run(r, out, bias, t.w.out, t.h.out)
+	}
+}
+
+// tapsImpl is the depthwise implementation for volumes.
+func (v convolution) tapsImpl() graph.Impl {
+	usable := func(c *graph.Call) *volumeTaps {
+		if c.Out[0].Numel() == 0 {
+			return nil
+		}
+		return newVolumeTaps(v.shape(c), multiply.ComputesIn(c))
+	}
+	return graph.Impl{Name: "taps",
+		Doc: "Sums the elements of windows channel by channel, in compiled loops over planes.",
+		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
+			if usable(c) == nil {
+				return nil
+			}
+			return []graph.Walk{{}}
+		},
+		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
+			w := graph.Work{Steps: 1}
+			c.Streamed(&w)
+			if t := usable(c); t != nil {
+				planes := float64(t.n * t.groups * t.d.in)
+				w.Do(tapsPlanes, float64(c.Out[0].Numel()*t.taps()))
+				w.Do(tapsTile, planes*float64(t.h.in*t.w.in))
+				w.Do(tapsRow, planes*float64(t.h.in))
+				w.Do(tapsPlane, planes)
+			}
+			return w
+		},
+		Lower: v.lowerTaps,
+	}
+}
