@@ -22,8 +22,8 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// File is a graph file or an ONNX model that was read and is not converted to a graph yet, for callers that need its
-// inputs before they know all sizes.
+// File is a graph file or an ONNX model that has been read but not yet converted to a graph. Callers use it if they
+// need the inputs before they know all sizes.
 type File struct {
 	// Loader opened the file. Its Sizes and Shapes may be set until Graph is called.
 	Loader    Loader
@@ -66,7 +66,8 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	return l.read(ctx, r, name, filepath.Dir(name))
 }
 
-// read reads a file of a name. Data files are in folder dir of the file system; an empty dir is none.
+// read reads the file called name. Data files are in the folder dir of the file system; an empty dir means that there
+// are none.
 func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File, error) {
 	if l.Lookup == nil {
 		l.Lookup = kernels.Lookup
@@ -90,11 +91,11 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	return f, nil
 }
 
-// reading is the error of a context that ended while a file was read.
+// reading returns the error for a context that ended while the file was read.
 func reading(name string, ended error) error { return fmt.Errorf("%s: reading it: %w", name, ended) }
 
-// isModel distinguishes an ONNX model from a graph file: by the extension, else by the first byte, which in a model is
-// the tag of a protobuf field.
+// isModel reports whether a file is an ONNX model, not a graph file. The extension decides; without one, the first byte
+// does, which in a model is the tag of a protobuf field.
 func isModel(name string, r io.ReaderAt) bool {
 	switch strings.ToLower(path.Ext(filepath.ToSlash(name))) {
 	case ".onnx":
@@ -136,8 +137,7 @@ func (f *File) parse(ctx context.Context, r io.Reader, dir string) (err error) {
 // IsModel reports whether the file is an ONNX model rather than a graph file.
 func (f *File) IsModel() bool { return f != nil && f.model != nil }
 
-// Inputs returns the inputs, with symbols for open sizes ([graph.Value.Dims]). Inputs of a model without a rank are
-// left out.
+// Inputs returns the inputs, with symbols for unknown sizes ([graph.Value.Dims]). Inputs of unknown rank are omitted.
 func (f *File) Inputs() []*graph.Value {
 	if f == nil || f.signature == nil {
 		return nil
@@ -145,7 +145,7 @@ func (f *File) Inputs() []*graph.Value {
 	return slices.Clone(f.signature.Inputs)
 }
 
-// Symbols returns the bounds of the open sizes, by symbol.
+// Symbols returns the bounds of each symbol.
 func (f *File) Symbols() map[string]graph.Bounds {
 	if f == nil || f.signature == nil {
 		return nil
@@ -153,12 +153,13 @@ func (f *File) Symbols() map[string]graph.Bounds {
 	return maps.Clone(f.signature.Symbols)
 }
 
-// Graph returns the graph with the sizes of the Loader's fields, before inference: call [Infer], or
-// [graph.Graph.InferAll] to continue past mistakes. Call Graph once. With [Loader.KeepGoing] it may return an error
-// beside the graph.
+// Graph returns the graph for [Loader.Sizes] and [Loader.Shapes], before inference. Call [Infer] next, or
+// [graph.Graph.InferAll] to continue past mistakes. Graph may be called once. With [Loader.KeepGoing] it may return
+// both a graph and an error.
 func (f *File) Graph() (*graph.Graph, error) { return f.GraphContext(context.Background()) }
 
-// GraphContext is [File.Graph] that ends when the context does: see [LoadContext]. After that it may be called again.
+// GraphContext is [File.Graph] that ends when the context does: see [LoadContext]. After an interruption it may be
+// called again.
 func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext
@@ -200,7 +201,7 @@ func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Grap
 	return f.model.Graph(o)
 }
 
-// sizes returns the sizes of symbols that are given by name or follow from given shapes.
+// sizes returns the sizes of symbols in [Loader.Sizes], and those that follow from [Loader.Shapes].
 func (f *File) sizes() (map[string]int, error) {
 	if f.model != nil {
 		sizes, err := f.model.Sizes(f.Loader.Sizes)

@@ -18,13 +18,13 @@ import (
 // has more choices, such as file systems, readers and sizes.
 func Load(path string) (*graph.Graph, error) { return Loader{}.Load(path) }
 
-// LoadContext is [Load] that ends when the context does: the error is then [context.Cause], after the stage that was
-// interrupted.
+// LoadContext is [Load] that ends when the context does. The error then names the interrupted stage and wraps
+// [context.Cause].
 func LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
 	return Loader{}.LoadContext(ctx, path)
 }
 
-// Loader says how graphs are loaded. The zero Loader is that of [Load].
+// Loader has options for loading graphs. [Load] uses the zero Loader.
 type Loader struct {
 	// FS is the file system to read from; nil is the operating system. With an FS, paths are those of [fs.FS]
 	// ("models/net.onnx"), and no file outside of it is read:
@@ -33,29 +33,31 @@ type Loader struct {
 	//	var embedded embed.FS
 	//	g, err := graphrun.Loader{FS: embedded}.Load("models/net.onnx")
 	FS fs.FS
-	// Sizes gives sizes to symbols; a model's symbols may have the model's own names, see [onnx.Model.Symbol]. In the
-	// graph of an ONNX model these sizes are numbers, so computations of shapes are folded at load time.
+	// Sizes are the sizes of symbols, by symbol. For an ONNX model, the keys may also be the model's own names of
+	// dimensions ([onnx.Model.Symbol]). The graph of an ONNX model has these sizes as numbers, so that computations of
+	// shapes are folded at load time.
 	Sizes map[string]int
-	// Shapes gives shapes to inputs, by name, from which their symbols take their sizes. It is required for inputs of
-	// ONNX models without a rank.
+	// Shapes are shapes of inputs, by name. They determine the sizes of the symbols in the declared shapes. An input of
+	// unknown rank in an ONNX model requires a shape.
 	Shapes map[string][]int
 	// Lookup finds ops; nil finds the ops of package kernels. See [Lookup].
 	Lookup graph.Lookup
-	// Operators adds converters of ONNX operators to those of package onnx; Replaced replaces some of those.
+	// Operators adds converters of ONNX operators that package onnx does not have. Replaced replaces converters of
+	// package onnx.
 	Operators, Replaced onnx.Operators
 	// KeepGoing continues past invalid nodes and unreadable constants. Inference rejects these nodes and their
-	// dependents, and [Options.KeepGoing] leaves them out of runs. Mistakes outside of nodes are returned as a
-	// [graph.Errors] beside the graph.
+	// dependents, and runs with [Options.KeepGoing] omit them. Mistakes outside of nodes are returned as a
+	// [graph.Errors] together with the graph.
 	KeepGoing bool
-	// Lost has the inputs that are not available, by name, with the reason. With KeepGoing a model is read without
-	// them and their dependents. [graph.Graph.DropValues] removes them from any graph.
+	// Lost has the reasons why inputs are not available, by input. With KeepGoing, a model is read without these inputs
+	// and their dependents. [graph.Graph.DropValues] removes them from a graph.
 	Lost map[string]error
 }
 
 // Load reads a graph file or an ONNX model and infers its types. The extension (.json or .onnx) decides between the
-// two, else the first byte of the contents. Files of constants are in the file's folder, and nowhere else.
+// two; for other extensions, the first byte does. Files of constants must be in the file's folder.
 //
-// If there are several mistakes, the error is a [graph.Errors], each with its place in the file.
+// For several mistakes, Load returns a [graph.Errors]. Each error has its place in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {
 	return l.LoadContext(context.Background(), path)
 }
@@ -69,9 +71,9 @@ func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, err
 	return f.load(ctx)
 }
 
-// Read reads a graph file or an ONNX model from a reader, as [Loader.Load] does from a file of that name. Files of
-// constants are in the name's folder of [Loader.FS]; without an FS they are rejected. A [bytes.Reader] or another
-// reader with [io.ReaderAt] and [io.Seeker] is read in place.
+// Read reads a graph file or an ONNX model from a reader, as [Loader.Load] does from the file called name. Files of
+// constants are in the folder of name in [Loader.FS]; without an FS they are rejected. Read does not copy the contents
+// of a [bytes.Reader], or of another reader with [io.ReaderAt] and [io.Seeker].
 func (l Loader) Read(r io.Reader, name string) (*graph.Graph, error) {
 	return l.ReadContext(context.Background(), r, name)
 }
@@ -119,11 +121,11 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 	return g, nil
 }
 
-// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors] of those with a mistake of
-// their own, in the order of the file.
+// Infer infers the types of a graph. If it rejects nodes, it returns a [graph.Errors] with the mistakes in the order of
+// the file. Nodes that are rejected only because an operand was rejected have no error.
 func Infer(g *graph.Graph) error { return program.Infer(g) }
 
-// inFile prefixes an error with the name of a file, unless it has a place in a file already.
+// inFile prefixes an error with the name of a file, unless the error already has a place in a file.
 func inFile(path string, err error) error {
 	var one *graph.Error
 	if errors.As(err, &one) && one.File != "" {
