@@ -12,13 +12,14 @@ import (
 
 // Options configure [Run].
 type Options struct {
-	// Rounds is the number of times that everything is measured; the median of all times counts. 0 is 3.
+	// Rounds is the number of times that each call is measured. The result uses the median of all times. 0 means 3.
 	Rounds int
-	// Each is the time spent on a call per round; 0 is 12 ms.
+	// Each is the time for which a call runs in each round; 0 means 12 ms.
 	Each time.Duration
-	// MostBytes bounds the memory that a call touches; 0 is 128 MiB.
+	// MostBytes bounds the memory that a call accesses, in bytes; 0 means 128 MiB.
 	MostBytes int
-	// Progress, if set, is called before each measurement; what names it.
+	// Progress, if set, is called before each measurement with the numbers of finished and of all measurements, and the
+	// name of the measured kernel or access.
 	Progress func(done, total int, what string)
 }
 
@@ -28,18 +29,18 @@ type Result struct {
 	Points  []Point
 }
 
-// Point is a measured call and its predicted time.
+// Point is the measured and the predicted time of a call.
 type Point struct {
-	// Of is the inner kernel or the access that the call measures; Unit is the unit of its price.
+	// Of is the inner kernel or the access that the call measures. Unit is the unit of work whose price is fitted.
 	Of, Unit string
-	// Bytes is the memory that the call touches.
+	// Bytes is the size of the memory that the call accesses.
 	Bytes float64
-	// NS is the median of the measured times, PredictedNS the price by the profile, both per run.
+	// NS is the median of the measured times of a run, in nanoseconds. PredictedNS is its price by the fitted profile.
 	NS, PredictedNS float64
 }
 
-// Run measures the machine. It takes some tens of seconds with the default options. The error is that of ctx,
-// or names a call that failed.
+// Run measures the machine. With the default options it takes some tens of seconds. It fails if ctx ends, or if a call
+// fails; the error then names the call.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Rounds <= 0 {
 		o.Rounds = 3
@@ -64,22 +65,23 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return m.result(), nil
 }
 
-// probe is a call that is measured for the rate of an inner kernel, or for one point of a memory curve.
+// probe is a measured call. It determines the rate of an inner kernel, or one point of a memory curve (the cost of a
+// byte as a function of the bytes accessed).
 type probe struct {
 	rate   string // the kernel; empty for access and level
 	unit   string
 	access graph.Access
 	level  float64 // bytes
 	call   graph.RateCall
-	// chained is the number of further calls, each on the result of the previous one: like the steps of a
-	// graph, they find their operand in the caches and may overwrite it.
+	// chained is the number of further calls. Each reads the result of the previous call, as steps of a graph do: the
+	// operand is in the caches, and the call may overwrite it.
 	chained int
 	works   []graph.Work
 	took    []float64 // times of all runs, in nanoseconds
 	ns      float64   // median of took
 }
 
-// name returns the name of the kernel, or of the access and level.
+// name returns the name of the inner kernel, or the access and the level.
 func (p *probe) name() string {
 	if p.rate != "" {
 		return p.rate
@@ -93,7 +95,7 @@ type measurer struct {
 	profile    *machine.Profile
 	rates      []graph.Rate
 	probes     []*probe
-	warmStepPS float64 // the cost of a step with warm caches, in picoseconds
+	warmStepPS float64 // time of an empty step with warm caches, in picoseconds
 }
 
 // run measures the cost of a step and all probes, round by round.

@@ -1,10 +1,10 @@
-// Package calibrate measures a machine and fits a [machine.Profile]: the prices of bytes by access pattern
-// and cache level, of inner kernels per unit of work, and of starting a step.
+// Package calibrate measures a machine and fits a [machine.Profile]. A profile has the price of a byte by access
+// pattern and cache level, the price of a unit of work of each inner kernel, and the price of starting a step.
 //
-// [Run] measures and returns a [Result]: the profile, and every measured call beside its predicted time.
+// [Run] returns a [Result]: the profile, and the measured and predicted time of each call.
 //
-// Each op family lists the inner kernels that its work is priced by, with calls that exercise them
-// ([graph.Rate]). Each call runs on one worker as in a network: constants and code have been evicted from the
-// private caches by other steps, and its operands were just written. The median of all times counts. The
-// rates are then fitted by coordinate descent to minimize the squared relative errors of the predicted times.
+// Each op family lists its inner kernels with calls that execute them ([graph.Rate]). A call runs on one worker under
+// the conditions of a network: other steps have evicted its constants and code from the private caches, and have just
+// written its operands. The rates are fitted to the median times by coordinate descent, which minimizes the squared
+// relative errors of the predicted times.
 package calibrate

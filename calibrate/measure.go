@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// measure runs the call for a while, and takes the median of all times so far. The minimum would be that of a
-// rested processor, which a network never finds.
+// measure runs the call for the time each, and sets ns to the median of all times so far. The minimum would be the time
+// on a processor with full boost clock, which networks do not have.
 func (p *probe) measure(ctx context.Context, each time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
@@ -47,7 +47,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// runnable is a compiled graph with its operands and results, so that nothing is allocated while it is timed.
+// runnable is a compiled graph with its operands and results. A timed run therefore allocates nothing.
 type runnable struct {
 	graph   *graph.Graph
 	session *exec.Session
@@ -55,9 +55,9 @@ type runnable struct {
 	watch   *watch
 }
 
-// prepare makes a graph of the call as within a larger network: its operands are written by the steps before
-// it, if a step can write their layout. For a rate, the caches are flooded before that, so that constants and
-// code are as cold as in a network, while the memory of results is warm.
+// prepare creates a graph in which the call runs under the conditions of a network. Preceding steps write its operands,
+// if a step can write their layout. For the rate of an inner kernel, an earlier step floods the caches, so that
+// constants and code are as cold as in a network. The memory of results is warm.
 func (p *probe) prepare() (*runnable, error) {
 	b := newBuilder(p.call.Make != nil)
 	switch {
@@ -67,8 +67,8 @@ func (p *probe) prepare() (*runnable, error) {
 			b.warm(v.Meta)
 		}
 	case p.kept() > 0:
-		// The flood computes for about as long as a network with as many constants, so that other users of
-		// shared caches evict data meanwhile.
+		// The step that floods the caches takes about as long as a network with the same amount of constants, so that
+		// other processes have the same time to evict data from shared caches.
 		b.flood("lgamma", p.kept())
 	}
 	values := b.results(p.call)
@@ -79,7 +79,7 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, v := range values {
-		if p.rate != "" && !v.Node.Op.Identity { // a reader keeps a copy from being replaced by the original
+		if p.rate != "" && !v.Node.Op.Identity { // without a reader, passes would replace a copy by its original
 			v = b.untimed(b.reader(v))
 		}
 		b.graph.Output(fmt.Sprint("y", i), v)
@@ -87,13 +87,13 @@ func (p *probe) prepare() (*runnable, error) {
 	return b.runnable()
 }
 
-// builder makes the graph of a probe.
+// builder builds the graph of a probe.
 type builder struct {
 	graph *graph.Graph
 	in    []*tensor.Tensor
 	watch *watch
 	rng   *rand.Rand
-	fuse  bool // steps may consist of several nodes
+	fuse  bool // nodes may be fused
 }
 
 func newBuilder(fuses bool) *builder {
@@ -101,13 +101,13 @@ func newBuilder(fuses bool) *builder {
 		watch: &watch{untimed: map[string]bool{}, clock: clockNS()}}
 }
 
-// input adds an input of the graph, whose integers are below a bound.
+// input adds an input of the graph. Integers of the input are less than below.
 func (b *builder) input(m tensor.Meta, below int) *graph.Value {
 	b.in = append(b.in, filled(m, b.rng, below))
 	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), m)
 }
 
-// untimed excludes the step that makes the values from the timing, and returns the first value.
+// untimed excludes the step that computes the values from the timing, and returns the first value.
 func (b *builder) untimed(values []*graph.Value) *graph.Value {
 	if len(values) == 0 {
 		return nil
@@ -127,21 +127,22 @@ func (b *builder) reader(v *graph.Value) []*graph.Value {
 	return b.graph.Apply("eq", nil, v, v)
 }
 
-// floodBytes are touched before a call whose rate is measured: several times the size of a core's private
-// caches. networkBytes are the constants of a typical network: the constants of the call are in the cache that
-// would hold them.
+// floodBytes is the number of bytes that are accessed before a call whose rate is measured: several times the size of a
+// core's private caches. networkBytes is the size of the constants of a typical network. It determines the cache level
+// from which the call reads its constants.
 const (
 	floodBytes   = 8 << 20
 	networkBytes = 2 << 20
 )
 
-// flood adds a step that touches the given number of bytes.
+// flood adds a step that accesses the given number of bytes.
 func (b *builder) flood(op string, bytes float64) {
 	m := tensor.New(tensor.Float32, max(1, int(bytes)/8))
 	b.graph.Output("flood", b.untimed(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
-// warm adds a step that writes memory of a value's size, which is free again when the value needs it.
+// warm adds a step that writes memory of the size of a value, so that the memory assigned to the value is in the
+// caches.
 func (b *builder) warm(m tensor.Meta) {
 	v := b.untimed(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
 	last := b.untimed(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
@@ -165,7 +166,7 @@ func (b *builder) results(c graph.RateCall) []*graph.Value {
 			near := b.untimed(b.reader(v))
 			if _, dense := tensor.OrderOf(m); dense {
 				v = near
-			} else { // an operand of another layout is at least read
+			} else { // no step writes this layout: the operand is only read, which brings it into the caches
 				b.graph.Output(fmt.Sprint("near", i), near)
 			}
 		}
@@ -188,7 +189,7 @@ func (b *builder) apply(c graph.RateCall, operands ...any) []*graph.Value {
 	return values
 }
 
-// runnable plans and compiles the graph for one worker; each node is a step unless fuses is set.
+// runnable plans and compiles the graph for one worker. Unless fuse is set, each node is a step.
 func (b *builder) runnable() (*runnable, error) {
 	list := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return !b.fuse && p.Name == "group" })
 	plan, err := passes.Run(b.graph, passes.Options{Passes: list})
@@ -217,7 +218,7 @@ func bound(c graph.RateCall) int {
 	return max(1, most)
 }
 
-// filled returns a tensor of moderate numbers; integers are valid indices below a bound.
+// filled returns a tensor of random numbers of moderate size. Integers are in [0, below).
 func filled(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 	if m.DType.IsIntegral(true) {
 		whole := make([]int64, m.Numel())
@@ -233,14 +234,14 @@ func filled(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(numbers, m.Shape...)).CopyTo(m)
 }
 
-// run runs the graph for a while.
+// run runs the graph repeatedly for the time each.
 func (r *runnable) run(ctx context.Context, each time.Duration) error {
 	start := time.Now()
 	for n := 0; n < minRuns || time.Since(start) < each; n++ {
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
 			return err
 		}
-		if n == 0 { // the first run touches memory for the first time
+		if n == 0 { // the first run takes page faults
 			r.watch.took = r.watch.took[:0]
 		}
 	}
@@ -250,8 +251,8 @@ func (r *runnable) run(ctx context.Context, each time.Duration) error {
 // minRuns is the minimum number of runs of a probe.
 const minRuns = 4
 
-// stepNS returns the cost of a step with hardly any work, in nanoseconds: the mean of several steps, each
-// with its own code, with flooded or warm caches.
+// stepNS returns the time of a step with almost no work, in nanoseconds. It is the mean over several steps with
+// different code, with flooded or warm caches.
 func stepNS(ctx context.Context, each time.Duration, flooded bool) (float64, error) {
 	b := newBuilder(false)
 	if flooded {

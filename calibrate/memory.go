@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levels are the measured sizes: within caches, at their limits, and beyond.
+// levels are the measured sizes in bytes: within each cache, near its capacity, and above it.
 var levels = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
@@ -19,10 +19,11 @@ const layerBytes = 1 << 20
 // panelsBytes is the size of the constants of a large layer, which are read in panels.
 const panelsBytes = 4 << 20
 
-// panelRows is the number of rows of the products that measure panels: few tiles, which wait for the panels.
+// panelRows is the number of rows of the products that measure reads of panels. It is small, so that the time of the
+// product is the time of these reads.
 const panelRows = 48
 
-// denseChain is the number of chained steps of the probes of dense bytes.
+// denseChain is the number of chained steps of a probe of dense accesses.
 const denseChain = 7
 
 // memoryProbes returns the probes of memory curves, by access and bytes touched.
@@ -43,7 +44,8 @@ func memoryProbes(most float64) []*probe {
 	return list
 }
 
-// accessCalls makes, for each access, a call that touches about that many bytes that way.
+// accessCalls has, for each kind of access, a function that returns a call with about the given number of bytes of this
+// access.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
@@ -97,8 +99,8 @@ func channelsLast(shape ...int) tensor.Meta {
 	return m
 }
 
-// rateProbes returns the probes of inner kernels, without those of implementations that this machine or build
-// lacks: no work is priced by them, and their rates keep their defaults.
+// rateProbes returns the probes of the inner kernels that this machine and build have. The rates of other inner kernels
+// price no work here and keep their defaults.
 func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, r := range rates {
@@ -111,7 +113,7 @@ func rateProbes(rates []graph.Rate) []*probe {
 	return list
 }
 
-// offered reports whether the implementation of a call is available here: some need machine code.
+// offered reports whether the implementation of a call is available. Some implementations need machine code.
 func offered(c graph.RateCall) bool {
 	if c.Impl == "" {
 		return true
@@ -125,7 +127,7 @@ func offered(c graph.RateCall) bool {
 	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
 }
 
-// levelAt returns the point of a curve at a size, which is added if it is missing.
+// levelAt returns the point of a curve at a size. It adds the point if the curve has none there.
 func levelAt(c *machine.Curve, bytes float64) *machine.Level {
 	for i := range *c {
 		if (*c)[i].Bytes == bytes {

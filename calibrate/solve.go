@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// fitPasses is the number of passes over all rates: each depends on the other rates of its calls.
+// fitPasses is the number of passes over all rates. Several are needed because a call depends on several rates.
 const fitPasses = 40
 
-// minPS bounds rates from below. If the other costs of a call exceed its measured time, the solution is not
-// positive, and work would be free.
+// minPS is the minimum of a rate, in picoseconds. Without it, the rate would be negative or 0 if the other costs of a
+// call exceed its measured time.
 const minPS = 1e-2
 
 // solve fits the rates to the measured times by least squares of relative errors, one rate at a time with the
@@ -58,14 +58,15 @@ func (m *measurer) solve() {
 	}
 }
 
-// makeMonotone makes a curve monotone: a point above a later one was disturbed.
+// makeMonotone makes a curve monotone. A point that is higher than a later point was disturbed by other processes.
 func makeMonotone(c machine.Curve) {
 	for i := len(c) - 2; i >= 0; i-- {
 		c[i].PS = min(c[i].PS, c[i+1].PS)
 	}
 }
 
-// bytesPS returns the cost of a byte in the call of a probe that explains its time, all other rates fixed.
+// bytesPS returns the price of a byte, in picoseconds, at which the predicted time of a probe equals the measured one,
+// with all other rates fixed.
 func (m *measurer) bytesPS(p *probe) float64 {
 	rest, bytes := p.ns*1e3, 0.0
 	for _, w := range p.works {
@@ -83,8 +84,8 @@ func (m *measurer) bytesPS(p *probe) float64 {
 	return max(minPS, rest/bytes)
 }
 
-// unitPS returns the cost of a unit of an inner kernel that best explains the times of probes, all other
-// rates fixed.
+// unitPS returns the price of a unit of work of an inner kernel, in picoseconds, that fits the times of the probes
+// best, with all other rates fixed.
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var above, below float64
 	for _, p := range probes {
@@ -122,8 +123,8 @@ func (m *measurer) prices(p *probe) *machine.Profile {
 	return r
 }
 
-// kept returns the bytes touched between two runs of the probe's call, as the steps of a network touch their
-// constants; 0 if none are.
+// kept returns the number of bytes that other steps access between two runs of the probe's call, as the steps of a
+// network access their constants. It is 0 for accesses to data that was just written.
 func (p *probe) kept() float64 {
 	switch {
 	case p.rate != "":
@@ -134,5 +135,5 @@ func (p *probe) kept() float64 {
 	return 0
 }
 
-// sum returns the price of work in a probe.
+// sum returns the price of work in a probe, in picoseconds.
 func (m *measurer) sum(p *probe, w graph.Work) float64 { return m.prices(p).Sum(w) }

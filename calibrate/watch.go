@@ -16,7 +16,7 @@ type watch struct {
 	clock   float64 // cost of reading the clock, in nanoseconds
 }
 
-// times reports whether a node is timed.
+// times reports whether the step of a node is timed.
 func (w *watch) times(n *graph.Node) bool { return !w.untimed[n.Name] }
 
 // BeginRun traces every run.
@@ -25,13 +25,13 @@ func (w *watch) BeginRun(*exec.Run) bool {
 	return true
 }
 
-// EndRun stores the sum of the run.
+// EndRun stores the sum of the run's timed steps.
 func (w *watch) EndRun(*exec.Run, error) { w.took = append(w.took, w.sum) }
 
 // BeginStep starts the clock.
 func (w *watch) BeginStep(exec.Work) { w.began = time.Now() }
 
-// EndStep adds the step's time.
+// EndStep adds the time of the step, without the cost of reading the clock.
 func (w *watch) EndStep(at exec.Work, _ bool) {
 	took := float64(time.Since(w.began)) - w.clock
 	if w.times(at.Node) {
