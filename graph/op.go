@@ -53,9 +53,13 @@ type Semantics struct {
 
 // Facts are properties of an op that passes and prices use. The zero Facts claim nothing.
 type Facts struct {
-	// Selects says that each element of the result is an element of an operand, chosen by position or as the largest: a
-	// monotonic function may be applied before or after. Views other than [Op.Storage] imply it.
+	// Selects says that each element of the results is an element of an operand without [Param.Below]. The choice depends
+	// on shapes, attributes and the other operands only, so that an elementwise function may be applied before or after.
+	// Views without Storage imply it.
 	Selects bool
+
+	// Fills is Selects for an op whose results also have elements that depend on attributes only, such as padding.
+	Fills bool
 
 	// Identity says that the result has operand 0's elements unchanged if the dtypes are equal. Passes remove such
 	// nodes where possible.

@@ -54,7 +54,7 @@ func (p *Pointwise) Undefined(c *Call) ([]rule.Operand, error) {
 
 // complete returns an error if the call or a part is missing.
 func (p *Pointwise) complete(c *Call) error {
-	if c == nil || p.Config == nil || p.Body == nil {
+	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return errors.New("a pointwise op needs a call, Config and Body")
 	}
 	return nil
@@ -107,14 +107,21 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 // Expression returns what a call computes for one element, in the dtypes that operands and results have in memory; nil
 // if the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
 func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
-	if c == nil || p == nil || p.Config == nil || p.Body == nil {
-		return nil, errors.New("a pointwise op needs a call, Config and Body")
-	}
 	r, k, err := p.rule(c)
 	if err != nil {
 		return nil, err
 	}
 	return r.InMemory(k)
+}
+
+// Unchecked is [Pointwise.Expression] for operands that the kernel does not reject. In contrast to that method, it
+// returns the expression of a kernel that checks its operands, such as an integer division.
+func (p *Pointwise) Unchecked(c *Call) (*expr.Code, error) {
+	r, k, err := p.rule(c)
+	if err != nil {
+		return nil, err
+	}
+	return r.InMemory(k.Unchecked())
 }
 
 // Formula returns what a call of the op computes for one element as text, by the operands of the call in their order,

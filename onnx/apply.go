@@ -100,7 +100,7 @@ func (n *node) plainNumber(op string, i int, x *val, operands []any) any {
 
 // foldKnown evaluates an op on constant operands by its reference. It returns nil if the op cannot be folded.
 func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
-	c := &graph.Call{}
+	var args []graph.Arg
 	var in []*tensor.Tensor
 	size := 0
 	for _, op := range operands {
@@ -108,35 +108,42 @@ func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val 
 		if !ok {
 			return nil
 		}
-		c.In, in = append(c.In, arg), append(in, t)
+		args, in = append(args, arg), append(in, t)
 		if t != nil {
 			size += t.Numel()
 		}
 	}
-	for len(c.In) > 0 && c.In[len(c.In)-1].Kind == graph.Null {
-		c.In, in = c.In[:len(c.In)-1], in[:len(in)-1]
+	c, res := n.inferred(o, attrs, args)
+	if res == nil {
+		return nil
+	}
+	return n.compute(o, c, in[:len(c.In)], res, size)
+}
+
+// inferred returns a call of an op and its results; nil if an attribute refers to a value or depends on symbols, or if
+// the call is invalid, which the graph's builder reports.
+func (n *node) inferred(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result) {
+	for len(in) > 0 && in[len(in)-1].Kind == graph.Null {
+		in = in[:len(in)-1]
 	}
 	for _, a := range attrs {
 		if _, ok := a.(graph.Ref); ok {
-			return nil
+			return nil, nil
 		}
 	}
-	if n.bySymbols(attrs) {
-		return nil // the result depends on symbols
+	if n.bySymbols(attrs) || len(in) < required(o) {
+		return nil, nil
 	}
 	decoded, err := o.Schema.Decode(attrs, nil)
 	if err != nil {
-		return nil // the graph's builder reports the error
+		return nil, nil
 	}
-	if len(c.In) < required(o) {
-		return nil
-	}
-	c.Attrs = decoded
+	c := &graph.Call{In: in, Attrs: decoded}
 	res, err := o.Infer(c)
 	if err != nil {
 		n.failf("%s: %w", o.Name, err)
 	}
-	return n.compute(o, c, in, res, size)
+	return c, res
 }
 
 // required returns the minimum number of operands of an op.

@@ -3,40 +3,32 @@ package onnx
 import (
 	"slices"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// moveOps are ops whose results only rearrange elements of their operands.
-var moveOps = []string{"select", "slice", "narrow", "index_select", "index", "gather", "cat", "stack", "reshape",
-	"unsqueeze", "squeeze", "flatten", "permute", "transpose", "t", "flip", "expand", "alias", "split_with_sizes",
-	"constant_pad_nd"}
+// This file applies an op to symbolic elements. Facts of the op decide how. If the op only selects elements, it is
+// evaluated on their positions ([computation.selected]); else its expression is ([computation.evaluated]).
 
-// formula computes the elements of an op's results from those of its operands.
-type formula func(c *computation) [][]symElement
-
-// computation is one application of an op to elements.
+// computation is one application of an op to symbolic elements.
 type computation struct {
-	n     *node
-	attrs graph.Attrs
-	in    []*symElements // nil for omitted operands
-	out   []tensor.Meta
-	call  *graph.Call
-	op    *graph.Op
+	n        *node
+	op       *graph.Op
+	attrs    graph.Attrs
+	operands []any
+	in       []*symElements // nil for omitted operands
+	call     *graph.Call
+	out      []graph.Result
 }
 
-// computed evaluates an op on elements. It returns nil if the results cannot be expressed.
+// computed applies an op to symbolic elements. It returns nil if there are no expressions for the results.
 func (n *node) computed(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
-	from := formulas[o.Name]
-	if slices.Contains(moveOps, o.Name) {
-		from = moveFormula
-	}
-	if from == nil || n.bySymbols(attrs) || !slices.ContainsFunc(operands, isComputed) {
+	if !slices.ContainsFunc(operands, isComputed) {
 		return nil
 	}
-	c := &computation{n: n, attrs: attrs, in: make([]*symElements, len(operands)), op: o,
-		call: &graph.Call{In: make([]graph.Arg, len(operands))}}
+	c := &computation{n: n, op: o, attrs: attrs, operands: operands, in: make([]*symElements, len(operands))}
+	args := make([]graph.Arg, len(operands))
 	for i, a := range operands {
 		if x, ok := a.(*val); a == nil || ok && x == nil {
 			continue
@@ -45,19 +37,25 @@ func (n *node) computed(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 			return nil
 		}
 		m := tensor.New(c.in[i].dtype, c.in[i].shape...)
-		c.call.In[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: m, Type: m.Type()}}
+		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: m, Type: m.Type()}}
 		if s, ok := tensor.ScalarOf(a); ok {
-			c.call.In[i] = graph.Arg{Kind: graph.NumberArg, Number: s}
+			args[i] = graph.Arg{Kind: graph.NumberArg, Number: s}
 		}
 	}
-	if !c.infer() {
+	var res []graph.Result
+	if c.call, res = n.inferred(o, attrs, args); res == nil {
 		return nil
 	}
-	lists := from(c)
-	if len(lists) != len(c.out) {
-		return nil
+	for _, r := range res {
+		if r.Dynamic || r.Meta().Numel() > maxElements {
+			return nil
+		}
 	}
-	return c.results(lists, func() []*val { return n.emit(o.Name, attrs, operands...) })
+	c.out = slices.Clone(res)
+	if c.selects() {
+		return c.results(c.selected())
+	}
+	return c.results(c.evaluated())
 }
 
 // isComputed reports whether an operand has symbolic elements.
@@ -66,8 +64,8 @@ func isComputed(a any) bool {
 	return ok && x != nil && x.elements != nil
 }
 
-// operandElements returns the elements of an operand; nil if they are unknown. An index operand of a mover
-// must be constant.
+// operandElements returns the elements of an operand; nil if they are unknown. Indices must be constant. Elements that
+// an op only selects may depend on data.
 func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	x, ok := a.(*val)
 	switch {
@@ -77,55 +75,29 @@ func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 			return nil
 		}
 		return elementsOfData(s.Tensor(s.DType()))
-	case !slices.Contains(moveOps, o.Name):
-		return n.elementsOf(x, false)
-	case i > 0 && !o.Params[min(i, len(o.Params)-1)].Variadic || i > 0 && o.Name == "index":
-		if x.data == nil {
-			return nil // an unknown index
-		}
+	case isIndex(o, i) && x.data == nil:
+		return nil
 	}
-	return n.elementsOf(x, true)
+	return n.elementsOf(x, o.Selects || o.Fills || o.Kind == graph.View)
 }
 
-// infer finds the metas of the results. Shapes are numbers: only elements are symbolic.
-func (c *computation) infer() bool {
-	call := c.call
-	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == graph.Null {
-		call.In = call.In[:len(call.In)-1]
-	}
-	for _, a := range c.attrs {
-		if _, ok := a.(graph.Ref); ok {
-			return false
-		}
-	}
-	decoded, err := c.op.Schema.Decode(c.attrs, nil)
-	if err != nil || len(call.In) < required(c.op) {
-		return false // the graph's builder reports the error
-	}
-	call.Attrs = decoded
-	res, err := c.op.Infer(call)
-	if err != nil {
-		c.n.failf("%s: %w", c.op.Name, err)
-	}
-	for _, r := range res {
-		m := r.Meta()
-		if r.Dynamic || m.Numel() > maxElements {
-			return false
-		}
-		c.out = append(c.out, tensor.New(m.DType, m.Shape...))
-	}
-	return true
+// isIndex reports whether operand i of an op holds indices.
+func isIndex(o *graph.Op, i int) bool {
+	return len(o.Params) > 0 && o.Params[min(i, len(o.Params)-1)].Below != nil
 }
 
-// results makes values from lists of elements. If the graph needs one of them, emit adds the op to it.
-func (c *computation) results(lists [][]symElement, emit func() []*val) []*val {
+// results makes values from lists of elements. If the graph needs one of them, the op is added to it.
+func (c *computation) results(lists [][]symElement) []*val {
+	if len(lists) != len(c.out) {
+		return nil
+	}
 	var made []*val
 	out := make([]*val, len(lists))
 	for i, list := range lists {
-		m := c.out[i]
+		m := c.out[i].Meta()
 		out[i] = valueOf(&symElements{dtype: m.DType, shape: m.Shape, list: list, make: func() *val {
 			if made == nil {
-				made = emit()
+				made = c.n.emit(c.op.Name, c.attrs, c.operands...)
 			}
 			return made[i].sized(m.DType, m.Shape...)
 		}})
@@ -133,81 +105,134 @@ func (c *computation) results(lists [][]symElement, emit func() []*val) []*val {
 	return out
 }
 
-// moveFormula is the formula of movers: the op is evaluated on the positions of the elements.
-func moveFormula(c *computation) [][]symElement {
+// selects reports whether the op only selects elements of its operands, or fills its results with constants.
+func (c *computation) selects() bool {
+	return c.op.Selects || c.op.Fills || !c.op.Storage && !slices.ContainsFunc(c.out, func(r graph.Result) bool {
+		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
+	})
+}
+
+// selected evaluates an op that selects elements on tensors that hold the positions of the operands' elements, and a
+// second time on tensors with other numbers for the positions. An element that is the same both times is a constant.
+func (c *computation) selected() [][]symElement {
+	const shift = 1 << 40
 	var all []symElement
-	places := make([]*tensor.Tensor, len(c.in))
+	from := tensor.Invalid
+	at, again := make([]any, len(c.in)), make([]any, len(c.in))
 	for i, e := range c.in {
-		if e == nil {
-			continue
-		}
-		index := i > 0 && !c.op.Params[min(i, len(c.op.Params)-1)].Variadic || i > 0 && c.op.Name == "index"
-		t := tensor.Zeros(tensor.Int64, e.shape...)
-		for k, x := range e.list {
-			at := int64(len(all) + k)
-			if index {
-				n, _ := x.n.Known()
-				at = int64(n)
-			}
-			t.SetFlat(k, tensor.IntScalar(at))
-		}
-		if !index {
+		switch {
+		case e == nil:
+		case isIndex(c.op, i):
+			at[i], again[i] = c.operands[i], c.operands[i]
+		case from != tensor.Invalid && from != e.dtype:
+			return nil // elements would be converted
+		default:
+			from = e.dtype
+			at[i], again[i] = countFrom(len(all), e.shape), countFrom(len(all)+shift, e.shape)
 			all = append(all, e.list...)
-			if e.dtype != c.in[0].dtype {
+		}
+	}
+	places, shifted := c.n.foldKnown(c.op, c.attrs, at), c.n.foldKnown(c.op, c.attrs, again)
+	if places == nil || shifted == nil {
+		return nil
+	}
+	lists := make([][]symElement, len(c.out))
+	for i := range c.out {
+		d, t := c.out[i].Type.DType, places[i].data
+		constants := elementsOfData(t)
+		for k := range t.Numel() {
+			index := indexAt(t.Shape, k)
+			p, q := t.At(index...).Int(), shifted[i].data.At(index...).Int()
+			switch {
+			case q == p+shift && d == from:
+				lists[i] = append(lists[i], all[p])
+			case q == p && d == t.DType && constants != nil:
+				lists[i] = append(lists[i], constants.list[k])
+			default:
 				return nil
 			}
 		}
-		places[i] = t
-		c.call.In[i].Value = &graph.Value{Name: "operand", Meta: t.Meta, Type: t.Meta.Type(), Const: t}
-	}
-	attrs := c.attrs
-	if c.op.Name == "constant_pad_nd" {
-		fill, ok := tensor.ScalarOf(attrs["value"])
-		if !ok && attrs["value"] != nil || c.in[0].dtype != tensor.Int64 {
-			return nil
-		}
-		attrs = graph.Attrs{"pad": attrs["pad"], "value": len(all)}
-		all = append(all, symElement{n: sym.Of(int(fill.Int()))})
-	}
-	var operands []any
-	for _, t := range places {
-		if t == nil {
-			operands = append(operands, nil)
-			continue
-		}
-		operands = append(operands, known(t))
-	}
-	var lists [][]symElement
-	for _, x := range c.n.foldKnown(c.op, attrs, operands) {
-		list := []symElement{}
-		for _, at := range ints(x.data) {
-			list = append(list, all[at])
-		}
-		lists = append(lists, list)
 	}
 	return lists
 }
 
-// pointwise is the formula of a pointwise op with broadcasting.
-func pointwise(f func(c *computation, x []symElement) (symElement, bool)) formula {
-	return func(c *computation) [][]symElement {
-		out := make([]symElement, c.out[0].Numel())
-		x := make([]symElement, len(c.in))
-		for i := range out {
-			at := indexAt(c.out[0].Shape, i)
-			for k, e := range c.in {
-				if e == nil {
-					return nil
-				}
-				x[k] = e.list[broadcastAt(e.shape, at)]
+// countFrom returns a constant with the numbers from first on.
+func countFrom(first int, shape []int) *val {
+	t := tensor.Zeros(tensor.Int64, shape...)
+	for k := range t.Numel() {
+		t.SetFlat(k, tensor.IntScalar(int64(first+k)))
+	}
+	return known(t)
+}
+
+// evaluated computes the results by the op's expression of one element, or by its expression of a row.
+func (c *computation) evaluated() [][]symElement {
+	in := slices.DeleteFunc(slices.Clone(c.in), func(e *symElements) bool { return e == nil })
+	folded := make([]bool, len(c.out[0].Type.Shape))
+	row := slices.Repeat([]int{1}, len(folded)) // the shape of a row, with size 1 for the other dimensions
+	code, err := c.expression()
+	if rows := c.rows(); rows != nil {
+		code, folded, row = rows.Code, rows.Mask, slices.Clone(c.in[0].shape)
+		for d := range row {
+			if !folded[d] {
+				row[d] = 1
 			}
+		}
+	}
+	if code == nil || err != nil || len(in) != len(code.In) || len(code.Out) != len(c.out) {
+		return nil
+	}
+	lists := make([][]symElement, len(c.out))
+	for i := range c.out {
+		shape := c.out[i].Meta().Shape
+		lists[i] = make([]symElement, tensor.Numel(shape))
+		for k := range lists[i] {
+			first := indexAt(shape, k)
+			for d := range folded {
+				if folded[d] && len(shape) < len(folded) {
+					first = slices.Insert(first, d, 0)
+				}
+			}
+			e := &evaluation{n: c.n, code: code, row: tensor.Numel(row), done: map[instance]symElement{},
+				load: func(operand, k int) symElement {
+					at := indexAt(row, k)
+					for d := range at {
+						if !folded[d] {
+							at[d] = first[d]
+						}
+					}
+					return in[operand].list[broadcastAt(in[operand].shape, at)]
+				}}
 			var ok bool
-			if out[i], ok = f(c, x); !ok {
+			if lists[i][k], ok = e.result(i, broadcastAt(row, first)); !ok {
 				return nil
 			}
 		}
-		return [][]symElement{out}
 	}
+	return lists
+}
+
+// expression returns the expression of one element; nil if there is none.
+func (c *computation) expression() (*expr.Code, error) {
+	switch o := c.op; {
+	case o.Pointwise != nil:
+		return o.Pointwise.Unchecked(c.call)
+	case o.Expression != nil:
+		return o.Expression(c.call)
+	}
+	return nil, nil
+}
+
+// rows returns the expression of a row of the only operand; nil if there is none.
+func (c *computation) rows() *graph.Rows {
+	if c.op.Rows == nil || len(c.in) != 1 {
+		return nil
+	}
+	rows, err := c.op.Rows(c.call)
+	if err != nil || rows == nil || rows.Split != 0 {
+		return nil
+	}
+	return rows
 }
 
 // broadcastAt returns the row-major position of an operand's element for an index of the result.
@@ -222,193 +247,4 @@ func broadcastAt(shape, at []int) int {
 		place = place*size + i
 	}
 	return place
-}
-
-// intFormula is [pointwise] for integer operands and results.
-func intFormula(f func(c *computation, x []sym.Int) (sym.Int, bool)) formula {
-	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
-		list := make([]sym.Int, len(x))
-		for i, e := range c.in {
-			if !e.dtype.IsIntegral(false) {
-				return symElement{}, false
-			}
-			list[i] = x[i].n
-		}
-		n, ok := f(c, list)
-		return symElement{n: n}, ok && c.out[0].DType.IsIntegral(false)
-	})
-}
-
-// boolFormula is [pointwise] for bool operands and results.
-func boolFormula(f func(x []sym.Bool) sym.Bool) formula {
-	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
-		list := make([]sym.Bool, len(x))
-		for i, e := range c.in {
-			if e.dtype != tensor.Bool {
-				return symElement{}, false
-			}
-			list[i] = x[i].b
-		}
-		return symElement{b: f(list)}, true
-	})
-}
-
-// comparison is [pointwise] for a comparison.
-func comparison(f func(a, b sym.Int) sym.Bool) formula {
-	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
-		a, b := x[0], x[1]
-		if c.in[0].dtype == tensor.Bool || c.in[1].dtype == tensor.Bool {
-			return symElement{}, false
-		}
-		if !c.in[0].dtype.IsFloat() && !c.in[1].dtype.IsFloat() {
-			return symElement{b: f(a.n, b.n)}, true
-		}
-		a, okA := c.fractionOf(0, a)
-		b, okB := c.fractionOf(1, b)
-		if !okA || !okB || a.rounded || b.rounded {
-			return symElement{}, false
-		}
-		c.n.bound(a)
-		c.n.bound(b)
-		return symElement{b: f(a.n.Mul(sym.Of(b.denominator)), b.n.Mul(sym.Of(a.denominator)))}, true
-	})
-}
-
-// reduceAll reduces all elements of the only operand; empty is the result without elements, if defined.
-func reduceAll(f func(a, b sym.Int) sym.Int, empty ...int) formula {
-	return func(c *computation) [][]symElement {
-		e := c.in[0]
-		if len(c.in) != 1 || len(c.out) != 1 || !e.dtype.IsIntegral(false) || c.out[0].Numel() != 1 ||
-			c.out[0].DType != tensor.Int64 || len(e.list) == 0 && len(empty) == 0 {
-			return nil
-		}
-		if len(e.list) == 0 {
-			return [][]symElement{{{n: sym.Of(empty[0])}}}
-		}
-		all := e.list[0].n
-		for _, x := range e.list[1:] {
-			all = f(all, x.n)
-		}
-		return [][]symElement{{{n: all}}}
-	}
-}
-
-func cumsum(c *computation) [][]symElement {
-	e := c.in[0]
-	if len(e.shape) != 1 || !e.dtype.IsIntegral(false) || c.out[0].DType != tensor.Int64 {
-		return nil
-	}
-	var sum sym.Int
-	out := make([]symElement, len(e.list))
-	for i, x := range e.list {
-		sum = sum.Add(x.n)
-		out[i].n = sum
-	}
-	return [][]symElement{out}
-}
-
-// fillFormula is the formula of ops that depend on the shape of their operand alone.
-func fillFormula(c *computation) [][]symElement {
-	t := tensor.Zeros(c.in[0].dtype, c.in[0].shape...)
-	x := c.n.foldKnown(c.op, c.attrs, []any{known(t)})
-	if len(x) != 1 || x[0].data == nil {
-		return nil
-	}
-	e := elementsOfData(x[0].data.Contiguous())
-	if e == nil {
-		return nil
-	}
-	return [][]symElement{e.list}
-}
-
-// positive reports whether a is at least 1 for all sizes. notNegative reports whether it is at least 0.
-func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
-func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
-
-// truncated divides with truncation toward zero, as C does.
-func truncated(a, b sym.Int) (sym.Int, bool) {
-	switch {
-	case !positive(b):
-		return sym.Int{}, false
-	case notNegative(a):
-		return a.Div(b), true
-	}
-	return sym.Where(a.Ge(sym.Int{}), a.Div(b), a.Neg().Div(b).Neg()), true
-}
-
-func (c *computation) text(attr string) string {
-	s, _ := c.attrs[attr].(string)
-	return s
-}
-
-var formulas map[string]formula
-
-func init() {
-	least := func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Min(x[1]), true }
-	greatest := func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Max(x[1]), true }
-	formulas = map[string]formula{
-		"add": pointwise(sum(1)), "sub": pointwise(sum(-1)), "mul": pointwise(product), "div": pointwise(quotient),
-		"floor_divide": intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) {
-			if !positive(x[1]) {
-				return sym.Int{}, false
-			}
-			return x[0].Div(x[1]), true
-		}),
-		"remainder": intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) {
-			if !positive(x[1]) {
-				return sym.Int{}, false
-			}
-			return x[0].Mod(x[1]), true
-		}),
-		"fmod": intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) {
-			q, ok := truncated(x[0], x[1])
-			return x[0].Sub(q.Mul(x[1])), ok
-		}),
-		"maximum": intFormula(greatest), "minimum": intFormula(least),
-		"neg":   intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Neg(), true }),
-		"abs":   intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Max(x[0].Neg()), true }),
-		"clamp": intFormula(func(c *computation, x []sym.Int) (sym.Int, bool) { return c.clamped(x[0]) }),
-		"eq":    comparison(sym.Int.Eq), "ne": comparison(sym.Int.Ne), "lt": comparison(sym.Int.Lt),
-		"le": comparison(sym.Int.Le),
-		"gt": comparison(sym.Int.Gt), "ge": comparison(sym.Int.Ge),
-		"logical_and": boolFormula(both), "bitwise_and": boolFormula(both), "logical_or": boolFormula(either),
-		"bitwise_or":  boolFormula(either),
-		"logical_xor": boolFormula(oneOf), "bitwise_xor": boolFormula(oneOf), "logical_not": boolFormula(not),
-		"bitwise_not": boolFormula(not),
-		"where":       pointwise(selected), "to": pointwise(converted), "floor": pointwise(rounded),
-		"ceil": pointwise(rounded), "trunc": pointwise(rounded),
-		"sum": reduceAll(sym.Int.Add, 0), "prod": reduceAll(sym.Int.Mul, 1), "amax": reduceAll(sym.Int.Max),
-		"amin": reduceAll(sym.Int.Min),
-		"max":  reduceAll(sym.Int.Max), "min": reduceAll(sym.Int.Min), "cumsum": cumsum, "zeros_like": fillFormula,
-		"ones_like": fillFormula,
-		"full_like": fillFormula,
-	}
-}
-
-func both(x []sym.Bool) sym.Bool   { return x[0].And(x[1]) }
-func either(x []sym.Bool) sym.Bool { return x[0].Or(x[1]) }
-func not(x []sym.Bool) sym.Bool    { return x[0].Not() }
-func oneOf(x []sym.Bool) sym.Bool {
-	return x[0].And(x[1].Not()).Or(x[0].Not().And(x[1]))
-}
-
-// clamped clamps an integer to the attributes min and max.
-func (c *computation) clamped(x sym.Int) (sym.Int, bool) {
-	at := func(name string) (n sym.Int, given, ok bool) {
-		v, given := c.attrs[name]
-		if !given || v == nil {
-			return n, false, true
-		}
-		i, isInt := v.(int)
-		return sym.Of(i), true, isInt
-	}
-	low, isLow, okLow := at("min")
-	high, isHigh, okHigh := at("max")
-	if isLow {
-		x = x.Max(low)
-	}
-	if isHigh {
-		x = x.Min(high)
-	}
-	return x, okLow && okHigh
 }

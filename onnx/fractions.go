@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -131,21 +132,6 @@ func fraction(f float64) (symElement, bool) {
 	return symElement{n: sym.Of(int(f)), denominator: over}, true
 }
 
-// fractionOf returns an element of operand i in the result's floating-point dtype.
-func (c *computation) fractionOf(i int, x symElement) (symElement, bool) {
-	switch d := c.in[i].dtype; {
-	case d.IsFloat():
-		return x, true
-	case !d.IsIntegral(false):
-		return x, false
-	}
-	d := c.out[0].DType
-	if !d.IsFloat() {
-		d = tensor.Float32 // of a comparison: the requirement of float32 is the strictest
-	}
-	return symElement{n: x.n, denominator: 1}.requireExact(c.n, x.n, d)
-}
-
 // reduced cancels factors of 2 that the form of the fraction shows.
 func (x symElement) reduced() symElement {
 	for x.denominator%2 == 0 && x.n.Mod(sym.Of(2)).Same(sym.Of(0)) {
@@ -154,125 +140,102 @@ func (x symElement) reduced() symElement {
 	return x
 }
 
-// sum is x + sign*y.
-func sum(sign int) func(c *computation, x []symElement) (symElement, bool) {
-	return func(c *computation, x []symElement) (symElement, bool) {
-		d := c.out[0].DType
-		if alpha, ok := c.attrs["alpha"]; ok && alpha != 1 {
-			return symElement{}, false
-		}
-		if d.IsIntegral(false) && c.in[0].dtype != tensor.Bool && c.in[1].dtype != tensor.Bool {
-			return symElement{n: x[0].n.Add(x[1].n.Mul(sym.Of(sign)))}, true
-		}
-		a, okA := c.fractionOf(0, x[0])
-		b, okB := c.fractionOf(1, x[1])
-		if !okA || !okB || a.rounded || b.rounded || max(a.denominator, b.denominator) > 1<<20 {
-			return symElement{}, false
-		}
-		y := symElement{n: a.n.Mul(sym.Of(b.denominator)).Add(b.n.Mul(sym.Of(sign * a.denominator))),
-			denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}.reduced()
-		return y.requireExact(c.n, y.n, d)
+// maxDenominator bounds denominators, so that their products fit in 64 bits.
+const maxDenominator = 1 << 20
+
+// float applies an operation to fractions of floating-point dtype d.
+func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElement {
+	a, b := x[0], x[len(x)-1]
+	switch op {
+	case expr.Floor, expr.Ceil, expr.Trunc:
+		return e.round(op, a)
 	}
+	if a.rounded || b.rounded || max(a.denominator, b.denominator) > maxDenominator {
+		return e.fail()
+	}
+	over := sym.Of(b.denominator)
+	left, right := a.n.Mul(over), b.n.Mul(sym.Of(a.denominator)) // over a common denominator
+	y := symElement{denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}
+	switch op {
+	case expr.Add:
+		y.n = left.Add(right)
+	case expr.Sub:
+		y.n = left.Sub(right)
+	case expr.Mul:
+		y.n = a.n.Mul(b.n)
+	case expr.Div:
+		return e.quotient(d, a, b)
+	case expr.Neg:
+		a.n = a.n.Neg()
+		return a
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+		e.n.bound(y)
+		return symElement{b: related(op, left, right)}
+	default:
+		return e.fail()
+	}
+	y = y.reduced()
+	return e.exactly(y, y.n, d)
 }
 
-func product(c *computation, x []symElement) (symElement, bool) {
-	d := c.out[0].DType
-	if d.IsIntegral(false) && c.in[0].dtype != tensor.Bool && c.in[1].dtype != tensor.Bool {
-		return symElement{n: x[0].n.Mul(x[1].n)}, true
+// exactly returns x under the requirement that d represents n exactly.
+func (e *evaluation) exactly(x symElement, n sym.Int, d tensor.DType) symElement {
+	x, ok := x.requireExact(e.n, n, d)
+	if !ok {
+		return e.fail()
 	}
-	a, okA := c.fractionOf(0, x[0])
-	b, okB := c.fractionOf(1, x[1])
-	if !okA || !okB || a.rounded || b.rounded || max(a.denominator, b.denominator) > 1<<20 {
-		return symElement{}, false
-	}
-	y := symElement{n: a.n.Mul(b.n), denominator: a.denominator * b.denominator,
-		exact: slices.Concat(a.exact, b.exact)}.reduced()
-	return y.requireExact(c.n, y.n, d)
+	return x
 }
 
-// quotient divides integers by rounding_mode, and fractions by a number. If the denominator d of the result n/d is not
-// a power of 2, floating-point division rounds the result, but never up to the next integer k: n/d is at least 1/d
-// below k, and would be rounded to k only if the distance were at most k/2^digits.
-func quotient(c *computation, x []symElement) (symElement, bool) {
-	d, mode := c.out[0].DType, c.text("rounding_mode")
-	if d.IsIntegral(false) {
-		var n sym.Int
-		ok := positive(x[1].n)
-		switch {
-		case c.in[0].dtype == tensor.Bool || c.in[1].dtype == tensor.Bool || mode == "":
-			ok = false
-		case mode == "trunc":
-			n, ok = truncated(x[0].n, x[1].n)
-		case ok:
-			n = x[0].n.Div(x[1].n)
-		}
-		return symElement{n: n}, ok
-	}
-	a, okA := c.fractionOf(0, x[0])
-	b, okB := c.fractionOf(1, x[1])
+// quotient divides a fraction by a number. If the denominator d of the result n/d is not a power of 2, floating-point
+// division rounds the result, but never up to the next integer k: n/d is at least 1/d below k, and would be rounded to
+// k only if the distance were at most k/2^digits.
+func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
 	by, isNumber := b.n.Known()
-	if !okA || !okB || a.rounded || b.rounded || !isNumber || by <= 0 || by > 1<<20 || mode != "" ||
-		max(a.denominator, b.denominator) > 1<<20 {
-		return symElement{}, false
+	if !isNumber || by <= 0 || by > maxDenominator {
+		return e.fail()
 	}
 	y := symElement{n: a.n.Mul(sym.Of(b.denominator)), denominator: a.denominator * by, exact: a.exact}.reduced()
 	if y.rounded = y.denominator&(y.denominator-1) != 0; y.rounded {
-		return y.requireExact(c.n, y.n.Add(sym.Of(y.denominator)), d)
+		return e.exactly(y, y.n.Add(sym.Of(y.denominator)), d)
 	}
-	return y.requireExact(c.n, y.n, d)
+	return e.exactly(y, y.n, d)
 }
 
-// rounded rounds a fraction to an integer.
-func rounded(c *computation, x []symElement) (symElement, bool) {
-	y, over := x[0], sym.Of(max(x[0].denominator, 1))
-	if !c.in[0].dtype.IsFloat() {
-		return y, c.out[0].DType == c.in[0].dtype
-	}
+// round rounds a fraction to an integer.
+func (e *evaluation) round(op expr.Op, x symElement) symElement {
+	over := sym.Of(x.denominator)
 	switch {
-	case c.op.Name == "ceil":
-		return symElement{n: y.n.Neg().Div(over).Neg(), denominator: 1, exact: y.exact}, true
-	case c.op.Name == "floor" || notNegative(y.n):
-		return symElement{n: y.n.Div(over), denominator: 1, exact: y.exact}, true
+	case op == expr.Ceil:
+		return symElement{n: x.n.Neg().Div(over).Neg(), denominator: 1, exact: x.exact}
+	case op == expr.Floor || notNegative(x.n):
+		return symElement{n: x.n.Div(over), denominator: 1, exact: x.exact}
 	}
-	return symElement{}, false
+	return e.fail()
 }
 
-// selected is the formula of where.
-func selected(c *computation, x []symElement) (symElement, bool) {
-	cond, a, b := x[0].b, x[1], x[2]
-	if c.in[0].dtype != tensor.Bool || c.in[1].dtype != c.in[2].dtype {
-		return symElement{}, false
-	}
-	if c.in[1].dtype == tensor.Bool {
-		return symElement{b: cond.And(a.b).Or(cond.Not().And(b.b))}, true
-	}
-	return symElement{n: sym.Where(cond, a.n, b.n), denominator: a.denominator, exact: slices.Concat(a.exact, b.exact)},
-		a.denominator == b.denominator && !a.rounded && !b.rounded
-}
-
-// converted is the formula of to.
-func converted(c *computation, x []symElement) (symElement, bool) {
-	from, to, y := c.in[0].dtype, c.out[0].DType, x[0]
+// convert converts an element to another dtype.
+func (e *evaluation) convert(from, to tensor.DType, x symElement) symElement {
 	switch {
-	case from == tensor.Bool && to == tensor.Bool:
-		return y, true
+	case from == to || e.failed:
+		return x
+	case to == tensor.Bool && x.rounded || to.IsFloat() && x.rounded:
+		return e.fail()
 	case to == tensor.Bool:
-		c.n.bound(y)
-		return symElement{b: y.n.Ne(sym.Int{})}, !y.rounded
+		e.n.bound(x)
+		return symElement{b: x.n.Ne(sym.Int{})}
 	case from == tensor.Bool:
-		return symElement{n: sym.Where(y.b, sym.Of(1), sym.Int{}), denominator: 1}, true
-	case to.IsFloat() && !from.IsFloat():
-		return symElement{n: y.n, denominator: 1}.requireExact(c.n, y.n, to)
+		return symElement{n: sym.Where(x.b, sym.Of(1), sym.Int{}), denominator: 1}
 	case to.IsFloat():
-		y, ok := y.requireExact(c.n, y.n, to)
-		return y, ok && !y.rounded
+		x.denominator = max(x.denominator, 1)
+		return e.exactly(x, x.n, to)
 	case to != tensor.Int64 && to != tensor.Int32:
-		return symElement{}, false // a size may overflow
-	case from.IsFloat() && y.denominator > 1 && !notNegative(y.n):
-		return symElement{}, false
+		return e.fail() // a size may overflow
+	case from.IsFloat() && x.denominator > 1 && !notNegative(x.n):
+		return e.fail()
 	case from.IsFloat():
-		c.n.bound(y)
-		return symElement{n: y.n.Div(sym.Of(max(y.denominator, 1)))}, true
+		e.n.bound(x)
+		return symElement{n: x.n.Div(sym.Of(x.denominator))}
 	}
-	return symElement{n: y.n}, true
+	return symElement{n: x.n}
 }

@@ -34,6 +34,7 @@ var vouched = map[string]string{
 	"(fusion.Epilogue).Do":         "a rectangle of the anchor's result, whose addresses were entered",
 	"(fusion.Epilogue).Enter":      "the memory of the anchor's kernel",
 	"(graph.Pointwise).Expression": "a call of the op, with the operands that graph has checked",
+	"(graph.Pointwise).Unchecked":  "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Rule":       "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Infer":      "a call of the op, with the operands that graph has checked",
 }

@@ -25,6 +25,7 @@ const (
 type Kernel struct {
 	body       Block
 	expression *lazyCode      // of a kernel made by Expr or ExprOf, which has no body
+	replaced   *lazyCode      // the expression that body replaces; nil if there was none
 	types      []tensor.DType // results first
 	outs       uint8
 	ins        uint8
@@ -59,9 +60,22 @@ func (k Kernel) Err() error { return k.err }
 // Block returns the function over blocks; nil for a kernel of an expression.
 func (k Kernel) Block() Block { return k.body }
 
-// WithBlock returns the kernel with a function over blocks that takes the place of its own, or of its expression.
+// WithBlock returns the kernel with a function over blocks that takes the place of its own, or of its expression. For
+// operands that the function does not reject, it must compute what the kernel computes.
 func (k Kernel) WithBlock(body Block) Kernel {
+	if k.expression != nil {
+		k.replaced = k.expression
+	}
 	k.body, k.expression = body, nil
+	return k
+}
+
+// Unchecked returns the kernel of the expression that [Kernel.WithBlock] replaced, or the kernel itself if there is
+// none: an integer division without the check of the divisor.
+func (k Kernel) Unchecked() Kernel {
+	if k.replaced != nil {
+		k.body, k.expression, k.replaced = nil, k.replaced, nil
+	}
 	return k
 }
 
@@ -114,7 +128,8 @@ func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	default:
 		k.types = append(slices.Clone(k.types), d)
 		k.ins++
-		k.expression = k.expression.then(func(c *expr.Code) *expr.Code { return c.WithOperand(d) })
+		ignoring := func(c *expr.Code) *expr.Code { return c.WithOperand(d) }
+		k.expression, k.replaced = k.expression.then(ignoring), k.replaced.then(ignoring)
 	}
 	return k
 }
@@ -132,8 +147,9 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	i, j = i+int(k.outs), j+int(k.outs)
 	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
+	exchange := func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) }
+	k.expression, k.replaced = k.expression.then(exchange), k.replaced.then(exchange)
 	if k.expression != nil {
-		k.expression = k.expression.then(func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) })
 		return k
 	}
 	inner := k.body

@@ -10,7 +10,7 @@ import (
 // fillOp defines an op that fills new memory with a number. kind returns the type of the result, value the number.
 func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
-	o.AnyOrder = true
+	o.AnyOrder, o.Fills = true, true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := kind(c)
 		if err == nil {

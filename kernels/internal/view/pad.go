@@ -56,7 +56,7 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 	},
-	Facts: graph.Facts{AnyOrder: true, Images: graph.ImagePasser},
+	Facts: graph.Facts{AnyOrder: true, Images: graph.ImagePasser, Fills: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[constantPadAttrs](c)

@@ -1,0 +1,270 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// evaluation interprets the expression of an op over symbolic elements. Values are computed on demand, because parts of
+// the expression may have no symbolic form.
+type evaluation struct {
+	n      *node
+	code   *expr.Code
+	row    int                             // the length of the row
+	load   func(operand, k int) symElement // the element of an operand at position k of the row
+	done   map[instance]symElement         // computed values
+	failed bool                            // a value has no symbolic form
+}
+
+// instance is a value of the expression at a position of the row.
+type instance struct {
+	v expr.Value
+	k int
+}
+
+// result returns result i at position k of the row; false if it has no symbolic form.
+func (e *evaluation) result(i, k int) (symElement, bool) {
+	o := e.code.Out[i]
+	x := e.at(o.Re, k)
+	if d := e.code.Insts[o.Re].DType; o.Im != expr.None {
+		e.failed = true
+	} else if d != o.DType {
+		x = e.convert(d, o.DType, x)
+	}
+	return x, !e.failed
+}
+
+func (e *evaluation) fail() symElement {
+	e.failed = true
+	return symElement{}
+}
+
+// at returns a value at position k of the row.
+func (e *evaluation) at(v expr.Value, k int) symElement {
+	x, ok := e.done[instance{v, k}]
+	if !ok && !e.failed {
+		x = e.compute(v, k)
+		e.done[instance{v, k}] = x
+	}
+	return x
+}
+
+func (e *evaluation) compute(v expr.Value, k int) symElement {
+	i := e.code.Insts[v]
+	switch i.Op {
+	case expr.Const:
+		return e.constant(i)
+	case expr.Load:
+		return e.load(int(i.A), k)
+	case expr.Reduce:
+		return e.fold(i, e.row)
+	case expr.Scan:
+		return e.fold(i, k+1)
+	case expr.Select:
+		if q, ok := e.division(v, k); ok {
+			return q
+		}
+	}
+	args := make([]symElement, 0, 3)
+	for _, u := range i.Uses() {
+		args = append(args, e.at(u, k))
+	}
+	if e.failed || len(args) == 0 {
+		return e.fail()
+	}
+	if i.Op == expr.Convert {
+		return e.convert(e.code.Insts[i.A].DType, i.DType, args[0])
+	}
+	last := i.Uses()[len(args)-1]
+	return e.apply(i.Op, e.code.Insts[last].DType, args...)
+}
+
+func (e *evaluation) constant(i expr.Inst) symElement {
+	t := tensor.Zeros(i.DType)
+	for b := range t.Storage().Bytes() {
+		t.Storage().Bytes()[b] = byte(i.Imm >> (8 * b))
+	}
+	if c := elementsOfData(t); c != nil && (i.DType.IsIntegral(true) || i.DType.IsFloat()) {
+		return c.list[0]
+	}
+	return e.fail()
+}
+
+// fold folds the first count elements of the row.
+func (e *evaluation) fold(i expr.Inst, count int) symElement {
+	op := expr.Op(i.Imm)
+	if count == 0 {
+		neutral := map[expr.Op]int{expr.Add: 0, expr.Or: 0, expr.Mul: 1, expr.And: 1}
+		n, ok := neutral[op]
+		if !ok {
+			return e.fail()
+		}
+		return symElement{n: sym.Of(n), b: sym.Truth(n != 0), denominator: 1}
+	}
+	x := e.at(i.A, 0)
+	for k := 1; k < count && !e.failed; k++ {
+		x = e.apply(op, i.DType, x, e.at(i.A, k))
+	}
+	return x
+}
+
+// apply applies an operation to elements; d is the dtype of the last one.
+func (e *evaluation) apply(op expr.Op, d tensor.DType, x ...symElement) symElement {
+	switch {
+	case e.failed:
+		return symElement{}
+	case op == expr.Select:
+		return e.choose(d, x[0].b, x[1], x[2])
+	case d == tensor.Bool:
+		return e.logic(op, x)
+	case d == tensor.Int64 || d == tensor.Int32:
+		return e.integer(op, x)
+	case d.IsFloat():
+		return e.float(op, d, x)
+	}
+	return e.fail()
+}
+
+func (e *evaluation) logic(op expr.Op, x []symElement) symElement {
+	a, b := x[0].b, x[len(x)-1].b
+	differ := a.And(b.Not()).Or(a.Not().And(b))
+	switch op {
+	case expr.And:
+		return symElement{b: a.And(b)}
+	case expr.Or:
+		return symElement{b: a.Or(b)}
+	case expr.Xor, expr.Ne:
+		return symElement{b: differ}
+	case expr.Eq:
+		return symElement{b: differ.Not()}
+	case expr.Not:
+		return symElement{b: a.Not()}
+	}
+	return e.fail()
+}
+
+func (e *evaluation) integer(op expr.Op, x []symElement) symElement {
+	a, b := x[0].n, x[len(x)-1].n
+	switch op {
+	case expr.Add:
+		return symElement{n: a.Add(b)}
+	case expr.Sub:
+		return symElement{n: a.Sub(b)}
+	case expr.Mul:
+		return symElement{n: a.Mul(b)}
+	case expr.Div:
+		if q, ok := truncated(a, b); ok {
+			return symElement{n: q}
+		}
+	case expr.Neg:
+		return symElement{n: a.Neg()}
+	case expr.Abs:
+		return symElement{n: a.Max(a.Neg())}
+	case expr.Min:
+		return symElement{n: a.Min(b)}
+	case expr.Max:
+		return symElement{n: a.Max(b)}
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+		return symElement{b: related(op, a, b)}
+	}
+	return e.fail()
+}
+
+func related(op expr.Op, a, b sym.Int) sym.Bool {
+	switch op {
+	case expr.Eq:
+		return a.Eq(b)
+	case expr.Ne:
+		return a.Ne(b)
+	case expr.Lt:
+		return a.Lt(b)
+	}
+	return a.Le(b)
+}
+
+// choose returns a where the condition holds, else b.
+func (e *evaluation) choose(d tensor.DType, cond sym.Bool, a, b symElement) symElement {
+	switch {
+	case d == tensor.Bool:
+		return symElement{b: cond.And(a.b).Or(cond.Not().And(b.b))}
+	case d.IsFloat() && (a.denominator != b.denominator || a.rounded || b.rounded):
+		return e.fail()
+	}
+	return symElement{n: sym.Where(cond, a.n, b.n), denominator: a.denominator, exact: slices.Concat(a.exact, b.exact)}
+}
+
+// truncated divides with truncation toward zero, as C does. The divisor must be positive.
+func truncated(a, b sym.Int) (sym.Int, bool) {
+	switch {
+	case !positive(b):
+		return sym.Int{}, false
+	case notNegative(a):
+		return a.Div(b), true
+	}
+	return sym.Where(a.Ge(sym.Int{}), a.Div(b), a.Neg().Div(b).Neg()), true
+}
+
+// positive reports whether a is at least 1 for all sizes. notNegative reports whether it is at least 0.
+func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
+func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
+
+// Divisions that round down. Expressions compute them from divisions that truncate; sym has them as operations.
+var floorQuotient, floorRemainder = division("x // y"), division("x % y")
+
+// division returns the expression of a division of int64. (Sizes are int64: no other dtype needs it.)
+func division(text string) *expr.Code {
+	f, err := expr.Parse(text, "x", "y")
+	if err != nil {
+		panic(err) // the text is constant
+	}
+	d := tensor.Int64
+	code, err := f.Code([]tensor.DType{d, d}, expr.Typing{})
+	if err != nil {
+		panic(err)
+	}
+	return code
+}
+
+// division computes value v if it is a quotient or a remainder of integers, rounded down. The divisor must be positive.
+func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
+	for _, pattern := range []*expr.Code{floorQuotient, floorRemainder} {
+		operands := []expr.Value{expr.None, expr.None}
+		if !matches(pattern, e.code, pattern.Out[0].Re, v, operands) {
+			continue
+		}
+		a, b := e.at(operands[0], k).n, e.at(operands[1], k).n
+		switch {
+		case e.failed || !positive(b):
+			return e.fail(), true
+		case pattern == floorQuotient:
+			return symElement{n: a.Div(b)}, true
+		}
+		return symElement{n: a.Mod(b)}, true
+	}
+	return x, false
+}
+
+// matches reports whether value v of c is computed as value p of the pattern is. It sets the operands of the pattern to
+// values of c.
+func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool {
+	want, i := pattern.Insts[p], c.Insts[v]
+	if want.Op == expr.Load {
+		if operands[want.A] == expr.None {
+			operands[want.A] = v
+		}
+		return operands[want.A] == v
+	}
+	if want.Op != i.Op || want.DType != i.DType || want.Imm != i.Imm {
+		return false
+	}
+	uses := i.Uses()
+	for k, u := range want.Uses() {
+		if !matches(pattern, c, u, uses[k], operands) {
+			return false
+		}
+	}
+	return true
+}
