@@ -12,10 +12,15 @@ import (
 // ScanSimple is the number of operations of Go code that a scan takes for an element.
 const ScanSimple = 3.8
 
-// Effort counts the operations of an expression: instructions for each element, divisions and roots, folds, and
-// instructions for each row. Folds of 64 bits count twice; Sweeps is the number of folds. Scans are running folds,
-// which run in Go.
-type Effort struct{ Simple, Divide, Folds, Row, Sweeps, Scans float64 }
+// Effort counts the operations of an expression.
+type Effort struct {
+	Simple float64 // instructions for each element
+	Divide float64 // divisions and square roots for each element
+	Folds  float64 // folds; folds of 64 bits count twice
+	Row    float64 // instructions for each row
+	Passes float64 // folds, each of which takes a pass over the rows
+	Scans  float64 // running folds, which run in Go
+}
 
 // EffortOf counts the operations of an expression. Values that depend on constants and folds only are computed once a
 // row. Values of 64 bits count twice, because a register holds half as many.
@@ -43,7 +48,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 		case expr.Reduce:
 			row[i] = true
 			e.Folds += each
-			e.Sweeps++
+			e.Passes++
 			continue
 		case expr.Scan:
 			e.Scans++
@@ -80,9 +85,9 @@ func (e Effort) Do(w *graph.Work, n, rows float64) {
 		w.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
-		w.Wait(e.either(graph.FoldBegin, graph.SweepBegin), e.Sweeps)
-		w.Wait(e.either(graph.Folded, graph.Swept), n*e.Folds)
-		w.Wait(e.either(graph.FoldSimple, graph.SweepSimple), n*(e.Simple+2*e.Divide))
+		w.Wait(e.either(graph.FoldBegin, graph.MultipassBegin), e.Passes)
+		w.Wait(e.either(graph.FoldElement, graph.MultipassElement), n*e.Folds)
+		w.Wait(e.either(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
 		e.along(w, n, rows)
 		return
 	}

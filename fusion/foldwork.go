@@ -21,7 +21,7 @@ const lanes = 16
 
 // either chooses the inner kernel of one pass over rows, or of several.
 func (e Effort) either(one, several string) string {
-	if e.Sweeps > 1 {
+	if e.Passes > 1 {
 		return several
 	}
 	return one
@@ -32,9 +32,9 @@ func (e Effort) along(w *graph.Work, n, rows float64) {
 	if rows <= 0 || n <= 0 || !loops.Compiles() {
 		return
 	}
-	w.Wait(e.either(graph.FoldedRow, graph.SweepRow), rows*e.Sweeps)
+	w.Wait(e.either(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
 	if math.Mod(n/rows, lanes) != 0 {
-		w.Wait(e.either(graph.FoldTail, graph.SweepTail), rows*e.Sweeps)
+		w.Wait(e.either(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }
 
@@ -120,7 +120,7 @@ func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
 	case x.reduces(m):
 		e.along(w, float64(m.Numel()), x.rows())
 	case loops.Compiles():
-		w.Wait(e.either(graph.FoldedRun, graph.SweepRun), x.runs(m)*e.Sweeps)
+		w.Wait(e.either(graph.FoldRun, graph.MultipassRun), x.runs(m)*e.Passes)
 	}
 }
 
@@ -147,7 +147,7 @@ func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor
 	lead := x.whole(c)
 	if lead >= 0 {
 		if graph.Fastest(m) != graph.Fastest(walk.Lay(lead, c.Out[lead])) {
-			w.Do(graph.FoldTurned, float64(m.Numel()))
+			w.Do(graph.FoldTransposed, float64(m.Numel()))
 		}
 		return w
 	}

@@ -8,29 +8,28 @@ import (
 )
 
 // Attend describes how an op that multiplies matrices, [..., m, k] by [..., k, n] with batches that broadcast, computes
-// attention: such a product, loops over the rows of its result (the scores), and a product of these rows with another
-// matrix. A block of rows is finished before the next one begins, so that the scores are never in memory as a whole.
+// an [Attention]: a product that gives scores, a row program that makes weights of the scores, and a product of the
+// weights by values. One block of rows is computed after another, so that only the scores of a block are in memory.
 type Attend struct {
-	Doc string // how it computes, in one sentence
-	// Work is the work of the two products if query, key and value are row-major.
+	Doc string // a sentence about the algorithm
+	// Work returns the work of the two products for a row-major query, key and value.
 	Work func(a *Attention) Work
-	// Read is the additional work for the layout that the query (0), the key (1) or the value (2) has in the call.
+	// Read returns the additional work if the query (0), the key (1) or the value (2) has the layout of the call.
 	Read func(a *Attention, i int) Work
-	// Lower makes the kernel. Its addresses are those of the result, query, key, value, and the other operands of the
-	// loops.
+	// Lower makes the kernel. Mem.Ptrs has the result, the query, the key, the value, and Others.
 	Lower func(a *Attention) (*Kernel, error)
 }
 
-// Attention is a call of a fused attention. Its batch has as many dimensions as the batches of all parts need; a
-// dimension in which an operand is broadcast has size 1.
+// Attention is a call of an attention, with the layouts of its operands. All operands have all dimensions of the batch.
+// A dimension along which an operand is broadcast has size 1.
 type Attention struct {
 	Query, Key, Value tensor.Meta // [..., l, e], [..., e, s] and [..., s, v]
 	Out               tensor.Meta // [..., l, v]
-	Batch             []int
+	Batch             []int       // the sizes of the batch
 
-	// Others are the operands of the loops besides the scores, expanded to the shape of the scores.
+	// Others are the operands of Code besides the scores, expanded to the shape of the scores, [..., l, s].
 	Others []tensor.Meta
-	Code   *expr.Code // from the scores, operand 0, to the weights
+	Code   *expr.Code // the row program from the scores, its operand 0, to the weights
 }
 
 // Sizes returns the sizes of the matrices: l queries and s keys of e elements, and values of v elements.
@@ -39,11 +38,11 @@ func (a *Attention) Sizes() (l, s, e, v int) {
 	return a.Query.Shape[rank], a.Key.Shape[rank+1], a.Query.Shape[rank+1], a.Value.Shape[rank+1]
 }
 
-// columnRows is the number of queries from which scores are stored by columns: loops then fold the rows of a register
-// together, not lane by lane.
+// columnRows is the number of queries from which scores are stored by columns. Each lane of a register then folds
+// another row.
 const columnRows = 16
 
-// ByColumns reports whether loops read scores that are stored by columns. It depends on the shape only.
+// ByColumns reports whether scores are stored by columns. It depends on the shape only.
 func (a *Attention) ByColumns() bool {
 	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
 }

@@ -228,7 +228,7 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 	switch {
 	case m.Rank() == to.Rank() && d != Fastest(to):
 		w.Bytes[Tiled], w.Bytes[Dense] = 2*bytes, -bytes
-		w.Do(Turned, float64(m.Numel()))
+		w.Do(Transposed, float64(m.Numel()))
 	case d >= 0 && m.Strides[d] > 1:
 		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
 	case m.Rank() == to.Rank():

@@ -9,41 +9,35 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of loops, by the names that profiles use. Simple: an instruction of a compiled loop on one element
-// of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand is constant;
-// Broadcast: the beginning of a loop of such runs. Turned: an element of an operand that is transposed through blocks.
-//
-// Folded: an element that is folded; FoldSimple: an instruction of a loop that folds; FoldedRow: a row, in a loop
-// along rows; FoldedRun: a run of neighbouring columns, in a loop along columns; FoldTail: the rest of a row that does
-// not fill registers; FoldBegin: the beginning of a fold. Swept, SweepSimple and so on: the same if a fold depends on
-// another, so that there are several passes over rows. FoldTurned: an element of an operand that is transposed for a
-// loop that folds.
-//
-// GoSimple and GoFunction: an operation, and a function such as exp, in Go code of an op. GoLoop: an instruction of an
-// interpreted loop. Flop: an operation of an op that states only their number.
+// The names, in profiles, of the inner kernels of loops.
 const (
-	Simple      = "loop.simple"
-	Divide      = "loop.divide"
-	Run         = "loop.run"
-	Broadcast   = "loop.broadcast"
-	Turned      = "loop.turned"
-	Folded      = "fold.element"
-	FoldSimple  = "fold.simple"
-	FoldedRow   = "fold.row"
-	FoldedRun   = "fold.run"
-	FoldTail    = "fold.tail"
-	FoldBegin   = "fold.begin"
-	Swept       = "sweep.element"
-	SweepSimple = "sweep.simple"
-	SweepRow    = "sweep.row"
-	SweepRun    = "sweep.run"
-	SweepTail   = "sweep.tail"
-	SweepBegin  = "sweep.begin"
-	FoldTurned  = "fold.turned"
-	Flop        = "flop"
-	GoSimple    = "go.simple"
-	GoFunction  = "go.function"
-	GoLoop      = "go.loop"
+	Simple     = "loop.simple"     // an instruction of a compiled loop on an element of up to 32 bits
+	Divide     = "loop.divide"     // a division or a square root of an element
+	Run        = "loop.run"        // a run of elements in which a broadcast operand is constant
+	Broadcast  = "loop.broadcast"  // the start of a loop of several such runs
+	Transposed = "loop.transposed" // an element of an operand that a loop reads in transposed tiles
+
+	// Loops that fold rows in one pass.
+	FoldElement    = "fold.element"    // an element that is folded
+	FoldSimple     = "fold.simple"     // an instruction on an element
+	FoldRow        = "fold.row"        // the start of a row, in a loop along rows
+	FoldRun        = "fold.run"        // the start of a run of adjacent columns, in a loop along columns
+	FoldTail       = "fold.tail"       // the rest of a row, which does not fill a register
+	FoldBegin      = "fold.begin"      // the start of a fold
+	FoldTransposed = "fold.transposed" // an element of an operand that is transposed first
+
+	// Loops that fold rows in several passes, because a fold depends on another fold.
+	MultipassElement = "multipass.element"
+	MultipassSimple  = "multipass.simple"
+	MultipassRow     = "multipass.row"
+	MultipassRun     = "multipass.run"
+	MultipassTail    = "multipass.tail"
+	MultipassBegin   = "multipass.begin"
+
+	Flop       = "flop"        // an operation of an op whose cost is stated only as a number of operations
+	GoSimple   = "go.simple"   // an operation in Go code of an op
+	GoFunction = "go.function" // a function, such as exp, in Go code of an op
+	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
 // AddRuns adds the work of the runs of a loop over a result of layout m, if there is more than one.

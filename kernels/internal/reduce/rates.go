@@ -9,7 +9,7 @@ import (
 )
 
 // Rates lists the inner kernels of folds and lines, with the calls that measure a machine.
-func Rates() []graph.Rate { return slices.Concat(foldRates(), sweepRates(), lineOpRates()) }
+func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
 // plane are the dimensions of an image's pixels.
 var plane = []int{2, 3}
@@ -20,39 +20,39 @@ func foldRates() []graph.Rate {
 		return graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": dims, "keepdim": true}, In: []tensor.Meta{m}}
 	}
 	return []graph.Rate{
-		{Name: graph.Folded, Unit: "an element that is folded",
+		{Name: graph.FoldElement, Unit: "an element that is folded",
 			Calls: []graph.RateCall{mean([]int{1}, kit.F32(128, 1024)), mean(plane, kit.NHWC(1, 256, 28, 28))}},
-		{Name: graph.FoldedRow, Unit: "a row of elements that are folded",
+		{Name: graph.FoldRow, Unit: "the start of a row that is folded",
 			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 8, 8)), mean([]int{1}, kit.F32(2048, 16))}},
-		{Name: graph.FoldedRun, Unit: "a run of elements of neighbouring rows that are folded",
+		{Name: graph.FoldRun, Unit: "the start of a run of adjacent columns that are folded",
 			Calls: []graph.RateCall{mean(plane, kit.NHWC(1, 24, 56, 56)), mean(plane, kit.NHWC(1, 16, 28, 28))}},
-		{Name: graph.FoldTail, Unit: "what is left of a row that is folded, where that does not fill registers",
+		{Name: graph.FoldTail, Unit: "the rest of a row that is folded, which does not fill a register",
 			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 7, 7)), mean(plane, kit.F32(1, 1280, 7, 7)),
 				activated("relu", 1, 208, 14, 14)}},
-		{Name: graph.FoldBegin, Unit: "to begin a fold",
+		{Name: graph.FoldBegin, Unit: "the start of a fold",
 			Calls: []graph.RateCall{mean(plane, kit.F32(1, 64, 7, 7)), mean(plane, kit.NHWC(1, 64, 7, 7))}},
 		{Name: graph.FoldSimple, Unit: "an instruction on an element of a loop that folds",
 			Calls: []graph.RateCall{activated("silu", 1, 96, 28, 28), activated("silu", 1, 240, 14, 14),
 				activated("relu", 1, 104, 28, 28)}},
-		{Name: graph.FoldTurned, Unit: "an element of an operand that is turned for a loop that folds",
-			Calls: []graph.RateCall{turnedNorm()}},
+		{Name: graph.FoldTransposed, Unit: "an element of an operand that is transposed for a loop that folds",
+			Calls: []graph.RateCall{transposedNorm()}},
 	}
 }
 
-// sweepRates are those of loops of which one needs what another folds.
-func sweepRates() []graph.Rate {
+// multipassRates lists the inner kernels of loops that fold rows in several passes.
+func multipassRates() []graph.Rate {
 	return []graph.Rate{
-		{Name: graph.SweepSimple, Unit: "an instruction on an element of loops of which one folds what another needs",
+		{Name: graph.MultipassSimple, Unit: "an instruction on an element of loops that fold rows in several passes",
 			Calls: []graph.RateCall{softmaxCall(128, 512), softmaxCall(32, 2048)}},
-		{Name: graph.Swept, Unit: "an element that is folded by loops of which one needs what another folds",
+		{Name: graph.MultipassElement, Unit: "an element that is folded in several passes",
 			Calls: []graph.RateCall{normParts(196, 768), normParts(196, 384), normParts(784, 192)}},
-		{Name: graph.SweepBegin, Unit: "to begin a fold of several",
+		{Name: graph.MultipassBegin, Unit: "the start of a fold, in several passes",
 			Calls: []graph.RateCall{normParts(1, 768), normParts(49, 512)}},
-		{Name: graph.SweepRow, Unit: "a row of elements that several such loops go over",
+		{Name: graph.MultipassRow, Unit: "the start of a row, in several passes",
 			Calls: []graph.RateCall{softmaxCall(2048, 16), normParts(3136, 96), softmaxCall(1024, 64)}},
-		{Name: graph.SweepRun, Unit: "a run of elements of neighbouring rows that several such loops go over",
+		{Name: graph.MultipassRun, Unit: "the start of a run of adjacent columns, in several passes",
 			Calls: []graph.RateCall{columns(normParts(50, 768)), columns(normParts(196, 768))}},
-		{Name: graph.SweepTail, Unit: "what is left of a row that several such loops go over",
+		{Name: graph.MultipassTail, Unit: "the rest of a row, which does not fill a register, in several passes",
 			Calls: []graph.RateCall{softmaxCall(1024, 49), biasedSoftmax(48, 49), biasedSoftmax(12, 50)}},
 	}
 }
@@ -71,8 +71,8 @@ func lineOpRates() []graph.Rate {
 	}
 }
 
-// turnedNorm is a layer norm whose rows are strided in the operand.
-func turnedNorm() graph.RateCall {
+// transposedNorm is a layer norm whose rows are strided in the operand.
+func transposedNorm() graph.RateCall {
 	m := kit.F32(784, 192)
 	m.Strides = []int{1, 784}
 	return graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{192}},
