@@ -20,7 +20,20 @@ const (
 	cellLSTM
 )
 
-func (k cellKind) gates() int { return [...]int{1, 3, 4}[k] }
+// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: i, o, f, c of an LSTM and z, r, h of
+// a GRU.
+var cells = [...]struct {
+	gates   int
+	results int      // a sequence and the last states
+	torch   [4]int   // the block of rows that a gate has in PyTorch's weights
+	acts    []string // the standard functions f, g and h
+}{
+	cellRNN:  {1, 2, [4]int{0}, []string{"Tanh"}},
+	cellGRU:  {3, 2, [4]int{1, 0, 2}, []string{"Sigmoid", "Tanh"}},
+	cellLSTM: {4, 3, [4]int{0, 3, 1, 2}, []string{"Sigmoid", "Tanh", "Tanh"}},
+}
+
+func (k cellKind) gates() int { return cells[k].gates }
 
 // recurrent is a recurrent layer in one or both directions. Steps and batch may have any order in memory: row t*xStep +
 // b*xBatch of x is the input of step t of sequence b. Strides of y and of the states count elements.
@@ -103,27 +116,15 @@ func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 		buffers = append(buffers, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
 	}
 	x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
-		var at [14][]T
-		for i, s := range buffers {
-			if s.Given() {
-				at[i] = kit.ElementsOf[T](m.Ptrs[i], s.Meta.Numel())
+		c := &cellReference[T]{recurrent: l, ctx: m.Context}
+		parts := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
+		for dir := range 2 {
+			parts = append(parts, &c.w[dir], &c.r[dir], &c.inBias[dir], &c.stateBias[dir])
+		}
+		for i, to := range parts {
+			if buffers[i].Given() {
+				*to = kit.ElementsOf[T](m.Ptrs[i], buffers[i].Meta.Numel())
 			}
-		}
-		state := func(dir, b, k int) int { return dir*l.stateDir + b*l.stateBatch + k }
-		c := &cellReference[T]{l: l, ctx: m.Context,
-			x:  func(t, b, i int) T { return at[0][(t*l.xStep+b*l.xBatch)*l.inputs+i] },
-			y:  func(t, dir, b, k int, v T) { at[1][t*l.yStep+b*l.yBatch+dir*l.yDir+k] = v },
-			hn: func(dir, b, k int, v T) { at[2][state(dir, b, k)] = v },
-			h0: func(dir, b, k int) T { return at[4][state(dir, b, k)] },
-			w:  func(dir, row, i int) T { return at[6+4*dir][row*l.inputs+i] },
-			r:  func(dir, row, k int) T { return at[7+4*dir][row*l.hidden+k] }}
-		if l.kind == cellLSTM {
-			c.cn = func(dir, b, k int, v T) { at[3][state(dir, b, k)] = v }
-			c.c0 = func(dir, b, k int) T { return at[5][state(dir, b, k)] }
-		}
-		if l.inBias[0].Given() {
-			c.inBias = func(dir, row int) T { return at[8+4*dir][row] }
-			c.stateBias = func(dir, row int) T { return at[9+4*dir][row] }
 		}
 		c.runSequence(chunk/l.batch, chunk%l.batch)
 		return nil

@@ -58,11 +58,3 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 
 // lengthsOf bounds the lengths of the sequences in operand 0, along its first dimension.
 func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
-
-// outputs returns the number of results: a sequence and the states.
-func (k cellKind) outputs() int {
-	if k == cellLSTM {
-		return 3
-	}
-	return 2
-}

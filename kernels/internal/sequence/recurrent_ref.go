@@ -9,27 +9,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellReference defines a recurrent layer step by step. Its functions read operands and write results by index; those
-// of omitted operands are nil.
+// cellReference defines a layer, step by step. The operands and results are row-major and in the widest dtype of their
+// kind; an omitted operand is nil. Weights, biases and peepholes have one slice for each direction.
 type cellReference[T kit.Widest] struct {
-	l                   *recurrent
-	x                   func(t, b, i int) T
-	w, r                func(dir, row, k int) T
-	inBias, stateBias   func(dir, row int) T
-	peep                func(dir, i int) T
-	h0, c0              func(dir, b, k int) T
-	length              func(b int) int
-	y                   func(t, dir, b, k int, v T)
-	hn, cn              func(dir, b, k int, v T)
-	acts                [3]func(T) T
-	direction, sequence int
-	ctx                 context.Context // nil: it is not checked
-	done                int             // number of terms since the last check
+	*recurrent
+	x, y, h0, c0, hn, cn          []T
+	w, r, inBias, stateBias, peep [2][]T
+	lens                          []int32
+	functions                     [3]func(T) T // f, g and h of the direction
+	direction, sequence           int
+	ctx                           context.Context // nil: it is not checked
+	done                          int             // number of terms since the last check
 }
 
 func (c *cellReference[T]) run() {
-	for dir := range c.l.dirs {
-		for b := range c.l.batch {
+	for dir := range c.dirs {
+		for b := range c.batch {
 			c.runSequence(dir, b)
 		}
 	}
@@ -37,74 +32,70 @@ func (c *cellReference[T]) run() {
 
 // runSequence runs sequence b through all steps of a direction.
 func (c *cellReference[T]) runSequence(dir, b int) {
-	l := c.l
-	for i, a := range l.acts[dir] {
-		if c.acts[i] = nil; a.name != "" {
-			c.acts[i] = cellScalar[T](l, a)
+	for i, a := range c.acts[dir] {
+		if c.functions[i] = nil; a.name != "" {
+			c.functions[i] = cellScalar[T](c.recurrent, a)
 		}
 	}
 	c.direction, c.sequence = dir, b
-	h, cell := make([]T, l.hidden), make([]T, l.hidden)
-	for k := range h {
-		if c.h0 != nil {
-			h[k] = c.h0(dir, b, k)
-		}
-		if c.c0 != nil {
-			cell[k] = c.c0(dir, b, k)
-		}
+	h, cell := make([]T, c.hidden), make([]T, c.hidden)
+	at := dir*c.stateDir + b*c.stateBatch
+	if c.h0 != nil {
+		copy(h, c.h0[at:])
 	}
-	n := l.steps
-	if c.length != nil {
-		n = min(max(c.length(b), 0), n)
+	if c.c0 != nil {
+		copy(cell, c.c0[at:])
+	}
+	n := c.steps
+	if c.lens != nil {
+		n = min(max(int(c.lens[b]), 0), n)
 	}
 	for s := range n {
 		t := s
-		if l.backward[dir] {
+		if c.backward[dir] {
 			t = n - 1 - s
 		}
 		h, cell = c.step(t, h, cell)
-		for k, v := range h {
-			c.y(t, dir, b, k, v)
-		}
+		copy(c.y[t*c.yStep+b*c.yBatch+dir*c.yDir:], h)
 	}
-	for k := range h {
-		c.hn(dir, b, k, h[k])
-		if c.cn != nil {
-			c.cn(dir, b, k, cell[k])
-		}
+	copy(c.hn[at:], h)
+	if c.cn != nil {
+		copy(c.cn[at:], cell)
 	}
 }
 
 // of returns the input part of a gate, and its state part for the state h.
 func (c *cellReference[T]) of(gate, k, t int, h []T) (in, state T) {
-	row := c.l.order[gate]*c.l.hidden + k
-	kit.Blocks(c.ctx, c.l.inputs, func(begin, end int) {
+	row := c.order[gate]*c.hidden + k
+	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
+	kit.Blocks(c.ctx, c.inputs, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			in += c.w(c.direction, row, i) * c.x(t, c.sequence, i)
+			in += w[i] * x[i]
 		}
 	})
+	r := c.r[c.direction][row*c.hidden:]
 	kit.Blocks(c.ctx, len(h), func(begin, end int) {
-		for i, v := range h[begin:end] {
-			state += c.r(c.direction, row, begin+i) * v
+		for i := begin; i < end; i++ {
+			state += r[i] * h[i]
 		}
 	})
-	if c.done += c.l.inputs + len(h); c.done >= kit.CheckEvery {
+	if c.done += c.inputs + len(h); c.done >= kit.CheckEvery {
 		c.done = 0
 		interrupt.Check(c.ctx)
 	}
-	if c.inBias != nil {
-		in += c.inBias(c.direction, row)
-		state += c.stateBias(c.direction, row)
+	if bias := c.inBias[c.direction]; bias != nil {
+		in += bias[row]
+		state += c.stateBias[c.direction][row]
 	}
 	return in, state
 }
 
 // act clips a sum and applies function f.
 func (c *cellReference[T]) act(f int, sum T) T {
-	if v, ok := any(&sum).(*float64); ok && c.l.clip > 0 {
-		*v = min(max(*v, -c.l.clip), c.l.clip)
+	if v, ok := any(&sum).(*float64); ok && c.clip > 0 {
+		*v = min(max(*v, -c.clip), c.clip)
 	}
-	return c.acts[f](sum)
+	return c.functions[f](sum)
 }
 
 func (c *cellReference[T]) gate(f, gate, k, t int, h []T, more T) T {
@@ -114,7 +105,7 @@ func (c *cellReference[T]) gate(f, gate, k, t int, h []T, more T) T {
 
 func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 	newH, newC = make([]T, len(h)), make([]T, len(h))
-	switch c.l.kind {
+	switch c.kind {
 	case cellRNN:
 		for k := range h {
 			newH[k] = c.gate(0, 0, k, t, h, 0)
@@ -131,7 +122,7 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 		for k := range h {
 			z := c.gate(0, 0, k, t, h, 0)
 			in, state := c.of(2, k, t, kept)
-			if c.l.resetAfter {
+			if c.resetAfter {
 				in, state = c.of(2, k, t, h)
 				state *= reset[k]
 			}
@@ -140,21 +131,42 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 	default:
 		for k := range h {
 			p := func(i int) T {
-				if c.peep == nil {
+				if c.peep[c.direction] == nil {
 					return 0
 				}
-				return c.peep(c.direction, i*len(h)+k)
+				return c.peep[c.direction][i*len(h)+k]
 			}
 			in := c.gate(0, 0, k, t, h, p(0)*cell[k])
 			forget := c.gate(0, 2, k, t, h, p(2)*cell[k])
-			if c.l.couple {
+			if c.couple {
 				forget = 1 - in
 			}
 			newC[k] = forget*cell[k] + in*c.gate(1, 3, k, t, h, 0)
-			newH[k] = c.gate(0, 1, k, t, h, p(1)*newC[k]) * c.acts[2](newC[k])
+			newH[k] = c.gate(0, 1, k, t, h, p(1)*newC[k]) * c.functions[2](newC[k])
 		}
 	}
 	return newH, newC
+}
+
+// widest returns the elements of a tensor, row-major, in the widest dtype of their kind; nil for an omitted tensor.
+func widest[T kit.Widest](t *tensor.Tensor) []T {
+	if t == nil {
+		return nil
+	}
+	t = t.CopyTo(tensor.New(tensor.DTypeOf[T](), t.Shape...))
+	return kit.ElementsOf[T](t.Pointer(), t.Numel())
+}
+
+// partOf returns part i of a slice of n equal parts; nil for an omitted operand.
+func partOf[T any](list []T, i, n int) []T {
+	each := len(list) / n
+	return list[i*each : (i+1)*each : (i+1)*each]
+}
+
+// narrowed returns a tensor of the type of a result, with elements in the widest dtype.
+func narrowed[T kit.Widest](list []T, r graph.Result) *tensor.Tensor {
+	m := r.Meta()
+	return tensor.Must(tensor.FromSlice(list, m.Shape...)).CopyTo(tensor.New(m.DType, m.Shape...))
 }
 
 // ref defines ONNX's recurrent ops.
@@ -164,64 +176,29 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 		return nil, err
 	}
 	l := o.shape(c)
-	a := kit.Attrs[onnxCellAttrs](c)
-	if err := o.activations(a, l); err != nil {
+	if err := o.activations(kit.Attrs[onnxCellAttrs](c), l); err != nil {
 		return nil, err
 	}
-	for len(in) < 8 {
-		in = append(in, nil)
+	var all [8][]float64
+	for i, t := range in {
+		all[i] = widest[float64](t)
 	}
-	var out []*tensor.Tensor
-	for _, r := range res {
-		out = append(out, tensor.Zeros(r.Meta().DType, r.Meta().Shape...))
+	r := &cellReference[float64]{recurrent: l, x: all[0], h0: all[5], c0: all[6]}
+	if len(in) > 4 && in[4] != nil {
+		lens := in[4].CopyTo(tensor.New(tensor.Int32, l.batch))
+		r.lens = kit.ElementsOf[int32](lens.Pointer(), l.batch)
 	}
-	at := func(t *tensor.Tensor) func(i, j, k int) float64 {
-		if t == nil {
-			return nil
-		}
-		return func(i, j, k int) float64 { return t.At(i, j, k).Float() }
+	for dir := range l.dirs {
+		r.w[dir], r.r[dir], r.peep[dir] = partOf(all[1], dir, l.dirs), partOf(all[2], dir, l.dirs), partOf(all[7], dir, l.dirs)
+		r.inBias[dir], r.stateBias[dir] = partOf(all[3], 2*dir, 2*l.dirs), partOf(all[3], 2*dir+1, 2*l.dirs)
 	}
-	swapped := func(f func(i, j, k int) float64) func(i, j, k int) float64 {
-		if f == nil || a.Layout == 0 {
-			return f
-		}
-		return func(i, j, k int) float64 { return f(j, i, k) }
+	results := make([]*tensor.Tensor, len(res))
+	for i, to := range []*[]float64{&r.y, &r.hn, &r.cn}[:len(res)] {
+		*to = make([]float64, tensor.Numel(res[i].Meta().Shape))
 	}
-	put := func(t *tensor.Tensor) func(dir, b, k int, v float64) {
-		return func(dir, b, k int, v float64) {
-			if a.Layout != 0 {
-				dir, b = b, dir
-			}
-			t.Set(tensor.FloatScalar(v), dir, b, k)
-		}
-	}
-	r := &cellReference[float64]{l: l, x: swapped(at(in[0])), w: at(in[1]), r: at(in[2]), h0: swapped(at(in[5])),
-		c0: swapped(at(in[6])), hn: put(out[1])}
-	r.y = func(t, dir, b, k int, v float64) {
-		if a.Layout != 0 {
-			out[0].Set(tensor.FloatScalar(v), b, t, dir, k)
-			return
-		}
-		out[0].Set(tensor.FloatScalar(v), t, dir, b, k)
-	}
-	if o.kind == cellLSTM {
-		r.cn = put(out[2])
-	}
-	r.sideOperands(in, l.hidden*o.kind.gates())
 	r.run()
-	return out, nil
-}
-
-// sideOperands reads B, sequence_lens and P of ONNX if they are given.
-func (c *cellReference[T]) sideOperands(in []*tensor.Tensor, rows int) {
-	if in[4] != nil {
-		c.length = func(b int) int { return int(in[4].At(b).Int()) }
+	for i, list := range [][]float64{r.y, r.hn, r.cn}[:len(res)] {
+		results[i] = narrowed(list, res[i])
 	}
-	if in[3] != nil {
-		c.inBias = func(dir, row int) T { return kit.WidestOf[T](in[3].At(dir, row)) }
-		c.stateBias = func(dir, row int) T { return kit.WidestOf[T](in[3].At(dir, rows+row)) }
-	}
-	if in[7] != nil {
-		c.peep = func(dir, i int) T { return kit.WidestOf[T](in[7].At(dir, i)) }
-	}
+	return results, nil
 }

@@ -95,7 +95,7 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 }
 
 // states returns the index of the first parameter, after input and states.
-func (o torchCell) states() int { return o.kind.outputs() }
+func (o torchCell) states() int { return cells[o.kind].results }
 
 // perLayer returns the number of parameters of a layer in one direction.
 func (a *recurrentAttrs) perLayer() int {
@@ -118,7 +118,7 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
 		hidden:  c.Meta(1).Shape[2],
 		integer: x.DType, resetAfter: true, backward: [2]bool{false, true},
-		order: [][4]int{{0}, {1, 0, 2}, {0, 3, 1, 2}}[o.kind]}
+		order: cells[o.kind].torch}
 	if i > 0 {
 		l.inputs = l.dirs * l.hidden
 	}
@@ -130,9 +130,11 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	}
 	l.stateDir, l.stateBatch = l.batch*l.hidden, l.hidden
 	for dir := range l.dirs {
-		l.acts[dir] = [3]cellAct{{name: "Sigmoid"}, {name: o.act}, {name: "Tanh"}}
+		for i, name := range cells[o.kind].acts {
+			l.acts[dir][i] = cellAct{name: name}
+		}
 		if o.kind == cellRNN {
-			l.acts[dir][0] = cellAct{name: o.act}
+			l.acts[dir][0].name = o.act
 		}
 	}
 	return l
@@ -325,57 +327,47 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	if err != nil {
 		return nil, err
 	}
-	d := tensor.DTypeOf[T]()
-	var out []*tensor.Tensor
-	for _, r := range res {
-		out = append(out, tensor.Zeros(r.Meta().DType, r.Meta().Shape...))
-	}
 	a := kit.Attrs[recurrentAttrs](c)
-	at := func(t *tensor.Tensor) func(i, j, k int) T {
-		return func(i, j, k int) T { return kit.WidestOf[T](t.At(i, j, k)) }
+	all, results := make([][]T, len(in)), make([][]T, len(res))
+	for i, t := range in {
+		all[i] = widest[T](t)
 	}
-	// Only a tanh of integers has results of another dtype.
-	number := func(v T, to *tensor.Tensor) tensor.Scalar {
-		s, _ := tensor.ScalarOf(v)
-		if d == tensor.Int64 && to.DType == tensor.Float32 {
-			return tensor.FloatScalar(math.Tanh(s.Float()))
-		}
-		return s
+	for i, r := range res {
+		results[i] = make([]T, tensor.Numel(r.Meta().Shape))
 	}
-	x := at(in[0])
-	if a.BatchFirst {
-		x = func(t, b, i int) T { return kit.WidestOf[T](in[0].At(b, t, i)) }
-	}
+	x := all[0]
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
-		width := l.dirs * l.hidden
-		y := tensor.Zeros(d, l.steps, l.batch, width)
-		param := func(dir, k int) *tensor.Tensor { return in[o.states()+(i*l.dirs+dir)*a.perLayer()+k] }
-		state := func(t *tensor.Tensor) func(dir, b, k int, v T) {
-			return func(dir, b, k int, v T) { t.Set(number(v, t), i*l.dirs+dir, b, k) }
-		}
-		r := &cellReference[T]{l: l, x: x, hn: state(out[1]),
-			w:  func(dir, row, k int) T { return kit.WidestOf[T](param(dir, 0).At(row, k)) },
-			r:  func(dir, row, k int) T { return kit.WidestOf[T](param(dir, 1).At(row, k)) },
-			h0: func(dir, b, k int) T { return kit.WidestOf[T](in[1].At(i*l.dirs+dir, b, k)) },
-			y:  func(t, dir, b, k int, v T) { y.Set(number(v, y), t, b, dir*l.hidden+k) }}
+		part := func(states []T) []T { return partOf(states, i, a.NumLayers) }
+		r := &cellReference[T]{recurrent: l, x: x, y: make([]T, len(results[0])), h0: part(all[1]), hn: part(results[1])}
 		if o.kind == cellLSTM {
-			r.c0 = func(dir, b, k int) T { return kit.WidestOf[T](in[2].At(i*l.dirs+dir, b, k)) }
-			r.cn = state(out[2])
+			r.c0, r.cn = part(all[2]), part(results[2])
 		}
-		if a.HasBiases {
-			r.inBias = func(dir, row int) T { return kit.WidestOf[T](param(dir, 2).At(row)) }
-			r.stateBias = func(dir, row int) T { return kit.WidestOf[T](param(dir, 3).At(row)) }
+		for dir := range l.dirs {
+			p := all[o.states()+(i*l.dirs+dir)*a.perLayer():]
+			if r.w[dir], r.r[dir] = p[0], p[1]; a.HasBiases {
+				r.inBias[dir], r.stateBias[dir] = p[2], p[3]
+			}
 		}
 		r.run()
-		x = at(y)
+		x = r.y
 	}
-	kit.EachIndex(out[0].Shape, func(index []int) {
-		t, b := index[0], index[1]
-		if a.BatchFirst {
-			t, b = b, t
+	results[0] = x
+	out := make([]*tensor.Tensor, len(res))
+	for i, r := range res {
+		if sums, ok := any(results[i]).([]int64); ok && r.Meta().DType == tensor.Float32 { // of a tanh of integers
+			out[i] = narrowed(tanhs(sums), r)
+		} else {
+			out[i] = narrowed(results[i], r)
 		}
-		out[0].Set(number(x(t, b, index[2]), out[0]), index...)
-	})
+	}
 	return out, nil
+}
+
+func tanhs(list []int64) []float64 {
+	out := make([]float64, len(list))
+	for i, v := range list {
+		out[i] = math.Tanh(float64(v))
+	}
+	return out
 }

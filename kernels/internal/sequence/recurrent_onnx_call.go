@@ -97,7 +97,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	res := c.One(tensor.NewType(x.DType, y...))
-	for range o.kind.outputs() - 1 {
+	for range cells[o.kind].results - 1 {
 		res = append(res, graph.Result{Type: tensor.NewType(x.DType, state...), Alias: graph.Fresh})
 	}
 	return res, nil
@@ -105,7 +105,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 
 // activations sets the functions of the gates.
 func (o onnxCell) activations(a *onnxCellAttrs, l *recurrent) error {
-	standard := [][]string{{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}}[o.kind]
+	standard := cells[o.kind].acts
 	names, alpha, beta := a.Activations, a.Alpha, a.Beta
 	if len(names) == 0 {
 		for range l.dirs {
