@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -68,13 +68,5 @@ func (f Finish) Loop() (*loops.Loop, error) {
 	} else {
 		text += "; s"
 	}
-	p, err := expr.Parse(text, names...)
-	if err != nil {
-		return nil, err
-	}
-	code, err := p.Code(types, expr.Typing{Out: []tensor.DType{out}})
-	if err != nil {
-		return nil, err
-	}
-	return loops.New(&expr.Loop{Code: code, Scalar: scalar}, loops.Options{})
+	return kit.FormulaLoop(text, names, types, scalar, out)
 }

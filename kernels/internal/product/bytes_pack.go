@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit"
@@ -79,15 +78,7 @@ func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	if per == groupBytes && !signed {
 		text = fmt.Sprintf("(%s) ^ int32(%d)", text, -0x7f7f7f80)
 	}
-	f, err := expr.Parse(text, names...)
-	if err != nil {
-		return nil, err
-	}
-	code, err := f.Code(types, expr.Typing{Out: []tensor.DType{tensor.Int32}})
-	if err != nil {
-		return nil, err
-	}
-	return loops.New(&expr.Loop{Code: code, Scalar: make([]bool, per)}, loops.Options{})
+	return kit.FormulaLoop(text, names, types, nil, tensor.Int32)
 }
 
 // room returns the bytes of worker memory in which a strided block of columns is transposed.

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -42,15 +41,8 @@ func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, e
 	default:
 		return r, nil
 	}
-	f, err := expr.Parse(text, "x")
-	if err != nil {
-		return nil, err
-	}
-	code, err := f.Code([]tensor.DType{tensor.Uint8}, expr.Typing{Out: []tensor.DType{out}})
-	if err != nil {
-		return nil, err
-	}
-	r.loop, err = loops.New(&expr.Loop{Code: code, Scalar: []bool{false}}, loops.Options{})
+	var err error
+	r.loop, err = kit.FormulaLoop(text, []string{"x"}, []tensor.DType{tensor.Uint8}, nil, out)
 	return r, err
 }
 

@@ -20,8 +20,8 @@ const (
 	cellLSTM
 )
 
-// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: i, o, f, c of an LSTM and z, r, h of
-// a GRU.
+// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: an LSTM has i, o, f and c, and a GRU
+// has z, r and h.
 var cells = [...]struct {
 	gates   int
 	results int      // a sequence and the last states
@@ -36,23 +36,24 @@ var cells = [...]struct {
 func (k cellKind) gates() int { return cells[k].gates }
 
 // recurrent is a recurrent layer in one or both directions. Steps and batch may have any order in memory: row t*xStep +
-// b*xBatch of x is the input of step t of sequence b. Strides of y and of the states count elements.
+// b*xBatch of x is the input of step t of sequence b.
 type recurrent struct {
-	kind                           cellKind
-	steps, batch, inputs, hidden   int
-	dirs                           int
-	backward                       [2]bool // directions that start at the last step
-	xStep, xBatch                  int
-	yStep, yBatch, yDir            int
-	stateBatch, stateDir           int
-	order                          [4]int // block of the rows of weights for gate i, o, f, c; or z, r, h
-	resetAfter                     bool   // GRU: the reset gate applies after the product
-	couple                         bool   // LSTM: the forget gate is 1 minus the input gate
-	clip                           float64
-	integer                        tensor.DType  // the dtype in which integers wrap
-	acts                           [2][3]cellAct // functions of each direction: f, g, h
+	kind                         cellKind
+	steps, batch, inputs, hidden int // sizes: of inputs and states, the number of elements
+	dirs                         int
+	backward                     [2]bool       // directions that start at the last step
+	xStep, xBatch                int           // strides of x, in rows
+	yStep, yBatch, yDir          int           // strides of y, in elements
+	stateBatch, stateDir         int           // strides of h0, c0, hn and cn, in elements
+	order                        [4]int        // by gate: its block of rows in the weights
+	resetAfter                   bool          // GRU: the reset gate applies after the product with the state
+	couple                       bool          // LSTM: the forget gate is 1 minus the input gate
+	clip                         float64       // bound of the arguments of the functions; 0: none
+	integer                      tensor.DType  // dtype in which integers wrap
+	acts                         [2][3]cellAct // by direction: the functions f, g and h
+
 	x, h0, c0, lens, y, hn, cn     kit.Buffer
-	w, r, inBias, stateBias, peeps [2]kit.Buffer
+	w, r, inBias, stateBias, peeps [2]kit.Buffer // by direction
 }
 
 // cellAct is an activation with its parameters.
@@ -61,21 +62,22 @@ type cellAct struct {
 	alpha, beta float64
 }
 
-// cellBlock is the number of sequences that are processed together.
+// cellBlock is the greatest number of sequences in a block.
 const cellBlock = 16
 
-// stepper is a recurrent layer prepared for a dtype.
+// stepper runs the steps of a layer in a dtype. A block is a number of sequences that a worker runs through all steps of a
+// direction. Each step multiplies the states of the block by the weights and then runs the loops of the gates.
 type stepper struct {
 	*recurrent
 	d       tensor.DType
-	size    int // bytes of an element
-	rows    int // of all gates
-	block   int
-	at      [2][2]int // offsets in scratch memory of weights that a run packs, in bytes
-	prepack bool
-	second  int              // bytes of the packed weights of the first product
-	plans   [2][2]*gemm.Plan // for whole blocks and for the last one, by product: a GRU has two
-	loops   [2][]cellLoop    // loops after the products of a step, by direction
+	size    int              // bytes of an element
+	rows    int              // rows of weights of all gates
+	block   int              // sequences of a block
+	at      [2][2]int        // by direction and product: offset in scratch memory of weights that a run packs, in bytes
+	prepack bool             // weights are packed when the graph is planned, or by the run
+	second  int              // offset of the packed weights of the second product, in bytes
+	plans   [2][2]*gemm.Plan // by kind of block (whole, last) and product; only a GRU may have two products
+	loops   [2][]cellLoop    // by direction: the loops after the products of a step
 	// Bytes of worker memory: states and gates, scratch memory of a product, and its shared panels.
 	buffers, gemmWork, shared int
 

@@ -3,12 +3,14 @@ package sequence
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -154,28 +156,13 @@ func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err err
 		t := &cellText{recurrent: l, dir: dir}
 		results, outs := text(t)
 		c := cellLoop{operands: append(outs, t.operands...)}
-		if c.loop, err = t.compile(d, results); err != nil {
+		types := slices.Repeat([]tensor.DType{d}, len(t.names))
+		if c.loop, err = kit.FormulaLoop(t.lets.String()+results, t.names, types, nil); err != nil {
 			return nil, err
 		}
 		list = append(list, c)
 	}
 	return list, nil
-}
-
-func (t *cellText) compile(d tensor.DType, results string) (*loops.Loop, error) {
-	f, err := expr.Parse(t.lets.String()+results, t.names...)
-	if err != nil {
-		return nil, err
-	}
-	in := make([]tensor.DType, len(t.names))
-	for k := range in {
-		in[k] = d
-	}
-	c, err := f.Code(in, expr.Typing{})
-	if err != nil {
-		return nil, err
-	}
-	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, len(in))}, loops.Options{})
 }
 
 // numeral returns the text of a number.

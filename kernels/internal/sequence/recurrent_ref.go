@@ -189,7 +189,8 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 		r.lens = kit.ElementsOf[int32](lens.Pointer(), l.batch)
 	}
 	for dir := range l.dirs {
-		r.w[dir], r.r[dir], r.peep[dir] = partOf(all[1], dir, l.dirs), partOf(all[2], dir, l.dirs), partOf(all[7], dir, l.dirs)
+		r.w[dir], r.r[dir] = partOf(all[1], dir, l.dirs), partOf(all[2], dir, l.dirs)
+		r.peep[dir] = partOf(all[7], dir, l.dirs)
 		r.inBias[dir], r.stateBias[dir] = partOf(all[3], 2*dir, 2*l.dirs), partOf(all[3], 2*dir+1, 2*l.dirs)
 	}
 	results := make([]*tensor.Tensor, len(res))
