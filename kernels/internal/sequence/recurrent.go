@@ -20,8 +20,8 @@ const (
 	cellLSTM
 )
 
-// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: an LSTM has i, o, f and c, and a GRU
-// has z, r and h.
+// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: an LSTM has i, o, f and c, and a
+// GRU has z, r and h.
 var cells = [...]struct {
 	gates   int
 	results int      // a sequence and the last states
@@ -65,8 +65,8 @@ type cellAct struct {
 // cellBlock is the greatest number of sequences in a block.
 const cellBlock = 16
 
-// stepper runs the steps of a layer in a dtype. A block is a number of sequences that a worker runs through all steps of a
-// direction. Each step multiplies the states of the block by the weights and then runs the loops of the gates.
+// stepper runs the steps of a layer in a dtype. A block is a number of sequences that a worker runs through all steps
+// of a direction. Each step multiplies the states of the block by the weights and then runs the loops of the gates.
 type stepper struct {
 	*recurrent
 	d       tensor.DType
