@@ -149,7 +149,7 @@ func TestFrontDoor(t *testing.T) {
 // familyImports lists the direct imports between packages under kernels. A family imports another one only if its ops
 // consist of the other family's ops.
 var familyImports = map[string][]string{
-	"kernels/internal/conv":       {"compose", "copies", "kit", "multiply", "pointwise"},
+	"kernels/internal/conv":       {"compose", "copies", "geometry", "kit", "multiply", "pointwise"},
 	"kernels/internal/extreme":    {},
 	"kernels/internal/genbuilder": {"kernels"},
 	"kernels/internal/kerneltest": {"kernels", "kit"},

@@ -139,8 +139,8 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		if d != tensor.Int32 {
 			by = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
 		}
-		for i := range s.h.out * s.w.out {
-			oh, ow := i/s.w.out, i%s.w.out
+		for i := range s.h.Results * s.w.Results {
+			oh, ow := i/s.w.Results, i%s.w.Results
 			sum, at := first+s.bytesSum(m, x, w, flip, less, oh, ow), n*s.os.n+o*s.os.c+oh*s.os.h+ow*s.os.w
 			if d == tensor.Int32 {
 				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
@@ -155,11 +155,11 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 // bytesSum sums the window of an element of the result. flip is the mask that converts elements to unsigned bytes; less
 // is the zero point after that conversion.
 func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
-	for kh := range s.h.taps {
-		for kw := range s.w.taps {
+	for kh := range s.h.Taps {
+		for kw := range s.w.Taps {
 			m.Count(2 + s.cg)
-			h, v := s.h.at(oh, kh), s.w.at(ow, kw)
-			if !s.h.inside(h) || !s.w.inside(v) {
+			h, v := s.h.Position(oh, kh), s.w.Position(ow, kw)
+			if !s.h.Contains(h) || !s.w.Contains(v) {
 				continue
 			}
 			for k := range s.cg {

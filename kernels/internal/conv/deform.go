@@ -196,13 +196,8 @@ type deform struct {
 func newDeform(c *graph.Call) *deform {
 	a := kit.Attrs[deformConvAttrs](c)
 	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
-	axes := make([]axis, 2)
-	for d := range axes {
-		axes[d] = axis{in: x[2+d], out: out[2+d], taps: w[2+d], stride: a.Stride[d], pad: a.Padding[d],
-			dilation: a.Dilation[d]}
-	}
-	return &deform{window: newWindow(axes), n: x[0], c: x[1], o: w[0], cg: w[1], groups: a.Groups,
-		offsetGroups: a.OffsetGroups, points: out[2] * out[3]}
+	return &deform{window: newWindow(newAxes(x, out, w[2:], a.Stride, a.Padding, a.Dilation)), n: x[0], c: x[1],
+		o: w[0], cg: w[1], groups: a.Groups, offsetGroups: a.OffsetGroups, points: out[2] * out[3]}
 }
 
 // compileDeform computes a few images at a time. A column is the samples of one window. The kernel first computes the
@@ -320,9 +315,9 @@ func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, w
 					ch := g*channels + k
 					var plane []T
 					if m.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h.in*s.w.in)
+						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h.Size*s.w.Size)
 					}
-					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w.in, b)
+					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w.Size, b)
 				}
 			}
 			return nil
@@ -332,10 +327,10 @@ func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, w
 // locate computes the samples of one tap for the points from p0 on.
 func locate[T float32 | float64](s *deform, b []pointSample[T], ys, xs []T, tap, p0 int) {
 	_, kh, kw := s.tap(tap)
-	oy, ox := p0/s.w.out, p0%s.w.out
+	oy, ox := p0/s.w.Results, p0%s.w.Results
 	for i := range b {
-		b[i] = newPointSample(s.h.in, s.w.in, T(s.h.at(oy, kh))+ys[i], T(s.w.at(ox, kw))+xs[i])
-		if ox++; ox == s.w.out {
+		b[i] = newPointSample(s.h.Size, s.w.Size, T(s.h.Position(oy, kh))+ys[i], T(s.w.Position(ox, kw))+xs[i])
+		if ox++; ox == s.w.Results {
 			oy, ox = oy+1, 0
 		}
 	}

@@ -45,14 +45,14 @@ const windowCallUops = 1 << 15
 // byteWindowCompiles reports whether machine code supports a depthwise convolution of bytes by pixels.
 func (s *convShape) byteWindowCompiles() bool {
 	return jit.Available() == nil && s.cg == 1 && s.o == s.c && s.c > 1 && s.taps() > 0 &&
-		kit.Times(s.taps(), max(s.h.dilation, s.w.dilation)) < 1<<8 && max(s.h.stride, s.w.stride) < 1<<8 &&
-		kit.Times(s.h.reach(), s.w.reach(), s.c) < maxReach && kit.Times(s.pixelsOut(), s.c, 4) < maxReach
+		kit.Times(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
+		kit.Times(s.h.Bound(), s.w.Bound(), s.c) < maxReach && kit.Times(s.pixelsOut(), s.c, 4) < maxReach
 }
 
 func byteWindowWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	if !supported || s.n*s.o*s.h.out*s.w.out == 0 || !s.byteWindowCompiles() {
+	if !supported || s.n*s.o*s.h.Results*s.w.Results == 0 || !s.byteWindowCompiles() {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -63,10 +63,10 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 	c.Streamed(&w)
 	s := byteConv.bytesShape(c)
 	t := newByteWindow(c)
-	tiles := s.n * s.h.out * kit.DivUp(s.w.out, t.spec.Tile) * t.blocks()
+	tiles := s.n * s.h.Results * kit.DivUp(s.w.Results, t.spec.Tile) * t.blocks()
 	w.Do(tapsBytes, float64(tiles*t.spec.Uops()))
 	if t.copied {
-		w.Bytes[graph.Copied] += float64(2 * s.n * s.c * s.h.in * s.w.in)
+		w.Bytes[graph.Copied] += float64(2 * s.n * s.c * s.h.Size * s.w.Size)
 	}
 	w.Flops = byteConv.flops(c)
 	return w
@@ -100,7 +100,7 @@ func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 // newByteWindow chooses the tile size that takes the fewest instructions. It does not generate code.
 func newByteWindow(c *graph.Call) *byteWindow {
 	s := byteConv.bytesShape(c)
-	t := &byteWindow{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h.in, w: s.w.in, size: c.Out[0].DType.Size()}
+	t := &byteWindow{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h.Size, w: s.w.Size, size: c.Out[0].DType.Size()}
 	if machine.AVX512.MultipliesBytes() {
 		t.isa = machine.AVX512
 	}
@@ -109,23 +109,23 @@ func newByteWindow(c *graph.Call) *byteWindow {
 		t.copied, channels = true, s.c
 	}
 	if t.copied {
-		t.w = s.w.extent(s.w.out)
+		t.w = s.w.Extent(s.w.Results)
 	}
 	best := math.MaxInt
-	for tile := 1; tile <= min(s.w.out, depthwise.MaxByteTile(t.isa)); tile++ {
-		n := kit.DivUp(s.w.out, tile)
-		p := &depthwise.Bytes{Tile: tile, Again: n*tile - s.w.out, Window: [2]int{s.h.taps, s.w.taps},
-			Step: [2]int{s.h.stride, s.w.stride}, Apart: [2]int{s.h.dilation, s.w.dilation}, In: [2]int{t.w * s.c, s.c},
-			Out:  [2]int{s.w.out * s.c * t.size, s.c * t.size},
+	for tile := 1; tile <= min(s.w.Results, depthwise.MaxByteTile(t.isa)); tile++ {
+		n := kit.DivUp(s.w.Results, tile)
+		p := &depthwise.Bytes{Tile: tile, Again: n*tile - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
+			Step: [2]int{s.h.Stride, s.w.Stride}, Apart: [2]int{s.h.Dilation, s.w.Dilation}, In: [2]int{t.w * s.c, s.c},
+			Out:  [2]int{s.w.Results * s.c * t.size, s.c * t.size},
 			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
 			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: channels}
 		if uops := n * p.Uops(); uops < best {
 			t.spec, best = p, uops
 		}
 	}
-	t.rows = min(s.h.out, max(1, windowGrain/(s.w.out*s.c*s.h.taps*s.w.taps)))
+	t.rows = min(s.h.Results, max(1, windowGrain/(s.w.Results*s.c*s.h.Taps*s.w.Taps)))
 	if t.copied {
-		t.h = s.h.extent(t.rows)
+		t.h = s.h.Extent(t.rows)
 	}
 	return t
 }
@@ -134,7 +134,7 @@ func newByteWindow(c *graph.Call) *byteWindow {
 func (t *byteWindow) weightBytes() int { return t.blocks() * t.blockBytes() }
 
 // blockBytes returns the bytes of a block of the packed weight.
-func (t *byteWindow) blockBytes() int { return t.s.w.taps * t.spec.Groups() * 4 * t.block() }
+func (t *byteWindow) blockBytes() int { return t.s.w.Taps * t.spec.Groups() * 4 * t.block() }
 
 // packedAt returns the offset of a weight in the packed form.
 func (t *byteWindow) packedAt(block, place, kh, kw int) int {
@@ -152,10 +152,10 @@ func (t *byteWindow) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.c)
 	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	t.eachChannel(func(block, place, c int) {
-		m.Count(s.h.taps * s.w.taps)
+		m.Count(s.h.Taps * s.w.Taps)
 		sums[c] = 0 // overlapping blocks visit a channel twice
-		for kh := range s.h.taps {
-			for kw := range s.w.taps {
+		for kh := range s.h.Taps {
+			for kw := range s.w.Taps {
 				v := *(*int8)(kit.Elem[int8](src, c*s.ws.n+kh*s.ws.h+kw*s.ws.w))
 				to := &dst[t.packedAt(block, place, kh, kw)]
 				if *to = v; t.spec.Words {
@@ -183,8 +183,8 @@ func byteWindowPack(c *graph.Call, i int) (graph.Packing, bool) {
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
 			t.eachChannel(func(block, place, c int) {
-				for i := range t.s.h.taps * t.s.w.taps {
-					kh, kw := i/t.s.w.taps, i%t.s.w.taps
+				for i := range t.s.h.Taps * t.s.w.Taps {
+					kh, kw := i/t.s.w.Taps, i%t.s.w.Taps
 					dst.Set(tensor.IntScalar(int64(from[t.packedAt(block, place, kh, kw)])), c, 0, kh, kw)
 				}
 			})
@@ -268,19 +268,19 @@ func (t *byteWindow) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Pha
 // convolve is the phase that computes the result. A chunk computes some rows of an image of the result.
 func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
-	strips := kit.DivUp(s.h.out, t.rows)
+	strips := kit.DivUp(s.h.Results, t.rows)
 	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
 		image, first := chunk/strips, chunk%strips*t.rows
-		rows := min(t.rows, s.h.out-first)
-		a.Ptr[depthwise.In], a.Row[depthwise.In] = m.Ptrs[1+bytesX], (image*s.h.in+first*s.h.stride)*s.w.in*s.c
+		rows := min(t.rows, s.h.Results-first)
+		a.Ptr[depthwise.In], a.Row[depthwise.In] = m.Ptrs[1+bytesX], (image*s.h.Size+first*s.h.Stride)*s.w.Size*s.c
 		if t.copied {
 			t.border(m, image, first, rows)
 			a.Ptr[depthwise.In], a.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
 		}
 		a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = weight(m), m.Ptrs[0]
-		at := (image*s.h.out + first) * s.w.out * s.c
+		at := (image*s.h.Results + first) * s.w.Results * s.c
 		a.Row[depthwise.Out] = at * t.size
 		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
 		a.Ptr[depthwise.Scales] = unsafe.Pointer(&m.Scratch[t.room.scale])
@@ -289,7 +289,7 @@ func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 		clear(a.Ptr[:])
 		if t.tail != nil && err == nil {
 			t.tail.Enter(&r.tail, m)
-			t.tail.Do(&r.tail, at, rows*s.w.out, s.c, s.c, 1)
+			t.tail.Do(&r.tail, at, rows*s.w.Results, s.c, s.c, 1)
 			r.tail.Release()
 		}
 		return err
@@ -299,7 +299,7 @@ func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 // compute computes rows of the result for all channels.
 func (t *byteWindow) compute(a *jit.Args, rows int) error {
 	s := t.s
-	a.N = kit.DivUp(s.w.out, t.spec.Tile)
+	a.N = kit.DivUp(s.w.Results, t.spec.Tile)
 	most := max(1, windowCallUops/(a.N*t.spec.Uops()))
 	in, out := a.Row[depthwise.In], a.Row[depthwise.Out]
 	for b := range t.blocks() {
@@ -309,8 +309,8 @@ func (t *byteWindow) compute(a *jit.Args, rows int) error {
 		a.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(s.c-channel)))
 		for row := 0; row < rows; row += most {
 			a.Rows = min(most, rows-row)
-			a.Row[depthwise.In] = in + channel + row*s.h.stride*t.w*s.c
-			a.Row[depthwise.Out] = out + (channel+row*s.w.out*s.c)*t.size
+			a.Row[depthwise.In] = in + channel + row*s.h.Stride*t.w*s.c
+			a.Row[depthwise.Out] = out + (channel+row*s.w.Results*s.c)*t.size
 			if err := t.code.Call(a); err != nil {
 				return err
 			}
@@ -323,17 +323,17 @@ func (t *byteWindow) compute(a *jit.Args, rows int) error {
 func (t *byteWindow) border(m *graph.Mem, image, first, rows int) {
 	s := t.s
 	zero, line := *(*uint8)(m.Ptrs[1+bytesXZero]), t.w*s.c
-	from, end := min(max(s.w.pad, 0), t.w), max(min(s.w.pad+s.w.in, t.w), 0)
-	for i := range s.h.extent(rows) {
-		to, h := kit.SliceOf[uint8](m.Worker, i*line, line), s.h.start(first)+i
-		if !s.h.inside(h) || from >= end {
+	from, end := min(max(s.w.Before, 0), t.w), max(min(s.w.Before+s.w.Size, t.w), 0)
+	for i := range s.h.Extent(rows) {
+		to, h := kit.SliceOf[uint8](m.Worker, i*line, line), s.h.Begin(first)+i
+		if !s.h.Contains(h) || from >= end {
 			fillBytes(to, zero)
 			continue
 		}
 		fillBytes(to[:from*s.c], zero)
 		fillBytes(to[end*s.c:], zero)
 		copy(to[from*s.c:end*s.c], kit.ElementsOf[uint8](
-			kit.Elem[uint8](m.Ptrs[1+bytesX], ((image*s.h.in+h)*s.w.in+from-s.w.pad)*s.c), (end-from)*s.c))
+			kit.Elem[uint8](m.Ptrs[1+bytesX], ((image*s.h.Size+h)*s.w.Size+from-s.w.Before)*s.c), (end-from)*s.c))
 	}
 }
 

@@ -4,13 +4,16 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // smallDepthwise returns a depthwise convolution that keeps the image size.
 func smallDepthwise() *convShape {
-	same := func(n int) axis { return axis{in: n, out: n, taps: 3, stride: 1, pad: 1, dilation: 1} }
-	return &convShape{window: newWindow([]axis{same(6), same(5)}), n: 1, c: 16, o: 16, cg: 1, groups: 16}
+	same := func(n int) geometry.Axis {
+		return geometry.Axis{Size: n, Results: n, Window: geometry.Window{Taps: 3, Stride: 1, Before: 1, Dilation: 1}}
+	}
+	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), n: 1, c: 16, o: 16, cg: 1, groups: 16}
 }
 
 // TestFarDepthwiseWindows grows the distances of depthwise windows from small ones to beyond 32 bits. Shapes that
@@ -22,16 +25,16 @@ func TestFarDepthwiseWindows(t *testing.T) {
 	accepted, rejected := 0, 0
 	for power := 0; power < 47; power++ {
 		for what, change := range map[string]func(s *convShape, n int){
-			"width":    func(s *convShape, n int) { s.w.in, s.w.pad, s.w.out = s.w.in+n, 0, s.w.in+n-2 },
-			"height":   func(s *convShape, n int) { s.h.in, s.h.pad, s.h.out = s.h.in+n, 0, s.h.in+n-2 },
-			"step":     func(s *convShape, n int) { s.h.stride, s.h.pad, s.h.out = n, n, 3 },
-			"dilation": func(s *convShape, n int) { s.w.dilation, s.w.pad, s.w.out = n, n, s.w.in },
+			"width":    func(s *convShape, n int) { s.w.Size, s.w.Before, s.w.Results = s.w.Size+n, 0, s.w.Size+n-2 },
+			"height":   func(s *convShape, n int) { s.h.Size, s.h.Before, s.h.Results = s.h.Size+n, 0, s.h.Size+n-2 },
+			"step":     func(s *convShape, n int) { s.h.Stride, s.h.Before, s.h.Results = n, n, 3 },
+			"dilation": func(s *convShape, n int) { s.w.Dilation, s.w.Before, s.w.Results = n, n, s.w.Size },
 			"channels": func(s *convShape, n int) { s.c, s.o, s.groups = s.c+n, s.o+n, s.groups+n },
 		} {
 			s := smallDepthwise()
 			change(s, 1<<power)
-			s.xs = ncdhw{n: s.h.in * s.w.in * s.c, c: 1, h: s.w.in * s.c, w: s.c}
-			s.os = ncdhw{n: s.h.out * s.w.out * s.c, c: 1, h: s.w.out * s.c, w: s.c}
+			s.xs = ncdhw{n: s.h.Size * s.w.Size * s.c, c: 1, h: s.w.Size * s.c, w: s.c}
+			s.os = ncdhw{n: s.h.Results * s.w.Results * s.c, c: 1, h: s.w.Results * s.c, w: s.c}
 			if !windowCompiles(s, tensor.Float32) {
 				rejected++
 				continue
@@ -56,10 +59,10 @@ func TestFarByteWindows(t *testing.T) {
 		t.Skip(err)
 	}
 	for what, change := range map[string]func(s *convShape){
-		"step":     func(s *convShape) { s.w.stride, s.w.pad = 1<<30, 1<<30 },
-		"dilation": func(s *convShape) { s.h.dilation, s.h.pad = 1<<29, 1<<29 },
-		"width":    func(s *convShape) { s.w.in, s.w.out = 1<<27, 1<<27 },
-		"wraps":    func(s *convShape) { s.w.in, s.w.out, s.c, s.o = 1<<32, 1<<32, 1<<32, 1<<32 },
+		"step":     func(s *convShape) { s.w.Stride, s.w.Before = 1<<30, 1<<30 },
+		"dilation": func(s *convShape) { s.h.Dilation, s.h.Before = 1<<29, 1<<29 },
+		"width":    func(s *convShape) { s.w.Size, s.w.Results = 1<<27, 1<<27 },
+		"wraps":    func(s *convShape) { s.w.Size, s.w.Results, s.c, s.o = 1<<32, 1<<32, 1<<32, 1<<32 },
 	} {
 		s := smallDepthwise()
 		if !s.byteWindowCompiles() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -67,12 +68,12 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.o*s.h.out, s.w.out*s.h.taps*s.w.taps,
+	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.o*s.h.Results, s.w.Results*s.h.Taps*s.w.Taps,
 		func(m *graph.Mem, row int) { loops.plane(s, m, row) })}}, nil
 }
 
 func planeRow[T number](s *convShape, m *graph.Mem, row int) {
-	oh, o, n := row%s.h.out, row/s.h.out%s.o, row/s.h.out/s.o
+	oh, o, n := row%s.h.Results, row/s.h.Results%s.o, row/s.h.Results/s.o
 	out := kit.Elem[T](m.Ptrs[0], n*s.os.n+o*s.os.c+oh*s.os.h)
 	plane := kit.Elem[T](m.Ptrs[1], n*s.xs.n+o/s.og()*s.xs.c)
 	w := kit.Elem[T](m.Ptrs[2], o*s.ws.n)
@@ -80,11 +81,11 @@ func planeRow[T number](s *convShape, m *graph.Mem, row int) {
 	if s.hasBias {
 		bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.bias))
 	}
-	for i := range s.w.out {
+	for i := range s.w.Results {
 		*(*T)(kit.Elem[T](out, i*s.os.w)) = bias
 	}
-	for kh := range s.h.taps {
-		if ih := s.h.at(oh, kh); s.h.inside(ih) {
+	for kh := range s.h.Taps {
+		if ih := s.h.Position(oh, kh); s.h.Contains(ih) {
 			addWindowRow[T](s, out, kit.Elem[T](plane, ih*s.xs.h), kit.Elem[T](w, kh*s.ws.h))
 		}
 	}
@@ -93,24 +94,24 @@ func planeRow[T number](s *convShape, m *graph.Mem, row int) {
 // addWindowRow adds one row of the window to an output row.
 func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
 	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.ws.w)) }
-	if s.w.taps == 3 && s.w.dilation == 1 && s.os.w == 1 && s.xs.w == 1 {
+	if s.w.Taps == 3 && s.w.Dilation == 1 && s.os.w == 1 && s.xs.w == 1 {
 		// Where all three taps are inside the image, they are added in one loop.
-		first, _ := s.w.resultsOf(0)
-		_, end := s.w.resultsOf(2)
+		first, _ := s.w.ResultsOf(0)
+		_, end := s.w.ResultsOf(2)
 		if first < end {
 			addTap[T](s, out, in, at(0), 0, 0, first)
 			addTap[T](s, out, in, at(1), 1, 0, first)
 			addTap[T](s, out, in, at(2), 2, 0, first)
 			addThreeTaps(unsafe.Slice((*T)(kit.Elem[T](out, first)), end-first),
-				kit.Elem[T](in, s.w.start(first)), s.w.stride, at(0), at(1), at(2))
-			addTap[T](s, out, in, at(0), 0, end, s.w.out)
-			addTap[T](s, out, in, at(1), 1, end, s.w.out)
-			addTap[T](s, out, in, at(2), 2, end, s.w.out)
+				kit.Elem[T](in, s.w.Begin(first)), s.w.Stride, at(0), at(1), at(2))
+			addTap[T](s, out, in, at(0), 0, end, s.w.Results)
+			addTap[T](s, out, in, at(1), 1, end, s.w.Results)
+			addTap[T](s, out, in, at(2), 2, end, s.w.Results)
 			return
 		}
 	}
-	for kw := range s.w.taps {
-		addTap[T](s, out, in, at(kw), kw, 0, s.w.out)
+	for kw := range s.w.Taps {
+		addTap[T](s, out, in, at(kw), kw, 0, s.w.Results)
 	}
 }
 
@@ -132,10 +133,10 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 
 // addTap adds tap kw of a row of the window to those of the outputs [o0, o1) for which the tap is inside the image.
 func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
-	iw := s.w.at(o0, kw)
-	first, end := validRange(iw, s.w.stride, s.w.in, o1-o0)
+	iw := s.w.Position(o0, kw)
+	first, end := geometry.Valid(iw, s.w.Stride, s.w.Size, o1-o0)
 	for i := first; i < end; i++ {
-		*(*T)(kit.Elem[T](out, (o0+i)*s.os.w)) += w * *(*T)(kit.Elem[T](in, (iw+i*s.w.stride)*s.xs.w))
+		*(*T)(kit.Elem[T](out, (o0+i)*s.os.w)) += w * *(*T)(kit.Elem[T](in, (iw+i*s.w.Stride)*s.xs.w))
 	}
 }
 
@@ -161,17 +162,17 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	s.tail.Leave()
-	k.Phases = append(k.Phases, depthwiseRows(s.n*s.h.out, s.w.out*s.o*s.h.taps*s.w.taps,
+	k.Phases = append(k.Phases, depthwiseRows(s.n*s.h.Results, s.w.Results*s.o*s.h.Taps*s.w.Taps,
 		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.at(m), row) }))
 	return k, nil
 }
 
 func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
-	w := kit.ElementsOf[T](weight, s.h.taps*s.w.taps*s.o)
-	for ow := range s.w.out {
-		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.w.out+ow)*s.o)), s.o)
+	w := kit.ElementsOf[T](weight, s.h.Taps*s.w.Taps*s.o)
+	for ow := range s.w.Results {
+		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.w.Results+ow)*s.o)), s.o)
 		fillBias(out, s.biasAt(m), s.bias)
-		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.h.out*s.h.in*s.w.in*s.c), w, row%s.h.out, ow)
+		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.h.Results*s.h.Size*s.w.Size*s.c), w, row%s.h.Results, ow)
 	}
 }
 
@@ -187,22 +188,22 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 
 // depthwisePixel adds the taps of the window of one output pixel.
 func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
-	iw := s.w.start(ow)
-	first, end := s.w.tapsOf(ow)
-	for kh := range s.h.taps {
-		ih := s.h.at(oh, kh)
-		if !s.h.inside(ih) || first >= end {
+	iw := s.w.Begin(ow)
+	first, end := s.w.TapsOf(ow)
+	for kh := range s.h.Taps {
+		ih := s.h.Position(oh, kh)
+		if !s.h.Contains(ih) || first >= end {
 			continue
 		}
 		kw := first
 		for ; s.o == s.c && kw+3 <= end; kw += 3 {
-			p := kit.Elem[T](img, (ih*s.w.in+iw+kw*s.w.dilation)*s.c)
-			at := (kh*s.w.taps + kw) * s.o
-			addThree(out, unsafe.Slice((*T)(p), 2*s.w.dilation*s.c+s.c), s.w.dilation*s.c, w[at:at+3*s.o])
+			p := kit.Elem[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)
+			at := (kh*s.w.Taps + kw) * s.o
+			addThree(out, unsafe.Slice((*T)(p), 2*s.w.Dilation*s.c+s.c), s.w.Dilation*s.c, w[at:at+3*s.o])
 		}
 		for ; kw < end; kw++ {
-			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w.in+iw+kw*s.w.dilation)*s.c)), s.c)
-			addOne(out, x, w[(kh*s.w.taps+kw)*s.o:][:s.o], s.og())
+			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)), s.c)
+			addOne(out, x, w[(kh*s.w.Taps+kw)*s.o:][:s.o], s.og())
 		}
 	}
 }

@@ -18,28 +18,28 @@ func (s *convShape) groupsByWindow(d tensor.DType) bool {
 		return false
 	}
 	f, _ := newWindowShape(s, d.Size())
-	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.h.taps*s.w.taps)
+	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.h.Taps*s.w.Taps)
 }
 
 // groupInstructions estimates the instructions of an inner pixel of the result: multiplications, and broadcasts of
 // input elements to the lanes of their groups.
 func (s *convShape) groupInstructions(f *windowShape) (n float64) {
-	cols := min(f.tile[1], s.w.out)
-	inputs := min(s.w.extent(cols), cols*s.w.taps)
-	return float64(f.vectors*s.cg*s.h.taps) * (float64(s.w.taps) + float64(inputs)/float64(cols))
+	cols := min(f.tile[1], s.w.Results)
+	inputs := min(s.w.Extent(cols), cols*s.w.Taps)
+	return float64(f.vectors*s.cg*s.h.Taps) * (float64(s.w.Taps) + float64(inputs)/float64(cols))
 }
 
 // groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
 func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	f, _ := newWindowShape(s, d.Size())
-	down := float64(s.h.tapsInside()) / float64(s.h.out) / float64(s.h.taps)
-	across := float64(s.w.tapsInside()) / float64(s.w.out) / float64(s.w.taps)
+	down := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
+	across := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
 	multiply.Stored(w, s.call)
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
-	pixels := float64(s.n * s.h.out * s.w.out)
+	pixels := float64(s.n * s.h.Results * s.w.Results)
 	w.Do(directTaps, pixels*down*across*s.groupInstructions(&f)*float64(f.bytes)/4)
 	w.Do(directTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
 	w.Flops = 2 * pixels * float64(s.o*s.depth())

@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
@@ -47,9 +48,9 @@ func windowCompiles(s *convShape, d tensor.DType) bool {
 		return false
 	}
 	f, ok := newWindowShape(s, d.Size())
-	return ok && s.h.taps > 0 && s.w.taps > 0 && s.inReach(s.c, d.Size()) < maxReach &&
+	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inReach(s.c, d.Size()) < maxReach &&
 		kit.Times(s.pixelsOut(), s.c, d.Size()) < maxReach &&
-		kit.Times(s.taps(), max(s.h.dilation, s.w.dilation)) < 1<<16 &&
+		kit.Times(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<16 &&
 		f.codes(s) <= maxWindowCodes
 }
 
@@ -59,8 +60,8 @@ const maxWindowCodes = 1 << 12
 // codes returns an upper bound of the number of kinds of tiles. The tiles inside the image are one kind; there are
 // others for tiles whose windows reach over the border.
 func (f *windowShape) codes(s *convShape) int {
-	along := func(a *axis, tile int) int {
-		return min(kit.DivUp(a.out, tile), 2*(kit.DivUp(a.extent(1), tile*a.stride)+2)+3)
+	along := func(a *geometry.Axis, tile int) int {
+		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
 	}
 	return along(&s.h, f.tile[0]) * along(&s.w, f.tile[1])
 }
@@ -117,7 +118,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		order.Band = strips
 	}
 	order.Cut(t.work(strips), windowGrain)
-	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.w.out }, false)
+	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.w.Results }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
@@ -141,8 +142,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 // the multiply-adds.
 func (t *depthwiseWindow) work(strips int) int {
 	s := t.s
-	results := kit.DivUp(s.h.out, strips) * s.w.out * t.block * t.lanes
-	return results * max(s.depth(), movedElementMACs*(1+s.h.stride*s.w.stride))
+	results := kit.DivUp(s.h.Results, strips) * s.w.Results * t.block * t.lanes
+	return results * max(s.depth(), movedElementMACs*(1+s.h.Stride*s.w.Stride))
 }
 
 // strip computes a row of tiles of an image for a block of channels.
@@ -157,8 +158,8 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 			channel -= t.overlap * t.size
 		}
 	}
-	in := image*s.h.in*s.w.in*s.inPixel(false)*t.size + channel
-	out := image*s.h.out*s.w.out*t.outPixelStride*t.size + channel
+	in := image*s.h.Size*s.w.Size*s.inPixel(false)*t.size + channel
+	out := image*s.h.Results*s.w.Results*t.outPixelStride*t.size + channel
 	weights := first * s.depth() * t.bytes
 	a.Row[depthwise.Bias] = channel
 	r.calls = t.callsOf(r.calls[:0], strip)
@@ -182,14 +183,14 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
 	channel := block * t.block * t.lanes
 	channels := min(t.block*t.lanes, s.c-channel)
-	at := (image*s.h.out+first)*s.w.out*t.outPixelStride + channel
-	t.tail.tail.Do(&r.tail, at, (end-first)*s.w.out, t.outPixelStride, channels, 1)
+	at := (image*s.h.Results+first)*s.w.Results*t.outPixelStride + channel
+	t.tail.tail.Do(&r.tail, at, (end-first)*s.w.Results, t.outPixelStride, channels, 1)
 }
 
 // rowOf returns the first output row of a strip.
 func (t *depthwiseWindow) rowOf(strip int) int {
 	if strip == len(t.down) {
-		return t.s.h.out
+		return t.s.h.Results
 	}
 	return t.down[strip].at
 }

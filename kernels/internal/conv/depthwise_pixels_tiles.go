@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -68,19 +69,19 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	f.vectors = kit.DivUp(s.c, f.lanes)
 	f.overlap = f.vectors*f.lanes - s.c
 	rows, cols := tileRows, tileCols
-	if avx512 && s.cg == 1 && (s.w.out == evenCols || s.w.out == 2*evenCols) {
+	if avx512 && s.cg == 1 && (s.w.Results == evenCols || s.w.Results == 2*evenCols) {
 		cols = evenCols
 	}
 	if s.cg > 1 {
 		registers -= groupInputs
 	}
 	switch {
-	case s.h.taps*s.w.taps > longWindow && avx512:
+	case s.h.Taps*s.w.Taps > longWindow && avx512:
 		rows, cols = 1, longCols
-	case s.h.taps*s.w.taps > longWindow:
+	case s.h.Taps*s.w.Taps > longWindow:
 		rows = 1
 	default:
-		rows = min(rows, max(1, (registers-1-s.w.taps)/cols))
+		rows = min(rows, max(1, (registers-1-s.w.Taps)/cols))
 	}
 	f.tile = [2]int{rows, cols}
 	most := max(1, blockWeights/(s.depth()*f.bytes))
@@ -112,13 +113,13 @@ type windowCall struct {
 // `at`.
 type axisTile struct{ at, n, first, end, kind int }
 
-// tiles divides the results into n tiles. kinds holds the first tile of each kind.
-func (a *axis) tiles(n int) (list, kinds []axisTile) {
-	even := machine.Cut{Units: a.out, Chunks: n}
+// axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
+func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
+	even := machine.Cut{Units: a.Results, Chunks: n}
 	list = make([]axisTile, even.Chunks)
 	for i := range list {
 		at, next := even.Range(i)
-		first, end := validRange(a.start(at), 1, a.in, a.extent(next-at))
+		first, end := geometry.Valid(a.Begin(at), 1, a.Size, a.Extent(next-at))
 		if first >= end {
 			first, end = 0, 0
 		}
@@ -139,12 +140,12 @@ func (a *axis) tiles(n int) (list, kinds []axisTile) {
 func (t *depthwiseWindow) cut() {
 	s, f := t.s, &t.windowShape
 	var across, down []axisTile
-	rows := kit.DivUp(s.h.out, f.tile[0])
+	rows := kit.DivUp(s.h.Results, f.tile[0])
 	if rows > fewStrips {
-		rows = min(s.h.out, rows+rows%2)
+		rows = min(s.h.Results, rows+rows%2)
 	}
-	t.across, across = s.w.tiles(kit.DivUp(s.w.out, f.tile[1]))
-	t.down, down = s.h.tiles(rows)
+	t.across, across = axisTiles(&s.w, kit.DivUp(s.w.Results, f.tile[1]))
+	t.down, down = axisTiles(&s.h, rows)
 	for _, y := range down {
 		var codes []int
 		for _, x := range across {
@@ -182,23 +183,23 @@ func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
 func (t *depthwiseWindow) maxTiles(results int) int {
 	s, f := t.s, &t.windowShape
 	work := results * f.block
-	return max(1, min(windowCallMACs/(work*s.depth()*f.lanes), windowCallBytes/(work*f.bytes*(1+s.h.stride*s.w.stride))))
+	return max(1, min(windowCallMACs/(work*s.depth()*f.lanes), windowCallBytes/(work*f.bytes*(1+s.h.Stride*s.w.Stride))))
 }
 
 // call returns the call of one tile.
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 	s, f := t.s, &t.windowShape
 	code := t.kinds[down.kind][across.kind]
-	c := windowCall{code: code, out: (down.at*s.w.out + across.at) * t.outPixelStride * f.size, tiles: 1}
-	row, col := s.h.start(down.at)+down.first, s.w.start(across.at)+across.first
+	c := windowCall{code: code, out: (down.at*s.w.Results + across.at) * t.outPixelStride * f.size, tiles: 1}
+	row, col := s.h.Begin(down.at)+down.first, s.w.Begin(across.at)+across.first
 	dynamicRows := t.specs[code].Told
 	if dynamicRows {
-		first, end := s.h.tapsOf(down.at)
-		c.rows, c.weight = max(0, end-first), first*s.w.taps*f.bytes
-		row = s.h.at(down.at, first)
+		first, end := s.h.TapsOf(down.at)
+		c.rows, c.weight = max(0, end-first), first*s.w.Taps*f.bytes
+		row = s.h.Position(down.at, first)
 	}
 	if c.rows > 0 || !dynamicRows && down.end > down.first {
-		c.in = (row*s.w.in + min(max(col, 0), s.w.in-1)) * s.inPixel(false) * f.size
+		c.in = (row*s.w.Size + min(max(col, 0), s.w.Size-1)) * s.inPixel(false) * f.size
 	} else {
 		c.weight = 0
 	}
@@ -210,13 +211,13 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	s, f := t.s, &t.windowShape
 	pixel, result := s.inPixel(false)*f.size, t.outPixelStride*f.size
 	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
-		Window: [2]int{s.h.taps, s.w.taps}, Step: [2]int{s.h.stride, s.w.stride}, Apart: [2]int{s.h.dilation, s.w.dilation},
+		Window: [2]int{s.h.Taps, s.w.Taps}, Step: [2]int{s.h.Stride, s.w.Stride}, Apart: [2]int{s.h.Dilation, s.w.Dilation},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
-		In: [2]int{s.w.in * pixel, pixel}, Out: [2]int{s.w.out * result, result},
-		NextIn: across.n * s.w.stride * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.tail.steps,
+		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
+		NextIn: across.n * s.w.Stride * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.tail.steps,
 		PrefetchResult: t.prefetchesResults()}
-	whole := down.first == 0 && down.end == s.h.extent(down.n)
-	if p.Told = down.n == 1 || whole && s.h.taps >= rolledRows; p.Told {
+	whole := down.first == 0 && down.end == s.h.Extent(down.n)
+	if p.Told = down.n == 1 || whole && s.h.Taps >= rolledRows; p.Told {
 		p.First[0], p.End[0] = 0, 0
 	}
 	return p
@@ -226,7 +227,7 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 // results together exceed the L2 cache, and a pixel has more cache lines than the hardware prefetches.
 func (t *depthwiseWindow) prefetchesResults() bool {
 	s, f := t.s, &t.windowShape
-	moved := (s.h.in*s.w.in + s.h.out*s.w.out) * s.c * f.size
+	moved := (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.c * f.size
 	return f.bytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -57,7 +58,7 @@ func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
 	}
 	t := &planeTiles{s: s, size: d.Size(), elem: strided.Move(d.Size())}
 	var err error
-	if t.sum, err = newTapSum(d, s.h.taps*s.w.taps, s.hasBias, true); t.sum == nil || err != nil {
+	if t.sum, err = newTapSum(d, s.h.Taps*s.w.Taps, s.hasBias, true); t.sum == nil || err != nil {
 		return nil, err
 	}
 	if t.move, err = moveLoop(d); err != nil {
@@ -93,7 +94,7 @@ func (t *planeTiles) cut() {
 	s := t.s
 	most := planeTileBytes / t.size
 	of := func(planes, rows, cols int) int {
-		input := kit.Times(s.h.extent(rows), s.w.extent(cols))
+		input := kit.Times(s.h.Extent(rows), s.w.Extent(cols))
 		return kit.Times(planes, input+kit.Times(rows, cols))
 	}
 	evenly := func(n int, elements func(n int) int) (size, pieces int) {
@@ -101,14 +102,14 @@ func (t *planeTiles) cut() {
 		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
 		return size, kit.DivUp(n, size)
 	}
-	t.cols, t.right = evenly(s.w.out, func(n int) int {
+	t.cols, t.right = evenly(s.w.Results, func(n int) int {
 		if n <= minTileCols {
 			return 0 // always fits: no narrower tiles
 		}
-		return of(1, min(s.h.out, 4), n)
+		return of(1, min(s.h.Results, 4), n)
 	})
-	t.rows, t.down = evenly(s.h.out, func(n int) int { return of(1, n, t.cols) })
-	macs := kit.Times(t.rows, t.cols, s.og(), s.h.taps, s.w.taps)
+	t.rows, t.down = evenly(s.h.Results, func(n int) int { return of(1, n, t.cols) })
+	macs := kit.Times(t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps)
 	t.planes, t.batches = evenly(s.groups, func(n int) int {
 		if kit.Times(n, macs) > machine.DirectMACGrain {
 			return most + 1
@@ -128,14 +129,14 @@ func (t *planeTiles) layOut() {
 		shared = 0
 	}
 	var under []*planePart // by tap
-	for k := range s.h.taps * s.w.taps {
-		under = append(under, t.part(k/s.w.taps*s.h.dilation%s.h.stride, k%s.w.taps*s.w.dilation%s.w.stride))
+	for k := range s.h.Taps * s.w.Taps {
+		under = append(under, t.part(k/s.w.Taps*s.h.Dilation%s.h.Stride, k%s.w.Taps*s.w.Dilation%s.w.Stride))
 	}
 	for _, p := range t.parts {
-		if first, end := validRange(p.col-s.w.pad, s.w.stride, s.w.in, width); first < end {
+		if first, end := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
 			shared = min(shared, first, width-end)
 		}
-		if p.col == 0 && s.w.stride == 2 && s.xs.w == 1 {
+		if p.col == 0 && s.w.Stride == 2 && s.xs.w == 1 {
 			p.odd = t.find(p.row, 1)
 		}
 	}
@@ -144,16 +145,16 @@ func (t *planeTiles) layOut() {
 	if even := kit.DivUp(t.pitch, line) * line; even-t.pitch <= t.pitch/7 {
 		t.pitch = even
 	}
-	t.height = t.rows + (s.h.taps-1)*s.h.dilation/s.h.stride
+	t.height = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
 	each := kit.AlignUp(((t.height-1)*t.pitch+width)*t.size) + machine.LineBytes
 	for i, p := range t.parts {
-		first, _ := validRange(p.col-s.w.pad, s.w.stride, s.w.in, width)
+		first, _ := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
 		p.at = i*each + (line-first%line)%line*t.size
 	}
 	t.plane = len(t.parts) * each
 	for i, p := range under {
-		kh, kw := i/s.w.taps, i%s.w.taps
-		t.taps = append(t.taps, p.at+(kh*s.h.dilation/s.h.stride*t.pitch+kw*s.w.dilation/s.w.stride)*t.size)
+		kh, kw := i/s.w.Taps, i%s.w.Taps
+		t.taps = append(t.taps, p.at+(kh*s.h.Dilation/s.h.Stride*t.pitch+kw*s.w.Dilation/s.w.Stride)*t.size)
 	}
 	t.out = t.planes * t.plane
 	t.worker = t.out + t.planes*t.rows*t.pitch*t.size
@@ -179,14 +180,14 @@ func (t *planeTiles) find(row, col int) *planePart {
 }
 
 // width returns the number of columns of a part that are needed for cols columns of the output.
-func (t *planeTiles) width(cols int) int { return cols + (t.s.w.taps-1)*t.s.w.dilation/t.s.w.stride }
+func (t *planeTiles) width(cols int) int { return cols + (t.s.w.Taps-1)*t.s.w.Dilation/t.s.w.Stride }
 
 // kernel returns the kernel, which computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.down * t.right
 	units := s.n * t.batches * tiles
-	cut := machine.CutUnits(units, kit.Times(t.planes, t.rows, t.cols, s.og(), s.h.taps, s.w.taps), machine.DirectMACGrain)
+	cut := machine.CutUnits(units, kit.Times(t.planes, t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps), machine.DirectMACGrain)
 	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {
 			r := t.run.Of(m)
@@ -210,7 +211,7 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 	n, g := batch/t.batches, batch%t.batches*t.planes
 	planes := min(t.planes, s.groups-g)
 	row, col := tile/t.right*t.rows, tile%t.right*t.cols
-	rows, cols := min(t.rows, s.h.out-row), min(t.cols, s.w.out-col)
+	rows, cols := min(t.rows, s.h.Results-row), min(t.cols, s.w.Results-col)
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.xs.n+g*s.xs.c)*t.size), planes, row, col, rows, cols)
 	for k, at := range t.taps {
@@ -220,7 +221,7 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 	for o := g * s.og(); o < (g+1)*s.og(); o++ {
 		w := unsafe.Add(m.Ptrs[2], o*s.ws.n*t.size)
 		for k := range t.taps {
-			r.w[k] = stream{unsafe.Add(w, (k/s.w.taps*s.ws.h+k%s.w.taps*s.ws.w)*t.size), s.og() * s.ws.n * t.size}
+			r.w[k] = stream{unsafe.Add(w, (k/s.w.Taps*s.ws.h+k%s.w.Taps*s.ws.w)*t.size), s.og() * s.ws.n * t.size}
 		}
 		var bias stream
 		if s.hasBias {
@@ -243,24 +244,24 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 // fill copies the elements that the tile at (row, col) reads into its parts, between the zeros.
 func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	s := t.s
-	top, left := s.h.start(row), s.w.start(col) // position in the plane
-	height := rows + (s.h.taps-1)*s.h.dilation/s.h.stride
+	top, left := s.h.Begin(row), s.w.Begin(col) // position in the plane
+	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
 	each := strided.Axis{N: planes, Dst: t.plane, Src: s.xs.c * t.size}
 	for _, p := range t.parts {
-		i0, i1 := validRange(top+p.row, s.h.stride, s.h.in, height)
-		j0, j1 := validRange(left+p.col, s.w.stride, s.w.in, t.width(cols))
+		i0, i1 := geometry.Valid(top+p.row, s.h.Stride, s.h.Size, height)
+		j0, j1 := geometry.Valid(left+p.col, s.w.Stride, s.w.Size, t.width(cols))
 		if i0 >= i1 {
 			continue
 		}
-		down := strided.Axis{N: i1 - i0, Dst: t.pitch * t.size, Src: s.h.stride * s.xs.h * t.size}
+		down := strided.Axis{N: i1 - i0, Dst: t.pitch * t.size, Src: s.h.Stride * s.xs.h * t.size}
 		to := unsafe.Add(mem, p.at+i0*t.pitch*t.size)
-		from := unsafe.Add(plane, (top+p.row+i0*s.h.stride)*s.xs.h*t.size)
+		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.xs.h*t.size)
 		switch {
 		case p.odd != nil:
-			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, s.w.extent(cols), down, each)
+			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, s.w.Extent(cols), down, each)
 		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).odd == nil):
-			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.stride)*s.xs.w*t.size),
-				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.stride * s.xs.w * t.size}, down, each)
+			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.xs.w*t.size),
+				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.xs.w * t.size}, down, each)
 		}
 	}
 }
@@ -268,7 +269,7 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 // split copies even and odd columns to their parts in pairs. It copies at most width columns from column left on, and
 // only those inside the plane.
 func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
-	first, end := validRange(left, 1, t.s.w.in, width)
+	first, end := geometry.Valid(left, 1, t.s.w.Size, width)
 	if first >= end {
 		return
 	}

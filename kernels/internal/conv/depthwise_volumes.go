@@ -31,11 +31,11 @@ const maxTapsBytes = 4 << 20
 
 // newVolumeTaps returns nil if a convolution of volumes is not depthwise, or cannot be compiled.
 func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
-	if s.cg != 1 || !compilesTaps(d) || s.os.w != 1 && s.w.out > 1 {
+	if s.cg != 1 || !compilesTaps(d) || s.os.w != 1 && s.w.Results > 1 {
 		return nil
 	}
-	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), rows: s.h.extent(s.h.out),
-		remainders: kit.DivUp(s.w.extent(s.w.out), s.w.stride)}
+	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), rows: s.h.Extent(s.h.Results),
+		remainders: kit.DivUp(s.w.Extent(s.w.Results), s.w.Stride)}
 	if t.room() > maxTapsBytes {
 		return nil
 	}
@@ -43,9 +43,9 @@ func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
 }
 
 // pitch returns the row stride of a channel in worker memory, in elements. room returns the bytes of a channel.
-func (t *volumeTaps) pitch() int { return t.remainders * t.w.stride }
+func (t *volumeTaps) pitch() int { return t.remainders * t.w.Stride }
 func (t *volumeTaps) room() int {
-	return kit.Times(t.d.extent(t.d.out), t.rows, t.pitch(), t.dtype.Size())
+	return kit.Times(t.d.Extent(t.d.Results), t.rows, t.pitch(), t.dtype.Size())
 }
 
 // lowerTaps makes the kernel. A chunk computes some channels of the result.
@@ -95,17 +95,17 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 // load copies a channel into worker memory, between the zeros.
 func (t *volumeTaps) load(m *graph.Mem, from unsafe.Pointer) {
 	size, room := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
-	rows := min(t.h.in, t.rows-t.h.pad)
-	step := t.w.stride
-	for d := range min(t.d.in, t.d.extent(t.d.out)-t.d.pad) {
-		plane := unsafe.Add(room, ((d+t.d.pad)*t.rows+t.h.pad)*t.pitch()*size)
+	rows := min(t.h.Size, t.rows-t.h.Before)
+	step := t.w.Stride
+	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
+		plane := unsafe.Add(room, ((d+t.d.Before)*t.rows+t.h.Before)*t.pitch()*size)
 		for phase := range step {
-			first := ((phase-t.w.pad)%step + step) % step // first column with that remainder
-			n := kit.DivUp(min(t.w.in, t.w.extent(t.w.out)-t.w.pad)-first, step)
+			first := ((phase-t.w.Before)%step + step) % step // first column with that remainder
+			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.Before)-first, step)
 			if n <= 0 || rows <= 0 {
 				continue
 			}
-			at := phase*t.remainders + (first+t.w.pad)/step
+			at := phase*t.remainders + (first+t.w.Before)/step
 			t.elem.Block(unsafe.Add(plane, at*size), unsafe.Add(from, (d*t.xs.d+first*t.xs.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.xs.w * size},
 				strided.Axis{N: rows, Dst: t.pitch() * size, Src: t.xs.h * size})
@@ -121,17 +121,17 @@ func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
 	if t.hasBias {
 		bias.ptr = unsafe.Add(m.Ptrs[3], o*t.bias*size)
 	}
-	for d := range t.d.out {
+	for d := range t.d.Results {
 		for tap := range r.x {
 			kd, kh, kw := t.tap(tap)
-			column := kw * t.w.dilation
-			row := (d*t.d.stride+kd*t.d.dilation)*t.rows + kh*t.h.dilation
-			at := row*t.pitch() + column%t.w.stride*t.remainders + column/t.w.stride
-			r.x[tap] = stream{unsafe.Add(room, at*size), t.h.stride * t.pitch() * size}
+			column := kw * t.w.Dilation
+			row := (d*t.d.Stride+kd*t.d.Dilation)*t.rows + kh*t.h.Dilation
+			at := row*t.pitch() + column%t.w.Stride*t.remainders + column/t.w.Stride
+			r.x[tap] = stream{unsafe.Add(room, at*size), t.h.Stride * t.pitch() * size}
 			r.w[tap] = stream{unsafe.Add(m.Ptrs[2], (o*t.ws.n+t.tapAt(tap))*size), 0}
 		}
 		out := stream{unsafe.Add(m.Ptrs[0], (image*t.os.n+o*t.os.c+d*t.os.d)*size), t.os.h * size}
-		t.sum.run(r, out, bias, t.w.out, t.h.out)
+		t.sum.run(r, out, bias, t.w.Results, t.h.Results)
 	}
 }
 
@@ -155,10 +155,10 @@ func (v convolution) tapsImpl() graph.Impl {
 			w := graph.Work{Steps: 1}
 			c.Streamed(&w)
 			if t := usable(c); t != nil {
-				planes := float64(t.n * t.groups * t.d.in)
+				planes := float64(t.n * t.groups * t.d.Size)
 				w.Do(tapsPlanes, float64(c.Out[0].Numel()*t.taps()))
-				w.Do(tapsTile, planes*float64(t.h.in*t.w.in))
-				w.Do(tapsRow, planes*float64(t.h.in))
+				w.Do(tapsTile, planes*float64(t.h.Size*t.w.Size))
+				w.Do(tapsRow, planes*float64(t.h.Size))
 				w.Do(tapsPlane, planes)
 			}
 			return w

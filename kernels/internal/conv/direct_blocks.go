@@ -25,7 +25,7 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	case s.cg > blockTerms:
 		return sumBlocks{terms: evenParts(s.cg, blockTerms), taps: 1}
 	}
-	return sumBlocks{taps: evenParts(s.w.taps, max(1, blockTerms/s.cg))}
+	return sumBlocks{taps: evenParts(s.w.Taps, max(1, blockTerms/s.cg))}
 }
 
 // evenParts divides n into the fewest parts of at most `most`, as equal as possible, and returns the size of the

@@ -50,26 +50,26 @@ type directBytes struct {
 // packedShape returns the shape of the convolution of elements: padded, with `per` channels per element.
 func (s *convShape) packedShape(per int) *convShape {
 	q := *s
-	q.h.in, q.w.in = s.h.extent(s.h.out), s.w.extent(s.w.out)
+	q.h.Size, q.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
 	if !s.bordered() {
-		q.h.in, q.w.in = s.h.in, s.w.in
+		q.h.Size, q.w.Size = s.h.Size, s.w.Size
 	}
 	q.cg = kit.DivUp(s.cg, per)
 	if s.joinsRow(per) {
-		q.cg, q.w.taps = kit.DivUp(s.w.taps*s.cg, per), 1
+		q.cg, q.w.Taps = kit.DivUp(s.w.Taps*s.cg, per), 1
 	}
-	q.h.pad, q.w.pad, q.hasBias = 0, 0, true
+	q.h.Before, q.w.Before, q.hasBias = 0, 0, true
 	q.c = s.groups * kit.DivUp(s.cg, per)
-	q.xs = ncdhw{n: kit.Times(q.h.in, q.w.in, q.c), c: 1, h: kit.Times(q.w.in, q.c), w: q.c}
-	q.os, q.tail = ncdhw{n: s.h.out * s.w.out * s.o, c: 1, h: s.w.out * s.o, w: s.o}, nil
+	q.xs = ncdhw{n: kit.Times(q.h.Size, q.w.Size, q.c), c: 1, h: kit.Times(q.w.Size, q.c), w: q.c}
+	q.os, q.tail = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
 	return &q
 }
 
 // joinsRow reports whether elements pack all channels of a row of the window, and not those of one pixel. For images of
 // few channels, this needs fewer elements, because pixels are not padded to whole elements.
 func (s *convShape) joinsRow(per int) bool {
-	return s.groups == 1 && s.w.dilation == 1 && s.h.taps > 1 &&
-		kit.DivUp(s.w.taps*s.cg, per) < s.w.taps*kit.DivUp(s.cg, per)
+	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
+		kit.DivUp(s.w.Taps*s.cg, per) < s.w.Taps*kit.DivUp(s.cg, per)
 }
 
 // bytesWalks returns the channels-last walk if machine code supports the call.
@@ -77,7 +77,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
 	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most lanes would be empty
-	if !supported || small || s.n*s.o*s.h.out*s.w.out == 0 {
+	if !supported || small || s.n*s.o*s.h.Results*s.w.Results == 0 {
 		return nil
 	}
 	q := s.packedShape(perElement())
@@ -99,7 +99,7 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 		q.directWork(&w, directFours, directDType, false)
 	}
 	if per < elementBytes || s.copies(per) || signBit(c.Meta(bytesX).DType) != 0 {
-		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.in*s.w.in + elementBytes*q.c*q.h.in*q.w.in))
+		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.Size*s.w.Size + elementBytes*q.c*q.h.Size*q.w.Size))
 	}
 	w.Flops = byteConv.flops(c)
 	return w
@@ -127,8 +127,8 @@ func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	for o := range s.o {
 		from, at := kit.Elem[int8](src, o*s.ws.n), t.packedAt(o)
-		for kh := range s.h.taps {
-			for kw := range s.w.taps {
+		for kh := range s.h.Taps {
+			for kw := range s.w.Taps {
 				m.Count(s.cg)
 				for c := range s.cg {
 					v := *(*int8)(kit.Elem[int8](from, c*s.ws.c+kh*s.ws.h+kw*s.ws.w))
@@ -145,7 +145,7 @@ func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 
 // weightAt returns the offset of a weight from the first of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
-	term, i := (kh*t.s.w.taps+kw)*t.s.cg, c
+	term, i := (kh*t.s.w.Taps+kw)*t.s.cg, c
 	if t.image.joinsRow(t.per) {
 		term, i = kh*t.s.cg, kw*t.image.cg+c
 	}
@@ -235,11 +235,11 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes) // the bias is read in whole vectors
 	t.room.all = t.room.images
 	if t.copied {
-		t.room.all += kit.AlignUp(t.s.n*t.s.h.in*t.s.w.in*t.pixel() + elementBytes) // reads extend past the last pixel
+		t.room.all += kit.AlignUp(t.s.n*t.s.h.Size*t.s.w.Size*t.pixel() + elementBytes) // reads extend past the last pixel
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
 	if t.widen != nil {
-		k.Worker = t.s.w.in * t.paddedChannels()
+		k.Worker = t.s.w.Size * t.paddedChannels()
 	}
 	if t.shape.unit {
 		k.Worker = tile.UnitScratchBytes
@@ -268,9 +268,9 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 	s, q := t.image, t.s
 	rows := 0
 	if t.copied {
-		rows = q.n * q.h.in
+		rows = q.n * q.h.Size
 	}
-	group := max(1, machine.MoveGrain/(q.w.in*t.pixel()))
+	group := max(1, machine.MoveGrain/(q.w.Size*t.pixel()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesXZero]) ^ t.flip
 		if chunk == 0 {
@@ -289,15 +289,15 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 			}
 			return nil
 		}
-		line := q.w.in * t.paddedChannels()
+		line := q.w.Size * t.paddedChannels()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
 			if t.widen == nil {
-				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h.in, row%q.h.in, zero)
+				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h.Size, row%q.h.Size, zero)
 				continue
 			}
 			from := kit.Elem[uint8](m.Ptrs[1+bytesX], row*line) // rows that need no padding are only widened
 			if s.copies(t.per) {
-				t.border(kit.SliceOf[uint8](m.Worker, 0, line), m, row/q.h.in, row%q.h.in, zero)
+				t.border(kit.SliceOf[uint8](m.Worker, 0, line), m, row/q.h.Size, row%q.h.Size, zero)
 				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
 			to := unsafe.Pointer(&m.Scratch[t.room.images+2*row*line])
@@ -334,26 +334,26 @@ func (t *directBytes) compileWiden(d tensor.DType) error {
 func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 	s, q := t.image, t.s
 	padded := t.paddedChannels()
-	h := row - s.h.pad
-	first, end := min(max(s.w.pad, 0), q.w.in), min(s.w.pad+s.w.in, q.w.in)
-	if !s.h.inside(h) {
-		first, end = q.w.in, q.w.in
+	h := row - s.h.Before
+	first, end := min(max(s.w.Before, 0), q.w.Size), min(s.w.Before+s.w.Size, q.w.Size)
+	if !s.h.Contains(h) {
+		first, end = q.w.Size, q.w.Size
 	}
 	for i := range to[:first*padded] {
 		to[i] = zero
 	}
 	if first < end {
-		from := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], (n*s.h.in+h)*s.w.in*s.c), s.w.in*s.c)
+		from := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], (n*s.h.Size+h)*s.w.Size*s.c), s.w.Size*s.c)
 		if padded == s.c {
-			copy(to[first*padded:end*padded], from[(first-s.w.pad)*s.c:])
+			copy(to[first*padded:end*padded], from[(first-s.w.Before)*s.c:])
 		} else {
 			if s.groups == 1 {
-				padPixels(to[first*padded:end*padded], from[(first-s.w.pad)*s.c:], padded, s.c)
+				padPixels(to[first*padded:end*padded], from[(first-s.w.Before)*s.c:], padded, s.c)
 			}
 			for w := first; w < end && s.groups > 1; w++ {
 				for g := range s.groups {
 					group := to[w*padded+g*q.cg*t.per:][:q.cg*t.per]
-					clear(group[copy(group, from[(w-s.w.pad)*s.c+g*s.cg:][:s.cg]):])
+					clear(group[copy(group, from[(w-s.w.Before)*s.c+g*s.cg:][:s.cg]):])
 				}
 			}
 		}
@@ -439,8 +439,8 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 	if channels < t.shape.block() {
 		codes = t.codes[1]
 	}
-	in := image*s.h.in*s.w.in*t.pixel() + channel/s.og()*s.cg*elementBytes
-	out := (image*s.h.out*s.w.out*s.o + channel) * t.outSize
+	in := image*s.h.Size*s.w.Size*t.pixel() + channel/s.og()*s.cg*elementBytes
+	out := (image*s.h.Results*s.w.Results*s.o + channel) * t.outSize
 	a.Row[tile.Bias] = channel * elementBytes
 	if t.levels != tile.Sums {
 		a.Row[tile.Scales] = channel * elementBytes

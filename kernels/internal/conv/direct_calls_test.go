@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,8 +21,9 @@ func TestDirectCallsAreShort(t *testing.T) {
 		{1, 64, 224, 64, 1, 16}, {1, 16384, 3, 64, 1, 2}, {4, 256, 56, 256, 1, 16}, {1, 2048, 7, 512, 1, 16},
 	} {
 		for _, planes := range []bool{false, true} {
-			a := axis{in: c.size, out: c.size, taps: c.k, stride: 1, pad: c.k / 2, dilation: 1}
-			s := &convShape{window: newWindow([]axis{a, a}), n: c.n, c: c.c, o: c.o, cg: c.c, groups: 1}
+			a := geometry.Axis{Size: c.size, Results: c.size,
+				Window: geometry.Window{Taps: c.k, Stride: 1, Before: c.k / 2, Dilation: 1}}
+			s := &convShape{window: newWindow([]geometry.Axis{a, a}), n: c.n, c: c.c, o: c.o, cg: c.c, groups: 1}
 			if !directComputes(s, tensor.Float32) {
 				t.Errorf("%+v: not supported by machine code", c)
 				continue
@@ -54,11 +56,12 @@ func TestUnitCallsAreShort(t *testing.T) {
 		{2, 8, 224, 224, 64, 3, 1}, {2, 1, 224, 224, 16, 3, 2}, {16, 1, 56, 56, 64, 3, 1}, {128, 1, 7, 7, 512, 3, 1},
 		{16384, 1, 9, 9, 64, 1, 1},
 	} {
-		along := func(n int) axis {
-			return axis{in: n, out: n - (c.k-1)*c.dilation, taps: c.k, stride: 1, dilation: c.dilation}
+		along := func(n int) geometry.Axis {
+			return geometry.Axis{Size: n, Results: n - (c.k-1)*c.dilation,
+				Window: geometry.Window{Taps: c.k, Stride: 1, Dilation: c.dilation}}
 		}
-		s := &convShape{window: newWindow([]axis{along(c.h), along(c.w)}), n: 1, c: c.cg * c.groups, o: c.o, cg: c.cg,
-			groups: c.groups}
+		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), n: 1, c: c.cg * c.groups, o: c.o,
+			cg: c.cg, groups: c.groups}
 		f := s.elementShape(elementBytes)
 		if !f.unit {
 			t.Skip("there is no matrix unit")

@@ -68,15 +68,15 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	if machine.Instructions() == machine.AVX512 {
 		f.lanes, registers = 64/d.Size(), 32
 	}
-	pixels := s.w.out
+	pixels := s.w.Results
 	switch {
 	case s.pointwise():
 		f.cut, pixels = flat, s.pixelsOut()
 		if !planes {
 			pixels *= s.n
 		}
-	case !f.volumes && s.w.out <= shortTile && s.h.out*s.w.out <= smallImage:
-		f.cut, pixels = allTaps, s.h.out*s.w.out
+	case !f.volumes && s.w.Results <= shortTile && s.h.Results*s.w.Results <= smallImage:
+		f.cut, pixels = allTaps, s.h.Results*s.w.Results
 	}
 	most := kit.DivUp(s.og(), f.lanes)
 	f.vectors = min(2, most)
@@ -197,7 +197,7 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	case allTaps:
 		add(split(pixels, f.rows), groups*float64(images), s.meanTaps())
 	case alongRows:
-		add(split(s.w.out, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
+		add(split(s.w.Results, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
 	multiply.Stored(w, s.call)
 	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())

@@ -38,11 +38,11 @@ func (t *direct) callsOf(calls []directCall, strip int) []directCall {
 // firstPixel returns the first output pixel of a strip.
 func (t *direct) firstPixel(strip int) int {
 	if t.shape.cut == alongRows {
-		return strip * t.s.w.out
+		return strip * t.s.w.Results
 	}
 	first, _ := t.parts.Range(strip)
 	if t.shape.cut == byBands {
-		return min(first*t.bandRows(), t.s.h.out) * t.s.w.out
+		return min(first*t.bandRows(), t.s.h.Results) * t.s.w.Results
 	}
 	return t.tiles.at(first)
 }
@@ -139,12 +139,12 @@ type rowTile struct{ pixels, before, behind int }
 func (t *direct) cutRows() {
 	s := t.s
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
-	t.tiles, t.strips = split(s.w.out, t.tileRows()), s.rowsOut()
+	t.tiles, t.strips = split(s.w.Results, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.at(i), t.tiles.size(i)
-		start, wide := s.w.start(ow), s.w.extent(n)
-		kind := rowTile{n, min(max(0, -start), wide), min(max(0, start+wide-s.w.in), wide)}
+		start, wide := s.w.Begin(ow), s.w.Extent(n)
+		kind := rowTile{n, min(max(0, -start), wide), min(max(0, start+wide-s.w.Size), wide)}
 		code, known := codes[kind]
 		if !known {
 			code = len(t.specs)
@@ -162,14 +162,14 @@ func (t *direct) cutRows() {
 // rowCalls appends the calls of a row of the result.
 func (t *direct) rowCalls(calls []directCall, row int) []directCall {
 	s := t.s
-	od, oh := row/s.h.out, row%s.h.out
-	plane, planesEnd := s.d.tapsOf(od)
-	first, end := s.h.tapsOf(oh)
-	in := (s.d.at(od, plane)*s.h.in + s.h.at(oh, first)) * s.w.in * t.pixel()
-	vec := (plane*s.h.taps + first) * s.w.taps * t.runTerms() * t.panel
+	od, oh := row/s.h.Results, row%s.h.Results
+	plane, planesEnd := s.d.TapsOf(od)
+	first, end := s.h.TapsOf(oh)
+	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixel()
+	vec := (plane*s.h.Taps + first) * s.w.Taps * t.runTerms() * t.panel
 	for _, c := range t.row {
 		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
-		c.in, c.out = in+c.in, row*s.w.out*t.outPixel()+c.out
+		c.in, c.out = in+c.in, row*s.w.Results*t.outPixel()+c.out
 		calls = append(calls, c)
 	}
 	return calls
@@ -187,15 +187,16 @@ func (t *direct) runTerms() int {
 func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
-		f.In, f.Out = append(f.In, i*s.w.stride*t.pixel()), append(f.Out, i*t.outPixel())
+		f.In, f.Out = append(f.In, i*s.w.Stride*t.pixel()), append(f.Out, i*t.outPixel())
 	}
-	f.Tiles = tile.Loop{In: n * s.w.stride * t.pixel(), Out: n * t.outPixel()}
-	t.windowRow(f, 0, 0, func(kw, i int) bool { return s.w.inside(s.w.at(ow+i, kw)) })
-	window := tile.Loop{In: s.h.dilation * s.w.in * t.pixel(), Vec: s.w.taps * t.runTerms() * t.panel, Trips: tile.Dynamic}
+	f.Tiles = tile.Loop{In: n * s.w.Stride * t.pixel(), Out: n * t.outPixel()}
+	t.windowRow(f, 0, 0, func(kw, i int) bool { return s.w.Contains(s.w.Position(ow+i, kw)) })
+	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.panel,
+		Trips: tile.Dynamic}
 	f.Loops = t.overChannels(window)
 	if t.shape.volumes {
-		plane := s.d.dilation * s.h.in * s.w.in * t.pixel()
-		planes := tile.Loop{In: plane, Vec: s.h.taps * window.Vec, Trips: tile.Dynamic}
+		plane := s.d.Dilation * s.h.Size * s.w.Size * t.pixel()
+		planes := tile.Loop{In: plane, Vec: s.h.Taps * window.Vec, Trips: tile.Dynamic}
 		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
 	}
 	return f
@@ -218,23 +219,23 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) boo
 	begin := len(f.Runs)
 	step := t.channel()
 	if t.shape.planes {
-		step = s.w.dilation * t.pixel()
+		step = s.w.Dilation * t.pixel()
 	}
-	for kw := range s.w.taps {
+	for kw := range s.w.Taps {
 		rows := uint32(0)
 		for i := range f.Rows {
 			if sees(kw, i) {
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: in + kw*s.w.dilation*t.pixel(), Vec: vec + kw*t.runTerms()*t.panel,
+		r := tile.Run{In: in + kw*s.w.Dilation*t.pixel(), Vec: vec + kw*t.runTerms()*t.panel,
 			InStep: step, VecStep: t.panel, Terms: t.runTerms(), Rows: rows, Block: t.sums.terms}
 		if last := len(f.Runs) - 1; last >= begin && continues(&f.Runs[last], &r) {
 			f.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
 			f.Runs = append(f.Runs, r)
 		}
-		if last := len(f.Runs) - 1; last >= begin && t.sums.endAt(kw, s.w.taps) && f.Runs[last].Block == 0 {
+		if last := len(f.Runs) - 1; last >= begin && t.sums.endAt(kw, s.w.Taps) && f.Runs[last].Block == 0 {
 			f.Runs[last].Block = f.Runs[last].Terms
 		}
 	}
@@ -250,7 +251,7 @@ func continues(a, b *tile.Run) bool {
 
 // cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.
 func (t *direct) cutSmall() {
-	t.tiles = split(t.s.h.out*t.s.w.out, t.tileRows())
+	t.tiles = split(t.s.h.Results*t.s.w.Results, t.tileRows())
 	t.strips = t.tiles.count
 	t.parts = machine.Cut{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
@@ -262,14 +263,14 @@ func (t *direct) cutSmall() {
 func (t *direct) smallSpec(at, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
-		oh, ow := (at+i)/s.w.out, (at+i)%s.w.out
-		f.In = append(f.In, (s.h.start(oh)*s.w.in+s.w.start(ow))*t.pixel())
+		oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
+		f.In = append(f.In, (s.h.Begin(oh)*s.w.Size+s.w.Begin(ow))*t.pixel())
 		f.Out = append(f.Out, i*t.outPixel())
 	}
-	for kh := range s.h.taps {
-		t.windowRow(f, kh*s.h.dilation*s.w.in*t.pixel(), kh*s.w.taps*t.runTerms()*t.panel, func(kw, i int) bool {
-			oh, ow := (at+i)/s.w.out, (at+i)%s.w.out
-			return s.h.inside(s.h.at(oh, kh)) && s.w.inside(s.w.at(ow, kw))
+	for kh := range s.h.Taps {
+		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixel(), kh*s.w.Taps*t.runTerms()*t.panel, func(kw, i int) bool {
+			oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
+			return s.h.Contains(s.h.Position(oh, kh)) && s.w.Contains(s.w.Position(ow, kw))
 		})
 	}
 	f.Loops = t.overChannels()

@@ -14,8 +14,8 @@ const unitPixels = 8
 
 // unitMultiplies reports whether the matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) unitMultiplies() bool {
-	return machine.MultipliesMatrices() && s.n*s.h.out*s.w.out >= unitPixels && s.og() >= smallGroup &&
-		kit.Times(2, s.w.out, s.o, elementBytes) < maxReach // two rows of the result
+	return machine.MultipliesMatrices() && s.n*s.h.Results*s.w.Results >= unitPixels && s.og() >= smallGroup &&
+		kit.Times(2, s.w.Results, s.o, elementBytes) < maxReach // two rows of the result
 }
 
 // elementShape returns the tiles of a convolution of elements of several channels.
@@ -35,19 +35,19 @@ func (s *convShape) elementShape(per int) directShape {
 
 // bandRows returns the rows of the result that a tile of the matrix unit spans: two if both fit, else one.
 func (t *direct) bandRows() int {
-	if t.s.w.out > tile.UnitRows || 2*t.s.w.out > t.tileRows() {
+	if t.s.w.Results > tile.UnitRows || 2*t.s.w.Results > t.tileRows() {
 		return 1
 	}
-	return min(2, t.s.h.out)
+	return min(2, t.s.h.Results)
 }
 
 // unitChunks returns the number of chunks of terms that the matrix unit multiplies for a pixel. The taps of a row of
 // the window form one run if they are adjacent.
 func (s *convShape) unitChunks() int {
-	if s.w.dilation == 1 && s.groups == 1 {
-		return s.h.taps * kit.DivUp(s.w.taps*s.cg, tile.UnitTerms)
+	if s.w.Dilation == 1 && s.groups == 1 {
+		return s.h.Taps * kit.DivUp(s.w.Taps*s.cg, tile.UnitTerms)
 	}
-	return s.h.taps * s.w.taps * kit.DivUp(s.cg, tile.UnitTerms)
+	return s.h.Taps * s.w.Taps * kit.DivUp(s.cg, tile.UnitTerms)
 }
 
 // unitDepth returns the terms of an element with partial chunks counted as whole ones, which take as long.
@@ -57,12 +57,12 @@ func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 // one another share a call. The last band of an image may have fewer rows, and then tiles of its own.
 func (t *direct) cutBands() {
 	s, band := t.s, t.bandRows()
-	t.tiles = split(s.w.out, t.tileRows()/band)
-	bands := kit.DivUp(s.h.out, band)
-	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.out, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
+	t.tiles = split(s.w.Results, t.tileRows()/band)
+	bands := kit.DivUp(s.h.Results, band)
+	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
 	t.parts = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), tile.UnitStripGroups)
 	t.strips = t.parts.Chunks
-	for _, rows := range []int{band, s.h.out % band} {
+	for _, rows := range []int{band, s.h.Results % band} {
 		for _, p := range t.tiles.kinds() {
 			if rows > 0 {
 				t.specs = append(t.specs, t.bandSpec(rows, p.n/p.count))
@@ -75,7 +75,7 @@ func (t *direct) cutBands() {
 func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	s, band := t.s, t.bandRows()
 	first, end := t.parts.Range(strip)
-	whole := min(end, s.h.out/band)
+	whole := min(end, s.h.Results/band)
 	kinds := t.tiles.kinds()
 	add := func(code, from, tiles int) {
 		for i := 0; i < t.tiles.count && tiles > 0; i++ {
@@ -83,9 +83,9 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 				code++
 			}
 			ow := t.tiles.at(i)
-			calls = append(calls, directCall{code: code, tiles: tiles, rows: s.h.taps,
-				in:  (from*band*s.h.stride*s.w.in + ow*s.w.stride) * t.pixel(),
-				out: (from*band*s.w.out + ow) * t.outPixel()})
+			calls = append(calls, directCall{code: code, tiles: tiles, rows: s.h.Taps,
+				in:  (from*band*s.h.Stride*s.w.Size + ow*s.w.Stride) * t.pixel(),
+				out: (from*band*s.w.Results + ow) * t.outPixel()})
 		}
 	}
 	add(0, first, whole-first)
@@ -99,12 +99,12 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	s, f := t.s, t.spec(rows*n)
 	for i := range rows * n {
 		row, col := i/n, i%n
-		f.In = append(f.In, (row*s.h.stride*s.w.in+col*s.w.stride)*t.pixel())
-		f.Out = append(f.Out, (row*s.w.out+col)*t.outPixel())
+		f.In = append(f.In, (row*s.h.Stride*s.w.Size+col*s.w.Stride)*t.pixel())
+		f.Out = append(f.Out, (row*s.w.Results+col)*t.outPixel())
 	}
-	f.Tiles = tile.Loop{In: rows * s.h.stride * s.w.in * t.pixel(), Out: rows * s.w.out * t.outPixel()}
+	f.Tiles = tile.Loop{In: rows * s.h.Stride * s.w.Size * t.pixel(), Out: rows * s.w.Results * t.outPixel()}
 	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: s.h.dilation * s.w.in * t.pixel(), Vec: s.w.taps * t.runTerms() * t.panel,
+	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.panel,
 		Trips: tile.Dynamic}}
 	return f
 }
@@ -112,11 +112,11 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 // unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	t := &direct{s: s, shape: *f, size: elementBytes}
-	pixels, parts := s.n*s.h.out*s.w.out, 0
+	pixels, parts := s.n*s.h.Results*s.w.Results, 0
 	if f.cut == flat {
 		parts = split(pixels, tile.UnitRows).count
 	} else {
-		parts = s.n * s.h.out * split(s.w.out, tile.UnitRows).count
+		parts = s.n * s.h.Results * split(s.w.Results, tile.UnitRows).count
 	}
 	multiply.Stored(w, s.call)
 	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())

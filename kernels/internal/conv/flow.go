@@ -29,12 +29,12 @@ func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, plan
 		images, results = results/pixels, results%pixels
 		rows := 0
 		if results > 0 {
-			last := (results - 1) / s.w.out
-			plane, row := s.d.at(last/s.h.out, s.d.taps-1), s.h.at(last%s.h.out, s.h.taps-1)
-			rows = plane*s.h.in + min(s.h.in, max(0, row+1))
+			last := (results - 1) / s.w.Results
+			plane, row := s.d.Position(last/s.h.Results, s.d.Taps-1), s.h.Position(last%s.h.Results, s.h.Taps-1)
+			rows = plane*s.h.Size + min(s.h.Size, max(0, row+1))
 			rows = min(s.rowsIn(), max(0, rows))
 		}
-		return (images*s.rowsIn() + rows) * s.w.in * s.inPixel(false)
+		return (images*s.rowsIn() + rows) * s.w.Size * s.inPixel(false)
 	}
 	return &graph.Flow{Made: made, Needs: needs}
 }

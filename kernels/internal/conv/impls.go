@@ -245,7 +245,7 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	// Packing reads strided elements.
 	if last := m.Rank() - 1; a == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
 		s := v.shape(c)
-		if s.w.stride == 1 { // work has the price of contiguous elements
+		if s.w.Stride == 1 { // work has the price of contiguous elements
 			all := s.windowElements()
 			w.Do(multiply.PackStep, all)
 			w.Do(multiply.PackTap, -all)

@@ -3,6 +3,7 @@ package conv
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -137,8 +138,9 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 	return out, out.Check()
 }
 
-// check mirrors aten's check_shape_forward.
-func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
+// checkShapes makes the checks of aten's check_shape_forward that ordinary and transposed convolutions share. shape is
+// the shape of the batched input.
+func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 	dims := w.Rank() - 2
 	if dims < 1 {
 		return errors.New("weight should have at least three dimensions")
@@ -146,33 +148,48 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 	if p.groups <= 0 {
 		return errors.New("non-positive groups is not supported")
 	}
-	for list, length := range [...]int{len(p.stride), len(p.padding), len(p.dilation)} {
-		if length != dims && length != 1 {
-			return p.misfit(list, dims)
+	for _, list := range []struct {
+		name, text string
+		length     int
+	}{{"stride", tensor.ListString(p.stride), len(p.stride)}, {"padding", tensor.Sizes(p.padding), len(p.padding)},
+		{"dilation", tensor.ListString(p.dilation), len(p.dilation)},
+		{"output_padding", tensor.ListString(p.output), len(p.output)}} {
+		if list.length != dims && list.length != 1 && (list.name != "output_padding" || p.output != nil) {
+			return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
+				"dimensions, but got %s=%s", list.name, dims, list.name, list.text)
 		}
 	}
-	for d := range len(p.stride) {
-		switch {
-		case kit.Negative(p.padding[d]) || kit.Negative(p.end[d]):
-			return errors.New("negative padding is not supported")
-		case p.stride[d] <= 0:
-			return errors.New("non-positive stride is not supported")
-		case p.dilation[d] <= 0:
-			return fmt.Errorf("dilation should be greater than zero, but got %s", tensor.ListString(p.dilation))
-		}
+	below := func(list []int, least int) bool {
+		return slices.ContainsFunc(list, func(n int) bool { return n < least })
 	}
-	g, channels := sym.Of(p.groups), w.Shape[1].Mul(sym.Of(p.groups))
-	switch {
-	case x.Rank() != w.Rank():
+	switch g := sym.Of(p.groups); {
+	case slices.ContainsFunc(p.padding, kit.Negative) || slices.ContainsFunc(p.end, kit.Negative):
+		return errors.New("negative padding is not supported")
+	case below(p.output, 0):
+		return errors.New("negative output_padding is not supported")
+	case below(p.stride, 1):
+		return errors.New("non-positive stride is not supported")
+	case p.output == nil && below(p.dilation, 1):
+		return fmt.Errorf("dilation should be greater than zero, but got %s", tensor.ListString(p.dilation))
+	case len(shape) != w.Rank():
 		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
-			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
+			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
 	case w.Shape[0].Lt(g).Holds():
 		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
 			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
 	case !kit.Is(w.Shape[0].Mod(g), 0):
 		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
 			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
-	case x.Shape[1].Ne(channels).Holds():
+	}
+	return nil
+}
+
+// check mirrors aten's check_shape_forward.
+func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
+	if err := p.checkShapes(x.Shape, w); err != nil {
+		return err
+	}
+	if channels := w.Shape[1].Mul(sym.Of(p.groups)); x.Shape[1].Ne(channels).Holds() {
 		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
 			"channels instead", p.groups, tensor.Sizes(w.Shape), tensor.Sizes(x.Shape), channels, x.Shape[1])
 	}
@@ -181,26 +198,6 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 			"size %s instead", tensor.Sizes(w.Shape), w.Shape[0], tensor.Sizes(b.Shape))
 	}
 	return p.checkWindow(x, w)
-}
-
-// The attributes whose lengths check verifies, in this order.
-const (
-	strideList = iota
-	paddingList
-	dilationList
-)
-
-// misfit returns the error for an attribute of the wrong length.
-func (p convParams) misfit(list, dims int) error {
-	name, text := "stride", tensor.ListString(p.stride)
-	switch list {
-	case paddingList:
-		name, text = "padding", tensor.Sizes(p.padding)
-	case dilationList:
-		name, text = "dilation", tensor.ListString(p.dilation)
-	}
-	return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
-		"dimensions, but got %s=%s", name, dims, name, text)
 }
 
 // checkWindow rejects a window larger than the padded image.

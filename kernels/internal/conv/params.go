@@ -4,15 +4,17 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convParams are the attributes of a convolution.
+// convParams are the attributes of a convolution, ordinary or transposed.
 type convParams struct {
 	stride, dilation []int
 	padding, end     []sym.Int // begin and end of each dimension
+	output           []int     // output_padding of transposed convolutions, otherwise nil
 	groups           int
 	word             string // padding given as a word: "same" or "valid"
 }
@@ -75,46 +77,54 @@ func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs []
 	}
 }
 
-// ref is the reference implementation: a sum for each index of the result.
-func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	p := v.params(c)
-	t, err := v.result(c)
-	if err != nil {
-		return nil, err
-	}
-	m, padding := kit.OfNumbers(t), kit.NumbersOf(p.padding)
-	x, w := in[0], in[1]
-	out := tensor.Zeros(m.DType, m.Shape...)
-	if out.Numel() == 0 { // other dimensions may be of any size
+// reference sums the products of each element of the result m, and adds the bias in[2] if there is one. Each element
+// has products in cg input channels. pairsOf lists the products along an axis, and indices returns, for output channel
+// o, its k-th input channel and the first two indices of its weight.
+func reference(m tensor.Meta, in []*tensor.Tensor, cg int, axes []geometry.Axis,
+	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
+	error) {
+	x, w, out := in[0], in[1], tensor.Zeros(m.DType, m.Shape...)
+	if out.Numel() == 0 { // axes may be of any size
 		return []*tensor.Tensor{out}, nil
 	}
-	per := w.Shape[0] / p.groups
-	lead := x.Rank() - v.dims - 1 // 1 with a batch
-	pairs := make([][][]tapPair, v.dims)
-	for d := range pairs {
-		pairs[d] = make([][]tapPair, m.Shape[lead+1+d])
-		for o := range pairs[d] {
-			begin := o*p.stride[d] - padding[d]
-			first, end := validRange(begin, p.dilation[d], x.Shape[lead+1+d], w.Shape[2+d])
-			for k := first; k < end; k++ {
-				pairs[d][o] = append(pairs[d][o], tapPair{begin + k*p.dilation[d], k})
-			}
-		}
+	pairs := make([][][]tapPair, len(axes))
+	for d := range axes {
+		pairs[d] = pairsOf(&axes[d])
 	}
+	lead := x.Rank() - len(axes) - 1 // 1 with a batch
 	kit.EachIndex(m.Shape, func(index []int) {
 		s := kit.Accumulator{D: m.DType}
-		o := index[lead]
 		ix, iw := slices.Clone(index), make([]int, w.Rank())
-		for c := range w.Shape[1] {
-			ix[lead], iw[0], iw[1] = o/per*w.Shape[1]+c, o, c
+		for k := range cg {
+			ix[lead], iw[0], iw[1] = indices(index[lead], k)
 			addProducts(&s, x, w, ix, iw, pairs, index[lead+1:])
 		}
 		if len(in) > 2 && in[2] != nil {
-			s.Add(in[2].At(o))
+			s.Add(in[2].At(index[lead]))
 		}
 		out.Set(s.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// ref is the reference implementation: a sum for each index of the result.
+func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := v.result(c)
+	if err != nil {
+		return nil, err
+	}
+	m, p, x, w := kit.OfNumbers(t), v.params(c), in[0].Shape, in[1].Shape
+	axes := newAxes(x, m.Shape, w[2:], p.stride, kit.NumbersOf(p.padding), p.dilation)
+	return reference(m, in, w[1], axes, func(a *geometry.Axis) [][]tapPair {
+		pairs := make([][]tapPair, a.Results)
+		for o := range pairs {
+			first, end := a.TapsOf(o)
+			for k := first; k < end; k++ {
+				pairs[o] = append(pairs[o], tapPair{a.Position(o, k), k})
+			}
+		}
+		return pairs
+	}, func(o, k int) (channel, row, column int) { return o/(w[0]/p.groups)*w[1] + k, o, k })
 }
 
 // maxProductBytes bounds the memory of the products, or the sampled columns, that are computed before they are reduced.

@@ -27,14 +27,14 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	if !ok {
 		return nil, errPixelStride
 	}
-	if s.h.out*s.w.out == 1 {
+	if s.h.Results*s.w.Results == 1 {
 		pixel = s.os.n
 	}
 	images := 1
-	if s.os.n == s.h.out*s.w.out*pixel { // images are adjacent
+	if s.os.n == s.h.Results*s.w.Results*pixel { // images are adjacent
 		images = imagesPerEntry(s)
 	}
-	pixels := images * s.h.out * s.w.out
+	pixels := images * s.h.Results * s.w.Results
 	d := s.call.Out[0].DType
 	spec := gemm.Spec{DType: d, M: pixels, N: s.og(), K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Custom},
@@ -57,7 +57,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	entries := s.n / images
 	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups, MACs: kit.Times(pixels, s.og(), s.depth())}
 	if x.Entries > 1 {
-		x.A = entryOffsets(entries, images*s.h.in*s.w.in*s.c, s.groups, s.cg)
+		x.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.cg)
 		x.B = entryOffsets(entries, 0, s.groups, weight.Each())
 		x.C = entryOffsets(entries, images*s.os.n, s.groups, s.og()*s.os.c)
 		x.Bias = entryOffsets(entries, 0, s.groups, s.og()*s.bias)
@@ -79,7 +79,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 
 // imagesPerEntry returns the largest divisor of the batch that gives matrices of at most imageRows rows.
 func imagesPerEntry(s *convShape) int {
-	most := max(1, imageRows/(s.h.out*s.w.out))
+	most := max(1, imageRows/(s.h.Results*s.w.Results))
 	for i := min(most, s.n); i > 1; i-- {
 		if s.n%i == 0 {
 			return i
@@ -113,7 +113,7 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			if p.rows {
 				p.packRow(j, to, u, a, b, lanes)
 			} else {
-				p.packPixel(j, to, u/p.s.w.taps, u%p.s.w.taps, a, b, lanes)
+				p.packPixel(j, to, u/p.s.w.Taps, u%p.s.w.Taps, a, b, lanes)
 			}
 			k += b - a
 		}
@@ -123,14 +123,14 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 // locate computes the windows of lanes output pixels, from pixel l on.
 func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	s := p.s
-	img, rest := l/(s.h.out*s.w.out), l%(s.h.out*s.w.out)
-	oh, ow := rest/s.w.out, rest%s.w.out
+	img, rest := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
+	oh, ow := rest/s.w.Results, rest%s.w.Results
 	for q := range lanes {
-		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.in*s.w.in*s.c*p.elem.Src), IH: s.h.start(oh),
-			IW: s.w.start(ow)}
-		if ow++; ow == s.w.out {
+		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.Size*s.w.Size*s.c*p.elem.Src),
+			IH: s.h.Begin(oh), IW: s.w.Begin(ow)}
+		if ow++; ow == s.w.Results {
 			ow = 0
-			if oh++; oh == s.h.out {
+			if oh++; oh == s.h.Results {
 				oh = 0
 				img++
 			}
@@ -143,10 +143,10 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 	s := p.s
 	for q := range lanes {
 		w := &j.Windows[q]
-		ih, iw := w.IH+kh*s.h.dilation, w.IW+kw*s.w.dilation
+		ih, iw := w.IH+kh*s.h.Dilation, w.IW+kw*s.w.Dilation
 		j.Lanes[q] = nil
-		if s.h.inside(ih) && s.w.inside(iw) {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.in+iw)*s.c+a)*p.elem.Src)
+		if s.h.Contains(ih) && s.w.Contains(iw) {
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.c+a)*p.elem.Src)
 		}
 	}
 	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
@@ -159,19 +159,19 @@ func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 	for q := range lanes {
 		w := &j.Windows[q]
 		j.Lanes[q] = nil
-		if ih := w.IH + kh*s.h.dilation; s.h.inside(ih) && w.IW >= 0 && w.IW+s.w.taps <= s.w.in {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.in+w.IW)*s.c+a)*size)
+		if ih := w.IH + kh*s.h.Dilation; s.h.Contains(ih) && w.IW >= 0 && w.IW+s.w.Taps <= s.w.Size {
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+a)*size)
 		}
 	}
 	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
 	for q := range lanes {
 		w := &j.Windows[q]
-		ih := w.IH + kh*s.h.dilation
-		if j.Lanes[q] != nil || !s.h.inside(ih) {
+		ih := w.IH + kh*s.h.Dilation
+		if j.Lanes[q] != nil || !s.h.Contains(ih) {
 			continue
 		}
-		if first, end := max(a, -w.IW*s.c), min(b, (s.w.in-w.IW)*s.c); first < end {
-			from := unsafe.Add(w.Base, ((ih*s.w.in+w.IW)*s.c+first)*size)
+		if first, end := max(a, -w.IW*s.c), min(b, (s.w.Size-w.IW)*s.c); first < end {
+			from := unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+first)*size)
 			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+q)*size]), from, p.width*size, size, end-first)
 		}
 	}

@@ -21,7 +21,7 @@ func (s *convShape) inReach(pixel, size int) int { return kit.Times(s.reach(), p
 // outReach is inReach for a tile of the result, whose pixels may be in two rows.
 func (s *convShape) outReach(size int) int {
 	rows := min(maxTileRows, kit.Times(s.n, s.pixelsOut()))
-	if s.w.out <= maxTileRows {
+	if s.w.Results <= maxTileRows {
 		rows *= 2
 	}
 	return kit.Times(rows, max(s.outPixel(), s.o), size)
@@ -37,6 +37,6 @@ func (s *convShape) proportionate(elements int) bool {
 
 // tilesPlanes reports whether there are compiled loops over tiles of planes, and such a tile fits in worker memory.
 func (s *convShape) tilesPlanes(d tensor.DType) bool {
-	least := kit.Times(s.h.extent(1), s.w.extent(min(s.w.out, minTileCols)), d.Size())
+	least := kit.Times(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
 	return compilesTaps(d) && least <= maxTapsBytes
 }

@@ -35,8 +35,8 @@ func (s *convShape) og() int { return s.o / s.groups }
 func (s *convShape) depth() int { return s.cg * s.taps() }
 
 // inSize and outSize return the sizes of the input and of the result.
-func (s *convShape) inSize() ncdhw  { return ncdhw{s.n, s.c, s.d.in, s.h.in, s.w.in} }
-func (s *convShape) outSize() ncdhw { return ncdhw{s.n, s.o, s.d.out, s.h.out, s.w.out} }
+func (s *convShape) inSize() ncdhw  { return ncdhw{s.n, s.c, s.d.Size, s.h.Size, s.w.Size} }
+func (s *convShape) outSize() ncdhw { return ncdhw{s.n, s.o, s.d.Results, s.h.Results, s.w.Results} }
 
 // pixelStride returns the constant distance between neighbouring output pixels of a channel, or false if it is not
 // constant.
@@ -222,18 +222,13 @@ func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
 func (v convolution) shape(c *graph.Call) *convShape {
 	p := v.params(c)
 	s := &convShape{groups: p.groups, call: c, tail: fusion.EpilogueOf(c)}
-	var x, w, out ncdhw
+	var x, w ncdhw
 	x, s.xs = spatial(c.Meta(0), v.dims)
 	w, s.ws = spatial(c.Meta(1), v.dims)
-	out, s.os = spatial(c.Out[0], v.dims)
+	_, s.os = spatial(c.Out[0], v.dims)
 	s.n, s.c, s.o, s.cg = x.n, x.c, w.n, w.c
-	axes := []axis{{in: x.d, out: out.d, taps: w.d}, {in: x.h, out: out.h, taps: w.h}, {in: x.w, out: out.w, taps: w.w}}
-	axes = axes[3-v.dims:]
-	for d := range axes {
-		a := &axes[d]
-		a.stride, a.pad, a.dilation = p.stride[d], kit.NumberOf(p.padding[d]), p.dilation[d]
-	}
-	s.window = newWindow(axes)
+	s.window = newWindow(newAxes(c.Meta(0).Shape, c.Out[0].Shape, c.Meta(1).Shape[2:], p.stride,
+		kit.NumbersOf(p.padding), p.dilation))
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
 	}

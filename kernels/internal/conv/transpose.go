@@ -3,7 +3,6 @@ package conv
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unsafe"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/sym"
@@ -85,28 +85,12 @@ type transposedConv struct {
 	dims int
 }
 
-// transposedParams are the attributes of a transposed convolution, one value per dimension.
-type transposedParams struct {
-	stride, padding, output, dilation []int
-	groups                            int
-}
-
-func (v transposedConv) params(c *graph.Call, dims int) (p transposedParams, err error) {
+// params returns the attributes of a call whose weight has dims spatial dimensions.
+func (v transposedConv) params(c *graph.Call, dims int) convParams {
 	a := kit.Attrs[convTransposeAttrs](c)
-	p.groups = a.Groups
-	for _, l := range []struct {
-		name string
-		list []int
-		to   *[]int
-	}{{"stride", a.Stride, &p.stride}, {"padding", a.Padding, &p.padding}, {"dilation", a.Dilation, &p.dilation},
-		{"output_padding", a.OutputPadding, &p.output}} {
-		if len(l.list) != dims && len(l.list) != 1 {
-			return p, fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
-				"dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
-		}
-		*l.to = perDim(l.list, dims)
-	}
-	return p, nil
+	padding := perDim(sym.Ints(a.Padding...), dims)
+	return convParams{stride: perDim(a.Stride, dims), padding: padding, end: padding,
+		dilation: perDim(a.Dilation, dims), output: perDim(a.OutputPadding, dims), groups: a.Groups}
 }
 
 // result checks a call and returns the type of its row-major result.
@@ -121,14 +105,8 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	if unbatched {
 		shape = append(sym.Ints(1), shape...)
 	}
-	if w.Rank() < 3 {
-		return x, errors.New("weight should have at least three dimensions")
-	}
-	p, err := v.params(c, w.Rank()-2)
-	if err == nil {
-		err = v.check(c, &p, shape)
-	}
-	if err != nil {
+	p := v.params(c, max(1, w.Rank()-2))
+	if err := v.check(c, &p, shape); err != nil {
 		return x, err
 	}
 	out := make([]sym.Int, 2, 2+v.dims)
@@ -136,7 +114,7 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	for d := range v.dims {
 		steps := kit.TimesSizes(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
 		window := kit.TimesSizes(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
-		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*p.padding[d])))
+		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*kit.NumberOf(p.padding[d]))))
 	}
 	if err := v.checkSizes(&p, shape, out); err != nil {
 		return x, err
@@ -154,36 +132,17 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	return t, t.Check()
 }
 
-// check mirrors aten's check_shape_forward.
-func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []sym.Int) error {
+// check mirrors aten's check_shape_forward and the checks of the kernels for transposed convolutions.
+func (v transposedConv) check(c *graph.Call, p *convParams, shape []sym.Int) error {
 	w := c.Type(1)
-	for d := range p.stride {
-		switch {
-		case p.padding[d] < 0:
-			return errors.New("negative padding is not supported")
-		case p.output[d] < 0:
-			return errors.New("negative output_padding is not supported")
-		case p.stride[d] <= 0:
-			return errors.New("non-positive stride is not supported")
-		}
+	if err := p.checkShapes(shape, w); err != nil {
+		return err
 	}
-	g, channels := sym.Of(p.groups), w.Shape[1].Mul(sym.Of(p.groups))
-	switch {
-	case p.groups <= 0:
-		return errors.New("non-positive groups is not supported")
-	case len(shape) != w.Rank():
-		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
-			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
-	case w.Shape[0].Lt(g).Holds():
-		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
-			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
-	case !kit.Is(w.Shape[0].Mod(g), 0):
-		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
-			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
-	case shape[1].Ne(w.Shape[0]).Holds():
+	if shape[1].Ne(w.Shape[0]).Holds() {
 		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v "+
 			"channels instead", tensor.Sizes(w.Shape), tensor.Sizes(shape), w.Shape[0], shape[1])
 	}
+	channels := w.Shape[1].Mul(sym.Of(p.groups))
 	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
 		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but "+
 			"got bias of size %s instead", tensor.Sizes(w.Shape), channels, tensor.Sizes(b.Shape))
@@ -203,7 +162,7 @@ func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []sym.In
 }
 
 // checkSizes rejects results without elements, and an output padding that is not smaller than stride or dilation.
-func (v transposedConv) checkSizes(p *transposedParams, in, out []sym.Int) error {
+func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	for d := range v.dims {
 		if p.output[d] >= p.stride[d] && p.output[d] >= p.dilation[d] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
@@ -253,24 +212,15 @@ func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // windows returns the geometry of a call.
-func (v transposedConv) windows(c *graph.Call) (*transposedWindows, error) {
-	p, err := v.params(c, v.dims)
-	if err != nil {
-		return nil, err
-	}
+func (v transposedConv) windows(c *graph.Call) *transposedWindows {
+	p := v.params(c, v.dims)
 	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
 	s := &transposedWindows{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, bias: c.Has(2)}
-	lead := x.Rank() - v.dims
-	if lead == 2 {
+	if x.Rank() == v.dims+2 {
 		s.n = x.Shape[0]
 	}
-	axes := make([]axis, v.dims)
-	for d := range axes {
-		axes[d] = axis{in: out.Shape[lead+d], out: x.Shape[lead+d], taps: w.Shape[2+d], stride: p.stride[d],
-			pad: p.padding[d], dilation: p.dilation[d]}
-	}
-	s.window = newWindow(axes)
-	return s, nil
+	s.window = newWindow(newAxes(out.Shape, x.Shape, w.Shape[2:], p.stride, kit.NumbersOf(p.padding), p.dilation))
+	return s
 }
 
 // transposedPanels returns the panels of the transposed weight, whose rows are the taps of a group's output channels.
@@ -281,25 +231,20 @@ func transposedPanels(s *transposedWindows, d tensor.DType) *multiply.Panels {
 
 // pack returns the packed form of a constant weight.
 func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
-	s, err := v.windows(c)
-	if err != nil || i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
+	if i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
 		return p, false
 	}
 	d := c.Out[0].DType.OpMath()
 	if d != tensor.Float32 && d != tensor.Float64 {
 		return p, false
 	}
-	return multiply.PackingOf(transposedPanels(s, d)), true
+	return multiply.PackingOf(transposedPanels(v.windows(c), d)), true
 }
 
 // lower multiplies the transposed weight by the input, for a few images at a time, which gives a product for each input
 // element and tap. Then it sums the overlapping windows in the result. d is the dtype of sums.
 func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
-	s, err := v.windows(c)
-	if err != nil {
-		return nil, err
-	}
-	x := copies.NewCompound(c)
+	s, x := v.windows(c), copies.NewCompound(c)
 	ins := x.Operands(d)
 	out := x.Result(0, d)
 	points, cg, rows := s.pixelsOut(), s.c/s.groups, s.rows()
@@ -394,55 +339,32 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 	if err != nil {
 		return nil, err
 	}
-	m := kit.OfNumbers(t)
-	p, err := v.params(c, v.dims)
-	if err != nil {
-		return nil, err
-	}
-	x, w := in[0], in[1]
-	out := tensor.Zeros(m.DType, m.Shape...)
-	if out.Numel() == 0 { // other dimensions may be of any size
-		return []*tensor.Tensor{out}, nil
-	}
-	lead := x.Rank() - v.dims - 1
-	per, cg := w.Shape[1], w.Shape[0]/p.groups
-	pairs := make([][][]tapPair, v.dims)
-	for d := range pairs {
-		pairs[d] = make([][]tapPair, m.Shape[lead+1+d])
-		for k := range w.Shape[2+d] {
-			for at := range x.Shape[lead+1+d] {
-				o := at*p.stride[d] + k*p.dilation[d] - p.padding[d]
-				if o >= 0 && o < len(pairs[d]) {
-					pairs[d][o] = append(pairs[d][o], tapPair{at, k})
-				}
+	m, p, x, w := kit.OfNumbers(t), v.params(c, v.dims), in[0].Shape, in[1].Shape
+	axes := newAxes(m.Shape, x, w[2:], p.stride, kit.NumbersOf(p.padding), p.dilation)
+	return reference(m, in, w[0]/p.groups, axes, func(a *geometry.Axis) [][]tapPair {
+		pairs := make([][]tapPair, a.Size)
+		for k := range a.Taps {
+			first, end := a.ResultsOf(k)
+			for i := first; i < end; i++ {
+				to := a.Position(i, k)
+				pairs[to] = append(pairs[to], tapPair{i, k})
 			}
 		}
-	}
-	kit.EachIndex(m.Shape, func(index []int) {
-		s := kit.Accumulator{D: m.DType}
-		o := index[lead]
-		ix, iw := slices.Clone(index), make([]int, w.Rank())
-		for c := range cg {
-			ix[lead] = o/per*cg + c
-			iw[0], iw[1] = ix[lead], o%per
-			addProducts(&s, x, w, ix, iw, pairs, index[lead+1:])
-		}
-		if len(in) > 2 && in[2] != nil {
-			s.Add(in[2].At(o))
-		}
-		out.Set(s.Value(), index...)
+		return pairs
+	}, func(o, k int) (channel, row, column int) {
+		channel = o/w[1]*(w[0]/p.groups) + k
+		return channel, channel, o % w[1]
 	})
-	return []*tensor.Tensor{out}, nil
 }
 
 // work prices the products and the sums of windows.
 func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
-	s, err := v.windows(c)
-	if err != nil || c.Out[0].Numel() == 0 {
+	if c.Out[0].Numel() == 0 {
 		return w
 	}
+	s := v.windows(c)
 	points, rows := s.pixelsOut(), s.rows()
 	multiply.Paneled(&w, c, 1, points)
 	multiply.Stored(&w, c)

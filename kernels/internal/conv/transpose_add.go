@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -49,7 +50,7 @@ const minPlaneElements = 128
 
 // newWindowAdder returns nil if there is no machine code for a dtype, or too few elements.
 func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) {
-	if d != tensor.Float32 && d != tensor.Float64 || !loops.Compiles() || s.h.out*s.w.out < minPlaneElements {
+	if d != tensor.Float32 && d != tensor.Float64 || !loops.Compiles() || s.h.Results*s.w.Results < minPlaneElements {
 		return nil, nil
 	}
 	b := expr.NewBuilder(d, d)
@@ -58,8 +59,8 @@ func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) 
 		return nil, err
 	}
 	a := &windowAdder{transposedWindows: s, size: d.Size()}
-	for i, x := range []axis{s.d, s.h, s.w} {
-		a.phases[i], a.length[i] = min(x.stride, x.in), kit.DivUp(x.in, x.stride)
+	for i, x := range []geometry.Axis{s.d, s.h, s.w} {
+		a.phases[i], a.length[i] = min(x.Stride, x.Size), kit.DivUp(x.Size, x.Stride)
 	}
 	if a.add, err = loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 2)}, loops.Options{}); err != nil ||
 		!a.add.Compiled() {
@@ -85,11 +86,11 @@ func (a *windowAdder) each() int     { return a.length[0] * a.length[1] * a.leng
 
 // tapPhase returns the phase of tap k, the offset of the tap's products in the phase relative to their offset in the
 // operand, and the range of the operand that the tap applies to.
-func (a *axis) tapPhase(k int) (phase, shift, first, end int) {
-	at := a.at(0, k)
-	phase = (at%a.stride + a.stride) % a.stride
-	first, end = a.resultsOf(k)
-	return phase, (at - phase) / a.stride, first, max(first, end)
+func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
+	at := a.Position(0, k)
+	phase = (at%a.Stride + a.Stride) % a.Stride
+	first, end = a.ResultsOf(k)
+	return phase, (at - phase) / a.Stride, first, max(first, end)
 }
 
 // channel sums the windows of one channel and its bias. to is worker memory of room bytes.
@@ -119,18 +120,18 @@ func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias flo
 // window adds one tap of all windows.
 func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer, tap int) {
 	kd, kh, kw := a.tap(tap)
-	pd, sd, d0, d1 := a.d.tapPhase(kd)
-	ph, sh, h0, h1 := a.h.tapPhase(kh)
-	pw, sw, w0, w1 := a.w.tapPhase(kw)
+	pd, sd, d0, d1 := tapPhase(&a.d, kd)
+	ph, sh, h0, h1 := tapPhase(&a.h, kh)
+	pw, sw, w0, w1 := tapPhase(&a.w, kw)
 	if d0 == d1 || h0 == h1 || w0 == w1 {
 		return
 	}
 	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*a.each()*a.size)
-	row, column := a.length[2]*a.size, a.w.out*a.size
+	row, column := a.length[2]*a.size, a.w.Results*a.size
 	r.strides = [3]int{row, row, column}
 	for d := d0; d < d1; d++ {
 		at := unsafe.Add(phase, (((d+sd)*a.length[1]+h0+sh)*a.length[2]+w0+sw)*a.size)
-		from := unsafe.Add(cols, ((d*a.h.out+h0)*a.w.out+w0)*a.size)
+		from := unsafe.Add(cols, ((d*a.h.Results+h0)*a.w.Results+w0)*a.size)
 		r.ptrs = [3]unsafe.Pointer{at, at, from}
 		m.Count((w1 - w0) * (h1 - h0))
 		a.add.Run(&r.state, r.ptrs[:], r.strides[:], w1-w0, h1-h0)
@@ -140,24 +141,24 @@ func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer,
 // join interleaves the phases of a channel.
 func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
 	each, columns := a.each()*a.size, a.phases[2]
-	whole := a.w.in / a.w.stride
+	whole := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
-		m.Count(a.w.in)
-		d, h := row/a.h.in, row%a.h.in
-		phase := (d%a.d.stride*a.phases[1] + h%a.h.stride) * columns
-		at := (d/a.d.stride*a.length[1] + h/a.h.stride) * a.length[2] * a.size
+		m.Count(a.w.Size)
+		d, h := row/a.h.Size, row%a.h.Size
+		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
+		at := (d/a.d.Stride*a.length[1] + h/a.h.Stride) * a.length[2] * a.size
 		r.runs = r.runs[:0]
 		for w := range columns {
 			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*each+at))
 		}
-		to := unsafe.Add(y, row*a.w.in*a.size)
+		to := unsafe.Add(y, row*a.w.Size*a.size)
 		if columns == 2 && a.size == 4 {
 			joinPairs(to, r.runs[0], r.runs[1], whole)
 		} else {
-			strided.Interleave(a.size, to, a.w.stride*a.size, r.runs, whole)
+			strided.Interleave(a.size, to, a.w.Stride*a.size, r.runs, whole)
 		}
-		for w := range a.w.in - whole*a.w.stride { // the first phases may have one element more
-			strided.Move(a.size).Row(unsafe.Add(to, (whole*a.w.stride+w)*a.size), unsafe.Add(r.runs[w], whole*a.size), a.size,
+		for w := range a.w.Size - whole*a.w.Stride { // the first phases may have one element more
+			strided.Move(a.size).Row(unsafe.Add(to, (whole*a.w.Stride+w)*a.size), unsafe.Add(r.runs[w], whole*a.size), a.size,
 				a.size, 1)
 		}
 	}
@@ -170,18 +171,18 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 	fill(m, y, bias)
 	for tap := range s.taps() {
 		kd, kh, kw := s.tap(tap)
-		at := s.w.at(0, kw)
-		first, end := s.w.resultsOf(kw)
+		at := s.w.Position(0, kw)
+		first, end := s.w.ResultsOf(kw)
 		for row := range s.rowsOut() {
-			m.Count(s.w.out + 8)
-			x := cols[:s.w.out]
-			cols = cols[s.w.out:]
-			d, h := s.d.at(row/s.h.out, kd), s.h.at(row%s.h.out, kh)
-			if !s.d.inside(d) || !s.h.inside(h) || first >= end {
+			m.Count(s.w.Results + 8)
+			x := cols[:s.w.Results]
+			cols = cols[s.w.Results:]
+			d, h := s.d.Position(row/s.h.Results, kd), s.h.Position(row%s.h.Results, kh)
+			if !s.d.Contains(d) || !s.h.Contains(h) || first >= end {
 				continue
 			}
-			line := y[(d*s.h.in+h)*s.w.in:][:s.w.in]
-			if s.w.stride == 1 {
+			line := y[(d*s.h.Size+h)*s.w.Size:][:s.w.Size]
+			if s.w.Stride == 1 {
 				line = line[at+first : at+end]
 				for i, e := range x[first:end] {
 					line[i] += e
@@ -189,7 +190,7 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 				continue
 			}
 			for i := first; i < end; i++ {
-				line[at+i*s.w.stride] += x[i]
+				line[at+i*s.w.Stride] += x[i]
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
@@ -28,7 +29,7 @@ func (p *windowPacker) use(x *multiply.Multiplier) {
 // pack is a gemm.PackFunc. All channels are copied by the same moves, which are planned once per panel.
 func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	taps, size := p.taps(), p.elem.Dst
-	step, width := p.w.stride*p.xs.w, p.width*size
+	step, width := p.w.Stride*p.xs.w, p.width*size
 	for l := l0; l < l1; l += p.width {
 		panel := dst[:width*(k1-k0)]
 		dst = dst[width*(k1-k0):]
@@ -72,22 +73,22 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 // plan lists, by tap, the moves that fill the lanes from output l on, and the number of lanes in the padding.
 func (p *windowPacker) plan(j *multiply.Job, l, lanes int) {
 	j.Moves = j.Moves[:0]
-	row, column := l/p.w.out, l%p.w.out
+	row, column := l/p.w.Results, l%p.w.Results
 	for tap := range p.taps() {
 		j.TapStart[tap] = len(j.Moves)
 		kd, kh, kw := p.tap(tap)
-		od, oh, ow, covered := row/p.h.out, row%p.h.out, column, 0
+		od, oh, ow, covered := row/p.h.Results, row%p.h.Results, column, 0
 		for lane := 0; lane < lanes; {
-			n := min(p.w.out-ow, lanes-lane)
-			id, ih, iw := p.d.at(od, kd), p.h.at(oh, kh), p.w.at(ow, kw)
-			first, end := validRange(iw, p.w.stride, p.w.in, n)
-			if p.d.inside(id) && p.h.inside(ih) && first < end {
-				from := id*p.xs.d + ih*p.xs.h + (iw+first*p.w.stride)*p.xs.w
+			n := min(p.w.Results-ow, lanes-lane)
+			id, ih, iw := p.d.Position(od, kd), p.h.Position(oh, kh), p.w.Position(ow, kw)
+			first, end := geometry.Valid(iw, p.w.Stride, p.w.Size, n)
+			if p.d.Contains(id) && p.h.Contains(ih) && first < end {
+				from := id*p.xs.d + ih*p.xs.h + (iw+first*p.w.Stride)*p.xs.w
 				j.Moves = append(j.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
 				covered += end - first
 			}
 			lane += n
-			if oh, ow = oh+1, 0; oh == p.h.out {
+			if oh, ow = oh+1, 0; oh == p.h.Results {
 				od, oh = od+1, 0
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -74,13 +75,13 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 		}
 	}
 	s := v.shape(c)
-	three := func(a *axis) bool { return a.taps == 3 && a.stride == 1 && a.dilation == 1 }
+	three := func(a *geometry.Axis) bool { return a.Taps == 3 && a.Stride == 1 && a.Dilation == 1 }
 	if !three(&s.h) || !three(&s.w) || s.groups != 1 || s.c > winogradChannels {
 		return nil
 	}
 	lanes := winograd.Lanes(isa)
-	w := &winogradConv{s: s, form: winograd.Form{M: m}, isa: isa, down: kit.DivUp(s.h.out, m),
-		across: kit.DivUp(s.w.out, m), width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
+	w := &winogradConv{s: s, form: winograd.Form{M: m}, isa: isa, down: kit.DivUp(s.h.Results, m),
+		across: kit.DivUp(s.w.Results, m), width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
 	once := 28
 	if isa == machine.AVX2 {
 		w.rows, once = 6, 13

@@ -144,8 +144,8 @@ func (r *winogradRun) cut() (section, part int) {
 // compile generates the transforms of all distinct tiles, and the products of all strip sizes.
 func (r *winogradRun) compile() error {
 	s := r.s
-	for _, ty := range r.distinct(r.down, s.h.pad, s.h.in, s.h.out) {
-		for _, tx := range r.distinct(r.across, s.w.pad, s.w.in, s.w.out) {
+	for _, ty := range r.distinct(r.down, s.h.Before, s.h.Size, s.h.Results) {
+		for _, tx := range r.distinct(r.across, s.w.Before, s.w.Size, s.w.Results) {
 			if err := r.compileTile(ty, tx); err != nil {
 				return err
 			}
@@ -232,8 +232,8 @@ func (r *winogradRun) product(rows int) (*jit.Func, error) {
 // part returns the part of tile (ty, tx) that is inside the image.
 func (r *winogradRun) part(ty, tx int) winograd.Part {
 	var p winograd.Part
-	p.Row, p.RowEnd = r.insideImage(ty, r.s.h.pad, r.s.h.in)
-	p.Col, p.ColEnd = r.insideImage(tx, r.s.w.pad, r.s.w.in)
+	p.Row, p.RowEnd = r.insideImage(ty, r.s.h.Before, r.s.h.Size)
+	p.Col, p.ColEnd = r.insideImage(tx, r.s.w.Before, r.s.w.Size)
 	if p.Row >= p.RowEnd || p.Col >= p.ColEnd {
 		return winograd.Part{}
 	}
@@ -242,7 +242,7 @@ func (r *winogradRun) part(ty, tx int) winograd.Part {
 
 func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 	s, m := r.s, r.form.M
-	return resultCode{min(m, s.h.out-ty*m), min(m, s.w.out-tx*m), r.channels(block) % winograd.Lanes(r.isa)}
+	return resultCode{min(m, s.h.Results-ty*m), min(m, s.w.Results-tx*m), r.channels(block) % winograd.Lanes(r.isa)}
 }
 
 // channels returns the number of output channels of a block.

@@ -62,7 +62,7 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int)
 	s, p := r.s, r.part(t.ty, t.tx)
 	x := t.img * s.xs.n
 	if p.RowEnd > 0 {
-		x += (t.ty*r.form.M-s.h.pad+p.Row)*s.xs.h + (t.tx*r.form.M-s.w.pad+p.Col)*s.xs.w
+		x += (t.ty*r.form.M-s.h.Before+p.Row)*s.xs.h + (t.tx*r.form.M-s.w.Before+p.Col)*s.xs.w
 	}
 	from := r.pixels(m.Ptrs[1], x, s.xs)
 	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,

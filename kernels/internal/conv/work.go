@@ -81,12 +81,12 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	case s.pointwise():
 		w.Do(multiply.PackCol, all)
 		return w
-	case s.w.stride != 1:
+	case s.w.Stride != 1:
 		w.Do(multiply.PackStep, all)
 	default:
 		w.Do(multiply.PackTap, all)
 	}
-	w.Do(multiply.PackMove, all/float64(min(s.w.out, rowPixels)))
+	w.Do(multiply.PackMove, all/float64(min(s.w.Results, rowPixels)))
 	return w
 }
 
@@ -97,14 +97,14 @@ func (s *convShape) windowElements() float64 {
 
 // tapWork adds the cost of a depthwise convolution.
 func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tensor.DType) {
-	taps := float64(s.h.taps * s.w.taps)
+	taps := float64(s.h.Taps * s.w.Taps)
 	single := float64(d.Size()) / 4 // relative to float32
 	w.Flops = 2 * taps * float64(outputs)
 	switch {
 	case a == depthwiseByPlanes && s.tilesPlanes(d):
 		w.Do(tapsPlanes, single*taps*float64(outputs))
-		w.Do(tapsTile, single*float64(s.n*s.c*s.h.in*s.w.in))
-		w.Do(tapsRow, float64(s.n*s.c*s.h.in))
+		w.Do(tapsTile, single*float64(s.n*s.c*s.h.Size*s.w.Size))
+		w.Do(tapsRow, float64(s.n*s.c*s.h.Size))
 		w.Do(tapsPlane, float64(s.n*s.c))
 	case a == depthwiseByPixels && windowCompiles(s, d):
 		s.windowWork(w, d.Size())
@@ -121,13 +121,13 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 // Its tiles do not read memory sequentially, so the time adds to that of memory.
 func (s *convShape) windowWork(w *graph.Work, size int) {
 	f, _ := newWindowShape(s, size)
-	macs := float64(s.h.tapsInside()) * float64(s.w.tapsInside()) *
+	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
 		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
 	w.Wait(tapsPixels, macs)
 	if s.c*size%machine.LineBytes != 0 {
 		w.Wait(tapsRagged, macs)
 	}
-	if bytes := s.c * size * (s.h.in*s.w.in + s.h.out*s.w.out) * s.n; bytes > cachedPixelBytes {
+	if bytes := s.c * size * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
 		w.Wait(tapsFar, float64(bytes-cachedPixelBytes))
 	}
 }
@@ -135,8 +135,8 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 // pixelRun returns the length of the runs that are contiguous both in a channels-last image and in a window: the
 // channels of a pixel or, where they are few, those of a row of the window.
 func pixelRun(s *convShape) (run int, rows bool) {
-	if s.groups == 1 && s.w.dilation == 1 && s.c < rowChannels {
-		return s.w.taps * s.c, true
+	if s.groups == 1 && s.w.Dilation == 1 && s.c < rowChannels {
+		return s.w.Taps * s.c, true
 	}
 	return s.cg, false
 }

@@ -1,0 +1,128 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// unitAxis is the axis of a dimension that an operand does not have.
+var unitAxis = geometry.Axis{Window: geometry.Window{Taps: 1, Stride: 1, Dilation: 1}, Size: 1, Results: 1}
+
+// window is the geometry of a convolution over depth, height and width. Images have the unitAxis as depth, and
+// sequences also as height.
+type window struct{ d, h, w geometry.Axis }
+
+// newWindow returns the window over up to three dimensions, outermost first.
+func newWindow(axes []geometry.Axis) window {
+	all := [3]geometry.Axis{unitAxis, unitAxis, unitAxis}
+	copy(all[3-len(axes):], axes)
+	return window{all[0], all[1], all[2]}
+}
+
+// newAxes returns an axis for each number of taps. The dimensions are the last ones of input and result.
+func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Axis {
+	axes := make([]geometry.Axis, len(taps))
+	input, result = input[len(input)-len(taps):], result[len(result)-len(taps):]
+	for d := range axes {
+		axes[d] = geometry.Axis{Size: input[d], Results: result[d], Window: geometry.Window{Taps: taps[d],
+			Stride: stride[d], Before: padding[d], Dilation: dilation[d]}}.Clamped()
+	}
+	return axes
+}
+
+// volumetric reports whether there is more than one plane, padding included.
+func (w *window) volumetric() bool { return w.d.Size != 1 || !w.d.Pointwise() }
+
+// taps returns the number of elements of the window.
+func (w *window) taps() int { return w.d.Taps * w.h.Taps * w.w.Taps }
+
+// tap returns the indices of an element of the window.
+func (w *window) tap(i int) (kd, kh, kw int) {
+	row := i / w.w.Taps
+	return row / w.h.Taps, row % w.h.Taps, i % w.w.Taps
+}
+
+// rowsIn, rowsOut, pixelsIn and pixelsOut return the numbers of rows and of pixels of an input and of its result, over
+// all planes.
+func (w *window) rowsIn() int    { return w.d.Size * w.h.Size }
+func (w *window) rowsOut() int   { return w.d.Results * w.h.Results }
+func (w *window) pixelsIn() int  { return w.rowsIn() * w.w.Size }
+func (w *window) pixelsOut() int { return w.rowsOut() * w.w.Results }
+
+// pointwise reports whether each output pixel depends only on the input pixel at the same position.
+func (w *window) pointwise() bool { return w.d.Pointwise() && w.h.Pointwise() && w.w.Pointwise() }
+
+// bordered reports whether windows reach outside the input.
+func (w *window) bordered() bool { return w.d.Bordered() || w.h.Bordered() || w.w.Bordered() }
+
+// meanTaps returns the average number of taps of a window that are inside the input.
+func (w *window) meanTaps() float64 {
+	mean := func(a *geometry.Axis) float64 { return float64(a.CountAll()) / float64(a.Results) }
+	return mean(&w.d) * mean(&w.h) * mean(&w.w)
+}
+
+// reach returns a bound on the distance between two pixels of windows, in pixels.
+func (w *window) reach() int {
+	rows := w.h.Bound()
+	if w.volumetric() {
+		rows += kit.Times(w.d.Bound(), w.h.Size)
+	}
+	return kit.Times(rows, w.w.Size) + w.w.Bound()
+}
+
+// ncdhw has a number for each dimension of an image or volume: a size, or a stride in elements. The dimensions of a
+// weight are output channels, input channels per group, and the window.
+type ncdhw struct{ n, c, d, h, w int }
+
+// spatial returns the sizes and strides of a value with dims spatial dimensions. Missing dimensions have size 1 and
+// stride 0.
+func spatial(m tensor.Meta, dims int) (size, stride ncdhw) {
+	lead := m.Rank() - dims // 1 without a batch
+	list := func(v []int, missing int) ncdhw {
+		x := [5]int{missing, missing, missing, missing, missing}
+		copy(x[2-lead:2], v[:lead])
+		copy(x[5-dims:], v[lead:])
+		return ncdhw{x[0], x[1], x[2], x[3], x[4]}
+	}
+	return list(m.Shape, 1), list(m.Strides, 0)
+}
+
+// denseChannelsLast reports whether a value is dense with channels as the fastest dimension.
+func denseChannelsLast(size, stride ncdhw) bool {
+	return tensor.Meta{Shape: []int{size.n, size.c, size.d, size.h, size.w},
+		Strides: []int{stride.n, stride.c, stride.d, stride.h, stride.w}}.IsChannelsLast3d()
+}
+
+// pixelStride returns the constant distance between neighbouring pixels of a channel, or false if it is not constant.
+func pixelStride(size, stride ncdhw) (int, bool) {
+	return commonStride(stride.h, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d})
+}
+
+// pixelDistance returns the constant distance between neighbouring pixels of a channel over all images, or 0 if it is
+// not constant.
+func pixelDistance(size, stride ncdhw) int {
+	pixel, _ := commonStride(size.c, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d},
+		[2]int{size.n, stride.n})
+	return pixel
+}
+
+// commonStride returns the constant distance between neighbouring elements of dimensions with the given sizes and
+// strides, from the innermost one on. It returns 0 and false if the distance is not constant, and single if there is
+// only one element.
+func commonStride(single int, dims ...[2]int) (stride int, constant bool) {
+	stride = single
+	elements := 1 // of the dimensions so far
+	for _, d := range dims {
+		switch size, step := d[0], d[1]; {
+		case size == 1:
+			continue
+		case elements == 1:
+			stride = step
+		case step != elements*stride:
+			return 0, false
+		}
+		elements *= d[0]
+	}
+	return stride, true
+}

@@ -1,0 +1,80 @@
+package geometry
+
+import "github.com/graphrun/graphrun/kernels/internal/kit"
+
+// The methods of this file are for sliding axes. A position is an index of an element, negative or at least Size in the
+// padding. Window o has its taps at positions o*Stride-Before, o*Stride-Before+Dilation and so on.
+
+// Clamped returns the axis with smaller numbers and the same positions: the stride of a single window and the dilation
+// of windows of one tap are at most Size. All other windows are within the padded operand, whose size is bounded, so
+// that positions do not overflow.
+func (a Axis) Clamped() Axis {
+	if a.Results <= 1 {
+		a.Stride = min(a.Stride, max(a.Size, 1))
+	}
+	if a.Taps <= 1 {
+		a.Dilation = min(a.Dilation, max(a.Size, 1))
+	}
+	return a
+}
+
+// Begin returns the position of the first tap of result o.
+func (a *Axis) Begin(o int) int { return o*a.Stride - a.Before }
+
+// Position returns the position of tap k of result o.
+func (a *Axis) Position(o, k int) int { return o*a.Stride - a.Before + k*a.Dilation }
+
+// Contains reports whether a position is inside the operand.
+func (a *Axis) Contains(position int) bool { return uint(position) < uint(a.Size) }
+
+// TapsOf returns the range of the taps of result o that are inside the operand. If there is none, end is at most first.
+func (a *Axis) TapsOf(o int) (first, end int) { return Valid(a.Begin(o), a.Dilation, a.Size, a.Taps) }
+
+// ResultsOf returns the range of results for which tap k is inside the operand. If there is none, end is at most first.
+func (a *Axis) ResultsOf(k int) (first, end int) {
+	return Valid(a.Position(0, k), a.Stride, a.Size, a.Results)
+}
+
+// CountAll returns the number of taps inside the operand, summed over all windows.
+func (a *Axis) CountAll() (n int) {
+	if a.Results < a.Taps {
+		for o := range a.Results {
+			first, end := a.TapsOf(o)
+			n += max(0, end-first)
+		}
+		return n
+	}
+	for k := range a.Taps {
+		first, end := a.ResultsOf(k)
+		n += max(0, end-first)
+	}
+	return n
+}
+
+// Extent returns the distance from the first tap of a window to the last tap of the n-th window from it on, plus 1.
+func (a *Axis) Extent(n int) int { return (n-1)*a.Stride + (a.Taps-1)*a.Dilation + 1 }
+
+// Bordered reports whether windows reach into the padding.
+func (a *Axis) Bordered() bool { return a.Before > 0 || a.Extent(a.Results) > a.Size }
+
+// Pointwise reports whether each result reads the element of the same index and nothing else.
+func (a *Axis) Pointwise() bool {
+	return a.Taps == 1 && a.Stride == 1 && a.Before == 0 && a.Results == a.Size
+}
+
+// Bound returns an upper bound of the distance between two positions of windows.
+func (a *Axis) Bound() int {
+	return max(a.Size, a.Before, a.Results*a.Stride+(a.Taps-1)*a.Dilation+1)
+}
+
+// Valid returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is none, end is at most
+// first.
+func Valid(begin, step, size, n int) (first, end int) {
+	if begin < 0 {
+		first = kit.DivUp(-begin, step)
+	}
+	if begin < size {
+		end = min(n, (size-1-begin)/step+1)
+	}
+	return first, end
+}
