@@ -44,7 +44,7 @@ func TestOwnPasses(t *testing.T) {
 				MS: done.MS}, done)
 		}
 	}
-	assert.Equal(t, []string{"infer", "negate", "restate", "decompose"}, names[:4])
+	assert.Equal(t, []string{"infer", "negate", "rewrite", "decompose"}, names[:4])
 	for _, n := range []int{3, 5} {
 		in := map[string]*tensor.Tensor{"x": floats(n, 4), "b": floats(4)}
 		want, err := plain.Run(ctx, in)

@@ -71,11 +71,11 @@ func TestPlanCodeInGo(t *testing.T) {
 func TestNoFusion(t *testing.T) {
 	path := write(t, "g.json", coded)
 	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
-	want := []report.Apart{{Node: "quotient", Reader: "e", Why: "quotient is stated by no expression"}}
+	want := []report.Unfused{{Node: "quotient", Reader: "e", Why: "quotient is stated by no expression"}}
 	if len(doc.Steps) != 3 || !slices.Equal(doc.Apart, want) {
 		t.Errorf("%d steps, apart %+v", len(doc.Steps), doc.Apart)
 	}
-	if out := succeed(t, "plan", path); !strings.Contains(out, "Apart") || !strings.Contains(out, want[0].Why) {
+	if out := succeed(t, "plan", path); !strings.Contains(out, "Not fused") || !strings.Contains(out, want[0].Why) {
 		t.Error(out)
 	}
 	doc = decode[planJSON](t, succeed(t, "plan", "--json", path, "--no-fusion"))

@@ -32,7 +32,7 @@ type planJSON struct {
 	Packed    []report.Packing         `json:"packed"`
 	InRuns    []report.RunPacking      `json:"packed_in_runs"`
 	Parts     []report.Decomposition   `json:"decomposed"`
-	Apart     []report.Apart           `json:"apart"`
+	Apart     []report.Unfused         `json:"apart"`
 	NoCode    string                   `json:"no_machine_code"`
 	Code      *inspect.StepCode        `json:"code"`
 	Steps     []report.Step            `json:"steps"`

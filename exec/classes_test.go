@@ -119,7 +119,7 @@ func TestClassesOfOffsets(t *testing.T) {
 					return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 				},
 			},
-			Facts:     graph.Facts{Storage: sees},
+			Facts:     graph.Facts{ReadsStorage: sees},
 			Lowerings: graph.Lowerings{Compile: lookup("half").Compile},
 		})
 		rows := defined(graph.Op{
@@ -128,7 +128,7 @@ func TestClassesOfOffsets(t *testing.T) {
 				Infer: dynamicOps["twice"].Infer,
 			},
 			Lowerings: graph.Lowerings{
-				Eager: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				RunDynamic: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 					body := lookBody(look)
 					var last []*tensor.Tensor
 					for i := range 3 {
@@ -180,7 +180,7 @@ var maybe = defined(graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Compile: lookup("half").Compile,
-		Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		RunDynamic: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return []*tensor.Tensor{in[0]}, nil
 		},
 	},

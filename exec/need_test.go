@@ -184,7 +184,7 @@ func TestEagerResultsThatDoNotFit(t *testing.T) {
 			Infer: dynamicOps["positive"].Infer,
 		},
 		Lowerings: graph.Lowerings{
-			Eager: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			RunDynamic: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				return []*tensor.Tensor{tensor.Zeros(tensor.Float32, 1<<44)}, nil
 			},
 		},

@@ -124,13 +124,13 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, ended
 	}
-	if err != nil && keep && g != nil && !s.Eager {
+	if err != nil && keep && g != nil && !s.Dynamic {
 		g, p.failed = inferSome(g)
 	} else if err != nil {
 		return nil, err
 	}
 	switch {
-	case s.Eager:
+	case s.Dynamic:
 		p.call = g.Nodes[0].Call()
 		return p, nil
 	case g.Dynamic():
@@ -245,7 +245,7 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 }
 
 // own makes outputs releasable, except outputs in the memory of an input. It is needed because storage that an op with
-// Eager made is not releasable otherwise.
+// RunDynamic made is not releasable otherwise.
 func (r *Runner) own(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{}
 	for _, t := range in {
@@ -293,7 +293,7 @@ func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.O
 	return Without(whole, failed, func(name string) bool { return made[name] })
 }
 
-// caller is the view of a run that ops with Eager have.
+// caller is the view of a run that ops with RunDynamic have.
 type caller struct {
 	r   *Runner
 	ctx context.Context

@@ -28,7 +28,7 @@ func newCut(g *graph.Graph) *cut {
 	c.stepOf = make([]int, len(c.segments))
 	for i, s := range c.segments {
 		c.stepOf[i] = c.steps
-		if s.Eager {
+		if s.Dynamic {
 			c.steps++
 		}
 	}
@@ -51,7 +51,7 @@ func (c *cut) findDone() {
 	}
 	for i, s := range slices.Backward(c.segments) {
 		made := s.Out
-		if s.Eager {
+		if s.Dynamic {
 			made = s.Nodes[0].Out // all of its outputs are recorded
 		}
 		for _, list := range [][]*graph.Value{s.In, s.Awaits, made} {
@@ -149,7 +149,7 @@ func (p *pieces) segment(i int) error {
 			s, kept = &rest, false
 		}
 	}
-	if s.Eager {
+	if s.Dynamic {
 		return p.step(s, p.stepOf[i], kept)
 	}
 	return p.runSegment(s, kept)
@@ -287,7 +287,7 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 			in[i] = a.Number.Tensor(a.Number.DType())
 		}
 	}
-	out, err := n.Op.Eager(p.caller, ready.call, in)
+	out, err := n.Op.RunDynamic(p.caller, ready.call, in)
 	if err != nil {
 		return err
 	}

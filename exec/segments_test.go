@@ -33,7 +33,7 @@ var dynamicOps = map[string]*graph.Op{
 			},
 		},
 		Lowerings: graph.Lowerings{
-			Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			RunDynamic: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				v, err := tensor.ToSlice[float32](in[0])
 				if err != nil {
 					return nil, err
@@ -91,7 +91,7 @@ var dynamicOps = map[string]*graph.Op{
 			},
 		},
 		Lowerings: graph.Lowerings{
-			Eager: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			RunDynamic: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out, err := rt.Run(halving, in)
 				if err != nil {
 					return nil, err
@@ -201,7 +201,7 @@ func TestSegmentsLetGo(t *testing.T) {
 			Infer: dynamicOps["positive"].Infer,
 		},
 		Lowerings: graph.Lowerings{
-			Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			RunDynamic: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				runtime.GC()
 				n := 0
 				for _, p := range read {

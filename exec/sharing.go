@@ -48,7 +48,7 @@ func sharesMemory(name, what, other string) error {
 
 // readsStorage reports whether an op of the graph reads storage between the elements of its operand.
 func readsStorage(g *graph.Graph) bool {
-	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.Storage })
+	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.ReadsStorage })
 }
 
 // reads reports whether a run that reads input x may read an element of t. storage says that the run may also read

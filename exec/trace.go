@@ -32,10 +32,10 @@ import (
 // reported.
 //
 // A run of a graph with data-dependent shapes contains other runs. Its own steps are the ops that decide shapes
-// ([graph.Op.Eager]), with one chunk each. Between these steps it contains a run for each compiled segment. A segment
-// with data-dependent shapes in turn is a run that contains others. A step that runs a graph, such as a loop, contains
-// a run of this graph for each call. The [Run.Parent] of a contained run is the run that contains it, and both have the
-// same goroutine as worker 0. Computations during compilation are not reported.
+// ([graph.Op.RunDynamic]), with one chunk each. Between these steps it contains a run for each compiled segment. A
+// segment with data-dependent shapes in turn is a run that contains others. A step that runs a graph, such as a loop,
+// contains a run of this graph for each call. The [Run.Parent] of a contained run is the run that contains it, and both
+// have the same goroutine as worker 0. Computations during compilation are not reported.
 type Tracer interface {
 	// BeginRun is called at the start of a run. If it returns false, no steps and chunks are reported, and the run costs
 	// no more than without a tracer; EndRun is called in any case.

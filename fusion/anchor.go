@@ -38,7 +38,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, Number: true}},
 			Infer:  inferFused, NoRef: o.NoRef,
 		},
-		Facts: graph.Facts{AnyOrder: o.AnyOrder, AsInferred: o.AsInferred, Images: o.Images},
+		Facts: graph.Facts{AnyOrder: o.AnyOrder, AsInferred: o.AsInferred, ImageRole: o.ImageRole},
 	}
 	if o.Ref != nil {
 		t.Ref = fusedRef

@@ -99,7 +99,7 @@ func (w *admission) bound(n *Node) {
 
 // follow finds what becomes of the candidates in a node.
 func (w *admission) follow(n *Node) {
-	if n.Op.Kind == View && !n.Op.Storage && !n.Op.Identity {
+	if n.Op.Kind == View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
 			if f := w.outcomeOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
 				w.seen[v] = &outcome{f.input, f.results, v}

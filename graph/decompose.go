@@ -130,38 +130,38 @@ func (p *Parts) take(i int, v *Value) error {
 	return nil
 }
 
-// Around describes the graph around a node that an op may restate.
+// Around describes the graph around a node that an op may rewrite.
 type Around struct {
 	// Alone reports whether a node, or nodes that only it needs, are all that reads a value, which is no output.
 	Alone func(*Value) bool
-	// Made lists the values that restatements before have made of a value alone: what is the same need not be made again.
-	// It may be nil.
+	// Made lists the values that earlier rewrites computed from a value alone, so that a rewrite can reuse them. It may be
+	// nil.
 	Made func(*Value) []*Value
 	// Exact says that results must be the same, whatever the operands are.
 	Exact bool
-	// Pinned says that the graph has pinned nodes. A node is then not restated if the restatement would bypass one.
+	// Pinned says that the graph has pinned nodes. A node is then not rewritten if the rewrite would bypass one.
 	Pinned bool
 }
 
-// Restatement is what an op says of a node that it was asked to restate.
-type Restatement struct {
-	// Results stand for those of the node, as of [Op.Decompose]; nil: the node stays.
+// Rewrite is the replacement of a node by [Op.Rewrite], or the reason why there is none.
+type Rewrite struct {
+	// Results replace the results of the node, as those of [Op.Decompose] do. If nil, the node stays.
 	Results []*Value
-	// Of is the node before it that is computed otherwise now, the first of those that are not needed any more, or, where
-	// the node stays, that which could have been; nil: there is none.
+	// Of is the first producer that the rewrite makes unnecessary. If the node stays, it is the producer that could have
+	// been unnecessary. It may be nil.
 	Of *Node
-	// Why tells what is computed instead, or why the node stays; empty where there is nothing to tell.
+	// Why describes the replacement, or the reason why the node stays. It may be empty.
 	Why string
 }
 
-// Restate asks the op of a node, in a graph whose nodes are typed, to restate it with what comes
-// before. Where there are results the parts stand for the node as those of [Graph.Decompose] do. It is for passes.
-func (g *Graph) Restate(n *Node, a Around) (Restatement, []*Node, error) {
-	if n == nil || n.Op == nil || n.Op.Restate == nil || len(n.Out) == 0 || n.Out[0].graph != g {
-		return Restatement{}, nil, errors.New("it is no node of the graph that is restated")
+// Rewrite calls [Op.Rewrite] for a node of a graph whose nodes are typed, and returns the added nodes, which replace
+// the node as those of [Graph.Decompose] do. It is for passes.
+func (g *Graph) Rewrite(n *Node, a Around) (Rewrite, []*Node, error) {
+	if n == nil || n.Op == nil || n.Op.Rewrite == nil || len(n.Out) == 0 || n.Out[0].graph != g {
+		return Rewrite{}, nil, errors.New("the node is not in the graph, or its op has no Rewrite")
 	}
 	p := &Parts{g: g, whole: n}
-	r, err := n.Op.Restate(p, n.Call(), a)
+	r, err := n.Op.Rewrite(p, n.Call(), a)
 	if err == nil && r.Results == nil {
 		if len(p.nodes) > 0 {
 			err = errors.New("it has parts that stand for nothing")
@@ -172,7 +172,7 @@ func (g *Graph) Restate(n *Node, a Around) (Restatement, []*Node, error) {
 	if err == nil && a.Pinned {
 		if m := p.passed(); m != nil {
 			p.drop()
-			return Restatement{Of: m, Why: "would not keep the pin of " + m.Name}, nil, nil
+			return Rewrite{Of: m, Why: "would not keep the pin of " + m.Name}, nil, nil
 		}
 	}
 	nodes, err := p.stand(r.Results, err)

@@ -175,11 +175,11 @@ func (d *definer) functions() {
 		d.fail("Infer", "it is missing, and there is no Pointwise part that it follows from")
 	}
 	switch {
-	case o.Decompose != nil && (o.Compile != nil || len(o.Impls) > 0 || o.Eager != nil):
+	case o.Decompose != nil && (o.Compile != nil || len(o.Impls) > 0 || o.RunDynamic != nil):
 		d.fail("Decompose", "its parts are what computes: it has no kernel beside them")
-	case o.Compile == nil && len(o.Impls) == 0 && o.Eager == nil && o.Kind != View && o.Decompose == nil &&
+	case o.Compile == nil && len(o.Impls) == 0 && o.RunDynamic == nil && o.Kind != View && o.Decompose == nil &&
 		o.Chooses == nil:
-		d.fail("Compile", "it is missing: only a view, or an op with Decompose or Eager, can do without")
+		d.fail("Compile", "it is missing: only a view, or an op with Decompose or RunDynamic, can do without")
 	}
 	switch {
 	case o.Ref == nil && o.NoRef == "":

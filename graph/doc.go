@@ -13,7 +13,7 @@
 // # Ops
 //
 // The package knows no op by name. An [Op] states its semantics (operands, attributes, Infer, Ref), facts that
-// passes use (Kind, Identity, Permutes, Joins), and implementations ([Impl]), which make a [Kernel] for a [Call].
+// passes use (Kind, Identity, Permutes, ConcatDim), and implementations ([Impl]), which make a [Kernel] for a [Call].
 // [Pointwise], [Rows] and [Attend] state as data what an op computes, so that package fusion can compile it and fuse
 // it with other ops: fusion.Define makes an op that runs. This package depends on no generated code.
 //

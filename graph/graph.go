@@ -65,7 +65,7 @@ type Value struct {
 	// Alias is the operand whose storage the value shares, the nearest one; else nil.
 	Alias *Value
 	// Within is the value whose memory contains this one, as a slice: the result of a node that would else copy
-	// it there ([Op.Joins]), which has the storage or is within another one itself. Meta is a slice of Within's. Nil
+	// it there ([Op.ConcatDim]), which has the storage or is within another one itself. Meta is a slice of Within's. Nil
 	// for a value that has memory of its own, and for views, whose root tells.
 	Within *Value
 	// Const holds the data of a constant. Packed is set where these are in the form of an

@@ -53,12 +53,12 @@ type Semantics struct {
 
 // Facts are properties of an op that passes and prices use. The zero Facts claim nothing.
 type Facts struct {
-	// Selects says that each element of the results is an element of an operand without [Param.Below]. The choice depends
-	// on shapes, attributes and the other operands only, so that an elementwise function may be applied before or after.
-	// Views without Storage imply it.
-	Selects bool
+	// SelectsElements says that each element of the results is an element of an operand without [Param.Below]. The choice
+	// depends only on shapes, attributes and the other operands, so that an elementwise function
+	// may be applied before or after. Views without ReadsStorage imply it.
+	SelectsElements bool
 
-	// Fills is Selects for an op whose results also have elements that depend on attributes only, such as padding.
+	// Fills is SelectsElements for an op whose results also have elements that depend on attributes only, such as padding.
 	Fills bool
 
 	// Identity says that the result has operand 0's elements unchanged if the dtypes are equal. Passes remove such
@@ -73,16 +73,16 @@ type Facts struct {
 	// writes any dense layout.
 	Copies bool
 
-	// Joins returns the dimension of its only result along which the op concatenates its operands, all of them tensors;
-	// false for a call that does more, such as converting ranks. Passes then write operands directly into the result:
-	// see [Value.Within]. Nil: the op does not concatenate.
-	Joins func(c *Call) (dim int, ok bool)
+	// ConcatDim returns the dimension of its only result along which the op concatenates its operands, which are all
+	// tensors. It returns false for a call that does more, such as converting ranks. Passes write operands directly into
+	// the result: see [Value.Within]. Nil: the op does not concatenate.
+	ConcatDim func(c *Call) (dim int, ok bool)
 
-	// Images says whether operands and results are images: strategies that prefer channels last use it.
-	Images Images
+	// ImageRole says whether operands and results are images. Strategies that prefer channels last use it.
+	ImageRole ImageRole
 
-	// Storage says that the result depends on the operand's layout in memory (as_strided), which must not be changed.
-	Storage bool
+	// ReadsStorage says that the result depends on the operand's layout in memory (as_strided), which must not be changed.
+	ReadsStorage bool
 
 	// Alone is the reason why nodes of an element-wise op (a scan) do not share loops. Reports show it.
 	Alone string
@@ -137,10 +137,10 @@ type Lowerings struct {
 	// planned, with the inferred results in c.Out, and must accept every call that Infer accepts.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
-	// Restate rewrites a node, together with nodes that make its operands, to other nodes, which may round differently:
+	// Rewrite rewrites a node, together with nodes that make its operands, to other nodes, which may round differently:
 	// quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It is called
-	// before composite nodes are decomposed; see [Restatement]. Nil: nodes of the op are not rewritten.
-	Restate func(p *Parts, c *Call, a Around) (Restatement, error)
+	// before composite nodes are decomposed; see [Rewrite]. Nil: nodes of the op are not rewritten.
+	Rewrite func(p *Parts, c *Call, a Around) (Rewrite, error)
 
 	// Chooses returns, for an op that stands for one of several graphs, the graph that sizes choose, and its operands.
 	// Its nodes run in the place of the op: see [Graph.Settle]. Nil: the op has a kernel.
@@ -150,9 +150,9 @@ type Lowerings struct {
 	// not, or if the op should run as it is. The nodes of the iterations then run in the place of the op.
 	Repeats func(c *Call) (Repetition, bool)
 
-	// Eager computes the results of an op whose shapes depend on data; Infer then gives
-	// Results that are Dynamic. The graph runs in segments around it.
-	Eager func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns results that are
+	// Dynamic, and the graph runs in segments before and after the node.
+	RunDynamic func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Pricing prices implementations that state no work; nil: by Flops and Each.
 	Pricing Pricing
@@ -198,15 +198,15 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Images tells what an op has to do with images and volumes, [n, c, h, w] or [n, c, d, h, w].
-type Images uint8
+// ImageRole says whether operands and results of an op are images or volumes, [n, c, h, w] or [n, c, d, h, w].
+type ImageRole uint8
 
-// ImageOp: operand 0 and the results are images. ImagePasser: the results are images where operands of
-// the same rank are; so are those of ops of kind Follows.
+// ImageOp: operand 0 and the results are images. ImagePreserving: the results are images if operands of the same rank
+// are images. Results of ops of kind Follows are ImagePreserving, too.
 const (
-	NoImages Images = iota
+	NotImages ImageRole = iota
 	ImageOp
-	ImagePasser
+	ImagePreserving
 )
 
 // Param is a tensor operand of an op.
@@ -370,7 +370,7 @@ func (r Result) Meta() tensor.Meta {
 	return m
 }
 
-// Runtime is what an op with Eager may ask of the executor.
+// Runtime is the part of the executor that RunDynamic can use.
 type Runtime interface {
 	// Run plans and runs a graph, such as the body of a loop, on inputs in its order.
 	Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error)

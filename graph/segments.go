@@ -14,7 +14,7 @@ import (
 
 // Segment is a part of a graph whose shapes depend on data ([Graph.Segments]): nodes that are
 // prepared and run as one once the values that they read are known, or a single node whose results
-// decide shapes of what follows (Eager). It is fixed with the graph; what it becomes for values at
+// decide shapes of what follows (Dynamic). It is fixed with the graph; what it becomes for values at
 // hand is [Segment.At].
 type Segment struct {
 	Nodes []*Node // in the order of the graph
@@ -23,7 +23,7 @@ type Segment struct {
 	In, Awaits []*Value
 	Out        []*Value // the results that later segments or outputs of the graph read
 	After      []int    // the earlier segments that make In and Awaits, by their places, ascending
-	Eager      bool     // one node, of an op with [Op.Eager]
+	Dynamic    bool     // one node, of an op with [Op.RunDynamic]
 
 	graph   *Graph
 	offsets bool // an op sees where its operand begins in its storage
@@ -64,7 +64,7 @@ type cutter struct {
 // not inferred yet and has a kernel too is taken for one that need not: where that is wrong, its
 // segment turns out to be [Graph.Dynamic] and is cut again.
 func (n *Node) decides() bool {
-	if n.Op == nil || n.Op.Eager == nil {
+	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
 	}
 	if n.waits() {
@@ -156,7 +156,7 @@ func (c *cutter) cut(nodes []*Node) []Segment {
 			all = append(all, Segment{Nodes: together[round], graph: c.graph})
 		}
 		for i := range single[round] {
-			all = append(all, Segment{Nodes: single[round][i : i+1 : i+1], Eager: true, graph: c.graph})
+			all = append(all, Segment{Nodes: single[round][i : i+1 : i+1], Dynamic: true, graph: c.graph})
 		}
 	}
 	connect(c.graph, all)
@@ -178,10 +178,10 @@ func connect(g *Graph, all []Segment) {
 	after := make([]int, len(all)) // of a segment the last, plus 1, that was noted to come after it
 	for i := range all {
 		s := &all[i]
-		s.offsets = s.Eager // the op may look
+		s.offsets = s.Dynamic // the op may look
 		own, seen := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range s.Nodes {
-			s.offsets = s.offsets || n.Op.Storage
+			s.offsets = s.offsets || n.Op.ReadsStorage
 			for k := range n.deps() {
 				v, list, role := n.dep(k), &s.In, 0
 				if k >= len(n.In) {
@@ -297,7 +297,7 @@ func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
 		return nil, errNoSegment
-	case s.Eager || len(s.Awaits) > 0 || slices.ContainsFunc(s.In, func(v *Value) bool { return v.Dynamic }):
+	case s.Dynamic || len(s.Awaits) > 0 || slices.ContainsFunc(s.In, func(v *Value) bool { return v.Dynamic }):
 		return nil, nil
 	}
 	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }

@@ -59,7 +59,7 @@ func TestSegments(t *testing.T) {
 			inside := map[*graph.Value]bool{}
 			for _, n := range s.Nodes {
 				in[n]++
-				assert.Equal(t, s.Eager, n.Op.Name == "masked_select", n.Name)
+				assert.Equal(t, s.Dynamic, n.Op.Name == "masked_select", n.Name)
 				for _, a := range n.In {
 					known := a.Value == nil || a.Value.Const != nil || inside[a.Value]
 					assert.True(t, known || made[a.Value] && slices.Contains(s.In, a.Value), n.Name)

@@ -8,9 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Places returns, for a node whose op puts its operands one after another along a dimension ([Op.Joins]), the type of
-// the slice of its result that has the elements of each operand: the zero Type for one that has none. It is nil for
-// other nodes.
+// Places returns, for a node whose op concatenates its operands ([Op.ConcatDim]), the type of the slice of the result
+// that has the elements of each operand: the zero Type for an operand without elements. It is nil for other nodes.
 func (n *Node) Places() []tensor.Type {
 	if n == nil || len(n.Out) == 0 {
 		return nil
@@ -43,11 +42,11 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 
 // joins tells along which dimension of its result the node puts its operands.
 func (n *Node) joins() (dim int, ok bool) {
-	if n == nil || n.Op == nil || n.Op.Joins == nil || len(n.Out) != 1 || n.Out[0].Alias != nil {
+	if n == nil || n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) != 1 || n.Out[0].Alias != nil {
 		return 0, false
 	}
 	rank := n.Out[0].Meta.Rank()
-	dim, ok = n.Op.Joins(&Call{In: n.In, Attrs: n.Attrs})
+	dim, ok = n.Op.ConcatDim(&Call{In: n.In, Attrs: n.Attrs})
 	if dim < 0 {
 		dim += rank
 	}
@@ -59,7 +58,7 @@ func (n *Node) joins() (dim int, ok bool) {
 
 // inPlace marks the operands that are already in their slice of the node's result; nil where none does.
 func (n *Node) inPlace() []bool {
-	if n.Op == nil || n.Op.Joins == nil || len(n.Out) == 0 {
+	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
 	}
 	home := n.Out[0].Home()
@@ -91,7 +90,7 @@ func (v *Value) checkWithin() error {
 		return nil
 	case v.Alias != nil || v.Node == nil:
 		return fmt.Errorf("value %q lies within %q, and is no result with memory of its own", v.Name, w.Name)
-	case w.graph != v.graph || w.Alias != nil || w.Node == nil || w.Node.Op.Joins == nil:
+	case w.graph != v.graph || w.Alias != nil || w.Node == nil || w.Node.Op.ConcatDim == nil:
 		return fmt.Errorf("value %q lies within %q, which nothing is put together in", v.Name, w.Name)
 	case v.Meta.DType != w.Meta.DType || v.Meta.Rank() != w.Meta.Rank():
 		return fmt.Errorf("value %q, %v, lies within %q, %v", v.Name, v.Meta, w.Name, w.Meta)

@@ -51,10 +51,10 @@ func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph
 		}
 	}
 	e.Run = *o
-	e.Copies, e.Apart = copyReasons(p, v, o, plan), []report.Apart{}
-	for _, a := range plan.Apart {
+	e.Copies, e.Unfused = copyReasons(p, v, o, plan), []report.Unfused{}
+	for _, a := range plan.Unfused {
 		if v.Node != nil && (a.Node == v.Node.Name || a.Reader == v.Node.Name) {
-			e.Apart = append(e.Apart, report.Apart(a))
+			e.Unfused = append(e.Unfused, report.Unfused(a))
 		}
 	}
 }

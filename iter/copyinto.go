@@ -41,8 +41,8 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	to, from := dst.Pointer(), src.Pointer()
 	each := max(1, GrainSize/p.Len())
 	return forTasks(ctx, (p.Tiles()-1)/each+1, workers, func(c *Cursor, task int) error {
-		if len(c.stage) < p.Room() {
-			c.stage = tensor.NewStorage(p.Room()).Bytes()
+		if len(c.stage) < p.ScratchBytes() {
+			c.stage = tensor.NewStorage(p.ScratchBytes()).Bytes()
 		}
 		p.Run(to, from, c.stage, task*each, min((task+1)*each, p.Tiles()))
 		return nil

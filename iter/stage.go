@@ -109,7 +109,7 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 // outputsFar reports whether outputs exceed the caches and are not read.
 func (it *Iterator) outputsFar() bool {
 	for i := range it.noutputs {
-		if it.ops[i].ReadWrite || !strided.Far(it.numel*it.ops[i].Meta.DType.Size()) {
+		if it.ops[i].ReadWrite || !strided.Streams(it.numel*it.ops[i].Meta.DType.Size()) {
 			return false
 		}
 	}
@@ -262,7 +262,7 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	e := elemOf(o.Meta.DType, o.Target)
 	block := e.Block
 	if s.nonTemporal {
-		block = e.BlockPast
+		block = e.StreamBlock
 	}
 	block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
 }

@@ -203,7 +203,7 @@ func moreExamples(name string) []graph.Example {
 func TestAnyOrder(t *testing.T) {
 	anyOrder := 0
 	for _, op := range kernels.All() {
-		if op.Compile == nil || op.Eager != nil {
+		if op.Compile == nil || op.RunDynamic != nil {
 			continue
 		}
 		var sum written

@@ -99,19 +99,19 @@ func TestPointwise(t *testing.T) {
 		}
 		t.Run(op.Name, func(t *testing.T) {
 			got := refusedCalls(t, op)
-			if *updateRefused {
+			if *updateRejected {
 				allowed[op.Name] = got
 				return
 			}
 			for _, what := range got {
 				if !slices.Contains(allowed[op.Name], what) {
-					t.Errorf("rejects %s, which testdata/%s does not list; run with -update-refused if PyTorch rejects it too", what,
-						refusedFile)
+					t.Errorf("rejects %s, which testdata/%s does not list; run with -update-rejected if PyTorch rejects it too", what,
+						rejectedFile)
 				}
 			}
 		})
 	}
-	if *updateRefused {
+	if *updateRejected {
 		writeRefused(t, allowed)
 	}
 }

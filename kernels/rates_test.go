@@ -99,7 +99,7 @@ func independent(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
 			}
 			call.In[i] = graph.Of(&v)
 			w := v
-			w.Meta, w.Type, other.InPlace[i] = m, m.Type(), op.Joins != nil && r.IntN(2) == 0
+			w.Meta, w.Type, other.InPlace[i] = m, m.Type(), op.ConcatDim != nil && r.IntN(2) == 0
 			other.In[i] = graph.Of(&w)
 		}
 	}

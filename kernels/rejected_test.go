@@ -18,9 +18,9 @@ import (
 // A kernel that loses support for a dtype must not pass for one that PyTorch does not support. So the calls that
 // pointwise ops reject are listed in a file; all others must be supported, in every random layout and shape.
 
-const refusedFile = "pointwise_refused.json"
+const rejectedFile = "pointwise_rejected.json"
 
-var updateRefused = flag.Bool("update-refused", false, "rewrite testdata/"+refusedFile)
+var updateRejected = flag.Bool("update-rejected", false, "rewrite testdata/"+rejectedFile)
 
 // mixed reports whether the operands of a round have several dtypes. Whether those can be promoted depends on the draw.
 func mixed(round int) bool { return round%3 == 2 }
@@ -71,8 +71,8 @@ func refusedCalls(t *testing.T, op *graph.Op) []string {
 
 func readRefused(t *testing.T) map[string][]string {
 	list := map[string][]string{}
-	data, err := os.ReadFile(filepath.Join("testdata", refusedFile))
-	if os.IsNotExist(err) && *updateRefused {
+	data, err := os.ReadFile(filepath.Join("testdata", rejectedFile))
+	if os.IsNotExist(err) && *updateRejected {
 		return list
 	}
 	if err == nil {
@@ -97,7 +97,7 @@ func writeRefused(t *testing.T, list map[string][]string) {
 		line, _ := json.Marshal(list[name])
 		text = fmt.Appendf(text, "\n%q: %s", name, line)
 	}
-	if err := os.WriteFile(filepath.Join("testdata", refusedFile), append(text, "\n}\n"...), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join("testdata", rejectedFile), append(text, "\n}\n"...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestSelects checks the facts Selects and Fills of every op on its examples: if each element x of the operands becomes
-// 1000-x, so does each element of the results, except the constants of Fills.
+// TestSelects checks the facts SelectsElements and Fills of every op on its examples: if each element x of the operands
+// becomes 1000-x, so does each element of the results, except the constants of Fills.
 func TestSelects(t *testing.T) {
 	const sum = 1000
 	tested := 0
 	for _, op := range kernels.All() {
-		if !op.Selects && !op.Fills {
+		if !op.SelectsElements && !op.Fills {
 			continue
 		}
 		for i, ex := range op.Examples {

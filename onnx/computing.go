@@ -78,7 +78,7 @@ func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	case isIndex(o, i) && x.data == nil:
 		return nil
 	}
-	return n.elementsOf(x, o.Selects || o.Fills || o.Kind == graph.View)
+	return n.elementsOf(x, o.SelectsElements || o.Fills || o.Kind == graph.View)
 }
 
 // isIndex reports whether operand i of an op holds indices.
@@ -107,9 +107,10 @@ func (c *computation) results(lists [][]symElement) []*val {
 
 // selects reports whether the op only selects elements of its operands, or fills its results with constants.
 func (c *computation) selects() bool {
-	return c.op.Selects || c.op.Fills || !c.op.Storage && !slices.ContainsFunc(c.out, func(r graph.Result) bool {
+	computes := func(r graph.Result) bool {
 		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
-	})
+	}
+	return c.op.SelectsElements || c.op.Fills || !c.op.ReadsStorage && !slices.ContainsFunc(c.out, computes)
 }
 
 // selected evaluates an op that selects elements on tensors that hold the positions of the operands' elements, and a

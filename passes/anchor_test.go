@@ -64,7 +64,7 @@ func TestHeads(t *testing.T) {
 			}
 			assert.Equal(t, c.want, groups)
 			why := ""
-			for _, a := range p.Apart {
+			for _, a := range p.Unfused {
 				if a.Node == "v" {
 					why = a.Why
 				}

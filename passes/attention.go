@@ -32,7 +32,7 @@ func (g *grouper) joinAttentions() {
 			}
 		}
 		if why != "" {
-			g.p.Apart = append(g.p.Apart, Apart{nodes[0].Name, n.Name, "as an attention it " + why})
+			g.p.Unfused = append(g.p.Unfused, Unfused{nodes[0].Name, n.Name, "as an attention it " + why})
 			continue
 		}
 		slices.Reverse(nodes)

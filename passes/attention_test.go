@@ -32,7 +32,7 @@ func TestAttentionOfItself(t *testing.T) {
 		}
 		if loops.Compiles() {
 			why := ""
-			for _, a := range p.Apart {
+			for _, a := range p.Unfused {
 				if a.Node == "scores" && a.Reader == "y" {
 					why = a.Why
 				}
@@ -115,7 +115,7 @@ func TestAttention(t *testing.T) {
 			}
 			assert.Equal(t, c.want, parts)
 			why := ""
-			for _, a := range p.Apart {
+			for _, a := range p.Unfused {
 				if a.Node == "scores" && a.Reader == "y" {
 					why = a.Why
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Decomposition is a node that other nodes replace, and the names of these. Why is set if the node was restated
+// Decomposition is a node that other nodes replace, and the names of these. Why is set if the node was rewritten
 // together with nodes before it, and gives the reason.
 type Decomposition struct {
 	Node, Op string

@@ -169,7 +169,7 @@ func (e *elider) viewed(v *graph.Value) bool {
 // because they write the layout that was inferred for them; other ops can if contract and inference give the same
 // results for both.
 func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
-	if c.Op.Storage || c.Op.Kind == graph.View && !c.Op.Identity {
+	if c.Op.ReadsStorage || c.Op.Kind == graph.View && !c.Op.Identity {
 		return false
 	}
 	for _, v := range c.Out {

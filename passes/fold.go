@@ -156,7 +156,7 @@ func (p *Plan) folds(n *graph.Node) bool {
 			return false
 		}
 	}
-	if n.Op.Eager != nil || p.only != nil && n.Packing() == nil && !p.only[n.Number()] {
+	if n.Op.RunDynamic != nil || p.only != nil && n.Packing() == nil && !p.only[n.Number()] {
 		return false
 	}
 	return n.IsView() || n.Packing() != nil || (p.only != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)

@@ -65,7 +65,7 @@ func groupNodes(p *Plan) error {
 	}
 	g.joinRows()
 	g.joinAnchors()
-	g.reportApart()
+	g.reportUnfused()
 	return g.build()
 }
 

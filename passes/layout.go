@@ -203,7 +203,7 @@ func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 		if i < len(c.In) {
 			by = c.In[i]
 		}
-		if l.follows && n.Op.Storage && !l.storageAsWritten(a.Value, by) {
+		if l.follows && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, by) {
 			return misfit("the storage that %s reads is not laid out as written", n.Name)
 		}
 		if by != nil {

@@ -45,7 +45,7 @@ func storageErrors(g *graph.Graph) error {
 	}
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
-			if !n.Op.Storage || a.Kind != graph.TensorArg {
+			if !n.Op.ReadsStorage || a.Kind != graph.TensorArg {
 				continue
 			}
 			if v := a.Value.Root(); bad(v, false) {
@@ -122,7 +122,7 @@ func (p *Plan) pinOf(name string) graph.Pin {
 func (p *Plan) checkSource(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
 	for _, n := range uses.nodes.At(v) {
 		switch {
-		case n.Op.Eager != nil && v.Const != nil: // by its data
+		case n.Op.RunDynamic != nil && v.Const != nil: // by its data
 		case n.Op.Identity && n.Pin == pin:
 		case n.Op.Identity && n.Why != "": // a copy that the pinned copy is made from
 			if err := p.checkSource(uses, n.Out[0], pin, name); err != nil {

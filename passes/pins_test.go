@@ -135,8 +135,8 @@ func readsPin(t *testing.T, p *passes.Plan, name string, pin graph.Pin) {
 	assert.True(t, found, "%s has no %q", p.Strategy, name)
 }
 
-// A node is not restated past a pinned one: products of bytes, and those by matrices that are repeated.
-func TestPinsAreNotRestated(t *testing.T) {
+// A node is not rewritten past a pinned one: products of bytes, and those by matrices that are repeated.
+func TestPinsAreNotRewritten(t *testing.T) {
 	quantized := func() *graph.Graph {
 		g := graph.New("quantized", kernels.Lookup)
 		s, z := g.Constant("s", full(f32, 1)), g.Constant("z", full(tensor.Uint8, 128))
@@ -174,11 +174,11 @@ func TestPinsAreNotRestated(t *testing.T) {
 			if c.pin.Impl != "" {
 				assert.Equal(t, c.pin.Impl, p.Graph.Value(c.name).Node.Impl.Name, s.Name())
 			}
-			assert.True(t, slices.ContainsFunc(p.Apart, func(a passes.Apart) bool {
+			assert.True(t, slices.ContainsFunc(p.Unfused, func(a passes.Unfused) bool {
 				return a.Node == c.name && a.Why == "would not keep the pin of "+c.name ||
 					!(loops.Compiles() && machine.Instructions() >= machine.AVX2) &&
 						a.Why == "no machine code multiplies bytes of such shapes"
-			}), "%s, %s: %v", s.Name(), c.name, p.Apart)
+			}), "%s, %s: %v", s.Name(), c.name, p.Unfused)
 		}
 	}
 }

@@ -40,10 +40,10 @@ const final = graph.Sorted | graph.Typed | graph.LaidOut
 var pipeline = []Pass{
 	{Name: "infer", Doc: "computes dtype, shape and layout of every value as eager PyTorch does",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
-	{Name: "restate", Doc: "replaces costly nodes by cheaper ones: quantized products by int8 products, movement of " +
+	{Name: "rewrite", Doc: "replaces costly nodes by cheaper ones: quantized products by int8 products, movement of " +
 		"quantized values by movement of bytes, products of 16-bit floats by float32 products, einsum by matrix products, " +
 		"products with repeated matrices by products that read each distinct matrix once",
-		Needs: graph.Typed, Rounds: true, Levels: true, Run: restate},
+		Needs: graph.Typed, Rounds: true, Levels: true, Run: rewrite},
 	{Name: "decompose", Doc: "replaces composite ops by nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
 	{Name: "fold", Doc: "computes nodes that depend on constants alone",
@@ -189,9 +189,9 @@ type Plan struct {
 	PackedInRuns []RunPacking
 	// Decomposed lists the nodes that others replace.
 	Decomposed []Decomposition
-	Groups     []Group // fused nodes
-	Apart      []Apart // pairs of nodes that could be fused, and are not
-	CostNS     float64 // sum of Cost over all nodes
+	Groups     []Group   // fused nodes
+	Unfused    []Unfused // pairs of nodes that could be fused, and are not
+	CostNS     float64   // sum of Cost over all nodes
 	// Placed lists the values that are written directly into others. SavedNS is the part of their saving that the strategy
 	// did not count: the cost that it minimized, and that certificates are about, is CostNS + SavedNS.
 	Placed  []Placed

@@ -31,7 +31,7 @@ func placeResults(p *Plan) error {
 	var w *placer
 	for _, n := range slices.Backward(p.Graph.Nodes) {
 		interrupt.Check(p.ctx)
-		if n.Op.Joins == nil {
+		if n.Op.ConcatDim == nil {
 			continue
 		}
 		if w == nil {
@@ -67,7 +67,7 @@ func newPlacer(p *Plan) *placer {
 			if !again {
 				w.readers.Set(a.Value, append(w.readers.At(a.Value), n))
 			}
-			if n.Op.Storage {
+			if n.Op.ReadsStorage {
 				w.ownMemory.Set(a.Value.Root(), true)
 			}
 		}
@@ -136,7 +136,7 @@ type trial struct {
 func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 	p := w.p
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil || w.ownMemory.At(v) ||
-		v.Node.Op.Eager != nil || p.follow != nil && !p.follow.placed[v.Number()] || !numeric(v.Type) {
+		v.Node.Op.RunDynamic != nil || p.follow != nil && !p.follow.placed[v.Number()] || !numeric(v.Type) {
 		return
 	}
 	t := &trial{w: w, nodes: []*graph.Node{v.Node}}

@@ -29,7 +29,7 @@ type Plan struct {
 	Packed       []Packing       `json:"packed" doc:"The constants that were packed for an implementation."`
 	PackedInRuns []RunPacking    `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
 	Unchecked    []Unchecked     `json:"unchecked,omitzero" doc:"Comparisons that --check could not make."`
-	Apart        []Apart         `json:"apart" doc:"Pairs of nodes in different steps whose ops could be fused."`
+	Unfused      []Unfused       `json:"apart" doc:"Pairs of nodes in different steps whose ops could be fused."`
 	Steps        []Step          `json:"steps" doc:"The steps, in a valid order."`
 	MovedBytes   int             `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
 	PeakBytes    int             `json:"peak_bytes" doc:"Memory beside inputs and constants."`
@@ -99,8 +99,8 @@ type Decomposition struct {
 	Why  string   `json:"why,omitempty" doc:"Why it was rewritten together with nodes before it; left out if it was not."`
 }
 
-// Apart is a pair of nodes in different steps whose ops could be fused.
-type Apart struct {
+// Unfused is a pair of nodes in different steps whose ops could be fused.
+type Unfused struct {
 	Node   string `json:"node" doc:"A node."`
 	Reader string `json:"reader" doc:"A node of another step that reads its result."`
 	Why    string `json:"why" doc:"Why they are not one step."`

@@ -40,7 +40,7 @@ func channelNorm() (*graph.Op, error) {
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5)}}},
 		},
-		Facts: graph.Facts{Images: graph.ImageOp},
+		Facts: graph.Facts{ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
 				normIn("pixels", "A pixel is a line of memory.", pixels, graph.Dense),

@@ -60,7 +60,7 @@ func TestLayers(t *testing.T) {
 		"tensor":           tensors,
 		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {},
 		"internal/interrupt": {},
-		"internal/layered":   {}, "internal/strided": {"internal/machine"},
+		"internal/graphdraw": {}, "internal/strided": {"internal/machine"},
 		"internal/axes":     tensors,
 		"internal/numerals": tensors,
 		"internal/gemm":     with("internal/jit"),

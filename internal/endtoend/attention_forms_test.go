@@ -99,9 +99,9 @@ var attentionForms = []attentionForm{
 	{"a cache, repeated by rows", decoded(groupings[1].build)},
 }
 
-// asWritten are the passes without those that restate nodes or make one step of several.
+// asWritten are the passes without those that rewrite nodes or make one step of several.
 func asWritten() []passes.Pass {
-	return slices.DeleteFunc(apart(), func(p passes.Pass) bool { return p.Name == "restate" })
+	return slices.DeleteFunc(apart(), func(p passes.Pass) bool { return p.Name == "rewrite" })
 }
 
 // Every form is one step, that gives what its nodes give one by one, whatever the number of workers, and exactly.

@@ -123,7 +123,7 @@ func (b *brute) prepare() {
 		}
 	}
 	for _, n := range g.Nodes {
-		if n.Op.Storage {
+		if n.Op.ReadsStorage {
 			for v := n.In[0].Value; v != nil; v = v.Alias {
 				b.stored[v] = true
 			}
@@ -184,7 +184,7 @@ func (b *brute) pinned(v *graph.Value) int {
 func (b *brute) admits(n *graph.Node, f int) bool {
 	p := b.pinned(n.In[0].Value)
 	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.p.Fixed(v) })
-	if p < 0 || p == f || f == 0 && (n.Op.Storage || shows) {
+	if p < 0 || p == f || f == 0 && (n.Op.ReadsStorage || shows) {
 		return true
 	}
 	_, err := n.Op.Infer(b.with(n, []int{p}))

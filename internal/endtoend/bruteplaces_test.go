@@ -60,7 +60,7 @@ func (b *brute) agrees(n *graph.Node, w bruteWay, v *graph.Value, set uint) bool
 
 // joined marks the operands that lie where a node's result has them, of which it says so itself where they must be.
 func (b *brute) joined(n *graph.Node, c *graph.Call, w bruteWay) bool {
-	if n.Op.Joins == nil {
+	if n.Op.ConcatDim == nil {
 		return true
 	}
 	c.InPlace = make([]bool, len(n.In))
@@ -117,7 +117,7 @@ func (b *brute) places(n *graph.Node, impl *graph.Impl, w graph.Walk, way bruteW
 // sideBySide lists the ways in which a node has nothing to do, since all that it joins lies side by side in what
 // another one makes of it.
 func (b *brute) sideBySide(n *graph.Node, combos [][]int) (list []bruteWay) {
-	if n.Op.Joins == nil {
+	if n.Op.ConcatDim == nil {
 		return nil
 	}
 	y := n.Out[0]

@@ -154,7 +154,7 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 	}
 	for i, m := range b.forms(x) {
-		if set>>i&1 == 0 || !b.admits(n, i) || n.Op.Storage && i > 0 {
+		if set>>i&1 == 0 || !b.admits(n, i) || n.Op.ReadsStorage && i > 0 {
 			continue
 		}
 		c := b.with(n, []int{i})
@@ -223,7 +223,7 @@ func (b *brute) begins(v *graph.Value, f int) bool {
 func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 	return func(yield func(int, tensor.Meta) bool) {
 		for i, m := range b.forms(v.Node.In[0].Value) {
-			if v.Node.Op.Storage && i > 0 {
+			if v.Node.Op.ReadsStorage && i > 0 {
 				continue
 			}
 			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))

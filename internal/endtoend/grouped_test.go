@@ -102,7 +102,7 @@ func TestGroupedHeads(t *testing.T) {
 					found++
 				}
 			}
-			assert.Equal(t, map[bool]int{true: 2}[way.repeats], found, "products restated: %v", p.Decomposed)
+			assert.Equal(t, map[bool]int{true: 2}[way.repeats], found, "products rewritten: %v", p.Decomposed)
 			for _, m := range p.Graph.Nodes {
 				for _, v := range m.Out {
 					if way.repeats && v.Alias == nil {

@@ -59,7 +59,7 @@ func TestHalfProducts(t *testing.T) {
 				for _, v := range g.Inputs {
 					in[v.Name] = operand(r, "", v.Meta)
 				}
-				plain := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return p.Name == "restate" })
+				plain := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return p.Name == "rewrite" })
 				want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Optimal, Passes: plain}, 1)
 				o := passes.Options{Strategy: layout.Optimal, Exact: true, Check: true}
 				got, _ := runAttention(t, g, in, o, 2)

@@ -128,7 +128,7 @@ func (q *quantizedGraph) moves() {
 	q.g.Output("y", levels)
 }
 
-// run plans and runs a graph, and lists why nodes were restated.
+// run plans and runs a graph, and lists why nodes were rewritten.
 func (q *quantizedGraph) run(t *testing.T, in map[string]*tensor.Tensor, o passes.Options, workers int) (
 	out map[string]*tensor.Tensor, why []string) {
 	t.Helper()
@@ -330,7 +330,7 @@ func TestQuantizedNumbersThatOthersReadStay(t *testing.T) {
 	q.g.Output("y", y)
 	p, err := passes.Run(q.g, passes.Options{})
 	require.NoError(t, err)
-	assert.Contains(t, p.Apart, passes.Apart{Node: y.Name, Reader: levels.Name,
+	assert.Contains(t, p.Unfused, passes.Unfused{Node: y.Name, Reader: levels.Name,
 		Why: "its float result has other readers"})
 }
 

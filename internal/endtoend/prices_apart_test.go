@@ -45,7 +45,7 @@ func TestStepsArePricedByOperand(t *testing.T) {
 			continue // pins may ask for what is not
 		}
 		for _, n := range p.Graph.Nodes {
-			if !n.IsView() && n.Impl != nil && n.Op.Eager == nil {
+			if !n.IsView() && n.Impl != nil && n.Op.RunDynamic == nil {
 				compared += pricedApart(t, n, rng)
 			}
 		}

@@ -138,7 +138,7 @@ func begins(t *testing.T, p *passes.Plan) {
 			return
 		}
 	}
-	assert.Fail(t, "the sums are apart", "%v", p.Apart)
+	assert.Fail(t, "the sums are apart", "%v", p.Unfused)
 }
 
 // Every implementation goes on with sums of int32, and with floats that become int32 in their memory.

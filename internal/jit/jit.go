@@ -73,17 +73,17 @@ func Finish(a *asm.Assembler) (Code, error) {
 
 // Work is an upper bound on the instructions that a loop executes, by which calls are kept short.
 type Work struct {
-	Row  int // per row, without its elements
-	Turn int // per iteration of TurnElements elements
-	Rest int // per iteration of at most RestElements remaining elements
+	Row       int // per row, without its elements
+	Iteration int // per iteration of IterationElements elements
+	Rest      int // per iteration of at most RestElements remaining elements
 
-	TurnElements, RestElements int
+	IterationElements, RestElements int
 }
 
 // Of returns the instructions for a row of n elements.
 func (w Work) Of(n int) int {
-	left := n % w.TurnElements
-	return w.Row + n/w.TurnElements*w.Turn + (left+w.RestElements-1)/w.RestElements*w.Rest
+	left := n % w.IterationElements
+	return w.Row + n/w.IterationElements*w.Iteration + (left+w.RestElements-1)/w.RestElements*w.Rest
 }
 
 // Func is a function in machine code. It is safe for concurrent use.

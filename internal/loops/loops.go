@@ -159,8 +159,8 @@ const (
 // limit computes the maximum number of elements in a call.
 func (l *Loop) limit() {
 	w := l.code.Work()
-	turns := (callWork - w.Of(w.TurnElements-1)) / w.Turn
-	l.most = max(expr.Lanes, min(callElements, turns*w.TurnElements)&^(expr.Lanes-1))
+	turns := (callWork - w.Of(w.IterationElements-1)) / w.Iteration
+	l.most = max(expr.Lanes, min(callElements, turns*w.IterationElements)&^(expr.Lanes-1))
 }
 
 // steps computes the bytes between elements.

@@ -85,7 +85,7 @@ func (k *Known) Segment(v *graph.Value) (int, bool) {
 func (k *Known) Decides() *graph.Node {
 	if k != nil {
 		for _, s := range k.list {
-			if s.Eager {
+			if s.Dynamic {
 				return s.Nodes[0]
 			}
 		}
@@ -98,7 +98,7 @@ func (k *Known) segments(planned int) []report.Segment {
 	list := make([]report.Segment, len(k.list))
 	for i := range k.list {
 		s := &k.list[i]
-		list[i] = report.Segment{Segment: i, Planned: planned == i, Decides: s.Eager, After: notNil(s.After),
+		list[i] = report.Segment{Segment: i, Planned: planned == i, Decides: s.Dynamic, After: notNil(s.After),
 			Nodes:  mapped(s.Nodes, func(n *graph.Node) string { return n.Name }),
 			Awaits: mapped(s.Awaits, func(v *graph.Value) string { return v.Name }),
 			Inputs: mapped(s.In, k.value), Outputs: mapped(s.Out, k.value)}

@@ -95,7 +95,7 @@ func addRewrites(r *report.Plan, plan *passes.Plan) {
 	r.Decomposed = mapped(plan.Decomposed, func(d passes.Decomposition) report.Decomposition {
 		return report.Decomposition{Node: d.Node, Op: d.Op, Into: notNil(d.Into), Why: d.Why}
 	})
-	r.Apart = mapped(plan.Apart, func(a passes.Apart) report.Apart { return report.Apart(a) })
+	r.Unfused = mapped(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
 	r.Packed = mapped(plan.Packed, func(c passes.Packing) report.Packing {
 		return report.Packing{Value: c.Value, Of: c.Of, Form: c.Form, Bytes: c.Bytes, Readers: notNil(c.Readers)}
 	})

@@ -103,8 +103,8 @@ func shared(p *Copy, dst, src []byte, workers int) {
 	each := max(1, 2*tileElems/p.Len())
 	var next atomic.Int64
 	work := func() {
-		room := make([]uint64, p.Room()/8+1)
-		mem := unsafe.Slice((*byte)(unsafe.Pointer(&room[0])), p.Room())
+		room := make([]uint64, p.ScratchBytes()/8+1)
+		mem := unsafe.Slice((*byte)(unsafe.Pointer(&room[0])), p.ScratchBytes())
 		for {
 			t := int(next.Add(int64(each))) - each
 			if t >= p.Tiles() {

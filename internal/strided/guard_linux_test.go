@@ -88,14 +88,14 @@ func TestGuarded(t *testing.T) {
 			}
 			e := Move(size)
 			p := New(e, []Axis{a, b})
-			mem := make([]uint64, p.Room()/8+1)
-			p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[first]), unsafe.Slice((*byte)(unsafe.Pointer(&mem[0])), p.Room()),
-				0, p.Tiles())
+			mem := make([]uint64, p.ScratchBytes()/8+1)
+			scratch := unsafe.Slice((*byte)(unsafe.Pointer(&mem[0])), p.ScratchBytes())
+			p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[first]), scratch, 0, p.Tiles())
 			if !bytes.Equal(dst, want) {
 				t.Fatalf("%d by %d elements of %d bytes, %v %v, at %d and %d: wrong", na, nb, size, a, b, offD, offS)
 			}
 			type block = func(dst, src unsafe.Pointer, a, b Axis)
-			for how, block := range map[string]block{"Block": e.Block, "BlockPast": e.BlockPast} {
+			for how, block := range map[string]block{"Block": e.Block, "BlockPast": e.StreamBlock} {
 				for i := range dst {
 					dst[i] = 0x55
 				}

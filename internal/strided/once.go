@@ -24,7 +24,7 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	p := Copy{elem: e}
 	p.addOuter(p.arrange(axes))
 	var scratch []byte
-	if n := p.Room(); n > 0 {
+	if n := p.ScratchBytes(); n > 0 {
 		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
 	}
 	p.Run(dst, src, scratch, 0, p.tiles)

@@ -77,9 +77,8 @@ func New(e Elem, axes []Axis) *Copy {
 	return p
 }
 
-// Look is [New] for a copy whose properties are needed but that is never run: it does not allocate, and it
-// changes axes.
-func Look(e Elem, axes []Axis) Copy {
+// Analyze is [New] for a copy that is priced and never run: it does not allocate, and it changes axes.
+func Analyze(e Elem, axes []Axis) Copy {
 	p := Copy{elem: e}
 	p.arrange(Coalesce(axes))
 	return p
@@ -125,8 +124,8 @@ func (p *Copy) Tiles() int { return p.tiles }
 // Len returns the maximum number of elements of a tile.
 func (p *Copy) Len() int { return p.a.tile * p.b.tile }
 
-// Room returns the bytes of scratch memory, aligned to 8, that a worker needs.
-func (p *Copy) Room() int {
+// ScratchBytes returns the bytes of scratch memory, aligned to 8, that a worker needs.
+func (p *Copy) ScratchBytes() int {
 	switch {
 	case p.squares():
 		return squareScratch
@@ -294,7 +293,7 @@ func (p *Copy) Grain() int {
 }
 
 // Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of all axes; scratch has
-// [Copy.Room] bytes.
+// [Copy.ScratchBytes] bytes.
 func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
 	p.copyRange(len(p.outer), scratch, dst, src, p.b.N, from, to)
 	if p.stream {

@@ -82,8 +82,8 @@ func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []strided.Axis) {
 	if p.Tiles() < 1 || p.Tiles()*p.Len() < n {
 		t.Fatalf("%v %v: %d tiles of %d elements", d, axes, p.Tiles(), p.Len())
 	}
-	scratch := make([]uint64, (p.Room()+7)/8)
-	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(scratch))), p.Room())
+	scratch := make([]uint64, (p.ScratchBytes()+7)/8)
+	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(scratch))), p.ScratchBytes())
 	for _, i := range r.Perm(p.Tiles()) {
 		p.Run(dst.pointer(), src.pointer(), mem, i, i+1)
 	}
@@ -158,7 +158,7 @@ func TestTilesConvert(t *testing.T) {
 			got := make([]uint64, 2*n)
 			p := strided.New(strided.Convert(to.Size(), from.Size(), tensor.Converter(to, from)),
 				[]strided.Axis{{sizes[0], to.Size(), sizes[1] * from.Size()}, {sizes[1], sizes[0] * to.Size(), from.Size()}})
-			p.Run(unsafe.Pointer(&got[0]), in, make([]byte, p.Room()), 0, p.Tiles())
+			p.Run(unsafe.Pointer(&got[0]), in, make([]byte, p.ScratchBytes()), 0, p.Tiles())
 			for i := range n {
 				row, col := i/sizes[1], i%sizes[1]
 				a := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&flat[0]), i*to.Size())), to.Size())
@@ -252,7 +252,7 @@ func TestPartsOfDst(t *testing.T) {
 		for i := range src {
 			src[i] = 1
 		}
-		p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), make([]byte, p.Room()), 0, p.Tiles()/2)
+		p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), make([]byte, p.ScratchBytes()), 0, p.Tiles()/2)
 		first := 0
 		for first < n && dst[first] == 1 {
 			first++
@@ -265,7 +265,7 @@ func TestPartsOfDst(t *testing.T) {
 				t.Fatalf("%d pixels: half of %d tiles write beyond the first half", c.pixels, p.Tiles())
 			}
 		}
-		p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), make([]byte, p.Room()), p.Tiles()/2, p.Tiles())
+		p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), make([]byte, p.ScratchBytes()), p.Tiles()/2, p.Tiles())
 		if i := slices.Index(dst, 0); i >= 0 {
 			t.Errorf("%d pixels: element %d is not written", c.pixels, i)
 		}

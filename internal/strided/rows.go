@@ -38,12 +38,12 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	}
 }
 
-// Far reports whether non-temporal stores are faster for a result of that many bytes.
-func Far(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
+// Streams reports whether a result of the given size is written faster by non-temporal stores.
+func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
-// BlockPast is [Elem.Block] with non-temporal stores if dst consists of whole cache lines. [Fence] must
+// StreamBlock is [Elem.Block] with non-temporal stores if dst consists of whole cache lines. [Fence] must
 // follow before another goroutine uses the result.
-func (e *Elem) BlockPast(dst, src unsafe.Pointer, a, b Axis) {
+func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if !e.moves || a.Dst != e.Dst || a.Src != e.Src || !streamBlock(dst, src, a.N*e.Dst, b) {
 		e.Block(dst, src, a, b)
 	}

@@ -160,13 +160,13 @@ func testCopies(t *testing.T) {
 			staged++
 		}
 		p.check(t, "New", func(dst, src unsafe.Pointer) {
-			mem := room(c.Room())
+			mem := room(c.ScratchBytes())
 			for _, tile := range order.Perm(c.Tiles()) {
 				c.Run(dst, src, mem, tile, tile+1)
 			}
 		})
 		p.check(t, "parts", func(dst, src unsafe.Pointer) {
-			mem, step := room(c.Room()), 1+order.IntN(max(1, c.Tiles()))
+			mem, step := room(c.ScratchBytes()), 1+order.IntN(max(1, c.Tiles()))
 			for from := 0; from < c.Tiles(); from += step {
 				c.Run(dst, src, mem, from, min(from+step, c.Tiles()))
 			}

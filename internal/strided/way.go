@@ -8,42 +8,42 @@ type Way uint8
 const (
 	// Rows: contiguous runs on both sides.
 	Rows Way = iota
-	// Turned: the sides have different fastest dimensions, and tiles are transposed in registers.
-	Turned
-	// Steps: a side is strided along every dimension, or elements are converted.
-	Steps
+	// Transposed: the sides have different fastest dimensions, and tiles are transposed in registers.
+	Transposed
+	// Strided: a side is strided along every dimension, or elements are converted.
+	Strided
 )
 
 // Way returns the access pattern of the copy, and for Rows the length of a row in elements.
 func (p *Copy) Way() (way Way, length int) {
 	switch {
 	case p.transposed || p.staged:
-		return Turned, 1
+		return Transposed, 1
 	case p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src || p.a.N == 1:
 		return Rows, p.a.N
 	}
-	return Steps, 1
+	return Strided, 1
 }
 
-// Turning describes the tiles of a transposing copy, for its price.
-type Turning struct {
-	How   How
-	Tiles int
+// Transposition describes the tiles of a transposing copy, for its price.
+type Transposition struct {
+	Method Method
+	Tiles  int
 	// Pieces counts, for element-wise tiles, the pieces of rows that tiles write to cache lines that were
 	// evicted since the previous tile wrote to them; 0 if lines stay in the cache.
 	Pieces int
 }
 
-// How is the method of transposing a tile.
-type How uint8
+// Method is the method of transposing a tile.
+type Method uint8
 
 const (
 	// InRegisters: by tiles in registers.
-	InRegisters How = iota
-	// Woven: three adjacent rows, assembled from vectors.
-	Woven
-	// Single: element by element, because rows or columns are too few for registers.
-	Single
+	InRegisters Method = iota
+	// Interleaved: three adjacent rows, assembled from vectors.
+	Interleaved
+	// Elementwise: element by element, because rows or columns are too few for registers.
+	Elementwise
 )
 
 const (
@@ -53,16 +53,16 @@ const (
 	l1Lines = 32 << 10 / machine.LineBytes
 )
 
-// Turning returns the tiles of a copy whose way is [Turned].
-func (p *Copy) Turning() Turning {
-	t := Turning{How: p.transposeMethod(), Tiles: p.tiles}
-	if t.How == Single && p.b.Dst > machine.LineBytes && p.b.tile > l1Lines {
+// Transposition returns the tiles of a copy whose way is [Transposed].
+func (p *Copy) Transposition() Transposition {
+	t := Transposition{Method: p.transposeMethod(), Tiles: p.tiles}
+	if t.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tile > l1Lines {
 		t.Pieces = p.elems / p.a.tile
 	}
 	return t
 }
 
-func (p *Copy) transposeMethod() How {
+func (p *Copy) transposeMethod() Method {
 	m := p.matrix(nil, nil, nil, p.a.tile, p.b.tile)
 	for i := range tileRoutines[m.size] {
 		t := &tileRoutines[m.size][i]
@@ -75,7 +75,7 @@ func (p *Copy) transposeMethod() How {
 		return InRegisters
 	case hasThreeChannels && m.size == 4 && max(m.na, m.nb) >= 16 &&
 		(m.nb == 3 && m.srcStep == 12 || m.na == 3 && m.dstStep == 12):
-		return Woven
+		return Interleaved
 	}
-	return Single
+	return Elementwise
 }

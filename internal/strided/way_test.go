@@ -15,21 +15,21 @@ func TestTurning(t *testing.T) {
 	for _, x := range []struct {
 		name string
 		axes []strided.Axis
-		want strided.Turning
+		want strided.Transposition
 	}{
-		{"a matrix", []strided.Axis{{256, 4, 1024}, {256, 1024, 4}}, strided.Turning{Tiles: 8}},
-		{"small matrices", []strided.Axis{{8, 4, 32}, {8, 32, 4}, {784, 256, 256}}, strided.Turning{Tiles: 784}},
+		{"a matrix", []strided.Axis{{256, 4, 1024}, {256, 1024, 4}}, strided.Transposition{Tiles: 8}},
+		{"small matrices", []strided.Axis{{8, 4, 32}, {8, 32, 4}, {784, 256, 256}}, strided.Transposition{Tiles: 784}},
 		{"two rows each", []strided.Axis{{2, 4, 96}, {24, 8, 4}, {784, 192, 192}},
-			strided.Turning{How: strided.Single, Tiles: 784}},
+			strided.Transposition{Method: strided.Elementwise, Tiles: 784}},
 		{"two rows far apart", []strided.Axis{{2, 4, 24 * 3136}, {784, 192, 4}, {24, 8, 3136}},
-			strided.Turning{How: strided.Single, Tiles: 24, Pieces: 784 * 24}},
+			strided.Transposition{Method: strided.Elementwise, Tiles: 24, Pieces: 784 * 24}},
 		{"two rows of few lines", []strided.Axis{{2, 4, 48 * 784}, {196, 384, 4}, {48, 8, 784}},
-			strided.Turning{How: strided.Single, Tiles: 48}},
+			strided.Transposition{Method: strided.Elementwise, Tiles: 48}},
 	} {
 		p := strided.New(strided.Move(4), x.axes)
 		way, _ := p.Way()
-		require.Equal(t, strided.Turned, way, x.name)
-		require.Equal(t, x.want, p.Turning(), x.name)
+		require.Equal(t, strided.Transposed, way, x.name)
+		require.Equal(t, x.want, p.Transposition(), x.name)
 	}
 }
 
@@ -50,12 +50,12 @@ func TestLook(t *testing.T) {
 			src *= axes[i].N + r.IntN(2)
 		}
 		p := strided.New(strided.Move(size), axes)
-		q := strided.Look(strided.Move(size), axes)
+		q := strided.Analyze(strided.Move(size), axes)
 		way, length := p.Way()
 		gotWay, gotLength := q.Way()
 		require.Equal(t, way, gotWay)
 		require.Equal(t, length, gotLength)
-		require.Equal(t, p.Turning(), q.Turning())
+		require.Equal(t, p.Transposition(), q.Transposition())
 		require.Equal(t, p.Tiles(), q.Tiles())
 		seen[way]++
 	}

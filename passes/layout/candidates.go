@@ -106,7 +106,7 @@ func (w *growth) pinned() {
 				c.In[k], moved = callWith(n, k, m).In[k], true
 			}
 		}
-		if !moved || n.Op.Storage {
+		if !moved || n.Op.ReadsStorage {
 			continue
 		}
 		res, err := n.Op.Infer(c)
@@ -250,7 +250,7 @@ func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
 
 // followsOperands reports whether a node writes its results in the order of its operands, for any order.
 func followsOperands(n *graph.Node) bool {
-	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.Images == graph.ImagePasser
+	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
 }
 
 // back adds the forms of a node's operands that lead to a form of its result.
@@ -284,7 +284,7 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 	}
 	v.seen |= 1 << i
 	var metas []tensor.Meta
-	if i == 0 || !v.node.Op.Storage {
+	if i == 0 || !v.node.Op.ReadsStorage {
 		metas = v.results(x.forms[i].meta)
 	}
 	for k, out := range v.node.Out {

@@ -203,7 +203,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
 	stale := false
 	for k, a := range n.In {
-		if a.Kind != graph.TensorArg || n.Op.Eager != nil && a.Value.Const != nil {
+		if a.Kind != graph.TensorArg || n.Op.RunDynamic != nil && a.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
 		m, c := d.reads(a.Value)

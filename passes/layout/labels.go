@@ -123,7 +123,7 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 			continue
 		}
 		x := m.variables.At(a.Value)
-		byData := n.Op.Eager != nil && a.Value.Const != nil // the op reads the data of the constant itself
+		byData := n.Op.RunDynamic != nil && a.Value.Const != nil // the op reads the data of the constant itself
 		costs := m.readCosts(read, k, x, byData)
 		if x.pin >= 0 && !byData && (only == nil || only[k] < 0 || only[k] == x.pin) {
 			requirePinned(costs, x.pin)
@@ -308,7 +308,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if n.Op.Eager != nil {
+		if n.Op.RunDynamic != nil {
 			list[k] = true
 			continue
 		}
@@ -349,7 +349,7 @@ func (m *Model) reshapes(v *viewed) {
 	}
 	m.markInside(v, x)
 	m.setAllowed(v)
-	if n.Op.Storage {
+	if n.Op.ReadsStorage {
 		return
 	}
 	v.shows, v.plain = make([]bool, len(x.forms)), make([]uint, len(x.forms))

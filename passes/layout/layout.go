@@ -133,7 +133,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 			if a.Kind != graph.TensorArg {
 				continue
 			}
-			if n.Op.Storage {
+			if n.Op.ReadsStorage {
 				fix(a.Value)
 				for v := a.Value; v != nil; v = v.Alias {
 					pr.storage[v] = true
@@ -177,7 +177,8 @@ func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
 // needsWritten reports whether the operand of a view node must have the layout of the graph as written, because an op
 // reads the storage of the operand or of a view of it, or because an output is a view of it.
 func (p *Problem) needsWritten(n *graph.Node) bool {
-	return n.Op.Storage || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] })
+	aliasFixed := func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] }
+	return n.Op.ReadsStorage || slices.ContainsFunc(n.Out, aliasFixed)
 }
 
 // Output reports whether a value is an output that keeps the layout of the graph as written.
@@ -246,8 +247,8 @@ func (p *Problem) findImages() {
 		if len(n.Out) == 0 || len(n.In) == 0 {
 			continue
 		}
-		is := n.Op.Images == graph.ImageOp
-		if n.Op.Images == graph.ImagePasser || n.Op.Kind == graph.Follows {
+		is := n.Op.ImageRole == graph.ImageOp
+		if n.Op.ImageRole == graph.ImagePreserving || n.Op.Kind == graph.Follows {
 			is = slices.ContainsFunc(n.In, func(a graph.Arg) bool {
 				return a.Kind == graph.TensorArg && p.images[a.Value] && a.Value.Meta.Rank() == n.Out[0].Meta.Rank()
 			})
@@ -255,7 +256,7 @@ func (p *Problem) findImages() {
 		if !is {
 			continue
 		}
-		if a := n.In[0]; n.Op.Images == graph.ImageOp && a.Kind == graph.TensorArg {
+		if a := n.In[0]; n.Op.ImageRole == graph.ImageOp && a.Kind == graph.TensorArg {
 			mark(a.Value)
 		}
 		for _, v := range n.Out {

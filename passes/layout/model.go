@@ -278,7 +278,7 @@ func (m *Model) variable(v *graph.Value) error {
 // viewedOperand returns the index of the operand that a node's results view, in the graph as written or in other
 // layouts; -1 for a node that computes.
 func viewedOperand(n *graph.Node) int {
-	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.Eager != nil {
+	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.RunDynamic != nil {
 		return -1
 	}
 	for k, a := range n.In {
@@ -369,7 +369,7 @@ func constant(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
 // readsConstant reports whether operand k is a constant that can be read in any form, or whose data the op reads.
 func readsConstant(n *graph.Node, k int) bool {
 	v := n.In[k].Value
-	return constant(v) || v.Const != nil && n.Op.Eager != nil
+	return constant(v) || v.Const != nil && n.Op.RunDynamic != nil
 }
 
 // text names a form for users.

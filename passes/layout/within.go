@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file lets nodes write their results directly into the result of a concatenation ([graph.Op.Joins]), so that the
-// concatenation copies nothing. A form is a layout that a value may have, and a label is one way to compute a node. A
-// slot is a position inside the result of a concatenation. For each slot a value gets another form, and its node gets
+// This file lets nodes write their results directly into the result of a concatenation ([graph.Op.ConcatDim]), so that
+// the concatenation copies nothing. A form is a layout that a value may have, and a label is one way to compute a node.
+// A slot is a position inside the result of a concatenation. For each slot a value gets another form, and its node gets
 // labels that write this form.
 
 // slot is a position in the result of a concatenation, for one order of this result. It holds one operand, or the
@@ -60,7 +60,7 @@ func (m *Model) newSlots() *slots {
 	g := m.Problem.Graph
 	s := &slots{own: graph.NewByValue[bool](g), places: map[int]map[tensor.Order][]tensor.Meta{}}
 	for _, n := range g.Nodes {
-		if !n.Op.Storage {
+		if !n.Op.ReadsStorage {
 			continue
 		}
 		for _, a := range n.In {
@@ -89,7 +89,7 @@ func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 
 // within adds slot forms to the results of node i, and labels that write these forms.
 func (m *Model) within(i int, n *graph.Node) {
-	if m.Problem.KeepGoing || n.Op.Eager != nil || n.Pin.Lays() || len(n.Op.Impls) == 0 {
+	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.Lays() || len(n.Op.Impls) == 0 {
 		return
 	}
 	for k, v := range n.Out {
@@ -151,7 +151,7 @@ func keepStrides(place, separate tensor.Meta) tensor.Meta {
 // isJoin reports whether node i computes a concatenation.
 func (m *Model) isJoin(i int) bool {
 	n := m.Problem.Graph.Nodes[i]
-	return m.tasks[i] != nil && n.Op.Joins != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
+	return m.tasks[i] != nil && n.Op.ConcatDim != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
 }
 
 // operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has order o.
@@ -295,7 +295,7 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 // priceOwnSlots sets the cost of reading operand k in forms that are inside the node's own result. The cost is 0 if the
 // operand is at its position. It is [wcsp.Forbidden] if the result has another order or is itself in a slot.
 func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *label, costs []int64) {
-	if n.Op.Joins == nil || len(out) != 1 {
+	if n.Op.ConcatDim == nil || len(out) != 1 {
 		return
 	}
 	i, f := m.places[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
@@ -320,7 +320,7 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *l
 // wrongSlots returns one bit mask for each label of a concatenation. The mask has the operand's forms that are inside
 // the result but do not match the result form that the label writes. It returns nil if the operand has no such form.
 func (m *Model) wrongSlots(t *task, x *variable) (list []uint) {
-	if t.node.Op.Joins == nil {
+	if t.node.Op.ConcatDim == nil {
 		return nil
 	}
 	y := m.variables.At(t.node.Out[0])

@@ -149,7 +149,7 @@ func stepsOf(r *exec.Run) []exec.Step {
 	}
 	list := make([]exec.Step, 0, r.Steps)
 	for _, s := range r.Graph.Segments() {
-		if s.Eager {
+		if s.Dynamic {
 			list = append(list, exec.Step{Name: s.Nodes[0].Name, Ops: []string{s.Nodes[0].Name}, Node: s.Nodes[0]})
 		}
 	}

@@ -60,7 +60,7 @@ type attrDoc struct {
 func docOf(o *graph.Op) OpDoc {
 	dtypes := dtypesOf(o)
 	d := OpDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.main().names(), AsInferred: o.AsInferred,
-		Dynamic:  o.Eager != nil,
+		Dynamic:  o.RunDynamic != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(o.Outputs)}
 	if !o.Many {
 		n := max(1, len(o.Outputs))

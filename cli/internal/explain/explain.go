@@ -316,7 +316,7 @@ func writeExecution(w io.Writer, show term.Display, e *inspect.Explanation, assu
 	for _, c := range e.Copies {
 		writeSides(w, show, c)
 	}
-	sections.WriteApart(w, show, e.Apart)
+	sections.WriteUnfused(w, show, e.Unfused)
 }
 
 // writeSides prints the reasons for the layouts of a copy and of its source, and the cost of a plan without the copy.

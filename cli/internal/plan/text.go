@@ -58,7 +58,7 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 			return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
 		})
 	writeSteps(w, show, r.Steps)
-	sections.WriteApart(w, show, r.Apart)
+	sections.WriteUnfused(w, show, r.Unfused)
 	term.WriteList(w, show, "Packed constants", r.Packed, []term.Column{term.NameCol("constant"), term.ProseCol("form"),
 		term.WholeCol("bytes"), term.NameCol("readers")}, func(c report.Packing) []any {
 		return []any{c.Of, c.Form, format.Bytes(c.Bytes), strings.Join(c.Readers, ", ")}

@@ -24,28 +24,28 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 	})
 }
 
-// maxApart bounds the pairs of nodes that are printed for one reason.
-const maxApart = 5
+// maxUnfused bounds the pairs of nodes that are printed for one reason.
+const maxUnfused = 5
 
-// WriteApart prints the pairs of nodes that were not fused, sorted by reason; for a frequent reason some pairs and
+// WriteUnfused prints the pairs of nodes that were not fused, sorted by reason; for a frequent reason some pairs and
 // their number.
-func WriteApart(w io.Writer, show term.Display, list []report.Apart) {
-	seen, folded := map[string]int{}, []report.Apart{}
+func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
+	seen, folded := map[string]int{}, []report.Unfused{}
 	for _, a := range list {
-		if seen[a.Why]++; seen[a.Why] <= maxApart {
+		if seen[a.Why]++; seen[a.Why] <= maxUnfused {
 			folded = append(folded, a)
 		}
 	}
-	slices.SortStableFunc(folded, func(a, b report.Apart) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
+	slices.SortStableFunc(folded, func(a, b report.Unfused) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
 	for i := range folded {
 		why := folded[i].Why
-		if last := i+1 == len(folded) || folded[i+1].Why != why; last && seen[why] > maxApart {
-			folded[i].Why = fmt.Sprintf("%s; and %d more pairs", why, seen[why]-maxApart)
+		if last := i+1 == len(folded) || folded[i+1].Why != why; last && seen[why] > maxUnfused {
+			folded[i].Why = fmt.Sprintf("%s; and %d more pairs", why, seen[why]-maxUnfused)
 		}
 	}
-	term.WriteList(w, show, "Apart", folded, []term.Column{term.NameCol("node"), term.NameCol("reader"),
+	term.WriteList(w, show, "Not fused", folded, []term.Column{term.NameCol("node"), term.NameCol("reader"),
 		term.ProseCol("why")},
-		func(a report.Apart) []any { return []any{a.Node, a.Reader, a.Why} })
+		func(a report.Unfused) []any { return []any{a.Node, a.Reader, a.Why} })
 }
 
 // WriteBound prints the distance of the cost from its lower bound.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
-	"github.com/graphrun/graphrun/internal/layered"
+	"github.com/graphrun/graphrun/internal/graphdraw"
 )
 
 // Sizes of boxes in pixels. Text is monospaced, so its width is known without fonts.
@@ -46,7 +46,7 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 type svgBox struct {
 	*pictureBox
 	heads, lines []string
-	size         layered.Box
+	size         graphdraw.Box
 }
 
 // boxed breaks the text of a box into lines.
@@ -65,7 +65,7 @@ func boxed(b *pictureBox) svgBox {
 	for _, line := range s.lines {
 		width = max(width, columnWidth*float64(term.Width(line)))
 	}
-	s.size = layered.Box{Width: max(60, width+2*boxPadding+4),
+	s.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
 		Height: lineHeight*float64(len(s.heads)+len(s.lines)) + boxPadding}
 	if b.bar > 0 {
 		s.size.Height += 6
@@ -102,7 +102,7 @@ type svgWriter struct {
 	bytes.Buffer
 	*picture
 	boxes   []svgBox
-	drawing *layered.Drawing
+	drawing *graphdraw.Drawing
 	top     float64 // of the drawing, below title and legend
 	width   float64
 }
@@ -110,17 +110,17 @@ type svgWriter struct {
 // svg returns the drawing. It fails if the graph is too large.
 func (p *picture) svg() ([]byte, error) {
 	w := svgWriter{picture: p}
-	sizes := make([]layered.Box, len(p.boxes))
+	sizes := make([]graphdraw.Box, len(p.boxes))
 	for i := range p.boxes {
 		w.boxes = append(w.boxes, boxed(&p.boxes[i]))
 		sizes[i] = w.boxes[i].size
 	}
-	nets := make([]layered.Net, len(p.nets))
+	nets := make([]graphdraw.Net, len(p.nets))
 	for i, n := range p.nets {
-		nets[i] = layered.Net{From: n.from, To: n.to}
+		nets[i] = graphdraw.Net{From: n.from, To: n.to}
 	}
 	var err error
-	if w.drawing, err = layered.Lay(sizes, nets); err != nil {
+	if w.drawing, err = graphdraw.Draw(sizes, nets); err != nil {
 		return nil, err
 	}
 	const narrowest = 760
@@ -219,7 +219,7 @@ func (w *svgWriter) net(i int) {
 	}
 	fmt.Fprintf(w, `<g class="value" data-from="%d" data-to="%s"><title>%s</title><path class="%s" d="`, n.from,
 		strings.Trim(format.Ints(n.to), "[]"), escaped(w.netTip(i)), class)
-	at := layered.Point{X: -1}
+	at := graphdraw.Point{X: -1}
 	for _, s := range w.drawing.Nets[i] {
 		if s.From != at {
 			fmt.Fprintf(w, "M%g %g", s.From.X, s.From.Y)
@@ -244,12 +244,12 @@ func (w *svgWriter) net(i int) {
 }
 
 // ends returns the points where the lines of a net reach boxes.
-func (w *svgWriter) ends(i int) []layered.Point {
-	goesOn := map[layered.Point]bool{}
+func (w *svgWriter) ends(i int) []graphdraw.Point {
+	goesOn := map[graphdraw.Point]bool{}
 	for _, s := range w.drawing.Nets[i] {
 		goesOn[s.From] = true
 	}
-	var list []layered.Point
+	var list []graphdraw.Point
 	for _, s := range w.drawing.Nets[i] {
 		if !goesOn[s.To] {
 			list = append(list, s.To)

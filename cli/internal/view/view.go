@@ -20,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/layered"
+	"github.com/graphrun/graphrun/internal/graphdraw"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/report"
 )
@@ -148,7 +148,7 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 	}
 	drawing.addSizes(g)
 	svg, err := drawing.svg()
-	if errors.Is(err, layered.ErrTooLarge) {
+	if errors.Is(err, graphdraw.ErrTooLarge) {
 		return nil, fmt.Errorf("the graph is %w: graphrun view -o OUT.dot leaves the drawing to Graphviz", err)
 	}
 	if err != nil || filepath.Ext(f.out) == ".svg" {

@@ -25,13 +25,13 @@ func ByteChannels(isa machine.ISA) int {
 // results restore the order of the channels. The weights, initial sums and scales must have the intermediate order of
 // the channels, which [ByteChannel] returns.
 type Bytes struct {
-	Tile   int    // results of a row kept in registers, at most MaxByteTile
-	Window [2]int // rows and columns
-	Step   [2]int // stride of the window
-	Apart  [2]int // dilation of the window
+	Tile     int    // results of a row kept in registers, at most MaxByteTile
+	Window   [2]int // rows and columns
+	Stride   [2]int // stride of the window
+	Dilation [2]int // dilation of the window
 
 	In, Out [2]int // distances in bytes between rows and between pixels
-	Again   int    // number of results of the last tile that overlap the tile before it
+	Overlap int    // number of results of the last tile that overlap the tile before it
 
 	// Flip says that the input is signed: 128 is added to its bytes. Signed says that the results are signed.
 	Flip, Signed bool
@@ -67,7 +67,7 @@ func (s *Bytes) Rows() int {
 // Args.Rows the number of rows; both are at least 1.
 const (
 	Scales = EpilogueOperands + iota
-	Point
+	ZeroPoint
 )
 
 // Channels is the entry of Step that has a bit for each existing channel of the 64, with AVX-512.
@@ -84,7 +84,7 @@ func (s *Bytes) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
 // Uops is the approximate number of instructions for a tile.
 func (s *Bytes) Uops() int {
-	columns := (s.Tile-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1
+	columns := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
 	if seen := s.Tile * s.Window[1]; seen < columns {
 		columns = seen
 	}
@@ -100,10 +100,10 @@ func (s *Bytes) check(isa machine.ISA) error {
 		return fmt.Errorf("depthwise: no machine code that multiplies bytes, words %v, for %v", s.Words, isa)
 	case s.Channels < 0 || s.Channels > 0 && (isa == machine.AVX512 || s.Channels >= ByteChannels(isa)):
 		return fmt.Errorf("depthwise: %d channels of bytes for %v", s.Channels, isa)
-	case s.Tile < 1 || s.Tile > MaxByteTile(isa) || s.Again < 0 || s.Again >= s.Tile:
-		return fmt.Errorf("depthwise: a tile of %d results of bytes with an overlap of %d", s.Tile, s.Again)
-	case min(s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
-		return fmt.Errorf("depthwise: window %v of bytes with stride %v and dilation %v", s.Window, s.Step, s.Apart)
+	case s.Tile < 1 || s.Tile > MaxByteTile(isa) || s.Overlap < 0 || s.Overlap >= s.Tile:
+		return fmt.Errorf("depthwise: a tile of %d results of bytes with an overlap of %d", s.Tile, s.Overlap)
+	case min(s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
+		return fmt.Errorf("depthwise: window %v of bytes with stride %v and dilation %v", s.Window, s.Stride, s.Dilation)
 	}
 	return s.checkDistances()
 }

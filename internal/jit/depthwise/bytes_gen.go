@@ -77,7 +77,7 @@ func (g *byteGen) emit() {
 	g.operand(Bias, bias)
 	if !s.Sums {
 		g.operand(Scales, scaleReg)
-		g.operand(Point, scratch)
+		g.operand(ZeroPoint, scratch)
 		g.levels.Begin(&g.Assembler, asm.Mem{Base: scratch})
 	}
 	g.xor(g.zero, g.zero, g.zero)
@@ -98,17 +98,17 @@ func (g *byteGen) emit() {
 	g.Bind(tile)
 	g.windows()
 	g.finish()
-	g.Emit("ADDQ", asm.Imm(s.Tile*s.Step[1]*s.In[1]), in)
+	g.Emit("ADDQ", asm.Imm(s.Tile*s.Stride[1]*s.In[1]), in)
 	g.Emit("ADDQ", asm.Imm(s.Tile*s.Out[1]), out)
 	g.Emit("DECQ", vectors)
 	g.Emit("JEQ", rowDone)
 	g.Emit("CMPQ", vectors, asm.Imm(1))
 	g.Emit("JNE", tile)
-	g.Emit("SUBQ", asm.Imm(s.Again*s.Step[1]*s.In[1]), in)
-	g.Emit("SUBQ", asm.Imm(s.Again*s.Out[1]), out)
+	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Stride[1]*s.In[1]), in)
+	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Out[1]), out)
 	g.Emit("JMP", tile)
 	g.Bind(rowDone)
-	g.Emit("ADDQ", asm.Imm(s.Step[0]*s.In[0]), inTile)
+	g.Emit("ADDQ", asm.Imm(s.Stride[0]*s.In[0]), inTile)
 	g.Emit("ADDQ", asm.Imm(s.Out[0]), outTile)
 	g.Emit("DECQ", tiles)
 	g.Emit("JNE", row)
@@ -126,19 +126,19 @@ func (g *byteGen) windows() {
 		}
 	}
 	groups := s.Groups()
-	for col := range (s.Tile-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1 {
+	for col := range (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1 {
 		for k := range groups {
 			var side [4]asm.Vec
 			for t := range s.Tile {
-				d := col - t*s.Step[1]
-				if d < 0 || d%s.Apart[1] != 0 || d/s.Apart[1] >= s.Window[1] {
+				d := col - t*s.Stride[1]
+				if d < 0 || d%s.Dilation[1] != 0 || d/s.Dilation[1] >= s.Window[1] {
 					continue
 				}
 				if side == [4]asm.Vec{} {
 					side = g.interleave(col, k)
 				}
 				for q, x := range side {
-					g.multiply(asm.Mem{Base: weights, Disp: int32(((d/s.Apart[1]*groups+k)*4 + q) * g.width)}, x, g.sum(t, q))
+					g.multiply(asm.Mem{Base: weights, Disp: int32(((d/s.Dilation[1]*groups+k)*4 + q) * g.width)}, x, g.sum(t, q))
 				}
 			}
 		}
@@ -162,7 +162,7 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	if row >= s.Window[0] {
 		return g.zero
 	}
-	at := asm.Mem{Base: in, Disp: int32(row*s.Apart[0]*s.In[0] + col*s.In[1])}
+	at := asm.Mem{Base: in, Disp: int32(row*s.Dilation[0]*s.In[0] + col*s.In[1])}
 	if g.isa == machine.AVX512 {
 		g.Emit("VMOVDQU8", at, present.Zero(), to)
 	} else {

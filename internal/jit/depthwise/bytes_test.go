@@ -33,13 +33,13 @@ func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
 		s.Channels = c.channels % depthwise.ByteChannels(isa)
 	}
 	for d := range 2 {
-		s.Window[d], s.Step[d], s.Apart[d] = 1+rng.IntN(6), 1+rng.IntN(2), 1+rng.IntN(5)/4
+		s.Window[d], s.Stride[d], s.Dilation[d] = 1+rng.IntN(6), 1+rng.IntN(2), 1+rng.IntN(5)/4
 	}
 	if c.tiles > 1 {
-		s.Again = rng.IntN(s.Tile)
+		s.Overlap = rng.IntN(s.Tile)
 	}
 	pixel := c.channels + rng.IntN(3)
-	width := (c.results()-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1
+	width := (c.results()-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
 	s.In, s.Out = [2]int{width * pixel, pixel}, [2]int{c.results() * pixel * c.outSize(), pixel * c.outSize()}
 	return c
 }
@@ -56,12 +56,12 @@ func (c *byteCall) outSize() int {
 func (c *byteCall) wide() int { return depthwise.ByteChannels(c.isa) }
 
 // results returns the number of results of a row.
-func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Again }
+func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Overlap }
 
 // Place fills memory with the operands.
 func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	s := c.spec
-	high := (c.rows-1)*s.Step[0] + (s.Window[0]-1)*s.Apart[0] + 1
+	high := (c.rows-1)*s.Stride[0] + (s.Window[0]-1)*s.Dilation[0] + 1
 	bytes := make([]int, len(mem))
 	bytes[depthwise.In] = high*int(s.In[0]) - int(s.In[1]) + c.channels
 	if s.Channels > 0 { // all of a vector is read
@@ -69,7 +69,7 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	}
 	bytes[depthwise.Weights] = s.Window[1] * s.Groups() * 4 * c.wide()
 	bytes[depthwise.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels*c.outSize()
-	bytes[depthwise.Bias], bytes[depthwise.Scales], bytes[depthwise.Point] = 4*c.wide(), 4*c.wide(), 4
+	bytes[depthwise.Bias], bytes[depthwise.Scales], bytes[depthwise.ZeroPoint] = 4*c.wide(), 4*c.wide(), 4
 	c.at = make([]int, len(mem))
 	for k, n := range bytes {
 		if n > len(mem[k]) {
@@ -87,7 +87,7 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		*word[float32](c, mem, depthwise.Scales, i) = float32(rng.Float64() / 100)
 	}
 	*word[float32](c, mem, depthwise.Scales, 5) = float32(math.NaN())
-	*word[int32](c, mem, depthwise.Point, 0) = int32(rng.IntN(128))
+	*word[int32](c, mem, depthwise.ZeroPoint, 0) = int32(rng.IntN(128))
 	return c.at
 }
 
@@ -114,7 +114,7 @@ func (c *byteCall) Reference(mem [][]byte) {
 			continue
 		}
 		scaled := float32(c.sum(mem, row, col, channel, place)) * *word[float32](c, mem, depthwise.Scales, place)
-		v := math.RoundToEven(float64(scaled)) + float64(*word[int32](c, mem, depthwise.Point, 0))
+		v := math.RoundToEven(float64(scaled)) + float64(*word[int32](c, mem, depthwise.ZeroPoint, 0))
 		level := 0
 		if v == v {
 			level = int(min(max(v, least), least+255))
@@ -128,7 +128,7 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 	sum := *word[int32](c, mem, depthwise.Bias, place)
 	for ky := range s.Window[0] {
 		for kx := range s.Window[1] {
-			at := (row*s.Step[0]+ky*s.Apart[0])*int(s.In[0]) + (col*s.Step[1]+kx*s.Apart[1])*int(s.In[1]) + channel
+			at := (row*s.Stride[0]+ky*s.Dilation[0])*int(s.In[0]) + (col*s.Stride[1]+kx*s.Dilation[1])*int(s.In[1]) + channel
 			x := mem[depthwise.In][c.at[depthwise.In]+at]
 			if s.Flip {
 				x ^= 1 << 7
@@ -167,7 +167,7 @@ func TestBytes(t *testing.T) {
 			if words && isa == machine.AVX512 || !words && !isa.MultipliesBytes() {
 				continue
 			}
-			jittest.CheckCallsFor(t, isa, depthwise.Point+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
+			jittest.CheckCallsFor(t, isa, depthwise.ZeroPoint+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
 				return drawBytes(rng, isa, words)
 			})
 		}
@@ -195,7 +195,7 @@ func TestBytesRefused(t *testing.T) {
 	}
 	for what, s := range map[string]*depthwise.Bytes{
 		"a tile of 7 results": {Tile: 7},
-		"overlap of 2":        {Tile: 2, Again: 2},
+		"overlap of 2":        {Tile: 2, Overlap: 2},
 		"window [0 0] of by":  {Tile: 1},
 		"9 channels":          {Tile: 1, Channels: 9},
 	} {
@@ -209,11 +209,11 @@ func TestBytesRefused(t *testing.T) {
 		"1 distances of 4294967296":    func(s *depthwise.Bytes) { s.Out[0] = 1 << 32 },
 		"2 distances of 536870912":     func(s *depthwise.Bytes) { s.Out[1] = 1 << 29 },
 		"1 distances of -8":            func(s *depthwise.Bytes) { s.Out[0] = -8 },
-		"1099511627776 distances of 8": func(s *depthwise.Bytes) { s.Step[0], s.In[0] = 1<<40, 8 },
-		"1073676291 distances of 8":    func(s *depthwise.Bytes) { s.Step[1], s.In[1] = 1<<62, 8 },
+		"1099511627776 distances of 8": func(s *depthwise.Bytes) { s.Stride[0], s.In[0] = 1<<40, 8 },
+		"1073676291 distances of 8":    func(s *depthwise.Bytes) { s.Stride[1], s.In[1] = 1<<62, 8 },
 		"1073676289 distances of 0":    func(s *depthwise.Bytes) { s.Window[1] = 1 << 36 },
 	} {
-		s := &depthwise.Bytes{Tile: 2, Window: [2]int{3, 3}, Step: [2]int{1, 1}, Apart: [2]int{1, 1}}
+		s := &depthwise.Bytes{Tile: 2, Window: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}}
 		change(s)
 		if _, err := depthwise.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)

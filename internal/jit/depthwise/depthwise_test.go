@@ -55,24 +55,24 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	s.Tile[0] = 1 + rng.IntN((registers-2-min(s.Group-1, 1))/s.Tile[1])
 	var span [2]int
 	for d := range 2 {
-		s.Window[d], s.Step[d], s.Apart[d] = 1+rng.IntN(6), 1+rng.IntN(3), 1+rng.IntN(5)/3
+		s.Window[d], s.Stride[d], s.Dilation[d] = 1+rng.IntN(6), 1+rng.IntN(3), 1+rng.IntN(5)/3
 		if rng.IntN(8) == 0 {
 			s.Window[d] = 7 + rng.IntN(8)
 		}
-		span[d] = (s.Tile[d]-1)*s.Step[d] + (s.Window[d]-1)*s.Apart[d] + 1
+		span[d] = (s.Tile[d]-1)*s.Stride[d] + (s.Window[d]-1)*s.Dilation[d] + 1
 		c.size[d] = 1 + rng.IntN(span[d]+3)
 		c.begin[d] = rng.IntN(span[d]+c.size[d]) - span[d]
 	}
 	if c.tiles > 1 {
 		c.begin[1] = rng.IntN(3)
-		c.size[1] = c.begin[1] + span[1] + (c.tiles-1)*s.Tile[1]*s.Step[1] + rng.IntN(3)
+		c.size[1] = c.begin[1] + span[1] + (c.tiles-1)*s.Tile[1]*s.Stride[1] + rng.IntN(3)
 	}
 	c.drawChannels(rng)
 	for d := range 2 {
 		s.First[d] = min(max(0, -c.begin[d]), span[d])
 		s.End[d] = max(s.First[d], min(span[d], c.size[d]-c.begin[d]))
 	}
-	s.Told = s.Tile[0] == 1 && rng.IntN(2) == 0 || s.First[0] == 0 && s.End[0] == span[0]
+	s.RowsFromCall = s.Tile[0] == 1 && rng.IntN(2) == 0 || s.First[0] == 0 && s.End[0] == span[0]
 	c.drawTail(rng)
 	return c
 }
@@ -88,7 +88,7 @@ func (c *call[T]) drawChannels(rng *rand.Rand) {
 	pixel := c.stride * s.Size
 	width := c.tiles*s.Tile[1] + rng.IntN(2)
 	s.In, s.Out = [2]int{c.size[1] * pixel, pixel}, [2]int{width * pixel, pixel}
-	s.NextIn, s.NextOut = s.Tile[1]*s.Step[1]*pixel, s.Tile[1]*pixel
+	s.NextIn, s.NextOut = s.Tile[1]*s.Stride[1]*pixel, s.Tile[1]*pixel
 }
 
 func (c *call[T]) drawTail(rng *rand.Rand) {
@@ -112,7 +112,7 @@ func (c *call[T]) drawTail(rng *rand.Rand) {
 // told returns the first existing row of the window, and their number.
 func (c *call[T]) told() (first, rows int) {
 	for k := range c.spec.Window[0] {
-		if at := c.begin[0] + k*c.spec.Apart[0]; at >= 0 && at < c.size[0] {
+		if at := c.begin[0] + k*c.spec.Dilation[0]; at >= 0 && at < c.size[0] {
 			if rows == 0 {
 				first = k
 			}
@@ -195,8 +195,8 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 	taps := s.Window[0] * s.Window[1]
 	for k := range s.Group * taps {
 		ky, kx := k%taps/s.Window[1], k%s.Window[1]
-		y := c.begin[0] + row*s.Step[0] + ky*s.Apart[0]
-		x := c.begin[1] + col*s.Step[1] + kx*s.Apart[1]
+		y := c.begin[0] + row*s.Stride[0] + ky*s.Dilation[0]
+		x := c.begin[1] + col*s.Stride[1] + kx*s.Dilation[1]
 		if y < 0 || y >= c.size[0] || x < 0 || x >= c.size[1] {
 			continue
 		}
@@ -226,14 +226,14 @@ func (c *call[T]) Fill(a *jit.Args) {
 	s := c.spec
 	a.N, a.Rows = c.vectors, c.tiles
 	row, col := c.begin[0]+s.First[0], c.begin[1]+s.First[1]
-	if s.Told {
+	if s.RowsFromCall {
 		first, rows := c.told()
-		row = c.begin[0] + first*s.Apart[0]
+		row = c.begin[0] + first*s.Dilation[0]
 		a.Row[depthwise.Weights] += first * s.Window[1] * s.Bytes
 		a.Step[depthwise.WindowRows] = rows
 	}
 	a.Row[depthwise.In] += row*int(s.In[0]) + col*int(s.In[1])
-	a.Step[depthwise.Again] = c.again * s.Size
+	a.Step[depthwise.Overlap] = c.again * s.Size
 }
 
 // Compile compiles the spec.
@@ -273,8 +273,8 @@ func TestForms(t *testing.T) {
 // TestRefused checks the errors of invalid specs.
 func TestRefused(t *testing.T) {
 	good := func() *depthwise.Spec {
-		return &depthwise.Spec{Size: 4, Bytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1},
-			Apart: [2]int{1, 1}}
+		return &depthwise.Spec{Size: 4, Bytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Stride: [2]int{1, 1},
+			Dilation: [2]int{1, 1}}
 	}
 	if _, err := depthwise.Compile(good(), machine.AVX2); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestRefused(t *testing.T) {
 		"vectors of 8":        func(s *depthwise.Spec) { s.Bytes = 8 },
 		"without AVX-512":     func(s *depthwise.Spec) { s.Bytes = 64 },
 		"groups of 3":         func(s *depthwise.Spec) { s.Group = 3 },
-		"stride [0 1]":        func(s *depthwise.Spec) { s.Step[0] = 0 },
+		"stride [0 1]":        func(s *depthwise.Spec) { s.Stride[0] = 0 },
 		"into 16 registers":   func(s *depthwise.Spec) { s.Tile[0] = 4 },
 		"epilogue operation 0 is not": func(s *depthwise.Spec) {
 			s.Epilogue = []tile.EpilogueStep{{Op: tile.AddRows}}
@@ -295,7 +295,7 @@ func TestRefused(t *testing.T) {
 		"1 distances of 4611686018427387904": func(s *depthwise.Spec) { s.NextIn = 1 << 62 },
 		"1 distances of -4":                  func(s *depthwise.Spec) { s.NextOut = -4 },
 		"1073676288 distances of 8 bytes": func(s *depthwise.Spec) {
-			s.Apart[0], s.In[0] = 1<<30-1<<16, 8
+			s.Dilation[0], s.In[0] = 1<<30-1<<16, 8
 		},
 		"3 distances of 34357641216": func(s *depthwise.Spec) { s.Window[1] = 1 << 50 },
 		"no machine code for por":    nil,

@@ -13,26 +13,26 @@ const maxDistance = 1<<30 - 1<<16
 // checkDistances checks that all distances fit into the displacements and immediates of the code.
 func (s *Spec) checkDistances() error {
 	rows, cols := s.span(0), s.span(1)
-	if !s.Told {
+	if !s.RowsFromCall {
 		rows = min(rows, max(0, s.End[0]-s.First[0]))
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
-	return checkFit([][2]int{{rows, s.In[0]}, {s.Apart[0], s.In[0]}, {cols, s.In[1]}, {s.Tile[0], s.Out[0]},
+	return checkFit([][2]int{{rows, s.In[0]}, {s.Dilation[0], s.In[0]}, {cols, s.In[1]}, {s.Tile[0], s.Out[0]},
 		{s.Tile[1], s.Out[1]}, {1, s.NextIn}, {1, s.NextOut}, {s.Window[0], min(s.Window[1], maxDistance) * s.Bytes}})
 }
 
 // checkDistances is [Spec.checkDistances] for a [Bytes].
 func (s *Bytes) checkDistances() error {
-	rows := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Step: s.Step, Apart: s.Apart}
-	return checkFit([][2]int{{rows.span(0), s.In[0]}, {s.Step[0], s.In[0]}, {rows.span(1), s.In[1]},
-		{s.Tile * min(s.Step[1], maxDistance), s.In[1]}, {1, s.Out[0]}, {s.Tile, s.Out[1]},
+	rows := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Stride: s.Stride, Dilation: s.Dilation}
+	return checkFit([][2]int{{rows.span(0), s.In[0]}, {s.Stride[0], s.In[0]}, {rows.span(1), s.In[1]},
+		{s.Tile * min(s.Stride[1], maxDistance), s.In[1]}, {1, s.Out[0]}, {s.Tile, s.Out[1]},
 		{s.Groups(), min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)}})
 }
 
 // span returns the number of input rows or columns that a tile reads.
 func (s *Spec) span(d int) int {
 	const most = maxDistance // maximum of each factor, so that products do not overflow 64 bits
-	return (s.Tile[d]-1)*min(s.Step[d], most) + (min(s.Window[d], most)-1)*min(s.Apart[d], most) + 1
+	return (s.Tile[d]-1)*min(s.Stride[d], most) + (min(s.Window[d], most)-1)*min(s.Dilation[d], most) + 1
 }
 
 // checkFit checks pairs of a number of rows or columns and their distance in bytes.

@@ -51,7 +51,7 @@ func newGen(s *Spec, isa machine.ISA, list bool) *gen {
 	g := &gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}, s: s, sums: s.Tile[0] * s.Tile[1]}
 	n := s.registers(isa) - s.shared()
 	switch all := s.Window[0] * s.Window[1]; {
-	case !s.Told && g.sums+all+fewInputs <= n:
+	case !s.RowsFromCall && g.sums+all+fewInputs <= n:
 		g.kept = all
 	case g.sums+s.Window[1]+1 <= n:
 		g.kept = s.Window[1]
@@ -135,7 +135,7 @@ func (g *gen) begin() {
 	if g.s.Bias {
 		g.operand(Bias, bias)
 	}
-	g.Emit("MOVQ", stepOf(Again), again)
+	g.Emit("MOVQ", stepOf(Overlap), again)
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
 	for _, t := range g.s.Epilogue {
 		switch t.Op {
@@ -218,11 +218,11 @@ func (g *gen) load(x asm.Mem, to asm.Vec) {
 // once, otherwise once for each row of the window.
 func (g *gen) windows() {
 	s := g.s
-	if g.kept == s.Window[0]*s.Window[1] && !s.Told {
+	if g.kept == s.Window[0]*s.Window[1] && !s.RowsFromCall {
 		g.inputRows()
 		return
 	}
-	if !s.Told {
+	if !s.RowsFromCall {
 		for k := range s.Window[0] {
 			g.windowRow(k, in, weights, s.First[0], s.End[0])
 		}
@@ -237,7 +237,7 @@ func (g *gen) windows() {
 	g.Align(16)
 	g.Bind(top)
 	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32)
-	g.Emit("ADDQ", asm.Imm(s.In[0]*s.Apart[0]), inRow)
+	g.Emit("ADDQ", asm.Imm(s.In[0]*s.Dilation[0]), inRow)
 	g.Emit("ADDQ", asm.Imm(s.Window[1]*s.Bytes), weightRow)
 	g.Emit("DECQ", rowsLeft)
 	g.Emit("JNE", top)
@@ -255,8 +255,8 @@ func (g *gen) inputRows() {
 		for col := s.First[1]; col < s.End[1]; col++ {
 			var uses []use
 			for row := range s.Tile[0] {
-				if d := at - row*s.Step[0]; d >= 0 && d%s.Apart[0] == 0 && d/s.Apart[0] < s.Window[0] {
-					uses = g.under(uses, row, col, d/s.Apart[0]*s.Window[1])
+				if d := at - row*s.Stride[0]; d >= 0 && d%s.Dilation[0] == 0 && d/s.Dilation[0] < s.Window[0] {
+					uses = g.under(uses, row, col, d/s.Dilation[0]*s.Window[1])
 				}
 			}
 			g.element(uses, asm.Mem{Base: in, Disp: int32((at-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1])}, nil)
@@ -273,7 +273,7 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 		return asm.Mem{Base: weights, Disp: int32((k*s.Window[1] + col) * s.Bytes)}
 	}
 	for row := range s.Tile[0] {
-		at := row*s.Step[0] + k*s.Apart[0]
+		at := row*s.Stride[0] + k*s.Dilation[0]
 		if at < first || at >= end {
 			continue
 		}
@@ -302,8 +302,8 @@ type use struct {
 func (g *gen) under(uses []use, row, col, first int) []use {
 	s := g.s
 	for r := range s.Tile[1] {
-		if d := col - r*s.Step[1]; d >= 0 && d%s.Apart[1] == 0 && d/s.Apart[1] < s.Window[1] {
-			uses = append(uses, use{g.sum(row, r), first + d/s.Apart[1]})
+		if d := col - r*s.Stride[1]; d >= 0 && d%s.Dilation[1] == 0 && d/s.Dilation[1] < s.Window[1] {
+			uses = append(uses, use{g.sum(row, r), first + d/s.Dilation[1]})
 		}
 	}
 	return uses

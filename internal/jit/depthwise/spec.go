@@ -27,20 +27,20 @@ import (
 
 // Spec specifies the code of a tile. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
 type Spec struct {
-	Size   int // bytes of an element: 4 for float32, 8 for float64
-	Bytes  int // bytes of a vector: 64 (AVX-512), 32 or 16
-	Group  int // channels of a group, the same for input and result; it divides the lanes of a vector
-	Tile   [2]int
-	Window [2]int
-	Step   [2]int // stride of the window
-	Apart  [2]int // dilation of the window
+	Size     int // bytes of an element: 4 for float32, 8 for float64
+	Bytes    int // bytes of a vector: 64 (AVX-512), 32 or 16
+	Group    int // channels of a group, the same for input and result; it divides the lanes of a vector
+	Tile     [2]int
+	Window   [2]int
+	Stride   [2]int // stride of the window
+	Dilation [2]int // dilation of the window
 
 	// First and End delimit the rows and columns of the input that exist, relative to the window of the tile's first
 	// result.
 	First, End [2]int
-	// Told says that the calls specify how many rows of the window exist, equally for all rows of the tile. First[0]
-	// and End[0] are then ignored.
-	Told bool
+	// RowsFromCall says that a call specifies the number of existing rows of the window, equally for all rows of the
+	// tile. First[0] and End[0] are then ignored.
+	RowsFromCall bool
 
 	In, Out         [2]int // distances in bytes between rows and between pixels
 	NextIn, NextOut int    // distances in bytes between tiles
@@ -67,8 +67,8 @@ const (
 
 // Numbers: entries of Step of [jit.Args].
 const (
-	Again      = iota // bytes by which the last vector overlaps the one before it
-	WindowRows        // number of existing rows of the window, for a Spec with Told
+	Overlap    = iota // bytes by which the last vector overlaps the one before it
+	WindowRows        // number of existing rows of the window, for a Spec with RowsFromCall
 )
 
 // registers returns the number of vector registers.
@@ -94,8 +94,8 @@ func (s *Spec) check(isa machine.ISA) error {
 		return errors.New("depthwise: vectors of 64 bytes without AVX-512")
 	case s.Group < 1 || s.Bytes/s.Size%s.Group != 0:
 		return fmt.Errorf("depthwise: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
-	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
-		return fmt.Errorf("depthwise: tile %v, window %v, stride %v, dilation %v", s.Tile, s.Window, s.Step, s.Apart)
+	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
+		return fmt.Errorf("depthwise: tile %v, window %v, stride %v, dilation %v", s.Tile, s.Window, s.Stride, s.Dilation)
 	case sums+2 > s.registers(isa):
 		return fmt.Errorf("depthwise: tile %v does not fit into %d registers", s.Tile, s.registers(isa))
 	}

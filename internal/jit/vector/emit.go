@@ -170,7 +170,7 @@ func (g *gen) turnLoop(step int) {
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
 	turn := g.executed() - before
-	g.work.Turn, g.work.TurnElements = max(g.work.Turn, turn), step
+	g.work.Iteration, g.work.IterationElements = max(g.work.Iteration, turn), step
 	g.work.Row -= turn
 }
 

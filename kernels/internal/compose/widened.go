@@ -9,7 +9,7 @@ import (
 // Widened rewrites products and sums of 16-bit floats, which are computed in float32 and rounded once, as the same op
 // in float32 between conversions. The conversions can then be folded for constants, joined to the loops that produce
 // the operands, and joined to the loops that use the result.
-func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
+func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	d := c.Out[0].DType
 	wide := d.OpMath()
 	if d != tensor.Float16 && d != tensor.BFloat16 || into.Whole() == nil {

@@ -45,8 +45,8 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 				Attrs: graph.Attrs{"padding": "same"}},
 		},
 	},
-	Facts:     graph.Facts{Images: graph.ImageOp, Flops: conv2d.flops},
-	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Restate: compose.Widened},
+	Facts:     graph.Facts{ImageRole: graph.ImageOp, Flops: conv2d.flops},
+	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Rewrite: compose.Widened},
 })
 
 // Conv1d is the cross-correlation of sequences with a window.
@@ -66,7 +66,7 @@ var Conv1d = kit.Define[conv1dAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Flops: conv1d.flops},
-	Lowerings: graph.Lowerings{Impls: conv1d.impls(), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: conv1d.impls(), Rewrite: compose.Widened},
 })
 
 var (
@@ -110,7 +110,7 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Flops: conv3d.flops},
-	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.Widened},
 })
 
 // InBytes returns the attributes of the [ConvBytes] call that computes the given conv2d call on images and weights of

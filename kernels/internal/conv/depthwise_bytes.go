@@ -114,9 +114,9 @@ func newByteWindow(c *graph.Call) *byteWindow {
 	best := math.MaxInt
 	for tile := 1; tile <= min(s.w.Results, depthwise.MaxByteTile(t.isa)); tile++ {
 		n := kit.DivUp(s.w.Results, tile)
-		p := &depthwise.Bytes{Tile: tile, Again: n*tile - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
-			Step: [2]int{s.h.Stride, s.w.Stride}, Apart: [2]int{s.h.Dilation, s.w.Dilation}, In: [2]int{t.w * s.c, s.c},
-			Out:  [2]int{s.w.Results * s.c * t.size, s.c * t.size},
+		p := &depthwise.Bytes{Tile: tile, Overlap: n*tile - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
+			Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
+			In: [2]int{t.w * s.c, s.c}, Out: [2]int{s.w.Results * s.c * t.size, s.c * t.size},
 			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
 			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: channels}
 		if uops := n * p.Uops(); uops < best {
@@ -284,7 +284,7 @@ func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 		a.Row[depthwise.Out] = at * t.size
 		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
 		a.Ptr[depthwise.Scales] = unsafe.Pointer(&m.Scratch[t.room.scale])
-		a.Ptr[depthwise.Point] = unsafe.Pointer(&m.Scratch[t.room.point])
+		a.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.room.point])
 		err := t.compute(a, rows)
 		clear(a.Ptr[:])
 		if t.tail != nil && err == nil {

@@ -151,9 +151,9 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	s, a := t.s, &r.args
 	first := block * t.block
 	channel := first * t.bytes
-	a.N, a.Step[depthwise.Again] = min(t.block, t.vectors-first), 0
+	a.N, a.Step[depthwise.Overlap] = min(t.block, t.vectors-first), 0
 	if first+a.N == t.vectors {
-		a.Step[depthwise.Again] = t.overlap * t.size
+		a.Step[depthwise.Overlap] = t.overlap * t.size
 		if a.N == 1 { // the block has no vector to overlap
 			channel -= t.overlap * t.size
 		}

@@ -192,7 +192,7 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 	code := t.kinds[down.kind][across.kind]
 	c := windowCall{code: code, out: (down.at*s.w.Results + across.at) * t.outPixelStride * f.size, tiles: 1}
 	row, col := s.h.Begin(down.at)+down.first, s.w.Begin(across.at)+across.first
-	dynamicRows := t.specs[code].Told
+	dynamicRows := t.specs[code].RowsFromCall
 	if dynamicRows {
 		first, end := s.h.TapsOf(down.at)
 		c.rows, c.weight = max(0, end-first), first*s.w.Taps*f.bytes
@@ -211,13 +211,14 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	s, f := t.s, &t.windowShape
 	pixel, result := s.inPixel(false)*f.size, t.outPixelStride*f.size
 	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
-		Window: [2]int{s.h.Taps, s.w.Taps}, Step: [2]int{s.h.Stride, s.w.Stride}, Apart: [2]int{s.h.Dilation, s.w.Dilation},
-		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
+		Window: [2]int{s.h.Taps, s.w.Taps}, Stride: [2]int{s.h.Stride, s.w.Stride},
+		Dilation: [2]int{s.h.Dilation, s.w.Dilation},
+		First:    [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
 		NextIn: across.n * s.w.Stride * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.tail.steps,
 		PrefetchResult: t.prefetchesResults()}
 	whole := down.first == 0 && down.end == s.h.Extent(down.n)
-	if p.Told = down.n == 1 || whole && s.h.Taps >= rolledRows; p.Told {
+	if p.RowsFromCall = down.n == 1 || whole && s.h.Taps >= rolledRows; p.RowsFromCall {
 		p.First[0], p.End[0] = 0, 0
 	}
 	return p
@@ -232,6 +233,6 @@ func (t *depthwiseWindow) prefetchesResults() bool {
 }
 
 func sameSpec(a, b *depthwise.Spec) bool {
-	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.Told == b.Told &&
+	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.RowsFromCall == b.RowsFromCall &&
 		slices.Equal(a.Epilogue, b.Epilogue)
 }

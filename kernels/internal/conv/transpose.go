@@ -74,7 +74,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the " +
 				"resulting windows to the result.",
 				Work: v.work, Lower: v.compile, Pack: v.pack}},
-			Restate: compose.Widened,
+			Rewrite: compose.Widened,
 		},
 	})
 }

@@ -65,7 +65,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		if p == nil {
 			continue
 		}
-		worker = max(worker, p.Room())
+		worker = max(worker, p.ScratchBytes())
 		total += p.Tiles() * p.Len()
 		if g := p.Grain(); grain == 0 || g < grain {
 			grain = g

@@ -11,17 +11,17 @@ import (
 
 // The inner kernels of copies, by their names in profiles. Their prices add to those of bytes.
 const (
-	Row     = "copy.row"
-	Step    = "copy.step"
-	Tile    = "copy.tile"
-	Narrow  = "copy.narrow"
-	Single  = "copy.single"
-	Piece   = "copy.piece"
-	Convert = "copy.convert"
-	Turn1   = "copy.turn1"
-	Turn2   = "copy.turn2"
-	Turn8   = "copy.turn8"
-	Turn16  = "copy.turn16"
+	Row         = "copy.row"
+	Step        = "copy.step"
+	Tile        = "copy.tile"
+	Narrow      = "copy.narrow"
+	Single      = "copy.single"
+	Piece       = "copy.piece"
+	Convert     = "copy.convert"
+	Transpose1  = "copy.turn1"
+	Transpose2  = "copy.turn2"
+	Transpose8  = "copy.turn8"
+	Transpose16 = "copy.turn16"
 )
 
 // Rates lists the inner kernels and the unit of their prices.
@@ -33,12 +33,14 @@ var Rates = [][2]string{
 	{Single, "an element of tiles with too few rows or columns for registers"},
 	{Piece, "a piece of a row of such tiles whose cache line was evicted between two tiles"},
 	{Convert, "an element that is converted"},
-	{Turn1, "a transposed element of 1 byte, in addition to one of 4 bytes"}, {Turn2, "a transposed element of 2 bytes"},
-	{Turn8, "a transposed element of 8 bytes"}, {Turn16, "a transposed element of 16 bytes"},
+	{Transpose1, "a transposed element of 1 byte, in addition to one of 4 bytes"},
+	{Transpose2, "a transposed element of 2 bytes"},
+	{Transpose8, "a transposed element of 8 bytes"},
+	{Transpose16, "a transposed element of 16 bytes"},
 }
 
-// turns are the inner kernels of transposed elements by size.
-var turns = map[int]string{1: Turn1, 2: Turn2, 8: Turn8, 16: Turn16}
+// transposes are the inner kernels of transposed elements by size.
+var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
 
 // Moving adds the cost of copying a value from layout m to layout to: bytes read and written, and rows, transposed
 // tiles or strided elements.
@@ -53,17 +55,17 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 		return
 	}
 	bytes := n * float64(e.Dst+e.Src)
-	plan := strided.Look(e, axes)
+	plan := strided.Analyze(e, axes)
 	switch way, length := plan.Way(); way {
 	case strided.Rows:
 		w.Bytes[graph.Copied] += bytes
 		w.Do(Row, n/float64(length))
-	case strided.Turned:
+	case strided.Transposed:
 		w.Bytes[graph.Tiled] += bytes
-		if name := turns[e.Dst]; name != "" {
+		if name := transposes[e.Dst]; name != "" {
 			w.Do(name, n)
 		}
-		turning(w, plan.Turning(), n)
+		transposing(w, plan.Transposition(), n)
 	default:
 		w.Bytes[graph.Copied] += bytes
 		if m.DType != to.DType && m.SameLayout(to) {
@@ -74,13 +76,13 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 	}
 }
 
-// turning adds the cost of transposing n elements in tiles.
-func turning(w *graph.Work, t strided.Turning, n float64) {
+// transposing adds the cost of transposing n elements in tiles.
+func transposing(w *graph.Work, t strided.Transposition, n float64) {
 	w.Do(Tile, float64(t.Tiles))
-	switch t.How {
-	case strided.Woven:
+	switch t.Method {
+	case strided.Interleaved:
 		w.Do(Narrow, n)
-	case strided.Single:
+	case strided.Elementwise:
 		w.Do(Single, n)
 		if t.Pieces > 0 {
 			w.Do(Piece, float64(t.Pieces))

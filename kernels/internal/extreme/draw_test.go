@@ -186,7 +186,7 @@ func draw(op *graph.Op, data []byte) *call {
 	d := newDrawn(data)
 	ex := pick(d, examples(op)...)
 	c := &call{op: op, attrs: graph.Attrs{}, choices: d}
-	c.in = d.operands(ex.In, op.Storage)
+	c.in = d.operands(ex.In, op.ReadsStorage)
 	c.numbers = d.plainNumbers(op, c.in)
 	for _, m := range c.in {
 		d.sizes = append(d.sizes, m.Shape...)

@@ -55,7 +55,7 @@ func (r *rooms) operands(t testing.TB, c *call, n *graph.Node) []*tensor.Tensor 
 	now.begin(c, "fill")
 	in, d := make([]*tensor.Tensor, len(c.in)), c.choices
 	wild, special := d.one(16), d.one(8)
-	elementwise := c.op.Kind == graph.Follows || c.op.Kind == graph.View || c.op.Selects
+	elementwise := c.op.Kind == graph.Follows || c.op.Kind == graph.View || c.op.SelectsElements
 	rounds := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return !v.Meta.DType.IsIntegral(true) })
 	c.special = rounds && (wild || special) && !elementwise || !c.representable()
 	for i, m := range c.in {

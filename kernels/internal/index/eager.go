@@ -25,7 +25,7 @@ func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]gr
 		}
 		return res, err
 	}
-	o.Eager = func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	o.RunDynamic = func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return f(contextOf(rt), c, in)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -45,7 +45,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Selects: true},
+	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
@@ -156,7 +156,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Selects: true},
+	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			self, index, dim, err := takeAlong(c)
@@ -235,7 +235,7 @@ var Take = kit.Define[kit.None](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Selects: true},
+	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},

@@ -113,7 +113,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
 			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Selects: true},
+	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)

@@ -49,7 +49,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Selects: true},
+	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 			m := c.Meta(0)
@@ -124,7 +124,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Selects: true},
+	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 			return selectKernel(c, kit.InBuffer(c, 1), 0), nil
@@ -169,9 +169,9 @@ var Index = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), {}, tensor.New(tensor.Bool, 3, 4)}}},
 	},
-	Facts: graph.Facts{Selects: true},
+	Facts: graph.Facts{SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Eager: indexByMasks,
+		RunDynamic: indexByMasks,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			p, err := newIndexing(c)
 			if err != nil {

@@ -36,7 +36,7 @@ var MaskedFill = kit.Define[kit.None](graph.Op{
 		Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
 		Infer:    kit.LaidBy(&maskFilling, rowMajorResult),
 		Ref:      refMaskedFill,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTurned, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &maskFilling},
 })

@@ -30,7 +30,7 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
 			{In: []tensor.Meta{kit.I64(2, 3), kit.F32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
 	},
-	Lowerings: graph.Lowerings{Compile: compileOneHot, Eager: eagerOneHot},
+	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: eagerOneHot},
 })
 
 // sizeOfClasses bounds the indices of one_hot if it rejects others. If they determine the number of classes, the bound

@@ -61,7 +61,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			}
 			return r.byPositions(c)
 		},
-		Eager: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		RunDynamic: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return repeatInterleave(contextOf(rt), c, in)
 		},
 	},

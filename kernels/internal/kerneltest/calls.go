@@ -53,7 +53,7 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 		return nil, err
 	}
 	if len(res) > 0 && res[0].Dynamic {
-		return op.Eager(nil, c, in)
+		return op.RunDynamic(nil, c, in)
 	}
 	if op.Decompose != nil {
 		return RunParts(op, written(c.Attrs), in)

@@ -10,15 +10,15 @@ func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // Operands that examples use.
 var (
-	ExMatrix   = tensor.New(tensor.Float32, 2, 3)
-	ExRow      = tensor.New(tensor.Float32, 3)
-	ExTurned   = tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{1, 2}}
-	ExInts     = tensor.New(tensor.Int32, 2, 3)
-	ExBools    = tensor.New(tensor.Bool, 2, 3)
-	ExComplex  = tensor.New(tensor.Complex64, 2, 3)
-	ExUnary    = Example(nil, ExTurned)
-	ExBinary   = Example(nil, ExTurned, ExRow)
-	ExIntegers = Example(nil, ExInts, tensor.New(tensor.Int32, 3))
+	ExMatrix     = tensor.New(tensor.Float32, 2, 3)
+	ExRow        = tensor.New(tensor.Float32, 3)
+	ExTransposed = tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{1, 2}}
+	ExInts       = tensor.New(tensor.Int32, 2, 3)
+	ExBools      = tensor.New(tensor.Bool, 2, 3)
+	ExComplex    = tensor.New(tensor.Complex64, 2, 3)
+	ExUnary      = Example(nil, ExTransposed)
+	ExBinary     = Example(nil, ExTransposed, ExRow)
+	ExIntegers   = Example(nil, ExInts, tensor.New(tensor.Int32, 3))
 )
 
 // Example is a call of operands with attributes, which may be nil.

@@ -37,7 +37,7 @@ var (
 		},
 		func(a *softplusAttrs) func(float64) float64 {
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
-		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTurned))
+		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTransposed))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
 		unary1, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
 		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
@@ -74,7 +74,7 @@ var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 			return floatRef(geluTanh)(c)
 		}
 		return floatRef(gelu)(c)
-	}, kit.ExUnary, kit.Example(graph.Attrs{"approximate": "tanh"}, kit.ExTurned))
+	}, kit.ExUnary, kit.Example(graph.Attrs{"approximate": "tanh"}, kit.ExTransposed))
 
 var (
 	geluBodies     = bodiesOf(formula("0.5 * x * (1 + erf(x * 0.7071067811865476))", "x"), floats)

@@ -37,7 +37,7 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 				})(d, x)
 		}
 	},
-	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTurned, kit.ExRow, kit.ExMatrix),
+	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
 	kit.Example(nil, kit.ExInts, kit.ExInts, kit.ExInts))
 
 // Addcdiv is self + value * tensor1 / tensor2.
@@ -55,7 +55,7 @@ var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
 				func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]/x[2] })(d, x)
 		}
 	},
-	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTurned, kit.ExRow, kit.ExMatrix))
+	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix))
 
 func addcdivCheck(c *graph.Call) error {
 	if c.Type(1).DType.IsIntegral(true) && c.Type(2).DType.IsIntegral(true) {

@@ -29,16 +29,17 @@ var (
 			}
 			return clamping{min: a.Min, max: a.Max, below: c.Has(1), above: c.Has(2)}
 		},
-		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTurned), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
-		kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix), kit.Example(nil, kit.ExTurned, tensor.Meta{}, kit.ExRow))
+		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
+		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
+		kit.Example(nil, kit.ExTransposed, tensor.Meta{}, kit.ExRow))
 	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
 		"Clamps self to at least min.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clamping { return clamping{min: kit.Attrs[clampMinAttrs](c).Min, below: c.Has(1)} },
-		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
+		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most max.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clamping { return clamping{max: kit.Attrs[clampMaxAttrs](c).Max, above: c.Has(1)} },
-		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
+		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
 
 func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {

@@ -26,7 +26,7 @@ var Div = elementwise(graph.SchemaOf[divAttrs](), "div",
 		"stay integers, and a divisor of 0 is an error in the run.",
 	numbers2, &division, divRef,
 	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts),
-	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTurned, kit.ExRow))
+	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTransposed, kit.ExRow))
 
 // FloorDivide is the quotient rounded down.
 var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",

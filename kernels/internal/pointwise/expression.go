@@ -21,8 +21,8 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 		Many:   true,
 		Ref:    expressionRef,
 		Examples: []graph.Example{
-			kit.Example(graph.Attrs{"expr": "where(x > 0, x * sigmoid(x), alpha * y)", "alpha": 0.5}, kit.ExTurned,
-				kit.ExTurned),
+			kit.Example(graph.Attrs{"expr": "where(x > 0, x * sigmoid(x), alpha * y)", "alpha": 0.5}, kit.ExTransposed,
+				kit.ExTransposed),
 			kit.Example(graph.Attrs{"expr": "k * a + b", "params": []string{"a", "b"}, "k": 3}, kit.ExInts, kit.ExInts),
 			kit.Example(graph.Attrs{"expr": "not x"}, kit.ExBools),
 		},

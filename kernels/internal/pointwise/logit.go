@@ -26,7 +26,7 @@ var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
 			return boundedLogit(c, it)
 		}},
 	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[logitAttrs](c)))(c) },
-	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTurned))
+	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTransposed))
 
 var (
 	logits       = bodiesOf(formula("log(x / (1 - x))", "x"), floats)

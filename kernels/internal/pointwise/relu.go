@@ -84,7 +84,7 @@ var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements b
 			}
 			return x * a.Slope
 		}
-	}, kit.ExUnary, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.ExTurned))
+	}, kit.ExUnary, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.ExTransposed))
 
 type thresholdAttrs struct {
 	Threshold tensor.Scalar `attr:"threshold" doc:"upper bound, inclusive, of the elements to replace"`
@@ -131,7 +131,7 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 				return x[0]
 			}, nil))
 	},
-	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTurned),
+	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTransposed),
 	kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))
 
 type shrinkAttrs struct {
@@ -150,4 +150,4 @@ var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Replaces elements of
 			}
 			return x
 		}
-	}, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1}, kit.ExTurned))
+	}, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1}, kit.ExTransposed))

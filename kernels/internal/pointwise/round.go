@@ -53,8 +53,8 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 			return tensor.FloatScalar(math.RoundToEven(x[0].Float()*scale) / scale)
 		}
 	},
-	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTurned),
-	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTurned))
+	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTransposed),
+	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTransposed))
 
 // unchanged are the kernels of integers.
 var unchanged = bodiesOf(formula("x"), integers)

@@ -28,7 +28,7 @@ var (
 		"towards 0 by bias. Supports floats only.", shrinking, 0,
 		func(a *biasShrinkAttrs) numbers { return shrinkNumbers(a.Lambd, a.Bias) },
 		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) },
-		kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTurned))
+		kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTransposed))
 )
 
 const shrinking = "where(x > l, x - bias, where(x < -l, x + bias, x * 0))"

@@ -102,7 +102,7 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 			"supported.",
 		Params: unary1, Infer: kit.LaidBy(&replacing, preserved),
 		Ref: kit.PointwiseRef(&replacing, replaceRef),
-		Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTurned),
+		Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTransposed),
 			kit.Example(nil, kit.ExInts)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &replacing},

@@ -24,8 +24,8 @@ var Where = kit.Define[kit.None](graph.Op{
 			return x[2]
 		})),
 		Examples: []graph.Example{
-			kit.Example(nil, tensor.New(tensor.Bool, 2, 3), kit.ExTurned, kit.ExRow),
-			kit.Example(nil, tensor.New(tensor.Bool, 3), kit.ExInts, kit.ExTurned)},
+			kit.Example(nil, tensor.New(tensor.Bool, 2, 3), kit.ExTransposed, kit.ExRow),
+			kit.Example(nil, tensor.New(tensor.Bool, 3), kit.ExInts, kit.ExTransposed)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &selection},
 })

@@ -32,7 +32,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{AnyOrder: true, Flops: sumFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Rewrite: compose.Widened},
 })
 
 // Baddbmm is beta*self + alpha*(batch1 @ batch2).
@@ -48,7 +48,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 			tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 	},
 	Facts:     graph.Facts{AnyOrder: true, Flops: sumFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Rewrite: compose.Widened},
 })
 
 // baddbmmType checks that self broadcasts before it checks the other operands, as PyTorch does.

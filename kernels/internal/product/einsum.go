@@ -50,7 +50,7 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 				return copies.Converted(c, multiply.ComputesIn(c), compileEinsum)
 			},
 			Pack: multiply.Packs(nil)}},
-		Restate: restateEinsum,
+		Rewrite: rewriteEinsum,
 	},
 })
 

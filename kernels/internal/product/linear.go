@@ -29,7 +29,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{AnyOrder: true, Flops: linearFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(linearOf), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(linearOf), Rewrite: compose.Widened},
 })
 
 // transposed is Tensor.t: it transposes a matrix and returns a vector unchanged.

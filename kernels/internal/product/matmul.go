@@ -24,7 +24,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: restateMatmul, Attend: attend},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: rewriteMatmul, Attend: attend},
 })
 
 // Mm is the product of two matrices.
@@ -41,7 +41,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened, Attend: attend},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened, Attend: attend},
 })
 
 // Bmm is the product of two batches of matrices.
@@ -56,7 +56,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 	},
 	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened, Attend: attend},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened, Attend: attend},
 })
 
 // Mv is the product of a matrix and a vector.
@@ -70,7 +70,7 @@ var Mv = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
 	Facts:     graph.Facts{Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened},
 })
 
 // Dot is the inner product of two vectors.
@@ -84,7 +84,7 @@ var Dot = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
 	},
 	Facts:     graph.Facts{Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Restate: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened},
 })
 
 func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {

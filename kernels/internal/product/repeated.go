@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// restateMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32. A product by a batch that
+// rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32. A product by a batch that
 // repeats matrices becomes a product by each distinct matrix. In attention with grouped queries, where several heads
 // use the same keys and values, no copies of the keys and values for each head are then needed.
-func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
+func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
 		return r, err
 	}
-	if r, err = restateWeighed(into, c); err != nil || r.Results != nil {
+	if r, err = rewriteWeighed(into, c); err != nil || r.Results != nil {
 		return r, err
 	}
 	x, y := c.In[0], c.In[1]
@@ -26,7 +26,7 @@ func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	}
 	by, ok := repeatedOf(y.Value, repeatDepth)
 	if !ok {
-		return restateShared(into, c)
+		return rewriteShared(into, c)
 	}
 	rank := len(y.Type().Shape)
 	if by.dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[by.dim].Same(y.Type().Shape[by.dim]) {
@@ -50,9 +50,9 @@ func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	return r, err
 }
 
-// restateShared rewrites a batch of products of a single row by the same matrix as one product of all rows by the
+// rewriteShared rewrites a batch of products of a single row by the same matrix as one product of all rows by the
 // matrix.
-func restateShared(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
+func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	rank := x.Type().Rank()
 	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
@@ -137,7 +137,7 @@ func (r repeated) source() int {
 // repeat_interleave, concatenations of repeated parts of a value, and permutations of all these.
 func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	n := v.Node
-	if n == nil || n.Op == nil || n.Op.Storage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+	if n == nil || n.Op == nil || n.Op.ReadsStorage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 		return r, false
 	}
 	switch from := n.In[0].Value; {
@@ -185,7 +185,7 @@ func (r *repeated) permute(dims []int) {
 // results of as_strided, whose sizes do not determine which elements they have.
 func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 	t, n := from.Type, from.Node
-	if n == nil || n.Op.Storage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
+	if n == nil || n.Op.ReadsStorage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
 		return r, false
 	}
 	for d := 1; d < t.Rank(); d++ {
@@ -239,7 +239,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 		}
 		of := part.of
 		if !part.single { // the source is a view of a part with a dimension of size 1
-			if of.Alias == nil || of.Node.Op.Storage {
+			if of.Alias == nil || of.Node.Op.ReadsStorage {
 				return r, false
 			}
 			shape := slices.Delete(slices.Clone(of.Type.Shape), part.dim+1, part.dim+2)

@@ -36,9 +36,9 @@ func isWeights(x graph.Arg) bool {
 	return false
 }
 
-// restateWeighed rewrites a product of values by weights, both transposed, as the transpose of weights by values.
+// rewriteWeighed rewrites a product of values by weights, both transposed, as the transpose of weights by values.
 // Attention is recognized only with the weights as the first operand.
-func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
+func rewriteWeighed(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	weights, ok := untransposed(y)
 	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !isWeights(weights) || isWeights(x) {

@@ -28,7 +28,7 @@ const (
 // elements rewrites a quantization as one loop over elements. Quantization is monotonic, so minima and maxima before it
 // are applied to quantized values instead. Numbers that may be large or infinite are bounded before the division. NaN
 // becomes 0.
-func (q *restating) elements() (r graph.Restatement, err error) {
+func (q *rewriting) elements() (r graph.Rewrite, err error) {
 	v, least, most := q.unbounded()
 	of, to := graph.Of(v), first(q.to.scale)
 	r.Of = v.Node
@@ -55,7 +55,7 @@ func (q *restating) elements() (r graph.Restatement, err error) {
 
 // pair rewrites a sum or a product of two dequantized operands by scaling the quantized operands directly to the
 // quantized result. Exact plans exclude it, because results round differently.
-func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
+func (q *rewriting) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
 	}
@@ -85,7 +85,7 @@ func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 }
 
 // number returns a float32 constant.
-func (q *restating) number(v float64) graph.Arg {
+func (q *rewriting) number(v float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
 }
 
@@ -100,7 +100,7 @@ type formula struct {
 }
 
 // rounded returns the quantized values that a formula computes from operands in.
-func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
+func (q *rewriting) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
 	d := q.C.Out[0].DType
 	level := "int32(rint(v))"
 	if f.zero != 0 {

@@ -97,27 +97,27 @@ func (l quantizedValues) level(d tensor.DType, x float64) int64 {
 	return saturated(d, math.RoundToEven(float64(float32(x)/float32(first(l.scale))))+first(l.zero))
 }
 
-// restating is the rewrite of a call of quantize_linear.
-type restating struct {
+// rewriting is the rewrite of a call of quantize_linear.
+type rewriting struct {
 	parts
 	graph.Around
 	into *graph.Parts
 	to   quantizedValues
 }
 
-// restateQuantize rewrites a quantization by the first of these rules that applies:
+// rewriteQuantize rewrites a quantization by the first of these rules that applies:
 //
 //   - If its operand was dequantized with the same scale and zero point, the result is the original bytes.
 //   - If its operand is made by an op that only moves elements, the quantization is done before that op.
 //   - If its operand is made by a maximum, a convolution or a product of dequantized numbers, that op computes with
 //     bytes.
 //   - Otherwise the quantization becomes one loop over elements.
-func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
+func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	to, ok := quantizing(c)
 	if !ok || c.In[0].Kind != graph.TensorArg {
 		return r, nil
 	}
-	q := &restating{parts{compose.Of(into, c)}, a, into, to}
+	q := &rewriting{parts{compose.Of(into, c)}, a, into, to}
 	n := c.In[0].Value.Node
 	if n == nil {
 		return q.elements()
@@ -140,9 +140,9 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 }
 
 // moved reports whether node n, which makes the operand, only moves elements and can be applied to bytes instead.
-func (q *restating) moved(n *graph.Node) bool {
-	views := n.Op.Kind == graph.View && !n.Op.Storage && n.Op.Expression == nil
-	if !views && !n.Op.Selects || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
+func (q *rewriting) moved(n *graph.Node) bool {
+	views := n.Op.Kind == graph.View && !n.Op.ReadsStorage && n.Op.Expression == nil
+	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
 		return false
 	}
 	elements := 0
@@ -169,7 +169,7 @@ func (q *restating) moved(n *graph.Node) bool {
 }
 
 // numbers returns the operands of a node whose elements it moves.
-func (q *restating) numbers(n *graph.Node) []graph.Arg {
+func (q *rewriting) numbers(n *graph.Node) []graph.Arg {
 	if n.Op.Params[0].Variadic {
 		return n.In
 	}
@@ -177,7 +177,7 @@ func (q *restating) numbers(n *graph.Node) []graph.Arg {
 }
 
 // quantizedFirst quantizes the operands of a node that only moves elements, and applies the node to the bytes.
-func (q *restating) quantizedFirst(n *graph.Node) (r graph.Restatement, err error) {
+func (q *rewriting) quantizedFirst(n *graph.Node) (r graph.Rewrite, err error) {
 	in := slices.Clone(n.In)
 	for i, a := range q.numbers(n) {
 		args := append([]graph.Arg{a}, q.C.In[1:]...)
@@ -202,7 +202,7 @@ func (q *restating) quantizedFirst(n *graph.Node) (r graph.Restatement, err erro
 
 // unbounded skips the clamping ops (such as relu) that make the operand, as far as they have no other reader. It
 // returns the value before them, and the least and the greatest number after them.
-func (q *restating) unbounded() (v *graph.Value, least, most float64) {
+func (q *rewriting) unbounded() (v *graph.Value, least, most float64) {
 	v, least, most = q.C.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
 		n := v.Node
@@ -217,7 +217,7 @@ func (q *restating) unbounded() (v *graph.Value, least, most float64) {
 
 // product rewrites a convolution or matrix product of dequantized numbers, with the clamping ops after it, as a product
 // of bytes.
-func (q *restating) product() (r graph.Restatement, err error) {
+func (q *rewriting) product() (r graph.Rewrite, err error) {
 	v, least, most := q.unbounded()
 	n := v.Node
 	of := q.weighted(n)
@@ -261,7 +261,7 @@ type weighted struct {
 }
 
 // weighted returns the byte form of a node, or nil if the node does not multiply by a weight.
-func (q *restating) weighted(n *graph.Node) *weighted {
+func (q *rewriting) weighted(n *graph.Node) *weighted {
 	switch n.Op {
 	case conv.Conv2d:
 		return q.convolution(n)
@@ -274,7 +274,7 @@ func (q *restating) weighted(n *graph.Node) *weighted {
 }
 
 // convolution returns the byte form of a convolution of images.
-func (q *restating) convolution(n *graph.Node) *weighted {
+func (q *rewriting) convolution(n *graph.Node) *weighted {
 	var at graph.Attrs
 	return &weighted{unserved: func(x, w quantizedValues) (why string) {
 		served := false
@@ -290,7 +290,7 @@ func (q *restating) convolution(n *graph.Node) *weighted {
 }
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the matrix with the output channels.
-func (q *restating) linear(n *graph.Node, axis int) *weighted {
+func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
 	return &weighted{axis: axis, unserved: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
 		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > manyTerms {
@@ -319,7 +319,7 @@ func (q *restating) linear(n *graph.Node, axis int) *weighted {
 }
 
 // point returns zero point a, or a constant 0 of dtype d if a is omitted.
-func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
+func (q *rewriting) point(a graph.Arg, d tensor.DType) graph.Arg {
 	if a.Kind == graph.Null {
 		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
 	}
@@ -327,7 +327,7 @@ func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
 }
 
 // convolved adds the convolution of bytes that computes node n.
-func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
+func (q *rewriting) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
 	scale := q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf))
@@ -338,11 +338,11 @@ func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValue
 }
 
 // row returns a view of scales or zero points as a vector.
-func (q *restating) row(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
+func (q *rewriting) row(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
 
 // bounded clamps quantized values to the quantized values of two numbers. It adds no op if saturation already does
 // that.
-func (q *restating) bounded(y graph.Arg, least, most float64) graph.Arg {
+func (q *rewriting) bounded(y graph.Arg, least, most float64) graph.Arg {
 	d := q.C.Out[0].DType
 	lo, hi := q.to.level(d, least), q.to.level(d, most)
 	from, to := bounds(d)
@@ -385,7 +385,7 @@ func (l quantizedValues) rangeFits() bool {
 }
 
 // lessZero returns the weight minus its zero points as int8, which must fit.
-func (q *restating) lessZero(w quantizedValues) graph.Arg {
+func (q *rewriting) lessZero(w quantizedValues) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || among(w.zero, 0)) {
 		return w.bytes
 	}
@@ -428,7 +428,7 @@ func (b *bias) known(x, w quantizedValues) bool {
 }
 
 // biasOf returns an int32 bias of o elements in units of sums, which step has, rounded to even.
-func (q *restating) biasOf(b bias, step graph.Arg, o int) graph.Arg {
+func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.of.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{o}, "fill_value": 0, "dtype": tensor.Int32})

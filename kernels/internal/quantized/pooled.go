@@ -9,7 +9,7 @@ import (
 
 // pooled rewrites a maximum of dequantized numbers as a maximum of bytes. The results are the same, because
 // quantization is monotonic and dequantized numbers are not NaN.
-func (q *restating) pooled(n *graph.Node) (r graph.Restatement, err error) {
+func (q *rewriting) pooled(n *graph.Node) (r graph.Rewrite, err error) {
 	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
 		return r, nil
 	}

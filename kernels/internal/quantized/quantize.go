@@ -72,7 +72,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
 			return p.Result(p.quantized(x, zero, d))
 		},
-		Restate: restateQuantize,
+		Rewrite: rewriteQuantize,
 	},
 })
 

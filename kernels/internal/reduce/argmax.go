@@ -160,6 +160,6 @@ func orOfTwo(one, two *graph.Op) *graph.Op {
 		}
 		return reference(c, in)
 	}
-	o.Examples = append(slices.Clone(o.Examples), graph.Example{In: []tensor.Meta{kit.ExTurned, kit.ExRow}})
+	o.Examples = append(slices.Clone(o.Examples), graph.Example{In: []tensor.Meta{kit.ExTransposed, kit.ExRow}})
 	return kit.Define[argmaxAttrs](o)
 }

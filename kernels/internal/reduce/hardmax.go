@@ -55,7 +55,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			return []*tensor.Tensor{out}, err
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
-			{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
+			{In: []tensor.Meta{kit.ExTransposed}, Attrs: graph.Attrs{"dim": 0}}},
 	},
 	Facts: graph.Facts{
 		AsInferred: "a row is written in the order in which it is read",

@@ -46,7 +46,7 @@ var (
 			Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf,
 			Ref: byReference(runIf),
 		},
-		Lowerings: graph.Lowerings{Eager: runIf},
+		Lowerings: graph.Lowerings{RunDynamic: runIf},
 	})
 	// Loop is ONNX's Loop.
 	Loop = kit.Define[loopAttrs](graph.Op{
@@ -59,7 +59,7 @@ var (
 				{Name: "condition", Optional: true, Number: true}, optValues},
 			Many: true, Infer: inferLoop, Ref: byReference(runLoop),
 		},
-		Lowerings: graph.Lowerings{Repeats: repeats, Eager: runLoop},
+		Lowerings: graph.Lowerings{Repeats: repeats, RunDynamic: runLoop},
 	})
 	// Scan is ONNX's Scan.
 	Scan = kit.Define[scanAttrs](graph.Op{
@@ -69,7 +69,7 @@ var (
 				"Gives the states as the last iteration left them, and the collected values stacked along a new dimension.",
 			Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Ref: byReference(runScan),
 		},
-		Lowerings: graph.Lowerings{Eager: runScan},
+		Lowerings: graph.Lowerings{RunDynamic: runScan},
 	})
 )
 
@@ -90,7 +90,7 @@ var Raise = kit.Define[raiseAttrs](graph.Op{
 		},
 	},
 	Lowerings: graph.Lowerings{
-		Eager: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		RunDynamic: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
 		},
 	},

@@ -28,7 +28,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 			Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 			Infer: j.infer, Ref: j.ref, Examples: examples,
 		},
-		Facts:     graph.Facts{AnyOrder: true, Images: graph.ImagePasser, Selects: true, Joins: j.joins},
+		Facts:     graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving, SelectsElements: true, ConcatDim: j.joins},
 		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile)}},
 	})
 }

@@ -34,10 +34,10 @@ func Rates() []graph.Rate {
 		copies.Piece:  {permuted([]int{2, 24, 784}, 2, 1, 0), permuted([]int{2, 58, 784}, 2, 1, 0)},
 		copies.Convert: {{Op: "to", Attrs: graph.Attrs{"dtype": "float32"},
 			In: []tensor.Meta{tensor.New(tensor.Int32, 16384)}}},
-		copies.Turn1:  {transposed(tensor.Uint8, 1, 64, 56, 56)},
-		copies.Turn2:  {transposed(tensor.Float16, 1, 64, 56, 56)},
-		copies.Turn8:  {transposed(tensor.Float64, 1, 64, 28, 28)},
-		copies.Turn16: {transposed(tensor.Complex128, 1, 64, 28, 28)},
+		copies.Transpose1:  {transposed(tensor.Uint8, 1, 64, 56, 56)},
+		copies.Transpose2:  {transposed(tensor.Float16, 1, 64, 56, 56)},
+		copies.Transpose8:  {transposed(tensor.Float64, 1, 64, 28, 28)},
+		copies.Transpose16: {transposed(tensor.Complex128, 1, 64, 28, 28)},
 	}
 	var list []graph.Rate
 	for _, r := range copies.Rates {

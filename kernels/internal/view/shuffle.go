@@ -108,7 +108,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 			},
 			Examples: kit.OneExample(m, a),
 		},
-		Facts: graph.Facts{AnyOrder: true, Images: graph.ImagePasser},
+		Facts: graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, err := spec(c)

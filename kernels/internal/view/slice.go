@@ -21,7 +21,7 @@ var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 		Doc:      "Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
 	},
-	Facts: graph.Facts{Images: graph.ImagePasser},
+	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[sliceAttrs](c)
 	return t.Slice(a.Dim, a.Start, a.End, a.Step)
@@ -55,7 +55,7 @@ var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
 		Doc:      "Takes length indices of a dimension from start on. Unlike slice, it does not clamp.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
 	},
-	Facts: graph.Facts{Images: graph.ImagePasser},
+	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[narrowAttrs](c)
 	return t.Narrow(a.Dim, a.Start, a.Length)

@@ -50,7 +50,7 @@ var Split = partsOp(graph.SchemaOf[splitAttrs](), graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
 			{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
 	},
-	Facts: graph.Facts{Images: graph.ImagePasser},
+	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[splitAttrs](c)
 	if a.SplitSize.List != nil {
@@ -86,7 +86,7 @@ var Chunk = partsOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 		Doc:      "Splits a dimension into at most chunks parts of equal size; the last may be smaller.",
 		Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
 	},
-	Facts: graph.Facts{Images: graph.ImagePasser},
+	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[chunkAttrs](c)
 	return t.Chunk(a.Chunks, a.Dim)

@@ -25,7 +25,7 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 		Ref:      refStack,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts:     graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true, Selects: true},
+	Facts:     graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 

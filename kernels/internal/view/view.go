@@ -117,7 +117,7 @@ var AsStrided = viewOp(graph.SchemaOf[asStridedAttrs](), graph.Op{
 			"The values depend on the layout of self's storage, not on self's elements.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
 	},
-	Facts: graph.Facts{Storage: true},
+	Facts: graph.Facts{ReadsStorage: true},
 }, func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[asStridedAttrs](c)
 	offset := t.Offset

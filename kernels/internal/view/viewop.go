@@ -11,7 +11,7 @@ import (
 )
 
 // showFunc maps the type of a view's operand to the type of the view. storage is the number of elements in the
-// operand's storage, for ops that depend on it ([graph.Op.Storage]).
+// operand's storage, for ops that depend on it ([graph.Op.ReadsStorage]).
 type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
 // viewOp defines an op whose result shares the storage of its first operand.
@@ -22,7 +22,7 @@ func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	o.Kind = graph.View
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		var storage sym.Int
-		if o.Storage { // finding it walks to the root of a chain of views
+		if o.ReadsStorage { // finding it walks to the root of a chain of views
 			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := show(c, c.Type(0), storage)

@@ -34,7 +34,7 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		},
 		Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
 	},
-	Facts: graph.Facts{Images: graph.ImageOp},
+	Facts: graph.Facts{ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: poolImpls(poolWork{poolAvg, adaptiveArea(constDims(2))}, func(c *graph.Call,
 			by poolWalk) (*graph.Kernel, error) {
@@ -86,7 +86,7 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		},
 		Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
 	},
-	Facts: graph.Facts{Images: graph.ImageOp},
+	Facts: graph.Facts{ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: poolImpls(poolWork{poolMax, adaptiveArea(constDims(2))}, func(c *graph.Call,
 			by poolWalk) (*graph.Kernel, error) {

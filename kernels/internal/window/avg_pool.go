@@ -60,7 +60,7 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dVolume.extend(graph.Op{
 		},
 		Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 	},
-	Facts: graph.Facts{Images: graph.ImageOp},
+	Facts: graph.Facts{ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: poolImpls(poolWork{poolAvg, avgPool2dVolume.windowArea},
 			avgPool2dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {

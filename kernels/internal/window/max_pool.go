@@ -59,7 +59,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			},
 			Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 		},
-		Facts: graph.Facts{Images: graph.ImageOp},
+		Facts: graph.Facts{ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{
 			Impls: poolImpls(poolWork{poolMax, volume.windowArea}, volume.lowerWith(func(c *graph.Call,
 				by poolWalk) (*graph.Kernel, error) {

@@ -1,11 +1,11 @@
-package layered
+package graphdraw
 
 import (
 	"errors"
 	"slices"
 )
 
-var errCycle = errors.New("layered: the nets have a cycle")
+var errCycle = errors.New("graphdraw: the nets have a cycle")
 
 // netsAt holds the nets at a box.
 type netsAt struct{ in, out []int } // net numbers

@@ -12,14 +12,14 @@ import (
 
 // Of many pairs that stayed apart for one reason some are printed, and how many there are.
 func TestApartIsFolded(t *testing.T) {
-	var list []report.Apart
+	var list []report.Unfused
 	for i := range 100 {
-		list = append(list, report.Apart{Node: fmt.Sprint("n", i), Reader: fmt.Sprint("n", i+1), Why: "many"})
+		list = append(list, report.Unfused{Node: fmt.Sprint("n", i), Reader: fmt.Sprint("n", i+1), Why: "many"})
 	}
-	list = append(list, report.Apart{Node: "p", Reader: "q", Why: "one"})
+	list = append(list, report.Unfused{Node: "p", Reader: "q", Why: "one"})
 	var out bytes.Buffer
-	WriteApart(&out, term.Display{}, list)
-	if text := out.String(); strings.Count(text, "many") != maxApart || !strings.Contains(text, "and 95 more") ||
+	WriteUnfused(&out, term.Display{}, list)
+	if text := out.String(); strings.Count(text, "many") != maxUnfused || !strings.Contains(text, "and 95 more") ||
 		strings.Count(text, "one") != 1 {
 		t.Error(text)
 	}

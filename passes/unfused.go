@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Apart is a pair of nodes, the second reading the first, that run in different steps although the ops of both could be
-// fused: the reader is pointwise, a row reduction or an op that states why it is never fused ([graph.Op.Alone]); the
-// first may also be a product or a convolution, which takes an epilogue.
-type Apart struct{ Node, Reader, Why string }
+// Unfused is a node and its reader that run in different steps although the ops of both could be fused, and the reason.
+// The reader is pointwise, a row reduction or an op that states why it is never fused ([graph.Op.Alone]). The node may
+// also be a product or a convolution, which takes an epilogue.
+type Unfused struct{ Node, Reader, Why string }
 
 // shares reports whether the node's op can be fused with others, or states why it is not.
 func shares(n *graph.Node) bool {
@@ -20,8 +20,8 @@ func shares(n *graph.Node) bool {
 	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil || o.Alone != "")
 }
 
-// reportApart lists the pairs of nodes that could be fused but are in different groups, in the order of the first node.
-func (g *grouper) reportApart() {
+// reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.
+func (g *grouper) reportUnfused() {
 	reported := map[*graph.Node]*graph.Node{} // by reader: the last node, which it may read several times
 	for _, n := range g.p.Graph.Nodes {
 		if !shares(n) && !fusion.TakesEpilogue(n.Op) {
@@ -34,15 +34,15 @@ func (g *grouper) reportApart() {
 				}
 				reported[r] = n
 				if c := g.group(n); c == nil || c != g.group(r) {
-					g.p.Apart = append(g.p.Apart, Apart{n.Name, r.Name, g.whyApart(n, r)})
+					g.p.Unfused = append(g.p.Unfused, Unfused{n.Name, r.Name, g.whyUnfused(n, r)})
 				}
 			}
 		}
 	}
 }
 
-// whyApart returns why n is not in the group of its reader r.
-func (g *grouper) whyApart(n, r *graph.Node) string {
+// whyUnfused returns why n is not in the group of its reader r.
+func (g *grouper) whyUnfused(n, r *graph.Node) string {
 	for _, m := range []*graph.Node{n, r} {
 		if why := g.alone[m]; why != "" && (shares(m) || g.apart[m] == "") {
 			return m.Name + " " + why

@@ -1,10 +1,10 @@
-// Package layered draws directed acyclic graphs in layers, from top to bottom, by Sugiyama's method
+// Package graphdraw draws directed acyclic graphs in layers, from top to bottom, by Sugiyama's method
 // (Sugiyama, Tagawa, Toda: Methods for visual understanding of hierarchical system structures, 1981).
 //
-// [Lay] takes boxes and nets and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each
+// [Draw] takes boxes and nets and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each
 // layer to reduce crossings (order.go), assigns coordinates close to connected boxes (place.go, straight.go),
 // and routes nets (routes.go). The same graph always gives the same drawing.
-package layered
+package graphdraw
 
 import (
 	"errors"
@@ -51,13 +51,14 @@ const MaxCells = 1 << 18
 // ErrTooLarge says that a graph needs more than MaxCells cells.
 var ErrTooLarge = errors.New("too large to be drawn in layers")
 
-// Lay computes the drawing. It returns an error if a net refers to an unknown box, if the nets have a cycle,
-// or [ErrTooLarge]. A box that occurs several times in a net is connected as many times.
-func Lay(boxes []Box, nets []Net) (*Drawing, error) {
+// Draw computes the positions of boxes and the routes of nets. It fails if a net refers to an unknown box or if the
+// nets have a cycle, and returns [ErrTooLarge] for a graph with more than [MaxCells] cells. A net has one branch for
+// each occurrence of a box.
+func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, n := range nets {
 		for _, b := range append([]int{n.From}, n.To...) {
 			if b < 0 || b >= len(boxes) {
-				return nil, fmt.Errorf("layered: net %d joins box %d of %d", i, b, len(boxes))
+				return nil, fmt.Errorf("graphdraw: net %d joins box %d of %d", i, b, len(boxes))
 			}
 		}
 	}

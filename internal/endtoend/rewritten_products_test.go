@@ -59,11 +59,11 @@ func drawShared(r *rand.Rand, g *graph.Graph) *graph.Value {
 	return op.Matmul(g.Input("x", tensor.Float32, x...), g.Input("z", tensor.Float32, y...))
 }
 
-// Equations, and products by a matrix that is shared, give what they give as they are written once they are restated,
+// Equations, and products by a matrix that is shared, give what they give as they are written once they are rewritten,
 // by any number of workers.
-func TestRestatedProducts(t *testing.T) {
+func TestRewrittenProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 12))
-	times, restated := 300, map[bool]int{}
+	times, rewritten := 300, map[bool]int{}
 	if raceEnabled {
 		times = 30
 	}
@@ -92,11 +92,11 @@ func TestRestatedProducts(t *testing.T) {
 		agrees(t, want, got)
 		assert.Equal(t, got.Storage().Bytes(), again.Storage().Bytes(), "by several workers")
 		if n > 0 {
-			restated[i%3 == 2]++
+			rewritten[i%3 == 2]++
 		}
 	}
-	for shared, n := range restated {
-		t.Logf("%d restated, shared %v", n, shared)
+	for shared, n := range rewritten {
+		t.Logf("%d rewritten, shared %v", n, shared)
 	}
-	assert.Greater(t, min(restated[false], restated[true]), times/30, "%v are restated", restated)
+	assert.Greater(t, min(rewritten[false], rewritten[true]), times/30, "%v are rewritten", rewritten)
 }

@@ -18,9 +18,9 @@ type einsumMatrices struct {
 	col   int   // label of the second operand and the result
 }
 
-// restateEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands, which passes
+// rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands, which passes
 // can fuse and lay out like any other matmul.
-func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Restatement, err error) {
+func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Rewrite, err error) {
 	if len(c.In) != 2 || !c.Out[0].DType.IsFloat() || c.Type(0).DType != c.Type(1).DType {
 		return r, nil
 	}

@@ -33,36 +33,36 @@ func TestApart(t *testing.T) {
 	more := "the step of b reads more than the reduced rows of s"
 	cut := "its rows are processed in pieces: readers of their results run in a later step"
 	carries := "carries a running value from element to element in its own kernel"
-	var scanned, indexed []passes.Apart
+	var scanned, indexed []passes.Unfused
 	if !loops.Compiles() {
-		scanned = []passes.Apart{{"a", "c", "c " + carries}, {"c", "b", "c " + carries}}
-		indexed = []passes.Apart{{"a", "b", "b reduces by a kernel of its own"}}
+		scanned = []passes.Unfused{{"a", "c", "c " + carries}, {"c", "b", "c " + carries}}
+		indexed = []passes.Unfused{{"a", "b", "b reduces by a kernel of its own"}}
 		own := "reduces by a kernel of its own"
 		long, squares, more, cut = own, "s "+own, "s "+own, "s "+own
 	}
 	for _, c := range []struct {
 		name  string
 		build func(g *graph.Graph, x *graph.Value) *graph.Value
-		want  []passes.Apart
+		want  []passes.Unfused
 	}{
 		{"fused", func(_ *graph.Graph, x *graph.Value) *graph.Value { return op.Add(op.Mul(x, x), x) }, nil},
 		{"shapes", func(g *graph.Graph, x *graph.Value) *graph.Value {
 			return op.Add(op.Mul(g.Input("row", f32, 3), 2).Named("a"), x).Named("b")
-		}, []passes.Apart{{"a", "b", "a iterates over [3], b over [2, 3]"}}},
+		}, []passes.Unfused{{"a", "b", "a iterates over [3], b over [2, 3]"}}},
 		{"pinned", func(g *graph.Graph, x *graph.Value) *graph.Value {
 			a := op.Mul(x, x).Named("a")
 			require.NoError(t, g.Pin("a", graph.Pin{Impl: "loop"}))
 			return op.Add(a, x).Named("b")
-		}, []passes.Apart{{"a", "b", "a is pinned"}}},
+		}, []passes.Unfused{{"a", "b", "a is pinned"}}},
 		{"no expression", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			k := g.Input("k", tensor.Int64, 3)
 			return op.Add(op.FloorDivide(k, k).Named("a"), k).Named("b")
-		}, []passes.Apart{{"a", "b", "a is stated by no expression"}}},
+		}, []passes.Unfused{{"a", "b", "a is stated by no expression"}}},
 		{"comes between", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			z := g.Input("z", tensor.Complex64, 2, 3)
 			a := op.Mul(z, z).Named("a")
 			return op.Add(a, op.Cumprod(a, 1).Named("s")).Named("b")
-		}, []passes.Apart{{"a", "s", "s " + carries}, {"a", "b", "s also reads it, and comes earlier"},
+		}, []passes.Unfused{{"a", "s", "s " + carries}, {"a", "b", "s also reads it, and comes earlier"},
 			{"s", "b", "s " + carries}}},
 		{"scan", func(_ *graph.Graph, x *graph.Value) *graph.Value {
 			c := op.Cumsum(op.Mul(x, x).Named("a"), 1).Named("c")
@@ -74,26 +74,26 @@ func TestApart(t *testing.T) {
 		{"rows as columns", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			square := g.Input("square", f32, 3, 3)
 			return op.Sub(square, op.Sum(square, op.SumAttrs{Dim: []int{1}}).Named("s")).Named("b")
-		}, []passes.Apart{{"s", "b", squares}}},
+		}, []passes.Unfused{{"s", "b", squares}}},
 		{"more than rows leave", func(g *graph.Graph, x *graph.Value) *graph.Value {
 			return op.Sub(op.Sum(x, op.SumAttrs{Dim: []int{1}}).Named("s"), g.Input("pair", f32, 2)).Named("b")
-		}, []passes.Apart{{"s", "b", more}}},
+		}, []passes.Unfused{{"s", "b", more}}},
 		{"long rows once", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			long := g.Input("long", f32, 100_000)
 			return op.Sub(long, op.Sum(long).Named("s")).Named("b")
-		}, []passes.Apart{{"s", "b", cut}}},
+		}, []passes.Unfused{{"s", "b", cut}}},
 		{"two results, one reader of both", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			long := g.Input("long", f32, 2, 300_000)
 			variance, mean := op.VarMean(long, op.VarMeanAttrs{Dim: []int{1}})
 			both := op.Add(variance, mean).Named("both")
 			return op.Cat([]*graph.Value{both, op.Exp(variance).Named("one")})
-		}, []passes.Apart{{"var_mean", "both", "var_mean " + long}, {"var_mean", "one", "var_mean " + long}}},
+		}, []passes.Unfused{{"var_mean", "both", "var_mean " + long}, {"var_mean", "one", "var_mean " + long}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)
 			g.Output("y", c.build(g, g.Input("x", f32, 2, 3)))
 			p := planned(t, g)
-			assert.Equal(t, c.want, p.Apart)
+			assert.Equal(t, c.want, p.Unfused)
 		})
 	}
 }
@@ -114,10 +114,10 @@ func TestLongChainsAreCut(t *testing.T) {
 	p := planned(t, g)
 	require.Len(t, p.Groups, 3)
 	assert.Len(t, p.Groups[2].Parts, 64)
-	for _, a := range p.Apart {
+	for _, a := range p.Unfused {
 		assert.Equal(t, "a step has at most 64 nodes", a.Why)
 	}
-	assert.Len(t, p.Apart, 2)
+	assert.Len(t, p.Unfused, 2)
 	muls := 0
 	for _, n := range p.Graph.Nodes {
 		for _, i := range n.Attrs.(*fusion.Fusion).Code().Insts {

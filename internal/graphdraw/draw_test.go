@@ -1,4 +1,4 @@
-package layered
+package graphdraw
 
 import (
 	"math"
@@ -55,7 +55,7 @@ func (s Segment) places() []Point {
 func TestDrawings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		boxes, nets := someGraph(t)
-		d, err := Lay(boxes, nets)
+		d, err := Draw(boxes, nets)
 		require.NoError(t, err)
 		require.Len(t, d.Corners, len(boxes))
 		require.Len(t, d.Nets, len(nets))
@@ -74,7 +74,7 @@ func TestDrawings(t *testing.T) {
 		for i, net := range nets {
 			checkNet(t, d, boxes, net, d.Nets[i])
 		}
-		again, err := Lay(boxes, nets)
+		again, err := Draw(boxes, nets)
 		require.NoError(t, err)
 		assert.Equal(t, d, again)
 	})
@@ -145,7 +145,7 @@ func TestStraight(t *testing.T) {
 			nets = append(nets, Net{i, []int{i + 1}})
 		}
 	}
-	d, err := Lay(boxes, nets)
+	d, err := Draw(boxes, nets)
 	require.NoError(t, err)
 	var xs []float64
 	for _, s := range d.Nets[0] {
@@ -161,12 +161,12 @@ func TestStraight(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for _, n := range []Net{{-1, nil}, {2, nil}, {0, []int{2}}, {0, []int{-1}}} {
-		_, err := Lay(make([]Box, 2), []Net{n})
+		_, err := Draw(make([]Box, 2), []Net{n})
 		assert.ErrorContains(t, err, "of 2")
 	}
-	_, err := Lay(make([]Box, 2), []Net{{0, []int{1}}, {1, []int{0}}})
+	_, err := Draw(make([]Box, 2), []Net{{0, []int{1}}, {1, []int{0}}})
 	assert.ErrorIs(t, err, errCycle)
-	_, err = Lay(make([]Box, MaxCells+1), nil)
+	_, err = Draw(make([]Box, MaxCells+1), nil)
 	assert.ErrorIs(t, err, ErrTooLarge)
 	// A path, of which each box is read at its end, too.
 	const n = 1000
@@ -174,6 +174,6 @@ func TestRefused(t *testing.T) {
 	for i := range n - 1 {
 		nets = append(nets, Net{i, []int{i + 1, n - 1}})
 	}
-	_, err = Lay(make([]Box, n), nets)
+	_, err = Draw(make([]Box, n), nets)
 	assert.ErrorIs(t, err, ErrTooLarge)
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// restate lets ops rewrite their nodes together with the producers: products of dequantized values become int8
+// rewrite lets ops rewrite their nodes together with the producers: products of dequantized values become int8
 // products, data movement of such values moves bytes, and products of 16-bit floats become float32 products with
 // conversions. Nodes are visited in order, so the producers of a node are already rewritten, and the replacement nodes
 // are visited as well.
-func restate(p *Plan) error {
-	r := &restating{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
+func rewrite(p *Plan) error {
+	r := &rewriting{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
 	r.around.Alone = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
 	r.around.Made = func(v *graph.Value) []*graph.Value { return r.of[v] }
 	asked := false
 	for _, n := range p.Graph.Nodes {
-		asked = asked || n.Op.Restate != nil
+		asked = asked || n.Op.Rewrite != nil
 		r.around.Pinned = r.around.Pinned || n.Pin != (graph.Pin{})
 		r.count(n, 1)
 	}
@@ -42,12 +42,12 @@ func restate(p *Plan) error {
 	}
 	p.Graph.Nodes = r.nodes
 	p.dropNodes()
-	p.Note("%s restated", counted(r.made, "node", "nodes"))
+	p.Note("%s rewritten", counted(r.made, "node", "nodes"))
 	return nil
 }
 
-// restating is the state of the pass.
-type restating struct {
+// rewriting is the state of the pass.
+type rewriting struct {
 	p       *Plan
 	around  graph.Around
 	readers graph.ByValue[int] // number of operands of needed nodes that are this value
@@ -61,13 +61,13 @@ type restating struct {
 }
 
 // add appends a node, or the nodes that replace it, to the list.
-func (r *restating) add(n *graph.Node) error {
-	if n.Op.Restate == nil || n.Pin != (graph.Pin{}) {
+func (r *rewriting) add(n *graph.Node) error {
+	if n.Op.Rewrite == nil || n.Pin != (graph.Pin{}) {
 		r.keep(n)
 		return nil
 	}
 	reads := n.In
-	s, parts, err := r.p.Graph.Restate(n, r.around)
+	s, parts, err := r.p.Graph.Rewrite(n, r.around)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (r *restating) add(n *graph.Node) error {
 }
 
 // keep appends a node unchanged.
-func (r *restating) keep(n *graph.Node) {
+func (r *rewriting) keep(n *graph.Node) {
 	r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
 	if n.Part != nil && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
 		r.of[n.In[0].Value] = append(r.of[n.In[0].Value], n.Out[0])
@@ -101,7 +101,7 @@ func (r *restating) keep(n *graph.Node) {
 }
 
 // count adds `by` to the reader counts of the operands of n.
-func (r *restating) count(n *graph.Node, by int) {
+func (r *rewriting) count(n *graph.Node, by int) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
 			r.readers.Set(a.Value, r.readers.At(a.Value)+by)
@@ -113,7 +113,7 @@ func (r *restating) count(n *graph.Node, by int) {
 }
 
 // release decrements the reader counts of operands, and recursively those of nodes without readers left.
-func (r *restating) release(in []graph.Arg) {
+func (r *rewriting) release(in []graph.Arg) {
 	for _, a := range in {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -127,13 +127,13 @@ func (r *restating) release(in []graph.Arg) {
 }
 
 // report records the outcome for a node.
-func (r *restating) report(n *graph.Node, name string) {
+func (r *rewriting) report(n *graph.Node, name string) {
 	switch {
 	case len(r.whys) > 0:
 		why := strings.Join(slices.Compact(r.whys), "; ")
 		r.p.Decomposed = append(r.p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.into, Why: why})
 	case r.stays != nil:
-		r.p.Apart = append(r.p.Apart, Apart{r.stays.Name, name, r.why})
+		r.p.Unfused = append(r.p.Unfused, Unfused{r.stays.Name, name, r.why})
 	}
 	r.into, r.whys, r.why, r.stays = nil, nil, "", nil
 }
