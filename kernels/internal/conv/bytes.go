@@ -129,13 +129,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws.n)
 		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ flip)
 		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
-		by, zero := float32(0), float64(0)
-		switch d {
-		case tensor.Int8:
-			zero = float64(*(*int8)(m.Ptrs[1+bytesYZero]))
-		case tensor.Uint8:
-			zero = float64(*(*uint8)(m.Ptrs[1+bytesYZero]))
-		}
+		by, zero := float32(0), float64(resultZero(m, d))
 		if d != tensor.Int32 {
 			by = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
 		}

@@ -1,7 +1,6 @@
 package conv
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"unsafe"
@@ -24,12 +23,12 @@ type byteWindow struct {
 	isa    machine.ISA
 	spec   *depthwise.Bytes
 	code   *jit.Func
-	rows   int  // rows of the result per chunk
-	h, w   int  // size of the input of a chunk
-	copied bool // the input is copied to worker memory
-	room   struct{ weight, begin, scale, point int }
-	size   int              // bytes of an element of the result
-	tail   *fusion.Epilogue // epilogue of int32 results
+	rows   int                               // rows of the result per chunk
+	h, w   int                               // size of the input of a chunk
+	copied bool                              // the input is copied to worker memory
+	room   struct{ begin, scale, point int } // offsets in scratch memory
+	size   int                               // bytes of an element of the result
+	tail   *fusion.Epilogue                  // epilogue of int32 results
 	run    graph.PerWorker[byteWindowRun]
 }
 
@@ -130,65 +129,27 @@ func newByteWindow(c *graph.Call) *byteWindow {
 	return t
 }
 
-// weightBytes returns the bytes of the packed weight, without the sums of channels.
-func (t *byteWindow) weightBytes() int { return t.blocks() * t.blockBytes() }
-
 // blockBytes returns the bytes of a block of the packed weight.
 func (t *byteWindow) blockBytes() int { return t.s.w.Taps * t.spec.Groups() * 4 * t.block() }
 
-// packedAt returns the offset of a weight in the packed form.
-func (t *byteWindow) packedAt(block, place, kh, kw int) int {
+// weight returns the packed weight: blocks of channels in the order of the code.
+func (t *byteWindow) weight() *byteWeight {
 	rows := t.spec.Rows()
-	return block*t.blockBytes() + ((kw*t.spec.Groups()+kh/rows)*t.block()+place)*4 + kh%rows*(4/rows)
-}
-
-// packedBytes returns the bytes of the packed weight with the sums of channels.
-func (t *byteWindow) packedBytes() int { return t.weightBytes() + t.s.c*4 }
-
-// fill packs a weight: blocks of channels in the order of the code, followed by the sum of each channel's weights. It
-// panics as [graph.Mem.CheckContext] does.
-func (t *byteWindow) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
-	s := t.s
-	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.c)
-	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
-	t.eachChannel(func(block, place, c int) {
-		m.Count(s.h.Taps * s.w.Taps)
-		sums[c] = 0 // overlapping blocks visit a channel twice
-		for kh := range s.h.Taps {
-			for kw := range s.w.Taps {
-				v := *(*int8)(kit.Elem[int8](src, c*s.ws.n+kh*s.ws.h+kw*s.ws.w))
-				to := &dst[t.packedAt(block, place, kh, kw)]
-				if *to = v; t.spec.Words {
-					*(*int16)(unsafe.Pointer(to)) = int16(v)
-				}
-				sums[c] += int32(v)
-			}
-		}
-	})
+	return &byteWeight{s: t.s, bytes: t.blocks() * t.blockBytes(), words: t.spec.Words,
+		form: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.block()),
+		channels: func(visit func(o, at int)) {
+			t.eachChannel(func(block, place, channel int) { visit(channel, block*t.blockBytes()+place*4) })
+		},
+		offset: func(kh, kw, _ int) int {
+			return (kw*t.spec.Groups()+kh/rows)*t.block()*4 + kh%rows*(4/rows)
+		}}
 }
 
 func byteWindowPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesW || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
 	}
-	t := newByteWindow(c)
-	form := fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/t.spec.Rows(), t.spec.Rows(), t.block())
-	return graph.Packing{Form: form, DType: tensor.Int8,
-		Len: t.packedBytes(),
-		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			p := newByteWindow(c)
-			_, p.s.ws = spatial(src.Meta, 2)
-			p.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
-		},
-		Unpack: func(dst, packed *tensor.Tensor) {
-			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
-			t.eachChannel(func(block, place, c int) {
-				for i := range t.s.h.Taps * t.s.w.Taps {
-					kh, kw := i/t.s.w.Taps, i%t.s.w.Taps
-					dst.Set(tensor.IntScalar(int64(from[t.packedAt(block, place, kh, kw)])), c, 0, kh, kw)
-				}
-			})
-		}}, true
+	return newByteWindow(c).weight().packing(), true
 }
 
 func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
@@ -202,12 +163,9 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	if t.code, err = depthwise.CompileBytes(t.spec, t.isa); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
-	packed := c.Packed(bytesW) != nil
-	if !packed {
-		t.room.weight = kit.AlignUp(t.packedBytes())
-	}
+	weight := t.weight()
 	vectors := t.blocks() * t.block() * 4
-	t.room.begin = t.room.weight
+	t.room.begin = weight.room()
 	t.room.scale = t.room.begin + vectors
 	t.room.point = t.room.scale + vectors
 	k := &graph.Kernel{Scratch: t.room.point + kit.AlignUp(4),
@@ -215,30 +173,17 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	if t.copied {
 		k.Worker = t.h*t.w*s.c + t.block() // vectors reach past the last pixel
 	}
-	if !packed {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			t.fill(m, kit.SliceOf[int8](m.Scratch, 0, t.packedBytes()), m.Ptrs[1+bytesW])
-			return nil
-		}})
-	}
-	weight := func(m *graph.Mem) unsafe.Pointer {
-		if packed {
-			return m.Ptrs[1+bytesW]
-		}
-		return unsafe.Pointer(unsafe.SliceData(m.Scratch))
-	}
-	k.Phases = append(k.Phases, t.prepare(weight), t.convolve(weight))
+	k.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
 	return k, nil
 }
 
 // prepare is the phase that computes the initial values of sums. It stores these values and the scales in the channel
 // order of the code (see eachChannel).
-func (t *byteWindow) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+func (t *byteWindow) prepare(weight *byteWeight) graph.Phase {
 	s, c := t.s, t.s.call
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ signBit(c.Meta(bytesX).DType))
-		sums := kit.ElementsOf[int32](kit.Elem[int8](weight(m), t.weightBytes()), s.c)
-		bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.c)
+		start := weight.starts(m, less)
 		var scale []float32
 		if !t.spec.Sums {
 			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
@@ -249,24 +194,20 @@ func (t *byteWindow) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Pha
 		clear(by)
 		t.eachChannel(func(block, place, k int) {
 			i := block*t.block() + place
-			if begin[i] = bias[k] - less*sums[k]; !t.spec.Sums {
+			if begin[i] = start(k); !t.spec.Sums {
 				by[i] = scale[k]
 			}
 		})
 		if t.spec.Sums {
 			return nil
 		}
-		point := int32(*(*uint8)(m.Ptrs[1+bytesYZero]))
-		if t.spec.Signed {
-			point = int32(*(*int8)(m.Ptrs[1+bytesYZero]))
-		}
-		kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = point
+		kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = resultZero(m, c.Out[0].DType)
 		return nil
 	}}
 }
 
 // convolve is the phase that computes the result. A chunk computes some rows of an image of the result.
-func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
 	s := t.s
 	strips := kit.DivUp(s.h.Results, t.rows)
 	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
@@ -279,7 +220,7 @@ func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 			t.border(m, image, first, rows)
 			a.Ptr[depthwise.In], a.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
 		}
-		a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = weight(m), m.Ptrs[0]
+		a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = weight.at(m), m.Ptrs[0]
 		at := (image*s.h.Results + first) * s.w.Results * s.c
 		a.Row[depthwise.Out] = at * t.size
 		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
@@ -321,29 +262,10 @@ func (t *byteWindow) compute(a *jit.Args, rows int) error {
 
 // border copies the input of the given rows of the result to worker memory, with the zero point as padding.
 func (t *byteWindow) border(m *graph.Mem, image, first, rows int) {
-	s := t.s
-	zero, line := *(*uint8)(m.Ptrs[1+bytesXZero]), t.w*s.c
-	from, end := min(max(s.w.Before, 0), t.w), max(min(s.w.Before+s.w.Size, t.w), 0)
+	s, line := t.s, t.w*t.s.c
+	zero := *(*uint8)(m.Ptrs[1+bytesXZero])
 	for i := range s.h.Extent(rows) {
-		to, h := kit.SliceOf[uint8](m.Worker, i*line, line), s.h.Begin(first)+i
-		if !s.h.Contains(h) || from >= end {
-			fillBytes(to, zero)
-			continue
-		}
-		fillBytes(to[:from*s.c], zero)
-		fillBytes(to[end*s.c:], zero)
-		copy(to[from*s.c:end*s.c], kit.ElementsOf[uint8](
-			kit.Elem[uint8](m.Ptrs[1+bytesX], ((image*s.h.Size+h)*s.w.Size+from-s.w.Before)*s.c), (end-from)*s.c))
-	}
-}
-
-// fillBytes sets all bytes to v, doubling the filled range with each copy.
-func fillBytes(to []uint8, v uint8) {
-	if len(to) == 0 {
-		return
-	}
-	to[0] = v
-	for n := 1; n < len(to); n *= 2 {
-		copy(to[n:], to[:n])
+		to := kit.SliceOf[uint8](m.Worker, i*line, line)
+		s.paddedRow(to, t.w, m, image, s.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
 	}
 }

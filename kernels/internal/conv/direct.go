@@ -2,7 +2,6 @@ package conv
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
@@ -32,6 +31,7 @@ type direct struct {
 	parts           machine.Cut    // tiles of each strip, if strips are not rows
 	sums            sumBlocks
 	images          int            // images of the batch; 1 if strips span all of them
+	inImageBytes    int            // stride of the input's images, in bytes
 	inPixelBytes    int            // stride of the input's pixels, in bytes
 	outPixelStride  int            // stride of the result's pixels, in elements
 	outSize         int            // bytes of an element of the result
@@ -82,7 +82,8 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(), outSize: d.Size()}
+		inImageBytes: s.xs.n * d.Size(), inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(),
+		outSize: d.Size()}
 	t.tail = newCodeTail(s.tail, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()
@@ -116,17 +117,15 @@ func (t *direct) compile() error {
 	return nil
 }
 
-// phase computes the result. weight returns the packed weight.
-func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
-	s := t.s
-	flow := s.flow(&t.order, t.firstPixel, t.shape.planes)
-	return graph.Phase{Chunks: t.order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
+// phase computes the result. bind sets the addresses of input, weight and bias, and those of quantized results.
+func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
+	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
-		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.denseBias(m, t.size), a.Ptr[tile.Vec]
+		bind(a, m)
+		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = m.Ptrs[0], a.Ptr[tile.Vec]
 		if t.prefetchesImage {
-			a.Ptr[tile.Ahead] = m.Ptrs[1]
+			a.Ptr[tile.Ahead] = a.Ptr[tile.In]
 		}
 		t.tail.enter(a, &r.tail, m)
 		err := t.order.Each(chunk, func(image, block, strip int) error {
@@ -147,14 +146,17 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 	s, a := t.s, &r.args
 	first, channels := t.channels(block)
 	channel := first * t.size
-	in := (image*s.xs.n + first/s.og()*s.cg*s.xs.c) * t.size
-	out := image*s.os.n*t.size + channel
+	in := image*t.inImageBytes + first/s.og()*s.cg*s.xs.c*t.size
+	out := (image*s.os.n + first) * t.outSize
 	vec := block * t.panelBytes()
 	codes := t.codes[0]
 	if channels < t.shape.block() {
 		codes = t.codes[1]
 	}
 	a.Row[tile.Bias] = channel
+	if t.levels != tile.Sums {
+		a.Row[tile.Scales] = channel
+	}
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
@@ -202,7 +204,11 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.at)), Scratch: weight.Scratch,
+	compute := t.phase(func(a *jit.Args, m *graph.Mem) {
+		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.at(m), s.denseBias(m, t.size)
+	})
+	compute.Flow = s.flow(&t.order, t.firstPixel, t.shape.planes)
+	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
 		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
 }
 

@@ -1,14 +1,13 @@
 package conv
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -38,12 +37,12 @@ const smallGroup = 8
 // are requantized in registers. Bytes of images are multiplied as unsigned; words keep the sign of the image.
 type directBytes struct {
 	direct
-	image  *convShape  // the original shape; direct.s counts elements and has no padding
-	per    int         // channels per element
-	copied bool        // images are copied to scratch memory
-	flip   uint8       // mask that makes copied bytes unsigned
-	widen  *loops.Loop // converts bytes to words
-	room   struct{ weight, sums, point, images, all int }
+	image  *convShape                        // the original shape; direct.s counts elements and has no padding
+	per    int                               // channels per element
+	copied bool                              // images are copied to scratch memory
+	flip   uint8                             // mask that makes copied bytes unsigned
+	widen  *loops.Loop                       // converts bytes to words
+	room   struct{ sums, point, images int } // offsets in scratch memory
 	state  graph.PerWorker[loops.State]
 }
 
@@ -116,33 +115,6 @@ func signBit(d tensor.DType) uint8 {
 	return 0
 }
 
-// weightBytes returns the bytes of the packed weight, without the sums of output channels.
-func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
-
-// fill packs a weight: blocks of output channels, in which the channels of an element are adjacent, followed by the sum
-// of each output channel's weights as int32. It panics as [graph.Mem.CheckContext] does.
-func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
-	s := t.image
-	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
-	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
-	for o := range s.o {
-		from, at := kit.Elem[int8](src, o*s.ws.n), t.packedAt(o)
-		for kh := range s.h.Taps {
-			for kw := range s.w.Taps {
-				m.Count(s.cg)
-				for c := range s.cg {
-					v := *(*int8)(kit.Elem[int8](from, c*s.ws.c+kh*s.ws.h+kw*s.ws.w))
-					to := &dst[at+t.weightAt(kh, kw, c)]
-					if *to = v; t.per < elementBytes {
-						*(*int16)(unsafe.Pointer(to)) = int16(v)
-					}
-					sums[o] += int32(v)
-				}
-			}
-		}
-	}
-}
-
 // weightAt returns the offset of a weight from the first of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
 	term, i := (kh*t.s.w.Taps+kw)*t.s.cg, c
@@ -175,6 +147,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	if s.joinsRow(t.per) {
 		t.inPixelBytes = s.c * (elementBytes / t.per)
 	}
+	t.inImageBytes = q.h.Size * q.w.Size * t.inPixelBytes
 	t.byteElements, t.wordElements = t.per == elementBytes, t.per < elementBytes
 	switch c.Out[0].DType {
 	case tensor.Int8:
@@ -185,29 +158,26 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	return t
 }
 
-func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != bytesW || c.Out[0].Numel() == 0 {
-		return graph.Packing{}, false
-	}
-	t := newDirectBytes(c)
+// weight returns the packed weight: blocks of output channels, in which the channels of an element are adjacent.
+func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
 	if t.image.joinsRow(t.per) {
 		order = "kh,kw*c"
 	}
-	form := fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per)
-	return graph.Packing{Form: form, DType: tensor.Int8, Len: t.weightBytes() + t.s.o*elementBytes,
-		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			p := newDirectBytes(c)
-			_, p.image.ws = spatial(src.Meta, 2)
-			p.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
-		},
-		Unpack: func(dst, packed *tensor.Tensor) {
-			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
-			kit.EachIndex(dst.Shape, func(at []int) {
-				v := from[t.packedAt(at[0])+t.weightAt(at[2], at[3], at[1])]
-				dst.Set(tensor.IntScalar(int64(v)), at...)
-			})
-		}}, true
+	return &byteWeight{s: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
+		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per),
+		channels: func(visit func(o, at int)) {
+			for o := range t.s.o {
+				visit(o, t.packedAt(o))
+			}
+		}}
+}
+
+func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
+	if i != bytesW || c.Out[0].Numel() == 0 {
+		return graph.Packing{}, false
+	}
+	return newDirectBytes(c).weight().packing(), true
 }
 
 func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
@@ -223,48 +193,46 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if err := t.compile(); err != nil {
 		return nil, err
 	}
-	if err := t.compileWiden(c.Meta(bytesX).DType); err != nil {
-		return nil, err
+	if t.wordElements {
+		var err error
+		if t.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{c.Meta(bytesX).DType}, nil,
+			tensor.Int16); err != nil {
+			return nil, err
+		}
 	}
-	packed := c.Packed(bytesW) != nil
-	if !packed {
-		t.room.weight = kit.AlignUp(t.weightBytes() + t.s.o*elementBytes)
-	}
-	t.room.sums = t.room.weight
+	weight := t.weight()
+	t.room.sums = weight.room()
 	t.room.point = t.room.sums + t.s.o*elementBytes
 	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes) // the bias is read in whole vectors
-	t.room.all = t.room.images
+	k := &graph.Kernel{Scratch: t.room.images, Code: t.listings}
 	if t.copied {
-		t.room.all += kit.AlignUp(t.s.n*t.s.h.Size*t.s.w.Size*t.pixel() + elementBytes) // reads extend past the last pixel
+		k.Scratch += kit.AlignUp(t.s.n*t.s.h.Size*t.s.w.Size*t.pixel() + elementBytes) // reads extend past the last pixel
 	}
-	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
 	if t.widen != nil {
 		k.Worker = t.s.w.Size * t.paddedChannels()
 	}
 	if t.shape.unit {
 		k.Worker = tile.UnitScratchBytes
 	}
-	if !packed {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			t.fill(m, kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*elementBytes), m.Ptrs[1+bytesW])
-			return nil
-		}})
-	}
-	k.Phases = append(k.Phases, t.prepare(packed), t.convolve(packed))
+	k.Phases = append(weight.phases(), t.prepare(weight), t.phase(func(a *jit.Args, m *graph.Mem) {
+		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], weight.at(m)
+		if t.copied {
+			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
+		}
+		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
+		if t.levels != tile.Sums {
+			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
+		}
+		if t.shape.unit {
+			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
+		}
+	}))
 	return k, nil
 }
 
-// panelsAt returns the address of the packed weight.
-func (t *directBytes) panelsAt(m *graph.Mem, packed bool) unsafe.Pointer {
-	if packed {
-		return m.Ptrs[1+bytesW]
-	}
-	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
-}
-
-// prepare is the phase that computes the initial values of sums in its first chunk, and pads images in the others, some
-// rows each.
-func (t *directBytes) prepare(packed bool) graph.Phase {
+// prepare is the phase that computes the initial values of sums in its first chunk. The other chunks copy images to
+// scratch memory, some rows each.
+func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	s, q := t.image, t.s
 	rows := 0
 	if t.copied {
@@ -274,30 +242,29 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesXZero]) ^ t.flip
 		if chunk == 0 {
-			sums := kit.ElementsOf[int32](kit.Elem[int8](t.panelsAt(m, packed), t.weightBytes()), s.o)
-			bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.o)
-			begin := kit.SliceOf[int32](m.Scratch, t.room.sums, s.o)
 			less := int32(zero)
-			if t.widen != nil && t.signed() {
+			if t.widen != nil && s.call.Meta(bytesX).DType == tensor.Int8 {
 				less = int32(int8(zero))
 			}
-			for o := range begin {
-				begin[o] = bias[o] - less*sums[o]
+			start, to := weight.starts(m, less), kit.SliceOf[int32](m.Scratch, t.room.sums, s.o)
+			for o := range to {
+				to[o] = start(o)
 			}
 			if t.levels != tile.Sums {
-				kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = t.point(m.Ptrs[1+bytesYZero])
+				kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = resultZero(m, s.call.Out[0].DType)
 			}
 			return nil
 		}
 		line := q.w.Size * t.paddedChannels()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
+			image, h := row/q.h.Size, row%q.h.Size-s.h.Before
 			if t.widen == nil {
-				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h.Size, row%q.h.Size, zero)
+				s.paddedRow(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), q.w.Size, m, image, h, zero, t.move)
 				continue
 			}
 			from := kit.Elem[uint8](m.Ptrs[1+bytesX], row*line) // rows that need no padding are only widened
 			if s.copies(t.per) {
-				t.border(kit.SliceOf[uint8](m.Worker, 0, line), m, row/q.h.Size, row%q.h.Size, zero)
+				s.paddedRow(kit.SliceOf[uint8](m.Worker, 0, line), q.w.Size, m, image, h, zero, t.move)
 				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
 			to := unsafe.Pointer(&m.Scratch[t.room.images+2*row*line])
@@ -310,59 +277,16 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 // paddedChannels returns the number of channels per pixel in scratch memory.
 func (t *directBytes) paddedChannels() int { return t.pixel() * t.per / elementBytes }
 
-// signed reports whether images are int8.
-func (t *directBytes) signed() bool { return t.image.call.Meta(bytesX).DType == tensor.Int8 }
-
-// compileWiden compiles the byte-to-int16 loop if elements are pairs of words.
-func (t *directBytes) compileWiden(d tensor.DType) error {
-	if t.per == elementBytes {
-		return nil
+// move copies pixels, fills the last element of each group with zeros, and makes bytes unsigned.
+func (t *directBytes) move(to, from []uint8) {
+	s, padded := t.image, t.paddedChannels()
+	if padded == s.c {
+		copy(to, from)
+	} else { // each group begins with a new element
+		padPixels(to, from, padded/s.groups, s.cg)
 	}
-	f, err := expr.Parse("int16(x)", "x")
-	if err != nil {
-		return err
-	}
-	code, err := f.Code([]tensor.DType{d}, expr.Typing{Out: []tensor.DType{tensor.Int16}})
-	if err != nil {
-		return err
-	}
-	t.widen, err = loops.New(&expr.Loop{Code: code, Scalar: []bool{false}}, loops.Options{})
-	return err
-}
-
-// border copies a row of an image, with zero points as padding and zeros that fill the last element of each pixel.
-func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
-	s, q := t.image, t.s
-	padded := t.paddedChannels()
-	h := row - s.h.Before
-	first, end := min(max(s.w.Before, 0), q.w.Size), min(s.w.Before+s.w.Size, q.w.Size)
-	if !s.h.Contains(h) {
-		first, end = q.w.Size, q.w.Size
-	}
-	for i := range to[:first*padded] {
-		to[i] = zero
-	}
-	if first < end {
-		from := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], (n*s.h.Size+h)*s.w.Size*s.c), s.w.Size*s.c)
-		if padded == s.c {
-			copy(to[first*padded:end*padded], from[(first-s.w.Before)*s.c:])
-		} else {
-			if s.groups == 1 {
-				padPixels(to[first*padded:end*padded], from[(first-s.w.Before)*s.c:], padded, s.c)
-			}
-			for w := first; w < end && s.groups > 1; w++ {
-				for g := range s.groups {
-					group := to[w*padded+g*q.cg*t.per:][:q.cg*t.per]
-					clear(group[copy(group, from[(w-s.w.Before)*s.c+g*s.cg:][:s.cg]):])
-				}
-			}
-		}
-	}
-	for i := end * padded; i < len(to); i++ {
-		to[i] = zero
-	}
-	if t.flip != 0 && first < end {
-		flipSigns(to[first*padded : end*padded])
+	if t.flip != 0 {
+		flipSigns(to)
 	}
 }
 
@@ -390,71 +314,4 @@ func flipSigns(b []uint8) {
 	for i := range b {
 		b[i] ^= 1 << 7
 	}
-}
-
-// convolve is the phase that computes the result.
-func (t *directBytes) convolve(packed bool) graph.Phase {
-	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
-		r := t.run.Of(m)
-		a := &r.args
-		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.panelsAt(m, packed)
-		if t.copied {
-			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
-		}
-		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = m.Ptrs[0], a.Ptr[tile.Vec]
-		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
-		if t.levels != tile.Sums {
-			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
-		}
-		if t.shape.unit {
-			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
-		}
-		t.tail.enter(a, &r.tail, m)
-		err := t.order.Each(chunk, func(image, block, strip int) error {
-			if err := t.strip(r, image, block, strip); err != nil {
-				return err
-			}
-			t.finish(r, image, block, strip)
-			return nil
-		})
-		clear(a.Ptr[:])
-		r.tail.Release()
-		return err
-	}}
-}
-
-// point returns the zero point of the result.
-func (t *directBytes) point(at unsafe.Pointer) int32 {
-	if t.levels == tile.Signed {
-		return int32(*(*int8)(at))
-	}
-	return int32(*(*uint8)(at))
-}
-
-// strip computes a strip of an image for a block of output channels.
-func (t *directBytes) strip(r *directRun, image, block, strip int) error {
-	s, a := t.s, &r.args
-	channel, channels := t.channels(block)
-	codes := t.codes[0]
-	if channels < t.shape.block() {
-		codes = t.codes[1]
-	}
-	in := image*s.h.Size*s.w.Size*t.pixel() + channel/s.og()*s.cg*elementBytes
-	out := (image*s.h.Results*s.w.Results*s.o + channel) * t.outSize
-	a.Row[tile.Bias] = channel * elementBytes
-	if t.levels != tile.Sums {
-		a.Row[tile.Scales] = channel * elementBytes
-	}
-	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
-	r.calls = t.callsOf(r.calls[:0], strip)
-	for _, c := range r.calls {
-		a.Row[tile.In], a.Row[tile.Out] = in+c.in, out+c.out
-		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
-		t.tail.at(a, out+c.out, channel*elementBytes)
-		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
-		if err := codes[c.code].Call(a); err != nil {
-			return err
-		}
-	}
-	return nil
 }

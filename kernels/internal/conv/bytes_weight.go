@@ -1,0 +1,153 @@
+package conv
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// byteWeight is the packed weight of a convolution of bytes: the weights in the order of the machine code, followed by
+// the int32 sum of each output channel's weights. The sum times the zero point of the input is subtracted from the
+// channel's results.
+type byteWeight struct {
+	s     *convShape
+	form  string
+	bytes int  // bytes of the weights without the sums
+	words bool // weights are int16 instead of int8
+	// channels visits each output channel with the offset of its weights. A channel may occur several times.
+	channels func(visit func(o, at int))
+	// offset returns the offset of a weight from the begin of its output channel.
+	offset func(kh, kw, c int) int
+}
+
+// all returns the bytes of weights and sums.
+func (w *byteWeight) all() int { return w.bytes + w.s.o*4 }
+
+// offsets returns the offsets of an output channel's weights by tap and input channel.
+func (w *byteWeight) offsets() []int {
+	list := make([]int, 0, w.s.depth())
+	for tap := range w.s.taps() {
+		_, kh, kw := w.s.tap(tap)
+		for c := range w.s.cg {
+			list = append(list, w.offset(kh, kw, c))
+		}
+	}
+	return list
+}
+
+// fill packs a weight of the given shape and strides. It panics as [graph.Mem.CheckContext] does.
+func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides ncdhw) {
+	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
+	from := *w.s
+	from.ws = strides
+	terms, offsets := from.channelsLastTerms(), w.offsets()
+	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.s.o)
+	w.channels(func(o, at int) {
+		m.Count(len(terms))
+		row, sum := kit.Elem[int8](src, o*strides.n), int32(0)
+		for i, offset := range offsets {
+			v := *(*int8)(kit.Elem[int8](row, terms[i]))
+			to := &dst[at+offset]
+			if *to = v; w.words {
+				*(*int16)(unsafe.Pointer(to)) = int16(v)
+			}
+			sum += int32(v)
+		}
+		sums[o] = sum
+	})
+}
+
+// packing describes the packed weight to the planner.
+func (w *byteWeight) packing() graph.Packing {
+	return graph.Packing{Form: w.form, DType: tensor.Int8, Len: w.all(),
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
+			_, strides := spatial(src.Meta, 2)
+			w.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer(), strides)
+		},
+		Unpack: func(dst, packed *tensor.Tensor) {
+			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
+			w.channels(func(o, at int) {
+				kit.EachIndex(dst.Shape[1:], func(i []int) {
+					v := from[at+w.offset(i[1], i[2], i[0])]
+					dst.Set(tensor.IntScalar(int64(v)), o, i[0], i[1], i[2])
+				})
+			})
+		}}
+}
+
+// room returns the bytes at the begin of the scratch memory that the packed weight takes: 0 if the weight was packed
+// when the graph was planned.
+func (w *byteWeight) room() int {
+	if w.s.call.Packed(bytesW) != nil {
+		return 0
+	}
+	return kit.AlignUp(w.all())
+}
+
+// phases returns the phase that packs the weight, unless it was packed when the graph was planned.
+func (w *byteWeight) phases() []graph.Phase {
+	if w.room() == 0 {
+		return nil
+	}
+	return []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		w.fill(m, kit.SliceOf[int8](m.Scratch, 0, w.all()), m.Ptrs[1+bytesW], w.s.ws)
+		return nil
+	}}}
+}
+
+// at returns the address of the packed weight.
+func (w *byteWeight) at(m *graph.Mem) unsafe.Pointer {
+	if w.room() == 0 {
+		return m.Ptrs[1+bytesW]
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
+}
+
+// starts returns a function of an output channel: the initial value of its results. zero is the zero point of the
+// input.
+func (w *byteWeight) starts(m *graph.Mem, zero int32) func(o int) int32 {
+	sums := kit.ElementsOf[int32](kit.Elem[int8](w.at(m), w.bytes), w.s.o)
+	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.s.o)
+	return func(o int) int32 { return bias[o] - zero*sums[o] }
+}
+
+// resultZero returns the zero point of a result of dtype d. It is 0 for sums.
+func resultZero(m *graph.Mem, d tensor.DType) int32 {
+	switch d {
+	case tensor.Int8:
+		return int32(*(*int8)(m.Ptrs[1+bytesYZero]))
+	case tensor.Uint8:
+		return int32(*(*uint8)(m.Ptrs[1+bytesYZero]))
+	}
+	return 0
+}
+
+// paddedRow copies row h of an image, and its padding, to `to`, which has the given number of pixels and begins with
+// the padding. Padding is set to zero, the zero point. move copies the pixels inside the image.
+func (s *convShape) paddedRow(to []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
+	move func(to, from []uint8)) {
+	each := len(to) / pixels
+	first, end := min(s.w.Before, pixels), min(s.w.Before+s.w.Size, pixels)
+	if !s.h.Contains(h) || first >= end {
+		fillBytes(to, zero)
+		return
+	}
+	fillBytes(to[:first*each], zero)
+	fillBytes(to[end*each:], zero)
+	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.c
+	move(to[first*each:end*each], kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], at), (end-first)*s.c))
+}
+
+// fillBytes sets all bytes to v. It doubles the filled range with each copy.
+func fillBytes(to []uint8, v uint8) {
+	if len(to) == 0 {
+		return
+	}
+	to[0] = v
+	for n := 1; n < len(to); n *= 2 {
+		copy(to[n:], to[:n])
+	}
+}
