@@ -28,28 +28,27 @@ type applyOptions struct {
 // results do not depend on the number.
 func Workers(n int) Option { return func(a *applyOptions) { a.workers = n } }
 
-// Context ends a run between two tasks when ctx is done; the error is its cause. Default none.
+// Context ends a run between two tasks when ctx is done. The run then returns the cause of ctx. Default none.
 func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx = ctx } }
 
-// Grain is the number of elements of a task, which should be small for an expensive function. The default, 0, means
-// [GrainSize].
+// Grain sets the minimum number of elements of a task. It should be small for an expensive function. The default, 0,
+// means [GrainSize].
 func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 
-// Allocator returns the tensor for output i, if no tensor is given for it or the given one has another shape
-// (set_output_raw_strided). The tensor must have the shape, strides and dtype of m, and may start anywhere in its
-// storage. It must not share memory with another operand, except for an in-place operation: then it has the same
-// elements and layout as an input.
+// Allocator returns the tensor for output i, which is undefined or defined with a wrong shape (set_output_raw_strided).
+// The tensor must have the shape, strides and dtype of m, and may start anywhere in its storage. It must not share
+// memory with another operand, except with an input that has the same elements and layout (an in-place operation).
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
-// Allocate makes [Iterator.Apply] allocate outputs by f instead of as new zeroed memory. f is called once per output
-// whose layout the iteration chose, in order, before the computation.
+// Allocate makes [Iterator.Apply] allocate outputs by f instead of as new zeroed tensors. f is called once for each
+// output whose layout the rule chose, in order, before the computation.
 func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
-// Apply runs a kernel over the operands' data and returns the outputs: the given tensors, and new tensors for the
-// others. From a table it selects the kernel for the dtypes of the iteration. Operands must be made by [OfTensor],
-// [Undefined], [UndefinedOf] or [Number].
+// Apply runs a kernel over the operands' data and returns the outputs: the caller's tensors, and new tensors for
+// outputs whose layout the rule chose. If k is a table, Apply selects the kernel for the dtypes of the iteration.
+// Operands must be made by [OfTensor], [Undefined], [UndefinedOf] or [Number].
 //
-// Apply fails without writing anything if the dtypes or the numbers of results or operands of the kernel do not match,
+// Apply fails before it writes results if the dtypes or the numbers of results or operands of the kernel do not match,
 // if an operand has no data, or if the iteration is a reduction. If the kernel's function panics, the panic is raised
 // again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
@@ -75,15 +74,15 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 	return ts[:it.noutputs:it.noutputs], err
 }
 
-// Prepared is a kernel that was checked against an iteration, for callers with addresses, workers and cursors of their
-// own. It is immutable and safe for concurrent use.
+// Prepared is a kernel that was checked against an iteration. It is for callers that supply addresses, workers and
+// cursors. It is immutable and safe for concurrent use.
 type Prepared struct {
 	it   *Iterator
 	body rule.Block
-	// rows says that rows of all operands can be passed without copies; line, that the iteration is a single such row.
+	// rows is set if rows of all operands can be passed without copies. line is set if the iteration is a single such row.
 	rows, line bool
-	// loop is the loop of an expression and replaces body. staged marks the operands that are copied to blocks, tile by
-	// tile. joined says that all operands are staged and that a tile is a single row.
+	// loop is the loop of an expression; body is then nil. staged marks the operands that are copied to blocks, tile by
+	// tile. joined is set if all operands are staged, so that the loop sees a tile as a single row.
 	loop   *loops.Loop
 	staged []bool
 	tiles  *tiles
@@ -127,8 +126,8 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	return p.walk(c, ptrs, r)
 }
 
-// All computes the whole iteration at the given addresses, like [Prepared.Range], and is as unsafe. If the iteration is
-// one contiguous row, All costs little more than a call of the kernel.
+// All computes the whole iteration at the given addresses. It is as unsafe as [Prepared.Range]. If the iteration is one
+// contiguous row, All costs little more than a call of the kernel.
 func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
 	if !p.line || c == nil || len(ptrs) != len(p.it.ops) {
 		return p.whole(c, ptrs)
@@ -202,8 +201,8 @@ func (p Prepared) Chunks(grain int) int {
 	return count(p.it.walkShape, p.tiles.spans(p.it, grain, span[:0]))
 }
 
-// Chunk computes task i of [Prepared.Chunks] at the given addresses, and is as unsafe as [Prepared.Range]. It panics
-// for an index out of range, like a slice. A nil Cursor means a new one.
+// Chunk computes task i of [Prepared.Chunks] at the given addresses. It is as unsafe as [Prepared.Range], and panics if
+// i is out of range. If c is nil, a new Cursor is used.
 func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	switch {
 	case p.body == nil && p.loop == nil:
@@ -227,9 +226,8 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 
 var errNotPrepared = errors.New("iter: the zero Prepared")
 
-// Tensors returns the operands as tensors: inputs and given outputs as they were given, a new tensor for each output
-// that the iterator laid out, a 0-dim tensor for a number. It requires operands made by [OfTensor], [Undefined] or
-// [Number].
+// Tensors returns the operands as tensors: the caller's tensors, a new tensor for each output whose layout the rule
+// chose, and a 0-dim tensor for a number. It fails for operands made by [Of] or [OfType], which have no data.
 func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
 
 func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
@@ -301,9 +299,9 @@ func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
 	return nil
 }
 
-// Bind returns the addresses of tensors in the form that loops take, outputs first. A tensor must have the dtype and
-// layout of [Iterator.Meta]; its offset may differ. If the iteration checks overlap, Bind rejects the same kinds of
-// overlap as [Config.Build].
+// Bind returns the addresses of tensors, outputs first, for loops. A tensor must have the dtype and layout of
+// [Iterator.Meta]; its offset may differ. If the iteration checks overlap, Bind rejects the same kinds of overlap as
+// [Config.Build].
 func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -331,7 +329,7 @@ func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	return ptrs, nil
 }
 
-// workersOf returns the number of goroutines for a number of workers.
+// workersOf returns n, or the number of cores (GOMAXPROCS) if n is not positive.
 func workersOf(n int) int {
 	if n <= 0 {
 		return runtime.GOMAXPROCS(0)
@@ -339,7 +337,7 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk checks addresses and a range. It runs for every chunk of every kernel.
+// checkWalk checks addresses and a range. It is kept small because it runs for every chunk of every kernel.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	wrong := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {

@@ -58,7 +58,7 @@ func (it *Iterator) checkFold(f *Fold) error {
 	return nil
 }
 
-// widens reports whether loops over d can take elements of dtype `from`: d has the same kind and is at least as wide.
+// widens reports whether d has the same kind as dtype from and at least as many bytes, so that the conversion is exact.
 func widens(from, d tensor.DType) bool {
 	switch {
 	case from == d:
@@ -71,8 +71,8 @@ func widens(from, d tensor.DType) bool {
 	return from.IsComplex() && d.IsComplex() && d.Size() > from.Size()
 }
 
-// storable reports whether results of dtype d may be written to an output of dtype `to`. Both must be of the same kind,
-// but the output may be narrower, and integers may become bool.
+// storable reports whether results of dtype d may be written to an output of dtype to. It accepts more than
+// [tensor.CanCast]: integers may be narrowed, and may become bool.
 func storable(d, to tensor.DType) bool {
 	return tensor.CanCast(d, to) || d.IsIntegral(true) && to.IsIntegral(true)
 }

@@ -5,14 +5,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Config describes an iteration. It is a [rule.Config], which documents the methods, with the additional method
-// [Config.Build]. Every method returns a changed copy, so that a Config can be extended in several ways.
+// Config describes an iteration. It is a [rule.Config] with the additional method [Config.Build]; rule.Config documents
+// the other methods. Every method returns a changed copy, so that one Config can be extended in several ways.
 type Config struct{ rule.Config }
 
-// New returns the default configuration: memory overlap is checked, outputs may be resized, all dtypes must be equal.
+// New returns the default configuration: memory overlap is checked, outputs may be resized, and all dtypes must be
+// equal.
 func New() Config { return Config{rule.New()} }
 
-// Unary is TensorIterator's unary op: one dtype throughout.
+// Unary is a unary op whose operand and result have the same dtype.
 func Unary(out, a Operand) Config { return Config{rule.Unary(out, a)} }
 
 // UnaryFloat is a unary op computed in floating point: integers become float32.
@@ -24,19 +25,18 @@ func Binary(out, a, b Operand) Config { return Config{rule.Binary(out, a, b)} }
 // BinaryFloat is a binary op in floating point, such as true division.
 func BinaryFloat(out, a, b Operand) Config { return Config{rule.BinaryFloat(out, a, b)} }
 
-// Comparison compares in the promoted dtype and yields bool. If a given output has another dtype, the result is
-// converted.
+// Comparison is a comparison in the promoted dtype with a result of bool, which is converted if out has another dtype.
 func Comparison(out, a, b Operand) Config { return Config{rule.Comparison(out, a, b)} }
 
 // Nullary fills an output.
 func Nullary(out Operand) Config { return Config{rule.Nullary(out)} }
 
-// Reduction reduces a into out, which must be defined and have size 1 or stride 0 in the reduced dimensions: see
-// [ReduceOutput].
+// Reduction is a reduction of a into out, which must be defined and have size 1 or stride 0 in the reduced dimensions.
+// [ReduceOutput] makes such an output.
 func Reduction(out, a Operand) Config { return Config{rule.Reduction(out, a)} }
 
-// Copy copies a into out, like copy_. The dtypes may differ. A given out keeps its layout, and a is broadcast to the
-// shape of out.
+// Copy is a copy of a into out, like copy_. The dtypes may differ. If out is defined, it keeps its layout and a is
+// broadcast to its shape.
 func Copy(out, a Operand) Config { return Config{rule.Copy(out, a)} }
 
 // Output adds an output.
@@ -51,19 +51,19 @@ func (c Config) Inputs(o ...Operand) Config { return Config{c.Config.Inputs(o...
 // CheckMemOverlap rejects outputs that overlap themselves or, partially, an input.
 func (c Config) CheckMemOverlap(v bool) Config { return Config{c.Config.CheckMemOverlap(v)} }
 
-// AllowCPUScalars lets a 0-dim CPU operand join operands of another device.
+// AllowCPUScalars has no effect, because there is one device.
 func (c Config) AllowCPUScalars(v bool) Config { return Config{c.Config.AllowCPUScalars(v)} }
 
 // IsReduction marks dimensions in which an output has stride 0 as reduced.
 func (c Config) IsReduction(v bool) Config { return Config{c.Config.IsReduction(v)} }
 
-// ResizeOutputs lets the iterator resize a given output of the wrong shape.
+// ResizeOutputs sets whether a defined output of the wrong shape is resized.
 func (c Config) ResizeOutputs(v bool) Config { return Config{c.Config.ResizeOutputs(v)} }
 
 // CheckAllSameDType rejects operands of different dtypes.
 func (c Config) CheckAllSameDType(v bool) Config { return Config{c.Config.CheckAllSameDType(v)} }
 
-// EnforceSafeCastingToOutput rejects a given output whose dtype cannot hold the common dtype.
+// EnforceSafeCastingToOutput rejects a defined output to whose dtype the common dtype cannot be cast.
 func (c Config) EnforceSafeCastingToOutput(v bool) Config {
 	return Config{c.Config.EnforceSafeCastingToOutput(v)}
 }
@@ -73,7 +73,8 @@ func (c Config) EnforceLinearIteration(v bool) Config {
 	return Config{c.Config.EnforceLinearIteration(v)}
 }
 
-// PromoteInputsToCommonDType computes the common dtype by promotion; loops see inputs converted to it.
+// PromoteInputsToCommonDType computes the common dtype by promotion. Inputs are converted to it before the loop reads
+// them.
 func (c Config) PromoteInputsToCommonDType(v bool) Config {
 	return Config{c.Config.PromoteInputsToCommonDType(v)}
 }
@@ -83,24 +84,25 @@ func (c Config) PromoteIntegerInputsToFloat(v bool) Config {
 	return Config{c.Config.PromoteIntegerInputsToFloat(v)}
 }
 
-// CastCommonDTypeToOutputs lets loops compute in the common dtype if a given output has another; the result is
-// converted on write.
+// CastCommonDTypeToOutputs sets that loops compute in the common dtype even if a defined output has another dtype.
+// Results are then converted on write.
 func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 	return Config{c.Config.CastCommonDTypeToOutputs(v)}
 }
 
-// CastInputs converts every input to d for loops, like sum(dtype=...) but without a temporary tensor.
+// CastInputs sets that every input is converted to dtype d before the loop reads it, as in sum(dtype=...).
 func (c Config) CastInputs(d tensor.DType) Config { return Config{c.Config.CastInputs(d)} }
 
-// OpMath converts float16 and bfloat16 to float32 for loops, as PyTorch's CPU kernels do. Results are rounded on write.
+// OpMath sets that loops compute on float16 and bfloat16 operands in float32, as PyTorch's CPU kernels do. Results are
+// rounded on write.
 func (c Config) OpMath(v bool) Config { return Config{c.Config.OpMath(v)} }
 
-// StaticShape sets the shape of the iteration, instead of inferring it from the operands. Operands may be larger; then
-// the walk covers only their first elements.
+// StaticShape sets the shape, which is otherwise inferred from the operands. Operands may be larger; the loop then
+// covers the elements with the lowest indices.
 func (c Config) StaticShape(shape ...int) Config { return Config{c.Config.StaticShape(shape...)} }
 
 // StaticDType sets the dtype of undefined outputs.
 func (c Config) StaticDType(d tensor.DType) Config { return Config{c.Config.StaticDType(d)} }
 
-// FastSetup enables or disables the fast set-up. Without it the layouts always follow from the permutation rule.
+// FastSetup sets whether fast set-up is used where possible. Without it, only the permutation rule decides layouts.
 func (c Config) FastSetup(v bool) Config { return Config{c.Config.FastSetup(v)} }

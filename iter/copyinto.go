@@ -11,14 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CopyInto writes the values of src into dst, and does not change the layout of dst (Tensor.copy_). src is broadcast to
-// the shape of dst and converted to the dtype of dst by the rules of c10::convert. CopyInto works in tiles, so that
-// transposed copies use whole cache lines. At most the given number of worker goroutines share the tiles; 0 means all
-// cores. ctx can cancel the copy between two tasks, and may be nil.
+// CopyInto writes the values of src into dst, whose layout does not change (Tensor.copy_). src is broadcast to the
+// shape of dst and converted to the dtype of dst by the rules of c10::convert. CopyInto works in tiles, so that
+// transposed copies use whole cache lines. It uses at most the given number of worker goroutines; 0 means all cores.
+// ctx can cancel the copy between two tasks, and may be nil.
 //
-// Copying a tensor onto itself, or onto a view of the same storage with equal dtype, sizes, strides and offset, does
-// nothing and is not checked. Otherwise dst must not overlap itself, and must not partially overlap src: see
-// [OverlapOf]. The errors are PyTorch's.
+// If dst is src, or a view of the same storage with equal dtype, sizes, strides and offset, CopyInto does nothing and
+// checks nothing. Otherwise dst must not overlap itself, and must not partially overlap src ([OverlapOf]). The errors
+// are PyTorch's.
 func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	switch {
 	case dst == nil || src == nil:
@@ -50,13 +50,13 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 }
 
 // sameData is is_same_data of at::native::copy_. It also compares the strides of dimensions of size 1. PyTorch 2 makes
-// this check before the check of overlap; PyTorch 1.13 does not make it.
+// this check before the check of overlap. PyTorch 1.13 has no such check.
 func sameData(dst, src *tensor.Tensor) bool {
 	return dst.Storage() != nil && dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType &&
 		dst.SameLayout(src.Meta)
 }
 
-// shortCopy is the number of elements up to which a copy runs on one worker and ignores the context.
+// shortCopy is the largest number of elements for which a copy runs on one worker and ignores the context.
 const shortCopy = 1 << 18
 
 // CopyElements writes the values of src into dst, like [tensor.CopyElements]. The shapes must be equal. If several

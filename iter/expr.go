@@ -9,10 +9,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// shortRow is the row length below which loops in Go process several rows at once.
+// shortRow is the row length in elements below which loops in Go process several rows at once.
 const shortRow = 16
 
-// inBlocks returns k with a function over blocks that computes its expression. The code is built at the first run.
+// inBlocks returns a kernel of a function over blocks that computes the expression of k. The expression is compiled at
+// the first run.
 func inBlocks(k Kernel) Kernel {
 	if k.Err() != nil || k.IsZero() || k.Block() != nil {
 		return k
@@ -26,8 +27,9 @@ func inBlocks(k Kernel) Kernel {
 	}))
 }
 
-// rowsOf returns the loop over rows of the walk for an expression. Operands that are constant along rows are scalars.
-// Other operands that are not contiguous along rows are staged, that is, copied to blocks.
+// rowsOf returns the loop of an expression over rows, which are runs along the fastest dimension of the walk. Operands
+// that are constant along rows are scalars. Other operands that are not contiguous along rows are staged, that is,
+// copied to blocks.
 func (it *Iterator) rowsOf(c *expr.Code) (l *expr.Loop, staged []bool) {
 	l, staged = &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}, make([]bool, len(it.ops))
 	for i := range it.ops {
@@ -43,7 +45,7 @@ func (it *Iterator) rowsOf(c *expr.Code) (l *expr.Loop, staged []bool) {
 	return l, staged
 }
 
-// prepareExpr compiles the loop of an expression for the walk.
+// prepareExpr compiles the loop of a kernel's expression for this iteration.
 func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	code, err := it.Rule.InMemory(k)
 	if err != nil {
@@ -58,7 +60,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
-		// A loop in Go makes a call per instruction and row, so short rows are joined in blocks.
+		// A loop in Go makes a call for each instruction and row, so short rows are joined in blocks.
 		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
 		if p.loop, err = newLoop(l, 0); err != nil {
 			return Prepared{}, err
@@ -75,11 +77,11 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 // prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The rows are
 // too short and too far apart for hardware prefetchers. Adding [4096,4096] and its transpose takes 7.6 ms with
 // prefetching and 8 ms without. Only rows that are adjacent in memory are prefetched into L1; other rows would be
-// evicted from L1 before use. Measured on Emerald Rapids, prefetching into L1 reduces the time to add pixels of 64
-// channels to a contiguous image from 1.99 to 1.86 ms, but increases that for transposed images from 11.6 to 12.0 ms.
+// evicted from L1 before use. On Emerald Rapids, prefetching into L1 reduces the time to add pixels of 64 channels to a
+// contiguous image from 1.99 to 1.86 ms, but would increase the time for a transposed image from 11.6 to 12.0 ms.
 const prefetchRows = 8
 
-// loopOptions chooses the kind of store instructions and the prefetching of the loop.
+// loopOptions chooses non-temporal stores and prefetching for the loop.
 func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Options {
 	var opts loops.Options
 	if !slices.Contains(staged[:it.noutputs], true) {
@@ -122,8 +124,8 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // Expression reports whether the kernel is an expression, not a function.
 func (p Prepared) Expression() bool { return p.loop != nil }
 
-// PerElement estimates the time of an element with operands in the L1 cache, in nanoseconds. It is 0 if there is no
-// machine code.
+// PerElement estimates the time in nanoseconds to compute one element whose operands are in the L1 cache. It is 0 if
+// there is no machine code.
 func (p Prepared) PerElement() float64 {
 	if p.loop == nil {
 		return 0

@@ -13,22 +13,24 @@ import (
 // [FoldOf] makes a Fold from functions of single elements. [Folding] and [Yields] make a Fold from loops over slices.
 // The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return a copy.
 //
-// Elements are folded in pieces, and then the accumulators of the pieces are merged. The order depends only on shapes
-// and strides. Therefore the initial accumulator must be neutral: merging it into another accumulator changes nothing.
-// Merging must be associative except for rounding. If merging is not commutative, [Fold.InOrder] is required.
+// Elements are folded in pieces, and then the accumulators of the pieces are merged. Each piece begins with the initial
+// accumulator, which must therefore be neutral: merging it into another accumulator must not change that. Merging must
+// be associative except for rounding. If merging is not commutative, [Fold.InOrder] is required. Pieces and order
+// depend only on shapes and strides.
 //
-// Accumulators must be wide enough for all elements of a result: float64 suits elements of float16, bfloat16 and
-// float32. With [FoldOf], each element of a sum of n elements takes part in at most n/32 + 1200 additions. With float64
-// accumulators, the error of a sum before the rounding of the result is therefore at most (n/32 + 1200)*2^-53 times the
-// sum of magnitudes. Unless the sum cancels, a result of float16, bfloat16 or float32 is thus within one rounding of
-// the exact sum. For float32 accumulators the bound has 2^-24 instead of 2^-53.
+// Accumulators must be precise enough for all elements of a result. float64 is precise enough for elements of float16,
+// bfloat16 and float32: with [FoldOf], each element of a sum of n elements takes part in at most n/32 + 1200 additions.
+// With float64 accumulators, the error of a sum before the rounding of the result is therefore at most (n/32 +
+// 1200)*2^-53 times the sum of magnitudes. Unless the sum cancels, a result of float16, bfloat16 or float32 is thus
+// within one rounding of the exact sum. For float32 accumulators, the bound has 2^-24 instead of 2^-53.
 //
-// One Fold works for every layout. Depending on the strides of the operand, a result is computed along a contiguous run
-// of elements, or several results are computed in parallel. Operands that suit neither are copied to blocks first.
+// One Fold works for every layout. Depending on the strides of the operand, a result is computed from a contiguous run
+// of elements, or several adjacent results are computed together. Elements that are not contiguous are copied to blocks
+// first.
 type Fold struct {
-	in      tensor.DType // dtype of the elements that the functions take
+	in      tensor.DType // dtype of the elements
 	acc     reflect.Type
-	size    int // bytes of an accumulator
+	size    int // size of an accumulator in bytes
 	inOrder bool
 	weight  int
 
@@ -37,28 +39,28 @@ type Fold struct {
 	row func(acc, x unsafe.Pointer, n, at int)
 	// columns folds one element into each of n accumulators. All n elements have position at.
 	columns func(acc, x unsafe.Pointer, n, at int)
-	// merge folds n accumulators (from), for elements of later positions, into n accumulators (acc).
+	// merge merges n accumulators (from), for elements of later positions, into n accumulators (acc).
 	merge func(acc, from unsafe.Pointer, n int)
-	// By result: finish computes the results of n accumulators, whose dtype is in out.
+	// finish has a function for each result, which computes it from n accumulators. out has the dtypes of the results.
 	finish []func(dst, acc unsafe.Pointer, n int)
 	out    []tensor.DType
 	err    error // a mistake, reported when the Fold is used
-	// By result: resume folds earlier results into n accumulators.
+	// resume has a function for each result, which merges n earlier results into n accumulators.
 	resume []func(acc, from unsafe.Pointer, n int)
 }
 
 // Folding makes a Fold from loops over slices. T is the type of elements. A is the type of accumulators, and must not
 // contain pointers. zero is the neutral initial accumulator.
 //
-//   - row folds the elements x, the first of which has position at, into one accumulator;
-//   - columns folds x[i], all of position at, into a[i];
-//   - merge folds from[i], for later positions, into a[i].
+//   - row folds the elements x into one accumulator; x[0] has position at;
+//   - columns folds x[i] into a[i] for all i; all elements have position at;
+//   - merge merges from[i], which has elements of later positions, into a[i].
 //
-// The position of an element is its index among the elements of one result: in the order in which they are walked or,
-// with [Fold.InOrder], in row-major order of the reduced dimensions.
+// The position of an element is its index among the elements of one result, in the order in which they are folded. With
+// [Fold.InOrder], that is the row-major order of the reduced dimensions.
 //
-// The Fold has no results yet: see [Yields]. If a function is nil or accumulators contain pointers, the functions that
-// use the Fold return an error.
+// The Fold has no results until [Yields] adds them. If a function is nil or accumulators contain pointers, the
+// functions that use the Fold return an error.
 func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int),
 	merge func(a, from []A)) *Fold {
 	acc := reflect.TypeFor[A]()
@@ -135,9 +137,10 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 	return f
 }
 
-// Resumes adds the inverse of a result: the first call is for result 0, the next for result 1, and so on. load folds
-// the earlier result from[i] into accumulator a[i], which is initially zero. A Fold with the inverses of all results
-// works for iterations that continue others ([Iterator.Accumulates]).
+// Resumes adds a function that restores accumulators from earlier results. The first call is for result 0, the next for
+// result 1, and so on. load merges the earlier result from[i] into a[i], which is initially the neutral accumulator. A
+// Fold with such a function for each result can run iterations that continue an earlier part of a reduction
+// ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
 	if f = f.with(reflect.TypeFor[A](), load == nil); f.err != nil {
 		return f
@@ -155,7 +158,7 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// with returns a copy of the Fold, to which the caller then adds a function of accumulators of type acc. isNil says
+// with returns a copy of the Fold, to which the caller then adds a function of accumulators of type acc. isNil reports
 // that this function is nil.
 func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
 	if f == nil {
@@ -175,23 +178,23 @@ func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
 
 func clip[T any](s []T) []T { return s[:len(s):len(s)] }
 
-// InOrder returns the Fold with elements folded in row-major order of the reduced dimensions. Positions are indices in
-// this order. InOrder may be slower, because elements cannot be read in the order of memory.
+// InOrder returns a Fold that folds elements in row-major order of the reduced dimensions. Positions are indices in
+// this order. Such a Fold may be slower, because elements are not read in the order of memory.
 func (f *Fold) InOrder() *Fold {
 	c := *f
 	c.inOrder = true
 	return &c
 }
 
-// Weight returns the Fold with the cost of folding an element, relative to an addition. Tasks of an expensive Fold have
-// fewer elements. The cost determines where pieces are cut, and thereby the rounding.
+// Weight returns the Fold with a cost: the time to fold an element, relative to an addition. Tasks of an expensive Fold
+// have fewer elements. The cost affects the lengths of pieces, and thereby the rounding.
 func (f *Fold) Weight(cost int) *Fold {
 	c := *f
 	c.weight = max(cost, 1)
 	return &c
 }
 
-// In returns the dtype of the elements that the Fold takes.
+// In returns the dtype of the elements.
 func (f *Fold) In() tensor.DType { return f.in }
 
 // Out returns the dtypes of the results.

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Build sets up the iteration: overlap checks, the decisions of [Config.Rule], then the coalesced walk, in the order of
-// TensorIteratorBase::build. All sizes must be numbers. Errors are PyTorch's, with the operand added. Build also fails
-// if an operand is inconsistent: a nil tensor, a negative stride, or a layout that exceeds its storage.
+// Build sets up the iteration in the order of TensorIteratorBase::build: overlap checks, the decisions of
+// [Config.Rule], then the coalesced walk. All sizes must be numbers. Errors are PyTorch's, with the operand added.
+// Build also fails for a nil tensor, a negative stride, or a layout that exceeds the tensor's storage.
 func (c Config) Build() (*Iterator, error) { return Build(c.Config) }
 
 // Build is [Config.Build] for a configuration of package rule.
@@ -34,22 +34,22 @@ func Build(c rule.Config) (*Iterator, error) {
 
 var errNilIterator = errors.New("iter: a nil Iterator")
 
-// Iterator is an iteration over operands: a [Rule] whose sizes are numbers, and the resulting walk. It is immutable and
-// safe for concurrent use; the state of a walk is in a [Cursor].
+// Iterator is an iteration over operands: a [Rule] whose sizes are numbers, and the walk, which is the loop nest over
+// the coalesced dimensions. It is immutable and safe for concurrent use. The state of a walk is in a [Cursor].
 type Iterator struct {
 	Rule
 	ops      []rule.Resolved // outputs, then inputs
 	noutputs int
-	perm     []int // fastest dimension first
-	shape    []int // sizes as numbers
+	perm     []int // the dimensions, fastest first
+	shape    []int // the broadcast shape
 	numel    int
 
 	walkShape   []int // sizes of the coalesced dimensions, fastest first
-	walkStrides []int // strides in bytes, [dim*len(ops)+op], padded to two dimensions
+	walkStrides []int // strides in bytes, at index dim*len(ops)+op; padded with 0 to at least two dimensions
 
-	offsets             []int // by operand: byte offset of a part's first element; nil for a whole iteration
-	starts, whole       []int // for a part of a reduction: its start, and the shape of the whole walk
-	accumulate, partial bool  // for a part of a reduction: see Accumulates, IsFinal
+	offsets             []int // for a part: by operand, the byte offset of its first element; else nil
+	starts, whole       []int // for a part: its first index, and the walk shape of the whole iteration
+	accumulate, partial bool  // for a part of a reduction: the result of Accumulates, and the negation of IsFinal
 }
 
 // Numel returns the number of elements walked: the product of the broadcast shape.
@@ -58,8 +58,7 @@ func (it *Iterator) Numel() int { return it.numel }
 // Shape returns the broadcast shape in the operands' order of dimensions.
 func (it *Iterator) Shape() []int { return slices.Clone(it.shape) }
 
-// Meta returns operand i: inputs as given, outputs as laid out. The caller must allocate outputs that the rule laid
-// out.
+// Meta returns the meta of operand i. The caller must allocate the outputs whose layout the rule chose.
 func (it *Iterator) Meta(i int) tensor.Meta { return *it.Operand(i).Meta }
 
 // Output returns the meta of the first output; it panics if there is none.
@@ -70,8 +69,7 @@ func (it *Iterator) Output() tensor.Meta {
 	return *it.ops[0].Meta
 }
 
-// WalkShape returns the coalesced shape of the walk, fastest dimension first. It is empty for a single element without
-// dimensions.
+// WalkShape returns the coalesced shape, fastest dimension first. It is empty for a 0-dim iteration.
 func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// noFunction is a kernel of a nil function. Whatever uses it fails.
+// noFunction is a kernel of a nil function. Every use of it fails.
 var noFunction = rule.NewKernel(0, nil)
 
 // kernel makes a Kernel with the given number of results.
@@ -19,9 +19,9 @@ func kernel(results int, isNil bool, body rule.Block, types ...tensor.DType) Ker
 	return rule.NewKernel(results, body, types...)
 }
 
-// Refusing returns the kernel with a check. Before a block is computed, f checks the block's elements of operand i; i
-// does not count the results. If f returns an error, such as for a division by zero, the walk ends with this error, but
-// the results of other blocks may have been written. T must be the type of the operand.
+// Refusing returns the kernel with a check. Before a block is computed, f checks the block's elements of operand i;
+// results are not counted. If f returns an error, such as for a division by zero, the run ends with this error, but the
+// results of other blocks may have been written. T must be the element type of the operand.
 func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	switch d := tensor.DTypeOf[T](); {
 	case k.Err() != nil || k.IsZero():

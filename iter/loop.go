@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// newLoop compiles a loop whose outputs have the given number of bytes. If the outputs exceed the caches, the loop uses
+// newLoop compiles a loop whose outputs have the given size in bytes. If the outputs exceed the caches, the loop uses
 // non-temporal stores.
 func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
 	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.FarBytes})
@@ -20,19 +20,19 @@ func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
 
 // prefetchBytes is the prefetch distance in bytes of compute-bound loops, for operands read in order. The hardware
 // prefetcher does not fetch far enough ahead for such loops. On Zen 5, prefetching reduces the time of exp on 64 MiB
-// from 3.1 to 2.3 ms, of tanh from 3.2 to 2.5, and of a bfloat16 sum with the same number of elements from 1.9 to 1.5.
-// It increases that of a float32 sum, which is not compute-bound, from 3.4 to 3.6.
+// from 3.1 to 2.3 ms, of tanh from 3.2 to 2.5 ms, and of a bfloat16 sum with the same number of elements from 1.9 to
+// 1.5 ms. A float32 sum, which is not compute-bound, would take 3.6 instead of 3.4 ms.
 const prefetchBytes = 8192
 
-// computes reports whether an expression is compute-bound: it has elementary functions, or rounds to bfloat16, for
-// which there is no single instruction.
+// computes reports whether an expression is compute-bound: it has elementary functions, or rounds to bfloat16, which
+// takes several instructions.
 func computes(c *expr.Code) bool {
 	return slices.ContainsFunc(c.Insts, func(i expr.Inst) bool {
 		return i.Op.Elementary() || i.Op == expr.Convert && i.DType == tensor.BFloat16
 	})
 }
 
-// prefetchInOrder requests prefetching of operands with long rows that are read in order.
+// prefetchInOrder returns the prefetching of operands with long contiguous rows.
 func (it *Iterator) prefetchInOrder() (a loops.Ahead) {
 	for i := it.noutputs; i < len(it.ops) && len(it.walkShape) > 0; i++ {
 		size := it.walkStrides[i]
@@ -49,7 +49,7 @@ func (it *Iterator) prefetchInOrder() (a loops.Ahead) {
 // blockState holds loop states for kernels that are called as functions, without a [Cursor].
 var blockState = sync.Pool{New: func() any { return new(loops.State) }}
 
-// blocksOf returns a function over blocks that runs a loop, which is compiled at the first run.
+// blocksOf returns a function over blocks that runs a loop over one row. state compiles the loop at the first run.
 func blocksOf(operands int, state func() (*loops.Loop, error)) rule.Block {
 	still, loop := make([]int, operands), sync.OnceValues(state)
 	return func(p []unsafe.Pointer, n int) error {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Narrow returns the iteration restricted to size elements from start of dimension dim of [Iterator.WalkShape], with
-// the same operands and addresses. If size is 1 the walk is coalesced again, except in a reduction
-// (TensorIteratorBase::narrow). Narrow fails if the dimension does not exist, or if the range is empty or out of
-// bounds.
+// Narrow returns the part of the iteration with the indices start to start+size-1 in dimension dim of
+// [Iterator.WalkShape] (TensorIteratorBase::narrow). The part has the same operands and takes the same addresses. If
+// size is 1, the walk is coalesced again, except in a reduction. Narrow fails if the dimension does not exist, or if
+// the range is empty or out of bounds.
 func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 	switch {
 	case it == nil:
@@ -35,8 +35,8 @@ func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	return part
 }
 
-// SelectAll returns the iteration with every dimension from first on fixed at an index, so that its size becomes 1
-// (select_all_keeping_dim). It fails if an index is out of range.
+// SelectAll returns the part of the iteration with index indices[k] in dimension first+k of [Iterator.WalkShape], for
+// all k (select_all_keeping_dim). These dimensions keep size 1. SelectAll fails if an index is out of range.
 func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -81,7 +81,7 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	return part, nil
 }
 
-// part returns a copy whose walk may be changed.
+// part returns a copy of the iteration with slices that the caller may change to restrict it.
 func (it *Iterator) part() *Iterator {
 	c := *it
 	c.walkShape, c.walkStrides = slices.Clone(it.walkShape), slices.Clone(it.walkStrides)
@@ -105,7 +105,7 @@ func (it *Iterator) recount() {
 // adds.
 func (it *Iterator) Accumulates() bool { return it.accumulate }
 
-// IsFinal reports whether the outputs are complete after this part of a reduction.
+// IsFinal reports whether no later part of the reduction adds to the outputs of this part.
 func (it *Iterator) IsFinal() bool { return !it.partial }
 
 // CanUse32Bit reports whether element counts and byte offsets of all operands fit a
@@ -122,7 +122,7 @@ func (it *Iterator) CanUse32Bit() bool {
 	return true
 }
 
-// reach returns one more than the largest byte offset of an element of operand i.
+// reach returns 1 plus the largest byte offset of an element of operand i.
 func (it *Iterator) reach(i int) int {
 	r := 1
 	for d, s := range it.walkShape {
@@ -141,7 +141,7 @@ func (it *Iterator) Split32() []*Iterator {
 	dim := it.widest()
 	half := it.walkShape[dim] / 2
 	first := it.narrow(dim, 0, half)
-	// Narrow may have merged dimensions of the first part; the second is cut from the original.
+	// narrow may have merged dimensions of the first part, so the second part is cut from it as well.
 	second := it.narrow(dim, half, it.walkShape[dim]-half)
 	if it.isReduced(dim) {
 		first.partial = true
@@ -150,8 +150,8 @@ func (it *Iterator) Split32() []*Iterator {
 	return append(first.Split32(), second.Split32()...)
 }
 
-// widest returns the dimension with the largest extent in bytes among those of size 2 or more (get_dim_to_split). If
-// several are equal, it returns the outermost one.
+// widest returns the dimension with the largest extent in bytes among dimensions of size 2 or more (get_dim_to_split).
+// Among equal extents it returns the outermost dimension.
 func (it *Iterator) widest() int {
 	best, most := -1, -1
 	for d := len(it.walkShape) - 1; d >= 0; d-- {

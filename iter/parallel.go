@@ -17,8 +17,8 @@ import (
 // does not accumulate into its outputs gives the same bits for any number of workers. The first error, or the end of
 // the context, ends the walk. No goroutine runs after Parallel returns.
 //
-// Parallel is as unsafe as [Iterator.ForEach], and makes the same checks. It fails for a reduction, because several
-// tasks would write to the same outputs: see [Iterator.Reduce].
+// Parallel is as unsafe as [Iterator.ForEach], and makes the same checks. It fails for a reduction, in which several
+// tasks would write to the same outputs. [Iterator.Reduce] runs reductions in parallel.
 func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int, loop Loop) error {
 	switch {
 	case it == nil:
@@ -38,7 +38,8 @@ func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Curso
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
-// maxParts bounds the number of parts into which tasks are divided. If there are more workers, some share a part.
+// maxParts bounds the number of parts into which tasks are divided, and thereby the memory of a run. If there are more
+// workers, some share a part.
 const maxParts = 256
 
 // forTasks runs tasks 0 to n-1 on at most workers goroutines, including the caller's.
@@ -66,13 +67,14 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	return nil
 }
 
-// tasks are the tasks of a walk, divided into contiguous parts for the workers.
+// tasks is a run of the tasks of a walk. The tasks are divided into contiguous parts, one for each worker, and a worker
+// without tasks steals from another part.
 type tasks struct {
 	ctx context.Context
 	n   int
 	f   func(c *Cursor, task int) error
 
-	run     int // tasks that are handed out together; 1 unless there are very many tasks
+	run     int // number of consecutive tasks that a worker takes at once; 1 for fewer than 2^31 tasks
 	parts   workerpool.Parts
 	mu      workerpool.Lock
 	started atomic.Int32          // workers that have started

@@ -10,16 +10,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Reducer prepares the reduction of the iteration's input into its outputs by a Fold.
+// Reducer prepares the reduction of the iteration's input into its outputs by f.
 //
 // The iteration has one input. Its outputs must be given, and have size 1 or stride 0 in the reduced dimensions, which
 // are the same for all outputs ([ReduceOutput]). Elements of the input are widened to the dtype of the Fold, within the
 // same kind (bool and integers, floats, complex numbers). Results are converted to the dtypes of the outputs.
 //
-// If the iteration is a part of another ([Iterator.Narrow] and similar), only the elements of the part are reduced, and
-// the results overwrite the outputs. If [Iterator.Accumulates], the Fold instead resumes from the contents of the
-// outputs, which needs [Resumes]; these are rounded to the dtype of the outputs between parts. Positions count from the
-// start of the whole iteration. With [Fold.InOrder], the positions of a part must be one contiguous range.
+// For a part of an iteration ([Iterator.Narrow] and similar), only the elements of the part are reduced, and the
+// results overwrite the outputs. If [Iterator.Accumulates] is true, the Fold instead resumes from the contents of the
+// outputs, which requires [Resumes]. Between two parts, sums are thus rounded to the dtype of the outputs. Positions
+// count from the start of the whole iteration. With [Fold.InOrder], the positions of a part must be one contiguous
+// range.
 //
 // Reducer fails if f is nil, if the functions of f are inconsistent, or if the iteration is not a reduction.
 func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
@@ -69,8 +70,8 @@ func (it *Iterator) dims() []axes.Axis {
 	return dims
 }
 
-// reduces reports whether output i is reduced along dimension d: it has stride 0, or size 1 where the iteration has
-// another size.
+// reduces reports whether output i is reduced along dimension d: the output has stride 0, or size 1 where the iteration
+// has another size.
 func (it *Iterator) reduces(i, d int) bool {
 	m := it.ops[i].Meta
 	at := d - (len(it.shape) - len(m.Shape))
@@ -83,7 +84,7 @@ func (it *Iterator) reduces(i, d int) bool {
 	return m.Strides[at] == 0
 }
 
-// partAxes sets the axes of an iteration that is a part, from its walk shape and strides.
+// partAxes sets the axes of a reduction over a part of an iteration, from its walk shape and strides.
 func (it *Iterator) partAxes(r *Reducer) error {
 	ops := len(it.ops)
 	r.inAt = it.offsets[it.noutputs]
@@ -135,8 +136,8 @@ func (it *Iterator) partPositions(r *Reducer) error {
 }
 
 // Reduce reduces the whole iteration by f on at most the given number of worker goroutines; 0 means all cores. The
-// functions of f are called concurrently. Tasks compute different results. If there are few results, a first pass
-// reduces pieces of the reduced range, and a second pass merges the pieces in order (parallel_reduce). The pieces
+// functions of f are called concurrently. Each task computes several results. If there are few results, a first phase
+// reduces pieces of the reduced range, and a second phase merges the pieces in order (parallel_reduce). The pieces
 // depend only on shapes and strides, so the bits of the results do not depend on the number of workers.
 //
 // If ctx ends, Reduce returns the cause of ctx. No goroutine runs after Reduce returns. Reduce is as unsafe as
@@ -166,7 +167,7 @@ func (r *Reducer) all(ctx context.Context, ptrs []unsafe.Pointer, workers int) e
 	return nil
 }
 
-// RunReduce is [Iterator.Reduce] over the operands' own data; it returns the outputs.
+// RunReduce is [Iterator.Reduce] over the tensors of the operands. It returns the outputs.
 func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*tensor.Tensor, error) {
 	r, err := it.Reducer(f)
 	if err != nil {
@@ -184,8 +185,8 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 }
 
 // Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are
-// row-major and have the dtypes of the Fold. With keepdim, the results keep the reduced dimensions, with size 1. For
-// outputs of other dtypes and layouts see [Reduction].
+// row-major and have the dtypes of the Fold. If keepdim is set, the results have the reduced dimensions with size 1.
+// [Reduction] allows outputs of other dtypes and layouts.
 func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
 	switch {
 	case f == nil:

@@ -11,7 +11,7 @@ import (
 )
 
 // Reducer is a reduction prepared for fixed layouts. It divides the work into phases, and each phase into chunks, for
-// callers that have their own workers and memory. It is immutable and safe for concurrent use.
+// callers that supply workers and memory. It is immutable and safe for concurrent use.
 //
 // Results are divided into units. A unit is a run of results along the fastest axis that is kept, that is, not reduced.
 // If the reduced axis is the fastest in memory, a unit is reduced by rows: each result is computed from a contiguous
@@ -22,13 +22,13 @@ type Reducer struct {
 	f           *Fold
 	kept, along []axes.Axis
 	rows        bool
-	unit        int // maximum number of results in a unit
-	pieces      int // units along the fastest kept axis
-	units       int
-	perChunk    int // units in a chunk
-	reduced     int // elements per result
+	unit        int // number of results in a unit; the last unit along the fastest kept axis may have fewer
+	pieces      int // number of units along the fastest kept axis
+	units       int // total number of units
+	perChunk    int // number of units in a chunk
+	reduced     int // number of elements of each result
 	first       int // position of the first element of a result
-	cut, cuts   int // length in elements, and number, of the pieces of the reduced range
+	cut, cuts   int // pieces of the reduced range: their length in elements, and their number
 	results     int
 	ld          axes.Loader
 	outs        []reduceOut
@@ -44,18 +44,19 @@ type reduceOut struct {
 	store, load tensor.ConvertFunc // conversion to memory, and back
 }
 
-// The pieces of a reduction determine its rounding, so the constants do not depend on the machine. If there are fewer
-// than minChunks chunks, the reduced range is cut. All units together then have about maxCuts pieces at most.
+// The pieces of a reduction determine its rounding, so these constants do not depend on the machine. If there are fewer
+// than minChunks chunks, the reduced range is cut. All units together then have at most about maxCuts pieces. A unit
+// that is reduced by rows has at most rowUnit results.
 const (
 	minChunks = 16
 	maxCuts   = 64
 	rowUnit   = 64
-	// columnLevel is the number of elements that a column adds before the sum is merged into the next level, which
+	// columnLevel is the number of elements that are added in a column before the sum is merged into the next level, which
 	// bounds the rounding error.
 	columnLevel = 256
 )
 
-// plan decides how the axes are walked and cut.
+// plan chooses rows or columns, and sets the units and the pieces.
 func (r *Reducer) plan() {
 	r.cuts = 1
 	r.reduced, r.results = axes.Numel(r.along), axes.Numel(r.kept)
@@ -85,7 +86,7 @@ func (r *Reducer) plan() {
 	}
 }
 
-// Scratch returns the bytes of memory that all chunks of all phases share.
+// Scratch returns the size in bytes of the memory that all chunks of all phases share.
 func (r *Reducer) Scratch() int {
 	if r.cuts == 1 {
 		return 0
@@ -93,7 +94,7 @@ func (r *Reducer) Scratch() int {
 	return alignUp(r.cuts * r.results * r.f.size)
 }
 
-// Worker returns the bytes of memory that a worker needs while it runs a chunk.
+// Worker returns the size in bytes of the memory that a worker needs while it runs a chunk.
 func (r *Reducer) Worker() int {
 	return 2*alignUp(r.unit*r.f.size) + 2*axes.BlockBytes + alignUp(8*len(r.kept)) + alignUp(8*len(r.along))
 }
@@ -115,7 +116,7 @@ func (r *Reducer) Chunks(phase int) int {
 
 // Run runs a chunk of a phase. ptrs are the addresses of the operands' first elements, outputs first, as from
 // [Iterator.Bind]. scratch and worker are memory of the sizes [Reducer.Scratch] and [Reducer.Worker], 64-byte aligned,
-// with any contents at first. Run does not allocate.
+// and need not be initialized. Run does not allocate.
 //
 // Run is unsafe: addresses are not checked against the operands. It fails if phase, chunk or the number of addresses is
 // wrong, if an address is nil, or if scratch or worker is too small.
@@ -168,7 +169,7 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 	return nil
 }
 
-// partial returns the memory of piece c of unit u in scratch.
+// partial returns the memory in scratch for the n accumulators of piece c of unit u.
 func (r *Reducer) partial(scratch []byte, c, u, n int) []byte {
 	at := c*r.results + u/r.pieces*r.kept[0].N + u%r.pieces*r.unit
 	return scratch[at*r.f.size : (at+n)*r.f.size]

@@ -23,7 +23,7 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 	return m
 }
 
-// seek moves the walk over the kept axes to unit u and returns the number of results in the unit.
+// seek moves the walker of the kept axes to unit u and returns the number of results in the unit.
 func (r *Reducer) seek(m *reduceMemory, u int) int {
 	m.kept.Seek(u / r.pieces)
 	return min(r.unit, r.kept[0].N-u%r.pieces*r.unit)
@@ -46,7 +46,8 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end in
 	return r.columns(m, base, n, begin, end)
 }
 
-// shortRun is the number of elements below which contiguous runs are also gathered into blocks.
+// shortRun is the number of elements below which even contiguous runs are gathered into blocks, to save calls of the
+// Fold.
 const shortRun = 32
 
 // row computes one result. Short runs are gathered until they fill a block.
@@ -86,8 +87,8 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 	}
 }
 
-// columns computes n adjacent results, one element of each at a time. After columnLevel elements the sums are merged
-// into the next level, to bound rounding errors.
+// columns folds the elements begin to end of n adjacent results, one element of each at a time. After every columnLevel
+// elements, the sums are merged into the next level, to bound rounding errors.
 func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
 	inner, step := r.along[0], r.kept[0].In
 	m.along.Seek(begin / inner.N)
@@ -149,7 +150,7 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 	return into
 }
 
-// place returns the address of the first result of unit u in output i, and the distance in bytes between results.
+// place returns the address of the first result of unit u in output i, and the stride in bytes between results.
 func (r *Reducer) place(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
 	step := r.kept[0].Out[i]
 	return unsafe.Add(ptrs[i], r.outs[i].at+m.kept.Out[i]+u%r.pieces*r.unit*step), step

@@ -6,16 +6,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Package [rule] makes the decisions of an iteration that need neither memory nor code. Its names are repeated here.
+// Package [rule] makes the decisions of an iteration that need neither memory nor code. These are aliases of its names.
 type (
 	Operand   = rule.Operand   // an output or input: [Of], [OfTensor], [OfType], [Undefined], [Number]
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
-	FastSetup = rule.FastSetup // a shortcut by which an iteration is laid out
+	FastSetup = rule.FastSetup // a shortcut for the layouts of an iteration
 	SortStep  = rule.SortStep  // a comparison of the sort that determines the permutation
 	Overlap   = rule.Overlap   // how the memory of two values overlaps
-	Kernel    = rule.Kernel    // a computation for each element: [Map2], [Slice2], [Expr] and their relatives
-	Kernels   = rule.Kernels   // a [Kernel], or a [Table] to select from
-	Table     = rule.Table     // the kernels of one op by dtypes: [NewTable]
+	Kernel    = rule.Kernel    // the computation of each element: [Map2], [Slice2], [Expr] and similar functions
+	Kernels   = rule.Kernels   // a [Kernel], or a [Table] from which a kernel is selected
+	Table     = rule.Table     // the kernels of one op, for different dtypes: [NewTable]
 )
 
 // The kinds of fast set-up, in the order of precedence.
@@ -26,7 +26,8 @@ const (
 	FastNonOverlappingDense = rule.FastNonOverlappingDense
 )
 
-// OverlapFull means the same elements at the same addresses; OverlapTooHard means that the search was abandoned.
+// OverlapFull means that both values have the same elements at the same addresses. OverlapTooHard means that the search
+// was abandoned.
 const (
 	OverlapNo      = rule.OverlapNo
 	OverlapPartial = rule.OverlapPartial
@@ -40,21 +41,22 @@ const (
 	MaxOperands = rule.MaxOperands
 )
 
-// OfType returns an operand whose sizes may be unknown, for [Config.Rule]; [Config.Build] requires numbers.
+// OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Build] requires numbers.
 func OfType(t tensor.Type) Operand { return rule.OfType(t) }
 
-// Of returns an operand that has only a meta (PyTorch's borrowed operand). The caller supplies addresses for the walk.
+// Of returns an operand of which only the meta is known, like a borrowed operand of PyTorch. The caller supplies its
+// address when the iteration runs.
 func Of(m tensor.Meta) Operand { return rule.Of(m) }
 
-// OfTensor returns an operand with storage, PyTorch's owned operand: the iteration can check overlap, and run over the
-// tensor's data. The same *Tensor as an output and as an input makes the output read-write (an in-place operation).
-// [Config.Build] rejects a nil tensor, or one without storage.
+// OfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap, and run
+// over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place
+// operation). [Config.Build] rejects a nil tensor, and a tensor without storage.
 func OfTensor(t *tensor.Tensor) Operand { return rule.OfTensor(t) }
 
-// Undefined returns an output whose layout the iterator chooses, of the common or static dtype.
+// Undefined returns an output of the common or static dtype, whose layout the rule chooses.
 func Undefined() Operand { return Operand{} }
 
-// UndefinedOf returns an output of dtype d whose layout the iterator chooses.
+// UndefinedOf returns an output of dtype d, whose layout the rule chooses.
 func UndefinedOf(d tensor.DType) Operand { return rule.UndefinedOf(d) }
 
 // Number returns a plain number as an operand: a 0-dim value that yields to the dtype of any tensor of the same or a
@@ -62,66 +64,66 @@ func UndefinedOf(d tensor.DType) Operand { return rule.UndefinedOf(d) }
 func Number(s tensor.Scalar) Operand { return rule.Number(s) }
 
 // Expr makes a Kernel of an expression. If operands or results have other dtypes in memory than in the expression, the
-// conversions become part of the expression. Contiguous and broadcast operands are read in place. The expression is
-// compiled to machine code if the processor is supported. Expressions can be combined: see [Rule.InMemory].
+// conversions become part of the expression ([Rule.InMemory]). Contiguous and broadcast operands are read in place. The
+// expression is compiled to machine code if the processor is supported.
 func Expr(c *expr.Code) Kernel { return rule.Expr(c) }
 
-// ExprOf makes a Kernel of an expression that is built on demand. types are the dtypes of the results, then of the
-// operands, so that inference does not need the expression. state builds the expression and is called once; if it
-// fails, runs of the kernel return its error.
+// ExprOf makes a Kernel of an expression that is built on demand, because inference needs only its dtypes. types are
+// the dtypes of the results, then of the operands. state builds the expression and is called at most once. If it fails,
+// runs of the kernel return its error.
 func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	return rule.ExprOf(state, results, types...)
 }
 
 // NewTable returns a table of kernels. name is part of the error for dtypes without a kernel: "add_cpu" not implemented
-// for 'Half'. The first kernel that fits is selected.
+// for 'Half'. The table selects the first kernel that fits.
 //
 //	var add = iter.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
 //
-// Using the table fails if a kernel has a nil function, or if an earlier kernel for the same dtypes hides a kernel.
+// Uses of the table return an error if a kernel has a nil function, or if an earlier kernel accepts all its dtypes.
 func NewTable(name string, kernels ...Kernel) *Table { return rule.NewTable(name, kernels...) }
 
-// NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The dtype is the
-// common one, else that of the first input, or of the output if there is no input.
+// NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The error names
+// the common dtype, else the dtype of the first input, or of the output if there is no input.
 func NotImplemented(name string, r *Rule) error { return rule.NotImplemented(name, r) }
 
 // ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority
-// over 0-dim tensors, and these over plain numbers. Outputs that the iterator lays out are ignored.
+// over 0-dim tensors, and these over plain numbers. Undefined operands are ignored.
 func ResultType(ops ...Operand) (tensor.DType, error) { return rule.ResultType(ops...) }
 
-// CastType returns a type converted to d with its layout preserved, like Tensor::to(dtype).
+// CastType returns the type of t converted to d in memory format preserve, like Tensor::to(dtype).
 func CastType(t tensor.Type, d tensor.DType) tensor.Type { return rule.CastType(t, d) }
 
-// PreserveType returns the type of a new copy in memory format preserve.
+// PreserveType returns the type of a new copy of t in memory format preserve.
 func PreserveType(t tensor.Type) tensor.Type { return rule.PreserveType(t) }
 
-// UnifyNames returns the dimension names of two values broadcast together (at::unify_from_right).
+// UnifyNames returns the dimension names of the broadcast of two values (at::unify_from_right).
 func UnifyNames(a, b []string) ([]string, error) { return rule.UnifyNames(a, b) }
 
 // InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
 // the search was abandoned.
 func InternalOverlap(m tensor.Meta) Overlap { return rule.InternalOverlap(m) }
 
-// OverlapOf returns how two values in the same storage overlap (at::get_overlap_status).
+// OverlapOf returns the overlap of two values in the same storage (at::get_overlap_status).
 func OverlapOf(a, b tensor.Meta) Overlap { return rule.OverlapOf(a, b) }
 
-// ReduceMask marks the reduced dimensions of a value of some rank; an empty list means all (make_dim_mask).
+// ReduceMask returns, for each dimension of a value, whether it is reduced (make_dim_mask). dims lists the reduced
+// dimensions; an empty list means all dimensions.
 func ReduceMask(dims []int, rank int) ([]bool, error) { return rule.ReduceMask(dims, rank) }
 
-// ReduceShape returns a shape without the marked dimensions or, with keepdim, with size 1 there (shape_from_dim_mask).
-// It panics if mask and shape differ in length.
+// ReduceShape returns a shape without the dimensions for which mask is set or, if keepdim is set, with size 1 for these
+// (shape_from_dim_mask). It panics if mask and shape differ in length.
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	return rule.ReduceShape(shape, mask, keepdim)
 }
 
-// ReduceOutput returns an output of shape [ReduceShape] in the form that a reduction takes: with the marked dimensions
-// as size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match
-// mask.
+// ReduceOutput returns the view of an output of shape [ReduceShape] that [Reduction] requires: reduced dimensions have
+// size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match mask.
 func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	return rule.ReduceOutput(out, mask, keepdim)
 }
 
-// ReduceOutputType is [ReduceOutput] for sizes that may be unknown.
+// ReduceOutputType is [ReduceOutput] for sizes that may be symbolic.
 func ReduceOutputType(out tensor.Type, mask []bool, keepdim bool) tensor.Type {
 	return rule.ReduceOutputType(out, mask, keepdim)
 }

@@ -9,8 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size in bytes of the block into which an operand is gathered or converted. The blocks of a few
-// operands fit into the L1 cache.
+// An operand that a loop cannot use in place is staged. A stager gathers or converts pieces of an input into a block, a
+// small contiguous buffer, and copies the block of an output back.
+
+// blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
 
 // forBlocks walks a checked range with a body for contiguous blocks. rows is the result of rowsContiguous.
@@ -38,7 +40,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 	})
 }
 
-// rowsContiguous reports whether rows of all operands can be passed to a block function without copies.
+// rowsContiguous reports whether rows of all operands can be passed to a block function without copies, and are long
+// enough that this is faster.
 func (it *Iterator) rowsContiguous() bool {
 	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
 		return false
@@ -51,7 +54,7 @@ func (it *Iterator) rowsContiguous() bool {
 	return true
 }
 
-// forStaged is ForRange for iterators with converted operands.
+// forStaged is ForRange for an iterator with converted operands.
 func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
 	ops := len(it.ops)
 	c.ptrs = sized(c.ptrs, ops)
@@ -74,11 +77,11 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 type stager struct {
 	it          *Iterator
 	c           *Cursor
-	len         int  // elements in a block
-	lines       int  // minimum number of rows in a piece if an operand is transposed; else 1
-	blocks      bool // all operands must be contiguous, not only converted
-	transposed  []byte
-	nonTemporal bool // outputs use non-temporal stores
+	len         int    // elements in a block
+	lines       int    // minimum number of rows in a piece if an operand is transposed; else 1
+	blocks      bool   // the body requires contiguous blocks of all operands; otherwise only converted operands are staged
+	transposed  []byte // buffer for a block that is transposed before it is converted
+	nonTemporal bool   // outputs use non-temporal stores
 }
 
 func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
@@ -106,7 +109,7 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	return s
 }
 
-// outputsFar reports whether outputs exceed the caches and are not read.
+// outputsFar reports whether all outputs exceed the caches and none is also read.
 func (it *Iterator) outputsFar() bool {
 	for i := range it.noutputs {
 		if it.ops[i].ReadWrite || !strided.Streams(it.numel*it.ops[i].Meta.DType.Size()) {
@@ -116,7 +119,7 @@ func (it *Iterator) outputsFar() bool {
 	return true
 }
 
-// widestHeld returns the size of the largest element in memory among converted operands.
+// widestHeld returns the size in bytes of the largest element in memory among converted operands.
 func (it *Iterator) widestHeld() int {
 	n := 0
 	for i := range it.ops {
@@ -127,7 +130,8 @@ func (it *Iterator) widestHeld() int {
 	return n
 }
 
-// transposedLines returns the number of rows that share cache lines of transposed operands; 1 if there are none.
+// transposedLines returns the number of adjacent rows whose elements share a cache line of a transposed operand, or 1
+// if no operand is transposed.
 func (it *Iterator) transposedLines() int {
 	lines := 1
 	if len(it.walkShape) < 2 {
@@ -142,16 +146,17 @@ func (it *Iterator) transposedLines() int {
 	return lines
 }
 
-// isTransposed reports whether operand i is contiguous across rows rather than along them.
+// isTransposed reports whether adjacent rows of operand i are closer in memory than adjacent elements of a row, and
+// within a cache line.
 func (it *Iterator) isTransposed(i int) bool {
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
 	st0, st1 = max(st0, -st0), max(st1, -st1)
 	return 0 < st1 && st1 < machine.LineBytes && st1 < st0
 }
 
-// panelPieces is the number of pieces in a panel, which is a stack of pieces in adjacent rows. All pieces of a panel
-// are processed before the next position along the rows. Transposed operands are thus read for several consecutive
-// cache lines, and so are other operands.
+// panelPieces is the number of pieces in a panel. The pieces of a panel are at the same position along adjacent groups
+// of rows, and are processed one after another. Several consecutive cache lines of transposed operands are thus read
+// together.
 const panelPieces = 4
 
 // pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit into a block, and calls f with the
@@ -212,7 +217,8 @@ func (s stager) block(i int) unsafe.Pointer {
 	return unsafe.Pointer(&s.c.stage[i*blockBytes])
 }
 
-// enter sets c.ptrs[i] to the operand itself, or fills the operand's block and sets c.ptrs[i] to the block.
+// enter sets c.ptrs[i] to the piece of operand i in memory or, if that cannot be used in place, to the operand's block,
+// which it fills for an input.
 func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	it, o := s.it, &s.it.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
@@ -247,7 +253,7 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	e.Block(blk, src, strided.Axis{N: q.k0, Dst: e.Dst, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * e.Dst, Src: st1})
 }
 
-// leave copies an output's block back.
+// leave copies the block of output i to memory, unless the output was used in place.
 func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	if s.direct(i, q) {
 		return
@@ -274,8 +280,8 @@ func round(o *rule.Resolved, block unsafe.Pointer, n int) {
 	rounded[[2]tensor.DType{o.Cast, o.Target}](block, block, size, size, n)
 }
 
-// loader returns the conversion of an input for the loop. It first converts to the dtype to which PyTorch promotes the
-// input, because this rounding matters even if loops compute in a wider dtype.
+// loader returns the conversion of an input for the loop. If PyTorch promotes the input to a 16-bit float, the
+// conversion rounds to that dtype first, although loops compute in a wider dtype.
 func loader(o *rule.Resolved) strided.Elem {
 	if o.Cast == tensor.Invalid {
 		return elemOf(o.Target, o.Meta.DType)
@@ -283,8 +289,8 @@ func loader(o *rule.Resolved) strided.Elem {
 	return strided.Convert(o.Target.Size(), o.Meta.DType.Size(), rounded[[2]tensor.DType{o.Cast, o.Meta.DType}])
 }
 
-// elemOf returns the conversion between two dtypes. If they are equal, elements are only moved, because the converter
-// from bool to bool would check every byte.
+// elemOf returns the conversion between two dtypes. Between equal dtypes it is a move, because the converter from bool
+// to bool would normalize every byte.
 func elemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
@@ -292,8 +298,8 @@ func elemOf(dst, src tensor.DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
 }
 
-// rounded holds the conversions to float32 through the 16-bit floats. Both steps work on the same elements, with the
-// strides of the result.
+// rounded has the conversions to float32 through a 16-bit float, by that float and the source dtype. The second step
+// converts in place, so both steps use the strides of the result.
 var rounded = func() map[[2]tensor.DType]tensor.ConvertFunc {
 	m := map[[2]tensor.DType]tensor.ConvertFunc{}
 	for _, by := range []tensor.DType{tensor.Float16, tensor.BFloat16} {

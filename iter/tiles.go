@@ -6,41 +6,41 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// tiles describes how the loop of an expression walks an iteration with staged operands. A tile is a box of the walk.
-// For each tile the staged operands are copied into blocks, and the loop then reads the blocks.
+// tiles is the plan by which the loop of an expression walks an iteration with staged operands. A tile is a box in the
+// walk's index space. For each tile, the staged operands are copied into blocks, and the loop then accesses the blocks.
 type tiles struct {
-	inner []int // dimensions of the walk along which a tile has several elements, rows first
-	order []int // order in which tiles advance along dimensions, fastest first
-	size  []int // elements of a tile along each dimension of the walk
-	near  []int // by operand: index into inner of the dimension, besides rows, along which its block is copied
-	block []int // by operand: offset of its block
-	room  int   // bytes of all blocks
-	// transposed says that staged operands are contiguous across rows, and that tiles may be walked in any order.
+	inner []int // the dimensions of a tile, as dimensions of the walk; the first one is along rows
+	order []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
+	size  []int // the size of a tile along each dimension of the walk
+	near  []int // for each operand: index into inner of the dimension along which the operand is contiguous; 0 for rows
+	block []int // for each staged operand: the byte offset of its block
+	room  int   // the size of all blocks in bytes
+	// transposed is set if a staged operand is contiguous across rows. Tiles may then be walked in any order.
 	transposed bool
 }
 
 const (
-	// maxInner bounds the dimensions of a tile. Operands that are contiguous along further dimensions are copied by single
-	// elements.
+	// maxInner bounds the number of dimensions of a tile. Operands that are contiguous along further dimensions are copied
+	// element by element.
 	maxInner = 3
 	// tileBytes is the total size in bytes of all blocks, if operands are transposed. Blocks stay in L2 from the copy
 	// to the loop. They are large so that several consecutive cache lines of each page are read and written. On a Zen 5
 	// core with an L2 of 1 MiB, adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and 10
 	// with 16.
 	tileBytes = 128 << 10
-	// nearBytes replaces tileBytes for results smaller than farBytes. With nearBytes, [512,512] takes 49 us, and with
-	// 128 KiB 53 us.
+	// nearBytes replaces tileBytes for results smaller than farBytes. The sum of [512,512] and its transpose takes 49 us
+	// with nearBytes, and 53 us with 128 KiB.
 	nearBytes, farBytes = 32 << 10, 4 << 20
 	// tileRow is the length in elements of a tile's rows, if operands are transposed. The length decreases to
 	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
-	// deepRow is the length in elements of the rows of a tile of three dimensions. Such a tile has deepTimes as many
-	// elements as others. The sum of 256^3 elements in three orders takes 24 ms with these values; it takes 28 ms with
-	// rows of 64, or with as many elements as other tiles.
+	// deepRow is the length in elements of the rows of a tile of three dimensions. Such a tile has deepTimes the elements
+	// of other tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these values. It
+	// takes 28 ms with rows of 64, or with a deepTimes of 1.
 	deepRow, deepTimes = 128, 2
 )
 
-// tilesOf plans the tiles of an iteration for its staged operands; nil if it has no elements.
+// tilesOf plans the tiles of an iteration for its staged operands. It returns nil for an iteration without elements.
 func (it *Iterator) tilesOf(staged []bool) *tiles {
 	if it.numel == 0 {
 		return nil
@@ -83,8 +83,7 @@ func (it *Iterator) large() bool {
 	return n >= farBytes
 }
 
-// anyOrder reports whether elements may be computed in any order, because no output has several elements at one
-// address.
+// anyOrder reports whether elements may be computed in any order: no output has several elements at one address.
 func (it *Iterator) anyOrder() bool {
 	if it.IsReduction() {
 		return false
@@ -126,7 +125,7 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	}
 }
 
-// rowTiles sets tiles of whole rows with at most elems elements, or of a part of a row.
+// rowTiles sets tiles of at most elems elements: several whole rows, or a part of a row.
 func (t *tiles) rowTiles(it *Iterator, elems int) {
 	if len(t.size) == 0 {
 		return
@@ -154,18 +153,19 @@ func (t *tiles) squareTiles(it *Iterator, elems int) {
 	}
 }
 
-// evenly returns the length of about equal pieces of n elements with at most `most` elements each. If n is cut, the
-// length is a multiple of 64, so that all pieces start at a cache line if the first piece does.
-func evenly(n, most int) int {
-	if n <= most {
+// evenly returns the length of about equal pieces of n elements, each at most limit long. If n is cut, the length is a
+// multiple of 64 elements, so that all pieces start at a cache line if the first piece does.
+func evenly(n, limit int) int {
+	if n <= limit {
 		return n
 	}
-	pieces := (n + most - 1) / most
+	pieces := (n + limit - 1) / limit
 	const step = machine.LineBytes
-	return max(1, min(most, ((n+pieces-1)/pieces+step-1)/step*step))
+	return max(1, min(limit, ((n+pieces-1)/pieces+step-1)/step*step))
 }
 
-// line returns the number of elements in a cache line along dimension k of a tile, the maximum over operands.
+// line returns the number of elements in a cache line along dimension k of a tile: the maximum over the operands that
+// are contiguous along it.
 func (t *tiles) line(it *Iterator, k int) int {
 	n := 1
 	for i := range it.ops {
@@ -177,9 +177,9 @@ func (t *tiles) line(it *Iterator, k int) int {
 	return n
 }
 
-// orderTiles sets the order of tiles. A block is reused by the next tile if the operand has stride 0 along the
-// dimension in which the tile advances, so dimensions that change the fewest staged operands come first. Then come
-// dimensions across rows, along which transposed operands stay in the same pages.
+// orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
+// reuses the operand's block. Dimensions along which most blocks are reused therefore come first, and then dimensions
+// across rows, along which transposed operands stay in the same pages.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.order))
 	for d := range rank {
@@ -203,8 +203,8 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	slices.SortStableFunc(t.order, func(a, b int) int { return rank[a] - rank[b] })
 }
 
-// placeBlocks assigns blocks to staged operands. Padding keeps the distance between blocks from being a power of two,
-// with which they would share few cache sets.
+// placeBlocks assigns blocks to staged operands. Padding between blocks prevents distances that are powers of two, with
+// which the blocks would compete for few cache sets.
 func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	elems := 1
 	for _, n := range t.size {
@@ -257,7 +257,7 @@ func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	return span
 }
 
-// count returns the number of boxes of a size in a shape.
+// count returns the number of boxes of the given size that cover a shape.
 func count(shape, size []int) int {
 	n := 1
 	for d, s := range shape {

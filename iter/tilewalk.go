@@ -7,18 +7,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// boxes is the state of a walk by tiles.
+// boxes is the state of a walk by tiles. A box is the part of the walk that a call covers, and consists of tiles.
 type boxes struct {
-	box, at []int            // along each dimension of the walk: elements of the box, position of the tile in it
-	extents []int            // elements of the tile along each of its dimensions
-	steps   []int            // byte strides of the loop's operands along the dimensions of the tile, maxInner per operand
-	span    []int            // elements of a task along each dimension of the walk
-	memory  []unsafe.Pointer // addresses of the tile in memory, by operand
-	first   []unsafe.Pointer // addresses that the loop uses
+	box, at []int            // by dimension of the walk: size of the box, and index of the tile in it
+	extents []int            // by dimension of the walk: size of the tile, smaller at the end of the box
+	steps   []int            // by operand: maxInner byte strides of the loop's view of the tile
+	span    []int            // by dimension of the walk: size of a task
+	memory  []unsafe.Pointer // by operand: address of the tile in memory
+	first   []unsafe.Pointer // by operand: address of the tile for the loop, in memory or in a block
 }
 
-// tileWalk walks an iteration tile by tile. It copies operands that are not contiguous along rows into blocks, without
-// converting them, and copies such outputs back.
+// tileWalk walks an iteration tile by tile. It copies staged inputs into blocks, without conversion, and blocks of
+// staged outputs back.
 type tileWalk struct {
 	*tiles
 	p *Prepared
@@ -61,7 +61,7 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	})
 }
 
-// walkTask walks one task, whose size is c.boxes.span: see [tiles.spans].
+// walkTask walks one task, whose size c.boxes.span was set by [tiles.spans].
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	it, b := p.it, &c.boxes
 	w := p.newTileWalk(c)
@@ -82,7 +82,7 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	w.box(c.start)
 }
 
-// box walks a box tile by tile. base are the addresses of its first elements.
+// box walks a box tile by tile. base has the address of the box's first element for each operand.
 func (w *tileWalk) box(base []unsafe.Pointer) {
 	b := &w.c.boxes
 	clear(b.at)
@@ -98,7 +98,7 @@ func (w *tileWalk) box(base []unsafe.Pointer) {
 	}
 }
 
-// next advances to the next tile of the box; it returns false at the end.
+// next advances to the next tile of the box. It returns false at the end.
 func (w *tileWalk) next() bool {
 	b := &w.c.boxes
 	for _, d := range w.order {
@@ -187,7 +187,7 @@ func (w *tileWalk) move(i int, back bool) {
 	}
 }
 
-// run computes the rows of a tile, as one if they are contiguous in all operands.
+// run computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
 func (w *tileWalk) run() {
 	c, b := w.c, &w.c.boxes
 	n := [maxInner]int{1, 1, 1}

@@ -15,19 +15,20 @@ import (
 // GrainSize is the default minimum number of elements of a parallel task (at::internal::GRAIN_SIZE).
 const GrainSize = machine.MoveGrain
 
-// Range is a run [Begin, End) of the coalesced iteration space, in elements.
+// Range is the run of elements from Begin to End-1 in the order of the walk.
 type Range struct{ Begin, End int }
 
-// Loop computes n1 rows of n0 elements. ptrs[i] is the address of operand i's first element; strides[i] is its stride
-// in bytes within a row, strides[len(ptrs)+i] between rows. The loop may modify ptrs; both slices are valid during the
-// call only. An error ends the walk. [Iterator.ForEach] runs a loop over a whole iteration, [Iterator.ForRange] over a
-// part of one, and [Iterator.Parallel] over a whole iteration on several goroutines. An iteration may be cut anywhere,
-// which changes only n0 and n1. [Rows] makes a Loop of a function for single rows.
+// Loop computes n1 rows of n0 elements. ptrs[i] is the address of operand i's first element. strides[i] is the
+// operand's stride in bytes within a row, and strides[len(ptrs)+i] its stride between rows. The loop may modify ptrs.
+// Both slices are valid only during the call. An error ends the walk. [Iterator.ForEach] runs a loop over a whole
+// iteration, [Iterator.ForRange] over a range, and [Iterator.Parallel] over a whole iteration on several goroutines.
+// The results must not depend on n0 and n1, because an iteration may be cut anywhere. [Rows] makes a Loop of a function
+// for single rows.
 //
 // A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
-// [Iterator.DType], or one that exceeds n0 or n1, accesses other memory. [Iterator.Bind] returns the right addresses; a
-// walk does not check addresses against operands. A walk fails if the number of addresses or the range is wrong, or if
-// an address is nil. A [Kernel] is safe, but cannot use strides.
+// [Iterator.DType], or a loop that exceeds n0 or n1, accesses other memory. [Iterator.Bind] returns the right
+// addresses. A walk does not compare addresses with the operands. A walk fails if the number of addresses or the range
+// is wrong, or if an address is nil. A [Kernel] is safe, but cannot use strides.
 type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
 
 // Rows makes a Loop of a function that computes one row of n elements: PyTorch's one-dimensional loop. It is as unsafe
@@ -52,8 +53,8 @@ func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 	}
 }
 
-// coalesce takes the operands' strides in memory, in the order of the permutation, and merges adjacent dimensions that
-// form one run for all operands (TensorIteratorBase::coalesce_dimensions).
+// coalesce sets the walk: the dimensions in the order of the permutation, with adjacent dimensions merged if they are
+// one strided run in all operands (TensorIteratorBase::coalesce_dimensions).
 func (it *Iterator) coalesce() {
 	it.walkShape, it.walkStrides = it.permuted()
 	it.merge()
@@ -69,8 +70,8 @@ func (it *Iterator) stride(m *tensor.Meta, d int) int {
 	return m.Strides[at]
 }
 
-// permuted returns the shape and the byte strides of the operands in the order of the permutation, with room for two
-// dimensions.
+// permuted returns the shape and the byte strides of the operands in the order of the permutation. The strides have at
+// least two dimensions.
 func (it *Iterator) permuted() (shape, strides []int) {
 	n, ops := len(it.perm), len(it.ops)
 	shape, strides = make([]int, n), make([]int, max(n, 2)*ops)
@@ -84,7 +85,7 @@ func (it *Iterator) permuted() (shape, strides []int) {
 	return shape, strides
 }
 
-// merge minimizes the number of dimensions of the walk, and pads its strides to two.
+// merge minimizes the number of dimensions of the walk, and pads its strides to two dimensions.
 func (it *Iterator) merge() {
 	ops := len(it.ops)
 	if len(it.walkShape) > 1 {
@@ -136,7 +137,7 @@ func (it *Iterator) Chunks(grain int) int {
 	return (it.numel-1)/it.grainOf(grain) + 1
 }
 
-// Chunk returns the range of task i of [Iterator.Chunks]. It panics for an index out of range, like a slice.
+// Chunk returns the range of task i of [Iterator.Chunks]. It panics if i is out of range.
 func (it *Iterator) Chunk(i, grain int) Range {
 	grain = it.grainOf(grain)
 	begin := i * grain
@@ -155,8 +156,8 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-// grainOf returns the number of elements of a task. It is grain or, if an operand is transposed and enough tasks remain
-// for several workers, the number of elements in whole panels of rows.
+// grainOf returns the number of elements of a task. This is grain or, if an operand is transposed and enough tasks
+// remain for several workers, grain rounded up to whole panels of rows (panelPieces).
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
@@ -173,32 +174,32 @@ func (it *Iterator) grainOf(grain int) int {
 	return grain
 }
 
-// manyTasks is the number of tasks below which tasks are not enlarged, because workers would be idle.
+// manyTasks is the least number of tasks to which enlarged tasks may lead. With fewer tasks, workers would be idle.
 const manyTasks = 8
 
 // All returns the whole range.
 func (it *Iterator) All() Range { return Range{0, it.numel} }
 
-// Cursor holds the state of a walk: counters, addresses, and the blocks for converted operands. The zero value is ready
-// to use. A Cursor is for one goroutine at a time and for any number of iterators. Its memory grows to the need of the
-// largest walk; other walks do not allocate.
+// Cursor holds the state of a walk: counters, addresses, and the blocks of staged operands. The zero value is ready to
+// use. A Cursor is for one goroutine at a time, and can be reused for any number of iterators. Its memory grows to the
+// need of the largest walk; other walks do not allocate.
 type Cursor struct {
 	counter []int
 	ptrs    []unsafe.Pointer // addresses passed to loops
 	base    []unsafe.Pointer // addresses of the current step
-	start   []unsafe.Pointer // addresses of the start of a part
+	start   []unsafe.Pointer // addresses of the first elements of a part or task
 	strides []int
-	stage   []byte
-	filled  []unsafe.Pointer
+	stage   []byte           // memory of the blocks
+	filled  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
 	loops   loops.State
 	boxes   boxes
 }
 
 // ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
-// first elements, outputs first, as from [Iterator.Bind]; nil is allowed for operands without elements.
+// first elements, outputs first, as from [Iterator.Bind]. An address may be nil if the iteration has no elements.
 //
-// It is unsafe: addresses have no type, layout or size, and a wrong address, or a loop for another dtype, accesses
-// other memory. Only the number of addresses, nil addresses and the range are checked, with an error.
+// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns an error
+// only if the number of addresses is wrong or an address is nil.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	if it == nil {
 		return errNilIterator
@@ -207,9 +208,9 @@ func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	return it.ForRange(&c, ptrs, it.All(), loop)
 }
 
-// ForRange walks a range in steps of two dimensions that are as large as possible. Operands whose dtype differs from
-// that of the loop are converted block by block. A nil Cursor means a new one. It is as unsafe as [Iterator.ForEach],
-// with the same checks.
+// ForRange walks a range in two-dimensional steps that are as large as possible. Operands whose dtype differs from the
+// loop's are converted block by block. If c is nil, a new Cursor is used. ForRange is as unsafe as [Iterator.ForEach];
+// it also checks the range.
 func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
 	switch {
 	case it == nil:
@@ -270,7 +271,7 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	return nil
 }
 
-// shifted returns the addresses of the start of a part.
+// shifted returns the addresses of a part's first elements, given the addresses of the whole iteration.
 func (it *Iterator) shifted(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	c.start = sized(c.start, len(base))
 	for i, off := range it.offsets {
@@ -289,7 +290,7 @@ func maxStep(shape, counter []int, left int) (n0, n1 int) {
 	return n0, n1
 }
 
-// advance moves the counter past a step (DimCounter::increment).
+// advance moves the counter beyond a step (DimCounter::increment).
 func advance(shape, counter []int, n0, n1 int) {
 	d, over := 0, n0
 	if n1 != 1 {
@@ -342,7 +343,7 @@ func (it *Iterator) Steps(r Range) []Step {
 	return out
 }
 
-// sized returns a slice of length n, reusing s if it is large enough.
+// sized returns a slice of length n. It reuses the memory of s if that is large enough.
 func sized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

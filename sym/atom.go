@@ -16,16 +16,16 @@ const (
 	kindMax
 	kindMin
 	kindWhere
-	// Sums and products of two operands whose coefficients overflow an int.
+	// A sum or product of two operands that is not expanded, because a coefficient would overflow an int.
 	kindSum
 	kindProduct
 )
 
-// atom is a factor of a product: a symbol, or a function of expressions that is no sum of products.
+// atom is a factor of a product: a symbol, or a function of expressions other than a sum of products.
 type atom struct {
 	kind   kind
-	name   string // of a symbol
-	cond   *cond  // of Where
+	name   string // the name of a symbol
+	cond   *cond  // the condition of a Where
 	args   []*expr
 	id     int
 	lo, hi int
@@ -33,11 +33,11 @@ type atom struct {
 	size   int   // number of symbols and numbers in the printed form
 	self   *expr // the atom as an expression
 
-	// The following fields cache the current facts.
-	replacement *expr // an expression that equals it and replaces it
-	gen         int
+	// The following fields depend on the current facts. replacement follows from a fact, and the rest are caches.
+	replacement *expr // an expression that equals the atom and replaces it
+	gen         int   // the generation of facts in which span is valid
 	span        [2]int
-	// The residue in a state of facts; residueState 1 is that of bounds alone.
+	// residue is valid in residueState: 1 if only bounds are known, else 1 plus the generation of facts.
 	residueState int
 	residue      [2]int
 }
@@ -45,7 +45,7 @@ type atom struct {
 // atom returns the unique atom with the given parts, as an expression.
 func (v *Env) atom(k kind, args ...*expr) *expr { return v.atomIf(k, nil, args...) }
 
-// atomIf is atom for a function that depends on a condition.
+// atomIf is atom for a function that also depends on the condition c.
 func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	key := []byte{byte(k)}
 	if c != nil {
@@ -67,7 +67,7 @@ func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 
 func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
 
-// boundsFrom computes bounds from those of the operands, which bounds returns.
+// boundsFrom computes the bounds of a. The function bounds returns the bounds of an operand.
 func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	if a.kind == kindSymbol {
 		return a.lo, a.hi
@@ -104,7 +104,7 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	return lo, hi
 }
 
-// hintValue computes the hint from those of the operands. A quotient by a hint of 0 has an arbitrary one.
+// hintValue computes the hint from the hints of the operands. If the hint of a divisor is 0, the result is arbitrary.
 func (a *atom) hintValue() int {
 	x, y := a.args[0].hint, a.args[1].hint
 	switch {
@@ -171,8 +171,8 @@ func greater(a, b Int) Int { return extreme(kindMax, a, b) }
 //go:noinline
 func lesser(a, b Int) Int { return extreme(kindMin, a, b) }
 
-// extreme returns the maximum or the minimum of two operands. Operands that by their bounds cannot be the
-// result are dropped.
+// extreme returns the maximum or the minimum of two operands. It drops an operand whose bounds exclude that it is the
+// result.
 func extreme(k kind, a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()

@@ -1,10 +1,10 @@
 package sym
 
-// Bool is a truth value: known, or a condition on symbols. The zero value is false.
+// Bool is a known truth value or a condition on symbols. The zero value is false.
 type Bool struct {
 	_ [0]func()
-	v bool  // the truth if c is nil, else that at the hints
-	c *cond // neither always true nor always false by form and bounds
+	v bool  // the truth value if c is nil, else the truth of c at the hints
+	c *cond // the condition; nil if form and bounds decide it
 }
 
 // Truth returns a known truth value.
@@ -82,8 +82,7 @@ func (a Bool) Not() Bool {
 	return Bool{v: !a.v, c: a.c.not()}
 }
 
-// Known returns the truth of a, and whether it is the same for all sizes within bounds for which the guards
-// so far hold.
+// Known returns the truth of a, and whether bounds and recorded guards decide it. If ok is false, v has no meaning.
 func (a Bool) Known() (v, ok bool) {
 	if a.c == nil {
 		return a.v, true
@@ -92,8 +91,8 @@ func (a Bool) Known() (v, ok bool) {
 	return r.truth, r.known
 }
 
-// Decide returns true, false, or the condition that remains when the parts of a that bounds and guards decide
-// are dropped. It records nothing.
+// Decide returns true or false if bounds and guards decide a, and otherwise a without the parts that these decide. It
+// records nothing.
 func (a Bool) Decide() Bool {
 	if a.c == nil {
 		return a
@@ -108,9 +107,8 @@ func (a Bool) Decide() Bool {
 // Hint returns the truth at the hints of the symbols.
 func (a Bool) Hint() bool { return a.v }
 
-// Holds decides a branch. If bounds and guards do not decide, the hints do, and the answer is recorded as a
-// guard in the symbols' Env. In a conjunction or disjunction, operands that are known are used first, because
-// they need no guard.
+// Holds decides a branch. If bounds and guards do not decide a, the hints do, and the answer is recorded as a guard in
+// the symbols' Env. The guard omits operands of a conjunction or disjunction that are known.
 func (a Bool) Holds() bool {
 	if a.c == nil {
 		return a.v
@@ -121,7 +119,7 @@ func (a Bool) Holds() bool {
 // Same reports whether a and b are the same truth value or the same condition.
 func (a Bool) Same(b Bool) bool { return a.c == b.c && (a.c != nil || a.v == b.v) }
 
-// At returns the truth of a for the given values of symbols. The errors are those of [Int.At].
+// At returns the truth of a for the given values of symbols. It fails where [Int.At] fails.
 func (a Bool) At(b Binding) (bool, error) {
 	if a.c == nil {
 		return a.v, nil
@@ -140,7 +138,7 @@ func (a Bool) String() string {
 	return "False"
 }
 
-// Atoms returns the comparisons in a, each once and without its negation: their answers decide a.
+// Atoms returns the comparisons in a, which decide a. A comparison and its negation are listed once.
 func (a Bool) Atoms() []Bool {
 	if a.c == nil {
 		return nil

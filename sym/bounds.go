@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A lower bound is math.MinInt if there is none, and else at most greatestLower; an upper bound is
-// math.MaxInt if there is none, and else at least leastUpper. So equal bounds are the value itself. A bound
-// that overflows an int is weakened: a lower bound is rounded down, an upper bound up.
+// A lower bound is math.MinInt if there is none, and at most greatestLower. An upper bound is math.MaxInt if there is
+// none, and at least leastUpper. Therefore, if both bounds are equal, they are the value. A lower bound that overflows
+// an int is rounded down, and an upper bound is rounded up.
 
 const (
 	greatestLower = math.MaxInt - 1
@@ -32,7 +32,7 @@ func addLower(a, b int) int {
 // addUpper returns the upper bound of a sum.
 func addUpper(a, b int) int { return satNeg(addLower(satNeg(a), satNeg(b))) }
 
-// satNeg negates a bound: a lower bound becomes an upper one, and vice versa.
+// satNeg negates a bound. The negation of a lower bound is an upper bound, and vice versa.
 func satNeg(a int) int {
 	switch a {
 	case math.MinInt:
@@ -59,8 +59,8 @@ func satAdd(a, b int) int {
 	}
 }
 
-// satMul multiplies bounds; 0 times an infinite bound is 0. math.MinInt and math.MaxInt are infinite, and
-// mark overflow.
+// satMul multiplies bounds. math.MinInt and math.MaxInt are infinite bounds, and the results of overflow. 0 times an
+// infinite bound is 0.
 func satMul(a, b int) int {
 	if a == 0 || b == 0 {
 		return 0
@@ -91,7 +91,8 @@ func mulRange(a, b, c, d int) (lo, hi int) {
 	return min(w, x, y, z, greatestLower), max(w, x, y, z, leastUpper)
 }
 
-// divRange returns the bounds of the floor of a quotient. There are none unless the divisor is positive.
+// divRange returns the bounds of the floor of the quotient of a number in [a, b] and a number in [c, d]. There are no
+// bounds unless the divisor is positive.
 func divRange(a, b, c, d int) (lo, hi int) {
 	if c <= 0 {
 		return math.MinInt, math.MaxInt

@@ -1,14 +1,14 @@
 package sym
 
 // A question is one call of Known, Decide, Holds, Simplify, Bounds or Assume. Its budget is a number of steps, not an
-// amount of time, so that its answer is the same on every machine. The answer may depend on earlier questions to the
-// Env: cached answers cost no steps.
+// amount of time, so that the answer is the same on every machine. The answer may depend on earlier questions to the
+// Env, because cached answers cost no steps.
 const (
-	// questionSteps bounds one question. In its first half, conditions are reduced under up to maxHypotheses
-	// nested hypotheses; in the second half, a condition inside an expression is decided only by its
-	// relations, one by one. When no steps are left, the answer is "unknown".
+	// questionSteps bounds one question. In the first half of the steps, conditions are reduced under up to maxHypotheses
+	// nested hypotheses. In the second half, the relations of a condition inside an expression are decided one by one,
+	// without hypotheses. When no steps are left, the answer is "unknown".
 	questionSteps = 1 << 14
-	// envSteps bounds all questions of an Env: later ones have fewSteps each.
+	// envSteps bounds all questions of an Env together. Each later question has only fewSteps.
 	envSteps = 1 << 21
 	fewSteps = 1 << 10
 
@@ -44,8 +44,8 @@ func (f *facts) spend(n int) bool {
 // shallow reports whether conditions inside expressions are reduced without hypotheses.
 func (f *facts) shallow() bool { return f.left < questionSteps/2 || f.hypotheses >= maxHypotheses }
 
-// state is the key of cached answers: the generation of facts, and the half of the budget that the question
-// is in.
+// state is a key for cached answers. Its magnitude is the generation of facts. It is negative in the second half of the
+// question's budget.
 func (f *facts) state() int {
 	if f.left < questionSteps/2 {
 		return -f.gen

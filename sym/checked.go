@@ -34,18 +34,18 @@ func mulFits(a, b int) (int, bool) {
 	return a * b, hi == 0 && lo <= limit
 }
 
-// wide is the panic of arithmetic on two numbers whose result no int holds.
+// wide is the value of a panic of arithmetic on two numbers whose result overflows an int.
 type wide struct{ text string }
 
 func overflow(op string, a, b int) *wide {
 	return &wide{fmt.Sprintf("%d %s %d leaves %d bits", a, op, b, strconv.IntSize)}
 }
 
-// Error is the text of a panic that nothing recovers.
+// Error returns the text that Go prints if nothing recovers the panic.
 func (w *wide) Error() string { return "sym: " + w.text }
 
-// Catch is deferred. It makes an error of the panic of arithmetic on two numbers whose result no int holds, which the
-// error names; other panics continue.
+// Catch is deferred. It recovers the panic of arithmetic on two numbers whose result overflows an int, and sets an
+// error that names the operation. Other panics continue.
 func Catch(err *error) {
 	switch x := recover().(type) {
 	case nil:
@@ -56,7 +56,7 @@ func Catch(err *error) {
 	}
 }
 
-// checked is arithmetic that records overflow in wraps.
+// checked is integer arithmetic that sets wraps if a result overflows.
 type checked struct{ wraps bool }
 
 func (x *checked) sum(a, b int) int {
@@ -71,7 +71,7 @@ func (x *checked) product(a, b int) int {
 	return n
 }
 
-// overflowError returns the error for a value that does not fit an int.
+// overflowError returns the error for a value that overflows an int.
 func overflowError(n *big.Int) error {
 	return fmt.Errorf("%v leaves %d bits", n, strconv.IntSize)
 }
@@ -100,7 +100,7 @@ func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 	return sum, nil
 }
 
-// maxBits bounds the bits of intermediate results.
+// maxBits bounds the bits of intermediate results, and thereby the time and memory of an evaluation.
 const maxBits = 1 << 16
 
 var errBits = fmt.Errorf("more than %d bits", maxBits)
@@ -165,7 +165,7 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	return n, err
 }
 
-// bigFloorDiv returns the floor of a quotient, or the remainder if rest is set.
+// bigFloorDiv returns the floor of a / b, or the remainder if rest is set.
 func bigFloorDiv(rest bool, a, b *big.Int) *big.Int {
 	q, r := new(big.Int).QuoRem(a, b, new(big.Int))
 	if r.Sign() != 0 && (r.Sign() < 0) != (b.Sign() < 0) {

@@ -20,16 +20,16 @@ const (
 	condOr
 )
 
-// cond is a condition that neither form nor bounds decide. Its Env has one cond per condition.
+// cond is a condition that neither form nor bounds decide. Equal conditions of an Env are the same cond.
 type cond struct {
 	env  *Env
 	kind condKind
 	d    *expr
-	args []*cond // of condAnd and condOr, sorted
+	args []*cond // the operands of condAnd and condOr, sorted
 	id   int
 	hint bool // the truth at the hints of symbols
 	neg  *cond
-	// For display: the sides as first written, and the number of symbols and numbers.
+	// For display: the sides as first written, the relation between them, and the number of symbols and numbers.
 	a, b *expr
 	rel  string
 	size int
@@ -124,8 +124,8 @@ func (v *Env) equal(x, y *expr) Bool {
 	return Bool{v: c.hint, c: c}
 }
 
-// zeroForm returns an expression that is 0 if and only if e is, without common factors that cannot be 0 and
-// without powers.
+// zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0, and
+// powers.
 func (v *Env) zeroForm(e *expr) *expr {
 	if e.c != 0 {
 		return e
@@ -146,8 +146,8 @@ func (v *Env) zeroForm(e *expr) *expr {
 	return v.divideTerms(e, drop)
 }
 
-// dropPositiveFactors divides e by the positive factors that all its terms share. It does so only if e >= 0 is
-// equivalent without them: if the constant of e is 0 or -1.
+// dropPositiveFactors divides e by the positive factors that all its terms share. e >= 0 is equivalent without these
+// only if the constant of e is 0 or -1, so other expressions are unchanged.
 func (v *Env) dropPositiveFactors(e *expr) *expr {
 	if e.c != 0 && e.c != -1 {
 		return e
@@ -163,8 +163,8 @@ func (v *Env) dropPositiveFactors(e *expr) *expr {
 	return v.plus(v.divideTerms(e, drop), v.constant(e.c), 1)
 }
 
-// equalsOperand rewrites n = 0 if it states that a Max or Min equals one of its operands: then no other
-// operand exceeds that one. ok is false if n = 0 has another form.
+// equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands. This operand is then at
+// least (at most) every other operand. ok is false if n = 0 has another form.
 func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.m) != 1 || t.k != 1 && t.k != -1 || t.m[0].kind != kindMax && t.m[0].kind != kindMin {
@@ -174,8 +174,7 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		other := v.plus(a.self, n, -t.k)
 		b = Bool{v: true}
 		if !slices.Contains(a.args, other) {
-			// A constant operand, which comes first, cannot be the maximum or minimum if that equals another
-			// number.
+			// A constant operand, which comes first, can be dropped if the maximum or minimum equals another number.
 			if len(other.terms) > 0 || len(a.args[0].terms) > 0 {
 				continue
 			}
@@ -229,8 +228,8 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 	return Bool{v: c.hint, c: c}
 }
 
-// extremeAtLeast decides d >= 0 if d is a multiple of Max or Min of a number and x, plus a constant: the
-// number decides it, or the condition is one on x.
+// extremeAtLeast rewrites n >= 0 if n is a multiple of the Max or Min of a number and x, plus a constant. The result is
+// true or false if the number decides it, else a condition on x.
 func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	t := n.terms[0]
 	a := t.m[0]
@@ -248,7 +247,7 @@ func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	return Int{}.Le(v.plus(v.constant(n.c), a.args[1], t.k).int()), true
 }
 
-// sides rewrites n = 0 with its positive terms on the left.
+// sides returns x and y such that x = y is n = 0, with the positive terms of n in x.
 func (v *Env) sides(n *expr) (x, y *expr) {
 	var left, right []term
 	for _, t := range n.terms {
@@ -284,7 +283,7 @@ func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 	return c
 }
 
-// not returns the negation: a relation, or by De Morgan's laws a conjunction or disjunction.
+// not returns the negation. De Morgan's laws give the negation of a conjunction or disjunction.
 func (c *cond) not() *cond {
 	if c.neg != nil {
 		return c.neg
@@ -361,7 +360,8 @@ func absorb(parts []*cond) []*cond {
 	})
 }
 
-// maxCompared is the size up to which conditions are ordered by their text.
+// maxCompared is the largest size of conditions that are ordered by their text. Printing larger conditions takes too
+// long.
 const maxCompared = 1 << 10
 
 // compareConds orders conditions by size, then small ones by their text, and others by id.

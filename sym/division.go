@@ -2,8 +2,8 @@ package sym
 
 import "math"
 
-// div returns a // b in a form without common factors, so that equal quotients are the same expression where
-// their form allows it. It leaves the guard that b is not 0, unless that is known.
+// div returns a // b without common factors, so that equal quotients are often the same expression. It leaves the guard
+// that b is not 0, unless that is known.
 func div(a, b Int) Int {
 	envOf(a, b).nonZero(b)
 	return quotientOf(a, b)
@@ -30,7 +30,7 @@ func remainderOf(a, b Int) Int {
 	return v.again('%', x, y, func() *expr { return v.remainder(x, y) }).int()
 }
 
-// zeroDivision is the value with which a division by zero panics.
+// zeroDivision is the value of the panic of a division by zero.
 const zeroDivision = "sym: division by zero"
 
 func (v *Env) nonZero(b Int) {
@@ -56,7 +56,7 @@ func (v *Env) floor(a, b *expr) *expr {
 	return v.quotientAtom(rest, by)
 }
 
-// quotientAtom is a // b without further simplification: 0 if the bounds of a and b show it, else an atom.
+// quotientAtom returns 0 if the quotient a // b provably is 0, else an atom.
 func (v *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
@@ -71,7 +71,8 @@ func (v *Env) quotientAtom(a, b *expr) *expr {
 func (v *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
-		// A division by 0, which no facts allow, and by math.MinInt, which has no negation, stays as written.
+		// Two divisions stay as written: by 0, which occurs only in parts that are never evaluated, and by math.MinInt, which
+		// has no negation.
 		return v.atom(kindDiv, a, v.constant(c))
 	case c < 0:
 		return v.floorConstant(v.plus(v.constant(0), a, -1), -c)

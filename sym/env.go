@@ -42,9 +42,9 @@ func (v *Env) init() {
 // reserved are the names with a meaning in expressions and conditions.
 var reserved = []string{"Max", "Min", "Where", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "True", "False"}
 
-// Symbol returns the symbol with the given name, whose value is from lo to hi (math.MinInt or math.MaxInt
-// without a bound), with a hint between them. If both bounds are equal the result is a number. An existing
-// symbol must be requested with the same bounds and hint.
+// Symbol returns the symbol with the given name, whose value is from lo to hi. lo is math.MinInt and hi is math.MaxInt
+// if there is no bound. hint is a typical value within the bounds. If both bounds are equal, the result is a number.
+// Symbol fails if the symbol exists with other bounds or another hint.
 func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	switch {
 	case !token.IsIdentifier(name) || slices.Contains(reserved, name):
@@ -82,8 +82,9 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 // Guards returns the recorded conditions in the order of the decisions, in a fresh slice.
 func (v *Env) Guards() []Bool { return slices.Clone(v.guards) }
 
-// Assume adds a condition to the facts without recording a guard, for knowledge about symbols beyond bounds,
-// such as that one is a multiple of another. It returns an error if the condition contradicts the facts.
+// Assume adds a condition to the facts without recording a guard. It is for knowledge about symbols beyond their
+// bounds, for example that one symbol is a multiple of another. Assume returns an error if the condition contradicts
+// the facts.
 func (v *Env) Assume(b Bool) error {
 	if b.c == nil && b.v {
 		return nil
@@ -102,8 +103,8 @@ func (v *Env) Assume(b Bool) error {
 	return fmt.Errorf("sym: %v contradicts the known facts", b)
 }
 
-// decide answers a branch: by the facts, else by the hints, or in a fork by the current choice. It records
-// the answer.
+// decide returns the answer of a branch on b and records it. The facts decide the answer if they can, and otherwise the
+// hints do, or in a fork the current path.
 func (v *Env) decide(b Bool) bool {
 	defer v.beginQuestion()()
 	answer := b.v
@@ -128,7 +129,7 @@ func (v *Env) decide(b Bool) bool {
 	defer v.beginQuestion()()
 	mark := v.mark()
 	if v.learn(c); v.facts.contradiction {
-		// c contradicts the facts, so its negation followed from them, though reduce did not find it.
+		// c contradicts the facts, so its negation follows from the facts, although reduce did not find that.
 		v.reset(mark)
 		if v.fork != nil {
 			v.fork.flip()

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Evaluator computes expressions and conditions at many bindings. Shared parts are computed once, and symbols
-// are found by index instead of by name. It is immutable and safe for concurrent use.
+// Evaluator computes expressions and conditions at many bindings. It computes shared parts once, and finds symbols by
+// index instead of by name. An Evaluator is immutable and safe for concurrent use.
 type Evaluator struct {
 	symbols []string
 	code    []instruction
 	refs    []int32 // indexes of the operands of instructions
-	ints    []int32 // indexes of the expressions
-	conds   []int32 // indexes of the conditions
-	sizes   []Int   // the expressions, for bindings at which intermediate results overflow an int
-	truths  []Bool
+	ints    []int32 // indexes of the instructions that compute the expressions
+	conds   []int32 // indexes of the instructions that compute the conditions
+	sizes   []Int   // the expressions themselves, for bindings at which intermediate results overflow an int
+	truths  []Bool  // the conditions themselves, for the same bindings
 }
 
-// instruction computes one cell from earlier ones. Its operands are refs[from:to].
+// instruction computes one cell from earlier cells. Its operands are the cells refs[from:to].
 type instruction struct {
 	op       opcode
 	from, to int32
-	n        int // a constant, a coefficient or the index of a symbol
+	n        int // the constant of a sum, the coefficient of a product, or the index of a symbol
 }
 
 type opcode uint8
@@ -35,26 +35,26 @@ const (
 	opMod
 	opMax
 	opMin
-	opWhere // the second operand if the first is true, else the third
-	opEq    // whether the operand is 0; truths are 0 and 1
-	opNe
-	opGe // whether the operand is not negative
+	opWhere // the second operand if the first operand is true, else the third
+	opEq    // 1 if the operand is 0, else 0
+	opNe    // 1 if the operand is not 0, else 0
+	opGe    // 1 if the operand is not negative, else 0
 	opAnd
 	opOr
 )
 
-// cell is the value of an instruction. A division by zero has no value.
+// cell is the value of an instruction.
 type cell struct {
 	n         int
-	undefined bool
-	overflows bool // no value, because it or an operand overflows an int
+	undefined bool // no value, because of a division by zero or an overflow
+	overflows bool // no value, because the result or an operand overflows an int
 }
 
-// fewCells is the number of cells up to which an evaluation does not allocate.
+// fewCells is the size of the buffer on the stack: an evaluation with more cells allocates.
 const fewCells = 192
 
-// NewEvaluator returns an evaluator for sizes and conditions over the named symbols; bindings list their
-// values in that order. The error names a symbol that is not among them.
+// NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of
+// these symbols in the same order. NewEvaluator fails if a size or condition has another symbol.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
 	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, known: map[*cond]int32{}}
@@ -80,9 +80,8 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 	return b.e, nil
 }
 
-// Hold reports whether all conditions hold at the given values of the symbols. A condition that divides by
-// zero there does not hold, and none does if the number of values is wrong. It does not allocate unless there
-// are hundreds of parts.
+// Hold reports whether all conditions hold at the given values of the symbols. A condition that divides by zero does
+// not hold. Hold returns false if the number of values is wrong. It does not allocate for fewer than 192 instructions.
 func (e *Evaluator) Hold(values []int) bool {
 	if e == nil || len(values) != len(e.symbols) {
 		return false
@@ -128,8 +127,8 @@ func (e *Evaluator) binding(values []int) Binding {
 	return b
 }
 
-// Sizes appends the values of the expressions to list. The error names an expression that divides by zero or
-// overflows an int, or says that the number of values is wrong.
+// Sizes appends the values of the expressions to list. It fails if an expression divides by zero or overflows an int,
+// or if the number of values is wrong.
 func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	if e == nil || len(values) != len(e.symbols) {
 		return list, fmt.Errorf("sym: got %d values for %d symbols", len(values), len(e.symbols))
@@ -154,7 +153,7 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 
 func (c cell) holds() bool { return !c.undefined && c.n != 0 }
 
-// run computes all cells, in room if they fit.
+// run computes all cells, in the buffer room if they fit.
 func (e *Evaluator) run(values []int, room []cell) []cell {
 	if len(e.code) > len(room) {
 		room = make([]cell, len(e.code))
@@ -192,7 +191,7 @@ func (e *Evaluator) run(values []int, room []cell) []cell {
 	return cells
 }
 
-// floorCell returns the floor of a quotient, or the remainder if rest is set.
+// floorCell returns the floor of x / y, or the remainder if rest is set.
 func floorCell(rest bool, x, y cell) cell {
 	wide := x.overflows || y.overflows || x.n == math.MinInt && y.n == -1
 	if wide || x.undefined || y.undefined || y.n == 0 {
@@ -231,7 +230,8 @@ func accumulate(in *instruction, args []int32, cells []cell) cell {
 	return c
 }
 
-// junctionCell computes a conjunction or disjunction: the first operand that decides it does, as in [Bool.At].
+// junctionCell computes a disjunction if some is set, else a conjunction. As in [Bool.At], operands after the first one
+// that decides the result are ignored, even if they are undefined.
 func junctionCell(some bool, args []int32, cells []cell) cell {
 	for _, at := range args {
 		if x := cells[at]; x.undefined || (x.n != 0) == some {
@@ -244,7 +244,8 @@ func junctionCell(some bool, args []int32, cells []cell) cell {
 	return cell{n: 1}
 }
 
-// evaluatorBuilder compiles each shared part of the expressions once, after its operands.
+// evaluatorBuilder compiles expressions to instructions. Each shared part is compiled once, after its operands. The
+// maps hold the index of the instruction for each part.
 type evaluatorBuilder struct {
 	e     *Evaluator
 	exprs map[*expr]int32

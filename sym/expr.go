@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// expr is a canonical sum c + k1*m1 + k2*m2 + ... where each m is a product of atoms. Its Env has one expr
-// per sum.
+// expr is a canonical sum c + k1*m1 + k2*m2 + ... where each m is a product of atoms. Equal sums of an Env are the same
+// expr.
 type expr struct {
 	env          *Env
-	terms        []term // sorted by compareTerms, without equal products and coefficients math.MinInt
-	c            int    // math.MinInt only in constants, so that terms and sums can be negated
+	terms        []term // sorted by compareTerms; products differ, and no coefficient is math.MinInt
+	c            int    // math.MinInt only in an expression without terms, so that other sums can be negated
 	id           int
-	lo, hi       int // bounds, by those of the symbols alone
+	lo, hi       int // bounds that follow from the bounds of the symbols, without facts
 	maxMagnitude int // greatest magnitude of the coefficients and the constant
 	hint         int
 	size         int // number of symbols and numbers in the printed form
-	// Cached answers, by bounds alone: whether it is 0, and whether it is not negative.
+	// Cached answers, without facts: whether the sum is 0, and whether it is not negative.
 	zero, nonNegative proven
 
-	// The following fields cache the current facts; only decisions write them.
-	fact    *fact // of sums that are their own linear part: see linear
+	// The following fields depend on the current facts.
+	fact    *fact // what is known beyond bounds; only for sums that linear returns
 	spanGen int   // the generation of facts in which span is valid, 0 for none
 	span    [2]int
-	plain   *expr
+	plain   *expr // the sum, simplified under the facts
 
 	plainState int // the state of facts in which plain is valid
 }
@@ -49,8 +49,8 @@ func compareTerms(a, b term) int {
 	return 0
 }
 
-// sum returns the canonical expression of terms and a constant, or nil if a coefficient overflows an int. It
-// takes ownership of terms; products may occur twice.
+// sum returns the canonical expression of terms and a constant, or nil if a coefficient overflows an int. It sorts
+// terms in place and keeps the slice. A product may occur in several terms.
 func (v *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]
@@ -93,7 +93,7 @@ func (v *Env) sum(terms []term, c int) *expr {
 	return e
 }
 
-// bound computes the bounds and the hint from those of the atoms.
+// bound computes the bounds and the hint of e from the bounds and hints of its atoms.
 func (e *expr) bound() {
 	e.lo, e.hi = constantRange(e.c)
 	e.hint, e.maxMagnitude = e.c, satMagnitude(e.c)
@@ -124,7 +124,8 @@ type operation struct {
 	a, b int
 }
 
-// again returns a op b, which form computes on the first call. The result must depend on a and b only.
+// again returns the memoized result of the operation on a and b. form computes it on the first call, and must depend on
+// a and b only.
 func (v *Env) again(op byte, a, b *expr, form func() *expr) *expr {
 	key := operation{op, a.id, b.id}
 	e := v.done[key]
@@ -146,7 +147,7 @@ func (v *Env) of(a Int) *expr {
 	return a.e
 }
 
-// int returns an expression as an Int: a constant becomes a number.
+// int returns an expression as an Int. A constant becomes a number.
 func (e *expr) int() Int {
 	if len(e.terms) == 0 {
 		return Int{n: e.c}
@@ -283,7 +284,7 @@ func (v *Env) termExpr(t term) *expr {
 	return v.sum([]term{t}, 0)
 }
 
-// leadingTerm returns the first term; for a constant, the constant with the empty product.
+// leadingTerm returns the first term. For a constant, it is the constant times the empty product.
 func (e *expr) leadingTerm() term {
 	if len(e.terms) == 0 {
 		return term{k: e.c}
@@ -300,7 +301,7 @@ func (e *expr) gcd() int {
 	return g
 }
 
-// gcd returns 1 if the divisor overflows: that of math.MinInt and 0.
+// gcd returns the greatest common divisor. For math.MinInt and 0, whose divisor overflows an int, it returns 1.
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b

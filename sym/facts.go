@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// facts is the knowledge beyond the bounds of symbols: guards, assumptions, and hypotheses while a
-// disjunction or conjunction is examined. It is a stack: facts are stored with the expressions that they are
-// about, and trail records what they replace.
+// facts is the knowledge beyond the bounds of symbols: guards, assumptions, and hypotheses while a disjunction or
+// conjunction is examined. A fact is stored in its expression, atom or condition. trail records the replaced states, so
+// that reset can restore them.
 type facts struct {
-	inUse         bool // whether questions use facts, or only bounds
-	gen           int  // generation: identifies the current set of facts; 0 is the empty set
-	last          int  // the latest generation
-	names         map[step]int
-	found         map[questionKey]reduction
+	inUse         bool                      // whether questions use facts in addition to bounds
+	gen           int                       // generation: identifies the current set of facts; 0 is the empty set
+	last          int                       // the latest generation
+	names         map[step]int              // the generation to which each step led
+	found         map[questionKey]reduction // cached answers
 	contradiction bool
 	trail         []change
 	held          []*cond // relations that hold
@@ -26,14 +26,14 @@ type facts struct {
 	spent         int     // steps of all earlier questions
 }
 
-// fact is the knowledge about an expression: it is in [lo, hi], equals none of not, and is rem modulo mod.
+// fact is the knowledge about an expression. Its value is in [lo, hi], is not in the list not, and is rem modulo mod.
 type fact struct {
 	lo, hi   int
 	not      []int
 	mod, rem int // mod is at least 1
 }
 
-// change is the state of an expression, an atom or a condition before a fact was set.
+// change is an entry of the trail: the expression, atom or condition for which a fact was set, and its earlier fact.
 type change struct {
 	e    *expr
 	fact *fact
@@ -74,8 +74,8 @@ func (v *Env) reset(m mark) {
 	v.guards = v.guards[:m.guards]
 }
 
-// withFacts selects whether questions use facts or bounds alone, and returns a function that restores the
-// previous choice. Canonical forms depend on bounds alone, so that they are the same whenever they are built.
+// withFacts sets whether questions use facts, and returns a function that restores the previous setting. Canonical
+// forms depend on bounds only, so that they do not depend on the time at which they are built.
 func (v *Env) withFacts(deep bool) func() {
 	was := v.facts.inUse
 	v.facts.inUse = deep
@@ -88,7 +88,7 @@ func (f *facts) changed() {
 	f.gen = f.last
 }
 
-// step identifies a transition between sets of facts: a condition is marked as true, or learned with its
+// step identifies a transition from one set of facts to another: a condition is marked as true, or learned with its
 // consequences.
 type step struct {
 	from       int
@@ -97,7 +97,8 @@ type step struct {
 	hypotheses int
 }
 
-// reuseGeneration reuses the generation to which the same step led before, so that answers cached for it apply again.
+// reuseGeneration restores the number of the generation to which the same step led before, so that answers cached for
+// that generation apply again.
 func (f *facts) reuseGeneration(s step) {
 	if f.names == nil {
 		f.names = map[step]int{}
@@ -128,7 +129,7 @@ func (f *facts) cache(at questionKey, r reduction) {
 
 func (f *facts) active() bool { return f.inUse && f.gen != 0 }
 
-// bounds returns bounds of e under the current facts, if they are used.
+// bounds returns bounds of e, under the current facts if these are in use.
 func (v *Env) bounds(e *expr) (lo, hi int) {
 	if !v.facts.active() || len(e.terms) == 0 {
 		return e.lo, e.hi
@@ -183,8 +184,8 @@ func (v *Env) atomBounds(a *atom) (lo, hi int) {
 	return lo, hi
 }
 
-// linear returns p, k and c with e = k*p + c, where p has no constant, a positive first coefficient, and
-// coefficients without a common divisor. Facts are stored with such p. e must have terms.
+// linear returns p, k and c with e = k*p + c. p has no constant, its first coefficient is positive, and its
+// coefficients have no common divisor. Facts about e are stored in p. e must have terms.
 func (v *Env) linear(e *expr) (p *expr, k, c int) {
 	k = e.gcd()
 	if e.terms[0].k < 0 {
@@ -200,7 +201,7 @@ func (v *Env) linear(e *expr) (p *expr, k, c int) {
 // maxModulus bounds moduli, so that their products fit an int.
 const maxModulus = 1 << (strconv.IntSize/2 - 2)
 
-// residue returns m and r with e = r modulo m; m is 1 if nothing is known, and 0 if e is the number r.
+// residue returns m and r such that e is r modulo m. m is 1 if nothing is known, and 0 if e is the number r.
 func (v *Env) residue(e *expr) (m, r int) {
 	m, r = modulo(0, e.c)
 	for _, t := range e.terms {
@@ -221,7 +222,7 @@ func (v *Env) residue(e *expr) (m, r int) {
 	return m, r
 }
 
-// modulo normalizes a residue; one that exceeds maxModulus becomes unknown.
+// modulo normalizes a residue r modulo m. If a number exceeds maxModulus, the residue becomes unknown.
 func modulo(m, r int) (int, int) {
 	m = max(m, -m)
 	switch {
@@ -285,7 +286,7 @@ func (v *Env) findResidue(a *atom) (m, r int) {
 	return 1, 0
 }
 
-// setFact sets the fact of p, which must be a linear part.
+// setFact sets the fact of p, which must be a result of linear.
 func (v *Env) setFact(p *expr, f fact) {
 	if p.fact == nil && len(p.terms) > 1 {
 		v.facts.sums++
@@ -295,7 +296,7 @@ func (v *Env) setFact(p *expr, f fact) {
 	v.facts.changed()
 }
 
-// factOf returns the fact of p, with the bounds that other facts imply.
+// factOf returns the fact of p. Its bounds include those that other facts imply.
 func (v *Env) factOf(p *expr) fact {
 	lo, hi := v.bounds(p)
 	f := fact{lo: lo, hi: hi, mod: 1}
@@ -305,8 +306,8 @@ func (v *Env) factOf(p *expr) fact {
 	return f
 }
 
-// tighten moves the bounds to values that exclusions and the residue allow. Bounds near the limits of an int
-// are left alone.
+// tighten moves the bounds inward to the nearest values that exclusions and the residue allow. Bounds near the limits
+// of an int are not moved.
 func (f *fact) tighten() {
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
 		if off := f.lo - f.rem; f.mod > 1 && off%f.mod != 0 {

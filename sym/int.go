@@ -9,17 +9,17 @@ import (
 
 // Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
 //
-// The first field takes no space. It makes comparison by == and use as a map key compile errors.
-// Arithmetic on two numbers panics where no int holds the result: [Catch] makes an error of that. An expression is
-// exact: where no int holds a coefficient, the sum or product stays as written. [Parse] rejects such an expression, and
-// [Int.At] a value that no int holds.
+// The first field takes no space. It makes comparison by == and use as a map key compile errors. Arithmetic on two
+// numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a
+// coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects such an expression, and
+// [Int.At] rejects a value that overflows an int.
 type Int struct {
 	_ [0]func()
-	n int   // the number if e is nil, else open
+	n int   // the number if e is nil, else the constant open
 	e *expr // never a constant
 }
 
-// open is n of expressions. It is negative, so that one comparison finds two natural numbers.
+// open is the field n of an expression. It is negative, so that one comparison shows that two Ints are natural numbers.
 const open = math.MinInt
 
 // Of returns a number as an Int.
@@ -34,8 +34,8 @@ func Ints(v ...int) []Int {
 	return out
 }
 
-// An int holds the sum of two natural numbers of addBits bits, and the product of two of mulBits bits. That is the fast
-// path, which is inlined.
+// The sum of two natural numbers of addBits bits fits an int, and so does the product of two natural numbers of mulBits
+// bits. The inlined fast paths compute these.
 const (
 	addBits = strconv.IntSize - 2
 	mulBits = strconv.IntSize/2 - 1
@@ -105,7 +105,7 @@ func (a Int) Min(b Int) Int {
 	return lesser(a, b)
 }
 
-// Known returns the number, and whether a is one; else n is the hint.
+// Known returns the value and true if a is a number, else the hint and false.
 func (a Int) Known() (n int, ok bool) { return a.Hint(), a.e == nil }
 
 // Hint returns the value of a at the hints of its symbols, for display and prices, never for a decision. A
@@ -117,8 +117,8 @@ func (a Int) Hint() int {
 	return a.n
 }
 
-// Specialize returns the hint, and records the guard that a equals it. It is for ops that need a number; a
-// known number leaves no guard. In a [Fork] all other values form one case, with the error [ErrNumber].
+// Specialize returns the hint, and records the guard that a equals the hint. It is for ops that need a number. A known
+// number leaves no guard. In a [Fork], all other values are one case, with the error [ErrNumber].
 func (a Int) Specialize() int {
 	n := a.Hint()
 	if a.e != nil && !a.Eq(Of(n)).Holds() {
@@ -127,12 +127,12 @@ func (a Int) Specialize() int {
 	return n
 }
 
-// ErrNumber is the value with which [Int.Specialize] panics in a [Fork], for the case in which the size is
-// not its hint. It is the error of that case.
+// ErrNumber is the error of the case of a [Fork] in which a size of [Int.Specialize] is not its hint. Specialize panics
+// with this value, and Fork recovers it.
 var ErrNumber = errors.New("a size must be a known number")
 
-// Bounds returns a lower and an upper bound of a, by the bounds of its symbols and the guards so far.
-// math.MinInt and math.MaxInt mean that there is none. The bounds need not be attained.
+// Bounds returns a lower and an upper bound of a, which follow from the bounds of its symbols and the recorded guards.
+// math.MinInt and math.MaxInt mean that there is no bound. The bounds need not be attained.
 func (a Int) Bounds() (lo, hi int) {
 	if a.e == nil {
 		return a.n, a.n
@@ -141,8 +141,8 @@ func (a Int) Bounds() (lo, hi int) {
 	return a.e.env.bounds(a.e)
 }
 
-// Simplify returns a simplified under the guards so far: "N" for "Max(1, N)" if N is known to be positive, or
-// one side of a Where. It equals a wherever the guards hold, and only there.
+// Simplify returns a, simplified under the recorded guards: "N" for "Max(1, N)" if N is known to be positive, or one
+// operand of a Where. The result equals a only for sizes that satisfy the guards.
 func (a Int) Simplify() Int {
 	if a.e == nil {
 		return a
@@ -151,14 +151,14 @@ func (a Int) Simplify() Int {
 	return a.e.env.simplify(a.e).int()
 }
 
-// Same reports whether a and b are the same number or the same expression, and so equal for all sizes.
-// Expressions that are not the same may still be equal; see [Int.Eq].
+// Same reports whether a and b are the same number or the same expression, and therefore equal for all sizes. Different
+// expressions may also be equal for all sizes; see [Int.Eq].
 func (a Int) Same(b Int) bool {
 	return a.e == b.e && (a.e != nil || a.n == b.n)
 }
 
-// Size returns the number of symbols and numbers in a's printed form. Expressions share parts: evaluation
-// takes time proportional to the number of distinct parts, which may be far smaller.
+// Size returns the number of symbols and numbers in a's printed form. The time of an evaluation is proportional to the
+// number of distinct parts, which may be far smaller, because expressions share parts.
 func (a Int) Size() int {
 	if a.e == nil {
 		return 1
@@ -166,8 +166,8 @@ func (a Int) Size() int {
 	return a.e.size
 }
 
-// At returns the value of a for the given values of symbols. The error names a symbol without a value, a
-// division by zero, or a value that overflows an int; intermediate results may overflow.
+// At returns the value of a for the given values of symbols. It fails if a symbol has no value, on a division by zero,
+// or if the value overflows an int. Intermediate results may overflow.
 func (a Int) At(b Binding) (int, error) {
 	if a.e == nil {
 		return a.n, nil

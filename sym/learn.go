@@ -19,7 +19,7 @@ func (v *Env) learn(c *cond) {
 			case sides == 0:
 				v.contradict()
 			case sides == 1 && !open.isFact:
-				// Bounds may not show that it holds even after it was entered: enter it once.
+				// Even after open is a fact, bounds may not show that it holds; isFact prevents a second assume.
 				v.assume(open)
 				again = true
 			}
@@ -27,8 +27,8 @@ func (v *Env) learn(c *cond) {
 	}
 }
 
-// openSides returns the number of undecided operands of a disjunction, and one of them. It is 2 or more if
-// the disjunction is known to hold, or has operands that are not relations.
+// openSides returns the number of undecided operands of a disjunction, and one such operand. The number is 2 or more if
+// the disjunction is known to hold, or if an operand is not a relation.
 func (v *Env) openSides(c *cond) (open *cond, sides int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
@@ -163,7 +163,7 @@ func (v *Env) exclude(d *expr) {
 	}
 }
 
-// propagateZero propagates that a product is 0: one of its factors is.
+// propagateZero propagates that d is 0. If d is a product and only one factor can be 0, that factor is 0.
 func (v *Env) propagateZero(d *expr) {
 	if len(d.terms) != 1 || d.c != 0 || len(d.terms[0].m) < 2 {
 		return
@@ -182,7 +182,7 @@ func (v *Env) propagateZero(d *expr) {
 	}
 }
 
-// propagate propagates bounds of p to its parts.
+// propagate derives bounds of the parts of p from the bounds lo and hi of p.
 func (v *Env) propagate(p *expr, lo, hi int) {
 	switch {
 	case len(p.terms) > 1:
@@ -194,7 +194,7 @@ func (v *Env) propagate(p *expr, lo, hi int) {
 	}
 }
 
-// propagateSum narrows each term to the range that the bounds of the other terms leave.
+// propagateSum narrows each term to lo and hi minus the bounds of the other terms.
 func (v *Env) propagateSum(p *expr, lo, hi int) {
 	for i, t := range p.terms {
 		restLo, restHi := 0, 0
@@ -213,7 +213,7 @@ func (v *Env) propagateSum(p *expr, lo, hi int) {
 
 // propagateProduct narrows the factors of a product without negative factors.
 func (v *Env) propagateProduct(m []*atom, lo, hi int) {
-	others := make([]int, len(m)) // a lower bound of the product of the other factors
+	others := make([]int, len(m)) // for each factor, a lower bound of the product of the other factors
 	for i := range m {
 		others[i] = 1
 		for j, b := range m {
@@ -240,7 +240,7 @@ func (v *Env) propagateProduct(m []*atom, lo, hi int) {
 	}
 }
 
-// propagateAtom propagates bounds of a function to its operands.
+// propagateAtom derives bounds of the operands of a function from its bounds lo and hi.
 func (v *Env) propagateAtom(a *atom, lo, hi int) {
 	switch a.kind {
 	case kindMax, kindMin:
@@ -269,7 +269,8 @@ func (v *Env) propagateAtom(a *atom, lo, hi int) {
 	}
 }
 
-// propagateExtreme propagates bounds of a Max or Min: no operand of a Max exceeds it, and one attains it.
+// propagateExtreme derives bounds of the operands of a Max or Min. No operand of a Max exceeds hi, and if only one
+// operand can reach lo, that operand is the maximum.
 func (v *Env) propagateExtreme(a *atom, lo, hi int) {
 	var reach []*expr
 	for _, e := range a.args {
@@ -333,9 +334,9 @@ func inverse(a, n int) int {
 	return b
 }
 
-// substitute adds, for d = 0, the substitution of an atom of d by the rest of d. The atom must be a term by
-// itself that occurs nowhere else in d. The newest such atom is chosen, so that strides are replaced by
-// sizes, and derived symbols by their origin.
+// substitute solves d = 0 for an atom of d, which is replaced from then on. The atom must be a term by itself and must
+// not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by sizes, and derived symbols
+// by the symbols from which they were derived.
 func (v *Env) substitute(d *expr) {
 	var which *atom
 	var sign int
@@ -369,7 +370,7 @@ func (v *Env) substitute(d *expr) {
 // contains reports whether b occurs in a.
 func (a *atom) contains(b *atom) bool { return (&search{b: b}).atom(a) }
 
-// search looks for an atom in an expression, once in each large shared part.
+// search looks for the atom b in an expression. It visits each large shared part once.
 type search struct {
 	b    *atom
 	seen map[any]bool
@@ -387,7 +388,7 @@ func (s *search) again(part any) bool {
 
 func (s *search) atom(a *atom) bool {
 	if a.id <= s.b.id || a.kind == kindSymbol {
-		return a == s.b // parts have lower ids
+		return a == s.b // the parts of an atom have lower ids
 	}
 	if a.size > memoSize && s.again(a) {
 		return false
@@ -406,5 +407,5 @@ func (s *search) cond(c *cond) bool {
 	return c.d != nil && s.expr(c.d) || slices.ContainsFunc(c.args, s.cond)
 }
 
-// memoSize is the size up to which shared parts are visited repeatedly instead of memoized.
+// memoSize is the size above which results for shared parts are memoized. Smaller parts are visited repeatedly.
 const memoSize = 32

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// Parse parses an expression in Python's syntax: integers, names, + - * // %, powers such as x**2,
-// parentheses, Max(a, b, ...), Min(a, b, ...) and Where(condition, a, b), with conditions as in [ParseBool].
-// It parses the printed form of an Int to the same expression. lookup returns the value of a name, or false
-// for an unknown symbol; nil knows none. Errors name the column, counted in bytes from 1.
+// Parse parses an expression in Python's syntax: integers, names, + - * // %, powers such as x**2, parentheses, Max(a,
+// b, ...), Min(a, b, ...) and Where(condition, a, b), with conditions as in [ParseBool]. The printed form of an Int is
+// parsed to the same expression. lookup returns the value of a name, or false for an unknown symbol. If lookup is nil,
+// all symbols are unknown. Errors name the column, counted in bytes from 1.
 func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error) {
 	p := newParser(text, lookup)
 	v, err = p.sum()
@@ -35,12 +35,12 @@ type parser struct {
 	at     int // end of the token
 	token  string
 	depth  int
-	// The number of enclosing operands of Where. They are not evaluated for all sizes, so a division in them
+	// The number of enclosing operands of Where. An operand of Where is not evaluated for all sizes, so a division in it
 	// leaves no guard.
 	inWhere int
 }
 
-// maxDepth bounds nested parentheses, so that no text exhausts the stack.
+// maxDepth bounds the nesting of expressions, so that no text exhausts the stack.
 const maxDepth = 200
 
 func (p *parser) fail(format string, args ...any) error {
@@ -108,7 +108,7 @@ func sumFits(v, w Int, minus bool) bool {
 	return satAdd(v.most(), w.most()) < math.MaxInt
 }
 
-// maxTerms bounds the number of terms of a product.
+// maxTerms bounds the number of terms of an expanded product.
 const maxTerms = 1 << 12
 
 // productFits reports whether all numbers in a product fit an int, and its number of terms is at most
@@ -124,7 +124,7 @@ func productFits(v, w Int) bool {
 	return v.terms()*w.terms() <= maxTerms && satMul(satMul(v.most(), w.most()), few) < math.MaxInt
 }
 
-// most returns the greatest magnitude of numbers in a sum, terms the number of its terms.
+// most returns the greatest magnitude of the coefficients and the constant of a sum.
 func (a Int) most() int {
 	if a.e == nil {
 		return satMagnitude(a.n)
@@ -132,6 +132,7 @@ func (a Int) most() int {
 	return a.e.maxMagnitude
 }
 
+// terms returns the number of terms of a sum, with the constant.
 func (a Int) terms() int {
 	if a.e == nil {
 		return 1

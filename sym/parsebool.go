@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// ParseBool parses the printed form of a Bool: Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in [Parse],
-// joined by | and & (which binds more tightly), ~ for negation, True, False and parentheses. lookup and
-// errors are those of Parse.
+// ParseBool parses the printed form of a Bool: Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in [Parse], joined by
+// | and & (which binds more tightly), ~ for negation, True, False and parentheses. lookup and errors are as in Parse.
 func ParseBool(text string, lookup func(name string) (Int, bool)) (Bool, error) {
 	p := newParser(text, lookup)
 	b, err := p.disjunction()
@@ -22,7 +21,7 @@ func (p *parser) disjunction() (Bool, error) { return p.chain("|", p.conjunction
 
 func (p *parser) conjunction() (Bool, error) { return p.chain("&", p.condition, Bool.And) }
 
-// chain parses parts separated by a sign.
+// chain parses one or more parts separated by sign, and combines them with join.
 func (p *parser) chain(sign string, part func() (Bool, error), join func(a, b Bool) Bool) (Bool, error) {
 	b, err := part()
 	for err == nil && p.token == sign {

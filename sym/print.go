@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxPrinted is the size up to which an expression is printed: because parts are shared, the text may be
+// maxPrinted is the largest size of an expression that is printed. Because parts are shared, the text may be
 // exponentially longer than the expression.
 const maxPrinted = 1 << 14
 
@@ -42,8 +42,8 @@ func (e *expr) String() string {
 	return b.String()
 }
 
-// print writes k times the product. If negated, a minus sign was written already; it binds more tightly than
-// // and %.
+// print writes k times the product. If negated is set, the caller has written a minus sign, which binds more tightly
+// than // and %.
 func (t term) print(b *strings.Builder, k int, negated bool) {
 	if k != 1 {
 		fmt.Fprintf(b, "%d*", k)

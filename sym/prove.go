@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// maxProofSteps bounds the number of sums that one proof examines, proofDepth the nesting of substitutions.
+// maxProofSteps bounds the number of sums that one proof examines, and maxProofDepth the nesting of substitutions.
 const (
 	maxProofSteps = 40
 	maxProofDepth = 3
 )
 
-// proves reports whether d >= 0 can be proved by form, bounds and, if in use, facts. It may be false for a d
-// that is never negative. Proofs deepen iteratively.
+// proves reports whether d >= 0 can be proved by form, bounds and, if in use, facts. It may return false although d is
+// never negative. The proof search is iterative deepening.
 func (v *Env) proves(d *expr) bool {
 	if lo, hi := v.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0
@@ -44,8 +44,8 @@ func (v *Env) provesRec(d *expr, depth int) bool {
 	return depth > 0 && (v.provesByFunction(d, depth-1) || v.provesByFact(d, depth-1))
 }
 
-// provesByFactors proves m*rest + c >= 0 for non-negative factors m that all terms share: it suffices that rest is
-// at least -c divided by the least m.
+// provesByFactors proves m*rest + c >= 0, where m is the product of the factors that all terms share, which must not be
+// negative. It suffices that rest is at least -c divided by the least value of m.
 func (v *Env) provesByFactors(d *expr, depth int) bool {
 	m := d.commonFactors()
 	if len(m) == 0 {
@@ -101,9 +101,9 @@ func (v *Env) divideTerms(e *expr, m []*atom) *expr {
 // maxShifted bounds the number of terms of a shifted sum.
 const maxShifted = 64
 
-// provesByShift replaces every atom by its least value plus a non-negative difference, and multiplies out. If the
-// constant outweighs the terms with negative coefficients, the sum is not negative. This proves products that
-// grow with their factors: x*y - x for y >= 1.
+// provesByShift replaces every atom by its least value plus a non-negative difference, and expands the products. If the
+// constant outweighs the terms with negative coefficients, the sum is not negative. This proves, for example, x*y - x
+// >= 0 for x >= 0 and y >= 1.
 func (v *Env) provesByShift(d *expr) bool {
 	var out []term
 	c := d.c
@@ -152,8 +152,8 @@ func (v *Env) provesByShift(d *expr) bool {
 	return c >= 0
 }
 
-// provesByFunction replaces a function in d by bounds in terms of its operands: a Max is at least every operand and
-// equals one of them; y*(x//y) is from x-y+1 to x.
+// provesByFunction replaces a function in d by bounds in terms of its operands. A Max is at least every operand and
+// equals one operand; y*(x//y) is from x-y+1 to x.
 func (v *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.m {
@@ -208,8 +208,8 @@ func (v *Env) provesSum(a, b, c *expr, depth int) bool {
 	return v.provesRec(v.plus(v.times(a, b), c, 1), depth)
 }
 
-// split returns times and rest with d = times*a + rest, both without a; ok is false if d has a higher power
-// of a.
+// split returns times and rest such that d = times*a + rest. Neither contains the factor a; ok is false if d has a
+// higher power of a.
 func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	var with, without []term
 	c := 0
@@ -228,8 +228,8 @@ func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	return v.sum(with, c), v.sum(without, d.c), true
 }
 
-// provesByFact uses facts about sums: it subtracts a non-negative fact from d if that does not add terms, or
-// replaces an atom of d by the bound that a fact gives it.
+// provesByFact uses facts s >= 0 about sums s. It proves d - s >= 0 if d - s does not have more terms than d, or
+// replaces an atom of d by a bound that follows from s.
 func (v *Env) provesByFact(d *expr, depth int) bool {
 	if !v.facts.active() {
 		return false
@@ -310,7 +310,7 @@ func (v *Env) isNonNegative(d *expr) (truth, known bool) {
 	return false, v.proves(v.gap(d, v.constant(0)))
 }
 
-// zeroByBounds returns whether d is 0, if bounds, residues and exclusions decide.
+// zeroByBounds returns whether d is 0, if bounds, residues or exclusions decide that.
 func (v *Env) zeroByBounds(d *expr) (truth, known bool) {
 	lo, hi := v.bounds(d)
 	if lo > 0 || hi < 0 || lo == 0 && hi == 0 {

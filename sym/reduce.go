@@ -1,6 +1,6 @@
 package sym
 
-// reduction is the result of reduce: a truth, or the remaining condition.
+// reduction is the result of reduce: the truth if it is known, else the remaining condition.
 type reduction struct {
 	truth, known bool
 	rest         *cond
@@ -8,15 +8,15 @@ type reduction struct {
 
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
-// ask is reduce with facts in use.
+// ask is reduce as a question of its own, with facts in use.
 func (v *Env) ask(c *cond) reduction {
 	defer v.beginQuestion()()
 	return v.reduce(c)
 }
 
-// reduce drops the known parts of a condition. It examines each operand of a conjunction under the hypothesis
-// that the earlier ones hold, and of a disjunction that they do not: in Eq(x, 0) | Eq(Max(1, x), x) the
-// second operand is examined for x other than 0.
+// reduce drops the known parts of a condition. It examines each operand of a conjunction under the hypothesis that the
+// earlier operands are true, and of a disjunction under the hypothesis that they are false. In Eq(x, 0) | Eq(Max(1, x),
+// x), the second operand is examined for x other than 0.
 func (v *Env) reduce(c *cond) reduction {
 	switch {
 	case v.facts.contradiction:
@@ -78,7 +78,7 @@ func (v *Env) reduceParts(c *cond) reduction {
 	m := v.mark()
 	defer v.reset(m)
 	var kept []*cond
-	// Relations come first: they are the most useful hypotheses.
+	// Relations come first, because they are the most useful hypotheses.
 	for _, junctions := range []bool{false, true} {
 		for _, p := range c.args {
 			if (p.kind >= condAnd) != junctions {
@@ -102,7 +102,7 @@ func (v *Env) reduceParts(c *cond) reduction {
 				v.learn(r.rest)
 			}
 			if v.facts.contradiction {
-				// No sizes make all parts so far false (of a disjunction), or true (of a conjunction).
+				// No sizes make all parts so far false in a disjunction, or true in a conjunction.
 				return knownTruth(either)
 			}
 		}

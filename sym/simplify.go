@@ -1,7 +1,6 @@
 package sym
 
-// simplify returns e with its atoms replaced according to the facts. The result equals e where the facts
-// hold.
+// simplify returns e with its atoms simplified under the facts. The result equals e for sizes that satisfy the facts.
 func (v *Env) simplify(e *expr) *expr {
 	if !v.facts.active() || len(e.terms) == 0 {
 		return e
@@ -33,7 +32,7 @@ func (v *Env) simplify(e *expr) *expr {
 	return out
 }
 
-// isSimplifiable reports whether the facts simplify an atom of e.
+// isSimplifiable reports whether an atom of e is simpler under the facts.
 func (v *Env) isSimplifiable(e *expr) bool {
 	for _, t := range e.terms {
 		for _, a := range t.m {
@@ -116,8 +115,8 @@ func (v *Env) expandQuotients(e *expr) *expr {
 	return e
 }
 
-// divideOut returns the term t without its factor a = x//y, divided by y; false if y does not divide the rest
-// of the term.
+// divideOut removes the factor a = x//y from the term t, and divides the rest of the term by y. It returns false if y
+// does not divide the rest.
 func (v *Env) divideOut(t term, a *atom) (*expr, bool) {
 	y := a.args[1]
 	m, _ := withoutAtoms(t.m, []*atom{a})

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5: whether there are sizes within the
-// bounds of the symbols for which all claims hold. The answer unsat proves that there are none.
+// SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5: whether all claims hold for some sizes within the
+// bounds of the symbols. The answer unsat proves that there are no such sizes.
 func (v *Env) SMT(claims ...Bool) string {
 	var b strings.Builder
 	b.WriteString("(set-logic ALL)\n")
@@ -39,7 +39,7 @@ func (v *Env) SMT(claims ...Bool) string {
 	return b.String()
 }
 
-// definitions writes each condition and expression once, under a name.
+// definitions writes each condition and expression once, as a named definition.
 type definitions struct {
 	out   *strings.Builder
 	names map[any]string
@@ -126,7 +126,7 @@ func (d *definitions) atom(a *atom) string {
 	var text string
 	switch a.kind {
 	case kindDiv:
-		// SMT-LIB's remainder is never negative: that of a floor division by a positive divisor.
+		// In SMT-LIB the remainder is never negative, so div is a floor division only for a positive divisor.
 		text = fmt.Sprintf("(ite (> %[2]s 0) (div %[1]s %[2]s) (div (- %[1]s) (- %[2]s)))", x, y)
 	case kindMod:
 		text = fmt.Sprintf("(ite (> %[2]s 0) (mod %[1]s %[2]s) (- (mod (- %[1]s) (- %[2]s))))", x, y)

@@ -37,10 +37,10 @@ func (w *valuation) expr(e *expr) (int, error) {
 	return n, nil
 }
 
-// errOverflow is the error for an intermediate result that overflows an int: [bigValuation] then computes the value.
+// errOverflow is the error for an intermediate result that overflows an int. [bigValuation] then computes the value.
 var errOverflow = errors.New("a number leaves an int")
 
-// value returns the value of an expression. The error names a value that overflows an int.
+// value returns the value of an expression. It fails if the value, not only an intermediate result, overflows an int.
 func (w *valuation) value(e *expr) (int, error) {
 	n, err := w.expr(e)
 	if err != errOverflow {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Where returns a if the condition holds, else b. Only the selected operand is evaluated: a division by zero
-// in the other is harmless.
+// Where returns a if the condition holds, else b. Only the selected operand is evaluated, so the other one may divide
+// by zero.
 func Where(c Bool, a, b Int) Int {
 	switch {
 	case c.c == nil && c.v || a.Same(b):
@@ -27,7 +27,7 @@ func Where(c Bool, a, b Int) Int {
 	return v.atomIf(kindWhere, c.c, x, y).int()
 }
 
-// Case is the result of a computation on one path: Value and Err hold where the condition If does.
+// Case is the result of a computation on one path. Value and Err are valid for the sizes that satisfy If.
 type Case[T any] struct {
 	If    Bool
 	Value T
@@ -37,27 +37,29 @@ type Case[T any] struct {
 // errCases is the error of Fork for too many cases.
 var errCases = errors.New("sym: too many cases")
 
-// pathSearch holds the answers that branches of a computation take in the current run.
+// pathSearch holds the answers of the branches of a computation. A choice is a branch that bounds and guards do not
+// decide.
 type pathSearch struct {
-	branches   []branch // of all branches so far, including those that were decided without a choice
-	at         int
-	choices    int // number of branches before at that were choices
-	limit      int // the maximum of choices
-	unexplored *cond
+	branches   []branch // all branches of the current path so far, including those that are not choices
+	at         int      // index of the next branch
+	choices    int      // number of choices among branches[:at]
+	limit      int      // the maximum of choices
+	unexplored *cond    // the choice that exceeded the limit
 }
 
 // branch is the answer of one branch. A repeated run follows the recorded answers up to the branch whose answer
 // changes.
 type branch struct {
 	answer    bool
-	exhausted bool // whether the other answer was tried, or is impossible
-	rest      *cond
+	exhausted bool  // whether the other answer was tried, or is impossible
+	rest      *cond // the condition of a choice, without its known parts; nil for other branches
 }
 
 // errRepeated stops a run that would repeat a path.
 var errRepeated = errors.New("sym: an impossible case")
 
-// next returns the answer of the next branch, on condition c: the recorded one, or that of the hints.
+// next returns the next branch, on condition c, with its recorded answer, or with the answer of the hints if none is
+// recorded.
 func (f *pathSearch) next(v *Env, c *cond) branch {
 	if f.at == len(f.branches) {
 		r := v.reduce(c)
@@ -79,8 +81,7 @@ func (f *pathSearch) next(v *Env, c *cond) branch {
 	return t
 }
 
-// flip flips the last answer, which is impossible. If it was the second answer, the first was explored
-// before.
+// flip replaces the last answer, which is impossible, by the other one. If that was tried before, flip ends the run.
 func (f *pathSearch) flip() {
 	if f.branches[f.at-1].exhausted {
 		panic(errRepeated)
@@ -88,7 +89,7 @@ func (f *pathSearch) flip() {
 	f.branches[f.at-1] = branch{answer: !f.branches[f.at-1].answer, exhausted: true}
 }
 
-// advance moves to the next path in depth-first order; false if there is none.
+// advance moves to the next path in depth-first order. It returns false if there is none.
 func (f *pathSearch) advance() bool {
 	n := len(f.branches)
 	for n > 0 && f.branches[n-1].exhausted {
@@ -103,13 +104,13 @@ func (f *pathSearch) advance() bool {
 	return true
 }
 
-// Fork runs a computation for both answers of each branch that bounds and guards do not decide, from the
-// beginning each time, and returns one case per path: exactly one of their conditions holds for any sizes.
-// The cases are in depth-first order, with the answer of the hints first. Nothing is recorded. If there are
-// more than limit cases, it returns the first ones and an error that names an unexplored condition.
+// Fork runs a computation for both answers of each branch that bounds and guards do not decide. It runs the computation
+// from the beginning for each path, and returns one case for each path. For any sizes, the condition of exactly one
+// case holds. The cases are in depth-first order, with the answer of the hints first. Fork records no guards. If there
+// are more than limit cases, it returns the first limit cases and an error that names an unexplored condition.
 //
-// A division by a size that may be zero, or a number that no int holds, adds a case with that error. The
-// computation must branch alike in every run, and have no side effects.
+// A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
+// must have no side effects, and must make the same branches for the same answers.
 func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 	if v == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
@@ -132,7 +133,7 @@ func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 	}
 }
 
-// runPath runs the computation along the recorded answers, and undoes its facts; possible is false if the run was
+// runPath runs the computation along the recorded answers, and undoes its facts. possible is false if the run was
 // stopped.
 func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], possible bool) {
 	outer, m := v.fork, v.mark()
@@ -169,11 +170,11 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 	return c, true
 }
 
-// Join runs a computation and records guards only for branches that affect the result. It explores up to
-// limit paths as [Fork] does, returns the result at the hints, and excludes by guards the paths that fail, or
-// whose results are not alike to it. alike is called under the condition of the other result; sizes for which
-// that is not alike count as impossible. If there are more paths, and within a [Fork], the computation runs
-// once and its branches leave guards as usual.
+// Join runs a computation and records guards only for branches that affect the result. It explores up to limit paths as
+// [Fork] does, and returns the first result, which is the result at the hints. It records guards against the paths that
+// fail and against those whose results differ from the first. alike reports whether another result, valid under the
+// condition when, equals the first; that condition is a fact during the call. If there are more than limit paths, and
+// within a [Fork], the computation runs once and its branches leave guards as usual.
 func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, other T, when Bool) bool) (T, error) {
 	if v == nil || run == nil || alike == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
@@ -186,7 +187,7 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 		return run()
 	}
 	first := cases[0].Value
-	for _, c := range slices.Backward(cases[1:]) { // the branches that were decided first come last
+	for _, c := range slices.Backward(cases[1:]) { // the last cases differ in the earliest branches
 		if c.Err != nil || !v.underHypothesis(c.If, func() bool { return alike(first, c.Value, c.If) }) {
 			v.exclusion(c.If).Holds()
 		}
@@ -194,8 +195,8 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 	return first, nil
 }
 
-// Differing returns the first case of a [Fork], and those of the others whose values are not alike to the
-// first one's. alike is called under the condition of the other case.
+// Differing returns the first case of a [Fork], and each other case for which alike(first, other) is false for the two
+// values. During the call, the condition of the other case is a fact.
 func Differing[T any](cases []Case[T], alike func(first, other T) bool) []Case[T] {
 	if alike == nil {
 		panic("sym: Differing needs a comparison")
@@ -210,7 +211,7 @@ func Differing[T any](cases []Case[T], alike func(first, other T) bool) []Case[T
 	return list
 }
 
-// exclusion returns the negation of a condition without operands that follow from the others.
+// exclusion returns the negation of b. If the negation is a disjunction, operands that imply the rest are dropped.
 func (v *Env) exclusion(b Bool) Bool {
 	b = b.Not().Decide()
 	if b.c == nil || b.c.kind != condOr {
@@ -228,7 +229,7 @@ func (v *Env) exclusion(b Bool) Bool {
 	return Bool{v: c.hint, c: c}
 }
 
-// underHypothesis calls ask under the hypothesis b, which it then undoes.
+// underHypothesis calls ask with b as an additional fact, and then removes this fact.
 func (v *Env) underHypothesis(b Bool, ask func() bool) bool {
 	if b.c == nil {
 		return ask()

@@ -7,13 +7,14 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. The ranges
-// must not overlap, unless dst and src are the same elements.
+// ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. The memory of dst and
+// src must not overlap, unless both are the same elements.
 type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 
-// Converter returns the conversion from one dtype to another, by the rules of c10::convert: to bool by
-// comparison with 0; to a 16-bit float through float32; from a float to uint8 through int64; from complex to
-// real by the real part, and to bool by comparison with 0. Integers wrap. It panics if a dtype is invalid.
+// Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. A bool is the result of a
+// comparison with 0, for complex numbers too. Conversion to a 16-bit float goes through float32, and from a float to
+// uint8 through int64. A real number takes the real part of a complex one. Integers wrap. Converter panics if a dtype
+// is invalid.
 func Converter(dst, src DType) ConvertFunc {
 	if !dst.Valid() || !src.Valid() {
 		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))
@@ -114,7 +115,7 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds,
 	}
 }
 
-// fromHalf and widenBF16 convert from a 16-bit float through float32.
+// fromHalf and fromBF16 convert from a 16-bit float through float32.
 func fromHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
@@ -141,7 +142,7 @@ func fromBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-// toHalf and narrowBF16 round to a 16-bit float through float32.
+// toHalf and toBF16 round to a 16-bit float through float32.
 func toHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*Half)(dst), n); ds == 2 && ss == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]

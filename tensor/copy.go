@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// CopyTo returns a copy of t with the layout and dtype of m, at offset 0, converted as [Converter] does. It
+// CopyTo returns a copy of t with the strides and dtype of m, at offset 0. [Converter] defines the conversion. It
 // panics if the shapes differ.
 func (t *Tensor) CopyTo(m Meta) *Tensor {
 	m.Offset = 0
@@ -18,10 +18,10 @@ func (t *Tensor) CopyTo(m Meta) *Tensor {
 	return out
 }
 
-// CopyElements writes the values of src into dst, element by element in logical order, converted as
-// [Converter] does. The tensors may share memory: the result is as if src were copied first. If elements of
-// dst share an address (a stride of 0), the last one in logical order is kept. It panics if the shapes
-// differ, or if a tensor is nil or reaches outside its storage.
+// CopyElements writes the values of src into dst, element by element in logical order. [Converter] defines the
+// conversion. The tensors may share memory: the result is as if src were copied first. If elements of dst share an
+// address (a stride of 0), the last one in logical order is kept. It panics if the shapes differ, or if a tensor is nil
+// or reaches outside its storage.
 func CopyElements(dst, src *Tensor) {
 	dst.mustCheck()
 	src.mustCheck()
@@ -72,7 +72,8 @@ func elemOf(dst, src DType) strided.Elem {
 // meta without such elements.
 func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
-		// within is the greatest distance that the dimensions of smaller stride can span, in elements.
+		// within is the distance in elements between the first and the last element of a slice over all dimensions of smaller
+		// stride.
 		within := 0
 		for k, s := range m.Strides {
 			if s < m.Strides[d] || s == m.Strides[d] && k > d {
@@ -86,8 +87,8 @@ func (m Meta) mayRepeat() bool {
 	return false
 }
 
-// sameElements reports whether element i of t has the address of element i of o, for all i. If so, a copy element by
-// element reads each element before it overwrites it.
+// sameElements reports whether elements i of t and of o have the same address, for all i. A copy between such tensors,
+// element by element, reads each element before it overwrites the element.
 func (t *Tensor) sameElements(o *Tensor) bool {
 	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
 }
@@ -104,9 +105,9 @@ func overlap(a, b *Tensor) bool {
 	return alo < bhi && blo < ahi
 }
 
-// Span returns the address of the first byte of the elements and the address after the last byte. Both are 0 for a
-// tensor without elements. The addresses are for comparisons, and are valid as long as the tensor is alive. Span panics
-// where [Tensor.Pointer] does.
+// Span returns the address of the first byte of the elements and the address after their last byte. Both are 0 for a
+// tensor without elements. The addresses may be compared while the tensor is alive. Span panics where [Tensor.Pointer]
+// does.
 func (t *Tensor) Span() (from, to uintptr) {
 	p := t.Pointer()
 	if p == nil {

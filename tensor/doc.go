@@ -10,8 +10,8 @@
 //   - [MemoryFormat] names the layouts of PyTorch, [Order] is any permutation of the dimensions, and
 //     [Predicate] is a test of strides such as is_contiguous.
 //
-// Views (permute, slice, view, as_strided ...) are methods of Type, repeated on Meta. Sizes, strides and
-// offsets count elements, as in PyTorch; quantities in bytes say so.
+// Views (permute, slice, view, as_strided ...) are methods of Type, and Meta has the same methods. Sizes, strides and
+// offsets count elements, as in PyTorch. Comments say where a quantity is in bytes.
 //
 // Metas and types are immutable by convention: every function that returns one may share the Shape and
 // Strides slices of its argument, so callers must not write into them.

@@ -10,8 +10,8 @@ import (
 // DType is the type of an element. The names are PyTorch's.
 type DType uint8
 
-// The fifteen dtypes. Uint16, Uint32 and Uint64 promote only with themselves, floats and plain numbers, as in
-// PyTorch.
+// The fifteen dtypes. As in PyTorch, Uint16, Uint32 and Uint64 are promoted only with the same dtype, floats and plain
+// numbers ([Promote]).
 const (
 	Invalid DType = iota
 	Bool
@@ -63,8 +63,8 @@ func DTypes() []DType {
 	return out
 }
 
-// ParseDType returns the dtype of a name such as "float32". The error lists all names, and suggests the dtype
-// that other libraries call by this name: "f32", "torch.float32", "half".
+// ParseDType returns the dtype of a name such as "float32". The error lists all names. For a name from another library,
+// such as "f32", "torch.float32" or "half", it suggests the dtype.
 func ParseDType(name string) (DType, error) {
 	for d := Bool; d < numDTypes; d++ {
 		if dtypeInfo[d].name == name {
@@ -83,8 +83,8 @@ func ParseDType(name string) (DType, error) {
 		suggest.DidYouMean(meant))
 }
 
-// nearestDType returns the dtype with nearly the letters of name and exactly its digits: "float31" is an unknown
-// type, not a misspelling of "float32".
+// nearestDType returns the dtype whose letters are nearest to those of name. The digits must be equal: "float31" is an
+// unknown type, not a misspelling of "float32".
 func nearestDType(name string, names []string) string {
 	digits := func(s string) string { return s[len(strings.TrimRight(s, "0123456789")):] }
 	name = name[strings.LastIndexAny(name, ".:")+1:]
@@ -97,8 +97,8 @@ func nearestDType(name string, names []string) string {
 	})
 }
 
-// aliasOf returns the dtype that PyTorch, numpy, safetensors, ONNX, C or Rust call by a name that is not
-// ours, or Invalid. Where they disagree (int, char, byte) PyTorch's meaning is taken.
+// aliasOf returns the dtype of a name in PyTorch, numpy, safetensors, ONNX, C or Rust, or Invalid. Where these disagree
+// (int, char, byte), PyTorch's meaning is taken.
 func aliasOf(name string) DType {
 	low := strings.ToLower(name)
 	if i := strings.LastIndexAny(low, ".:"); i >= 0 {
@@ -161,7 +161,7 @@ func (d DType) IsFloat() bool { return d >= Float16 && d <= Float64 }
 // IsComplex reports whether d is complex.
 func (d DType) IsComplex() bool { return d == Complex64 || d == Complex128 }
 
-// IsIntegral reports whether d is an integer dtype; bool is one only if withBool is set
+// IsIntegral reports whether d is an integer dtype. Bool counts as an integer only if withBool is set
 // (c10::isIntegralType).
 func (d DType) IsIntegral(withBool bool) bool {
 	return d >= Uint8 && d <= Uint64 || withBool && d == Bool
@@ -172,7 +172,7 @@ func (d DType) IsSigned() bool {
 	return d >= Int8 && d <= Int64 || d >= Float16 && d < numDTypes
 }
 
-// IsBareUnsigned reports whether d is uint16, uint32 or uint64, which PyTorch's promotion table leaves out.
+// IsBareUnsigned reports whether d is uint16, uint32 or uint64. PyTorch's promotion table does not have these.
 func (d DType) IsBareUnsigned() bool { return d >= Uint16 && d <= Uint64 }
 
 // IsReducedFloat reports whether d is a 16-bit float, which is computed in float32.
@@ -189,7 +189,8 @@ func (d DType) ToReal() DType {
 	return d
 }
 
-// ToComplex returns the complex dtype whose parts hold d (c10::toComplexType).
+// ToComplex returns the complex dtype for values of d: Complex128 for float64 and complex128, else Complex64
+// (c10::toComplexType).
 func (d DType) ToComplex() DType {
 	switch d {
 	case Float64, Complex128:

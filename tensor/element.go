@@ -5,9 +5,8 @@ import (
 	"unsafe"
 )
 
-// Check returns an error for a tensor that is nil or released, whose meta does not pass [Meta.Check], or that
-// reaches outside its storage. It is nil for every tensor of this package whose meta was not changed
-// afterwards.
+// Check returns an error if the tensor is nil or released, if its meta does not pass [Meta.Check], or if its elements
+// reach outside its storage. Tensors made by this package pass, unless their meta was changed or they were released.
 func (t *Tensor) Check() error {
 	if t == nil {
 		return fmt.Errorf("the tensor is nil")
@@ -45,15 +44,15 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 	return unsafe.Pointer(&t.storage.data[at*size])
 }
 
-// At returns the element at a logical index as a Scalar, whatever the dtype. The index has one number per
-// dimension (none for a 0-dim tensor), each from 0 to the size - 1. Any other index panics with a message
-// that names index and shape.
+// At returns the element at a logical index as a Scalar, whatever the dtype. The index has one number for each
+// dimension, from 0 to size - 1; a 0-dim tensor has an empty index. At panics for any other index, with a message that
+// states index and shape.
 func (t *Tensor) At(index ...int) Scalar {
 	p := t.element(index)
 	switch {
 	case t.DType == Uint64:
 		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
-	case t.DType == Float32: // the general path allocates its operands
+	case t.DType == Float32: // a fast path: a call of a Converter allocates the operands
 		return FloatScalar(float64(*(*float32)(p)))
 	case t.DType == Float64:
 		return FloatScalar(*(*float64)(p))
@@ -80,7 +79,7 @@ func (t *Tensor) Set(s Scalar, index ...int) {
 	s.Store(t.DType, t.element(index))
 }
 
-// SetFlat writes element i in logical (row-major) order, independent of the layout, converted to the tensor's
+// SetFlat writes element i in logical (row-major) order, whatever the layout. The number is converted to the tensor's
 // dtype. It panics if i is out of range, and where [Tensor.Set] does.
 func (t *Tensor) SetFlat(i int, s Scalar) {
 	if i < 0 || i >= t.Numel() {

@@ -14,8 +14,8 @@ import (
 // MemoryFormat names an order of the dimensions of a dense value. The names are PyTorch's.
 type MemoryFormat uint8
 
-// Preserve keeps the strides of the operand where it is non-overlapping and dense.
-// ChannelsLast is NHWC (rank 4), ChannelsLast3d is NDHWC (rank 5).
+// The memory formats. ChannelsLast is NHWC (rank 4), ChannelsLast3d is NDHWC (rank 5). Preserve keeps the strides of an
+// operand that is non-overlapping and dense.
 const (
 	NoFormat MemoryFormat = iota
 	Contiguous
@@ -34,7 +34,7 @@ func (f MemoryFormat) String() string {
 	return formatNames[f]
 }
 
-// Valid reports whether f is one of the formats; NoFormat is one.
+// Valid reports whether f is one of the constants, NoFormat included.
 func (f MemoryFormat) Valid() bool { return int(f) < len(formatNames) }
 
 // ParseMemoryFormat returns the format of a name such as "channels_last". PyTorch's names with the suffix
@@ -58,8 +58,7 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 		name, suggest.DidYouMean(known))
 }
 
-// Strides returns the strides of a dense value of the shape in the format. The errors for a shape of the
-// wrong rank are PyTorch's.
+// Strides returns the strides of a dense value of the shape in the format. The errors for a wrong rank are PyTorch's.
 //
 // Contiguous strides count a size 0 as 1 (TensorImpl). Channels-last strides do not, so a size 0 makes strides 0
 // (get_channels_last_strides_2d).
@@ -74,8 +73,8 @@ func (f MemoryFormat) Strides(shape []int) ([]int, error) {
 	return orderedStrides(shape, order), nil
 }
 
-// order returns the dimensions of a dense value of the format, fastest first; nil for Contiguous. The errors
-// are those of Strides.
+// order returns the dimensions of a dense value of the format, fastest first, or nil for Contiguous. It fails where
+// Strides fails.
 func (f MemoryFormat) order(rank int) ([]int, error) {
 	switch f {
 	case Contiguous:
@@ -184,7 +183,7 @@ func (m Meta) likeOrder(order []int) bool {
 		if m.Shape[d] == 0 || m.Strides[d] < least {
 			return false
 		}
-		// PyTorch takes N111 with identical strides for NCHW.
+		// PyTorch classifies shape N111 with equal strides as NCHW.
 		if d == 0 && least == m.Strides[1] {
 			return false
 		}
@@ -223,8 +222,8 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 	return true
 }
 
-// SuggestMemoryFormat returns the format that the strides resemble: ChannelsLast, ChannelsLast3d or
-// Contiguous. With exactMatch the strides must equal those of the format, in dimensions of size 0 and 1 too
+// SuggestMemoryFormat returns the format that the strides resemble: ChannelsLast, ChannelsLast3d or Contiguous. If
+// exactMatch is set, the strides must equal those of a dense value in the format, even in dimensions of size 0 and 1
 // (TensorBase::suggest_memory_format).
 func (m Meta) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 	f := Contiguous
@@ -263,10 +262,9 @@ func (m Meta) Flags() []string {
 	return f
 }
 
-// DenseStrides returns dense strides that keep the memory order of the operand's dimensions: the strides of
-// empty_like(memory_format=preserve) for an operand that is not dense (at::infer_dense_strides). The sort is
-// TensorIterator's insertion sort with ambiguous comparisons, for one operand. Sizes 0 and 1 do not increase
-// the strides. It panics if the lists differ in length.
+// DenseStrides returns dense strides that keep the memory order of an operand's dimensions (at::infer_dense_strides).
+// empty_like(memory_format=preserve) uses them for an operand that is not dense. Dimensions are sorted by [SortDims].
+// Sizes 0 and 1 do not increase the strides. DenseStrides panics if the lists differ in length.
 func DenseStrides(shape, strides []int) []int {
 	n := len(shape)
 	(&Meta{Shape: shape, Strides: strides}).mustMatch()
@@ -298,10 +296,10 @@ func DenseStrides(shape, strides []int) []int {
 	return out
 }
 
-// SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) compares dimension a with b, which
-// follows it. -1 keeps the pair and ends the scan, 1 exchanges the pair, and 0 (ambiguous) keeps it and continues the
-// scan. Because the comparison is not a total order, the result depends on the algorithm: another sort gives other
-// layouts. SortDims panics if swap is nil.
+// SortDims is the insertion sort of TensorIterator::reorder_dimensions. It inserts each dimension b by a backward scan
+// over the preceding dimensions a. swap(a, b) returns 1 to exchange the pair, -1 to end the scan, and 0 (ambiguous) to
+// continue the scan without an exchange. The comparison is not a total order, so another sorting algorithm would give
+// other layouts. SortDims panics if swap is nil.
 func SortDims(perm []int, swap func(a, b int) int) {
 	if swap == nil {
 		panic("tensor: SortDims needs a comparison")
@@ -321,8 +319,8 @@ func SortDims(perm []int, swap func(a, b int) int) {
 }
 
 // SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions, at most one of which
-// holds: swap, under which dimension a is exchanged with b, which follows it, and stay, under which the scan ends. If
-// neither the form nor the bounds of swap decide it, the decision becomes a guard. SortDimsIf panics if compare is nil.
+// holds. Under swap, the preceding dimension a and dimension b are exchanged. Under stay, the scan ends. If neither the
+// form nor the bounds of swap decide it, the decision becomes a guard. SortDimsIf panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 	if compare == nil {
 		panic("tensor: SortDimsIf needs a comparison")

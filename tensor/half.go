@@ -12,8 +12,8 @@ type Half uint16
 // BF16 is the bit pattern of a bfloat16 value; its dtype is [BFloat16].
 type BF16 uint16
 
-// halfToFloat holds all 65,536 conversions. A table lookup is four times faster than bit arithmetic, and
-// loops over halves convert every element twice.
+// halfToFloat has the float32 value of each of the 65,536 halves. A table lookup is four times faster than bit
+// arithmetic.
 var halfToFloat = func() *[1 << 16]float32 {
 	var t [1 << 16]float32
 	for i := range t {
@@ -25,16 +25,16 @@ var halfToFloat = func() *[1 << 16]float32 {
 // Float32 returns the value exactly.
 func (h Half) Float32() float32 { return halfToFloat[h] }
 
-// Fields of a float32's bits: the position of the exponent, the smallest normal half, and the smallest
-// float32 beyond the range of halves.
+// Bits of a float32: the position of its exponent, the smallest normal half, and the smallest float32 beyond the range
+// of halves.
 const (
 	exponentShift = 23
 	minNormalHalf = (127 - 14) << exponentShift
 	halfOverflow  = (127 + 16) << exponentShift
 )
 
-// HalfOf rounds to nearest, ties to even. Only infinities and NaN take a branch; zeros and subnormal halves
-// are common, in no predictable order.
+// HalfOf rounds to nearest, ties to even. Zeros and subnormal halves are common in no predictable order, so they are
+// computed without a branch.
 func HalfOf(f float32) Half {
 	b := math.Float32bits(f)
 	sign, u := Half(b>>16&0x8000), b&^(1<<31)

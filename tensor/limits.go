@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// MemoryError is the error of an allocation that exceeds the memory that the process may take. The check precedes the
-// allocation: if a Go program runs out of memory, its runtime or the system ends it without an error.
+// MemoryError is the error of an allocation beyond the memory limits of the process. The limits are checked before the
+// allocation, because a Go program that runs out of memory ends without an error.
 type MemoryError struct {
 	Bytes int    // bytes requested
 	Left  int    // bytes still available to the process
@@ -22,8 +22,8 @@ func (e *MemoryError) Error() string {
 		machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
-// CheckMemory returns a [*MemoryError] if the process may not take that many bytes more. It reads the limits
-// of the process, those of its control groups, and the free memory of the machine (on Linux).
+// CheckMemory returns a [*MemoryError] if the process may not allocate that many bytes more. On Linux, it reads the
+// limits of the process and of its control groups, and the free memory of the machine.
 func CheckMemory(bytes int) error {
 	if l, ok := machine.Fits(bytes); !ok {
 		return &MemoryError{bytes, l.Left, l.Total, l.Name}
@@ -43,17 +43,17 @@ func CatchMemory(err *error) {
 	}
 }
 
-// checkInterval is the number of allocated bytes, in one or several allocations, after which [NewStorage]
-// checks the available memory: the check takes less than 1% of the time to fill them.
+// checkInterval is the number of bytes, in one or several allocations, after which [NewStorage] checks the available
+// memory. The check takes less than 1% of the time to fill these bytes.
 const checkInterval = 64 << 20
 
 // uncheckedBytes counts the bytes allocated since the last check.
 var uncheckedBytes atomic.Int64
 
-// tensorOverhead is the approximate size, in bytes, of the structs that describe a tensor beside its elements.
+// tensorOverhead is the approximate size, in bytes, of the structs of a tensor, without its elements.
 const tensorOverhead = 256
 
-// checkAllocation returns an error if n is negative, or exceeds the memory that the process may take.
+// checkAllocation returns an error if n is negative, or if the process may not allocate n bytes more.
 func checkAllocation(n int) error {
 	switch {
 	case n < 0:

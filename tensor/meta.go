@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Meta describes a strided value without its data (a meta tensor). Strides and Offset count elements. Shape
-// and Strides have the same length; both may be shared with other metas and must not be written.
+// Meta describes a strided value without its data (a meta tensor). Strides and Offset count elements. Shape and Strides
+// have the same length. Other metas may share these slices, so they must not be written.
 //
 // Methods that return an error reject a meta that fails [Meta.Check]. Other methods require a meta that passes it, and
 // panic with a message that begins with "tensor:" if shape and strides differ in length.
@@ -128,8 +128,7 @@ func Numel(shape []int) int {
 	return int(n)
 }
 
-// hugeNumel is Numel of a shape whose product overflows an int, or that has a negative size (which
-// [Meta.Check] rejects).
+// hugeNumel is Numel of a shape whose product overflows an int or that has a negative size.
 func hugeNumel(shape []int) int {
 	n := 1
 	for i, s := range shape {
@@ -150,7 +149,7 @@ func hugeNumel(shape []int) int {
 }
 
 // mustMatch panics if shape and strides differ in length. Callers may set the fields to anything, and methods without
-// an error result have no other way to report it.
+// an error result cannot report a mismatch otherwise.
 func (m *Meta) mustMatch() {
 	if len(m.Shape) != len(m.Strides) {
 		m.panicMismatch()
@@ -173,8 +172,8 @@ func ContiguousStrides(shape []int) []int {
 	return st
 }
 
-// MaxBytes bounds the bytes that one value may span: 2^47 on 64-bit systems, which is the size of an address space, and
-// 2^29 on 32-bit systems. Larger shapes are rejected before anything is computed from them.
+// MaxBytes bounds the bytes that one value may span: 2^47 on 64-bit systems, the size of an address space, and 2^29 on
+// 32-bit systems. Larger values are rejected before anything is computed from their shapes.
 const MaxBytes = min(1<<47, math.MaxInt/4)
 
 // tooMany returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
@@ -234,12 +233,12 @@ func (m Meta) Check() error {
 	return nil
 }
 
-// smallElements is a number of elements that takes far less than [MaxBytes] for every dtype. Its square does not
-// overflow an int.
+// smallElements bounds the elements of values that pass Check by the fast path: their bytes are far below [MaxBytes]
+// for every dtype, and its square does not overflow an int.
 const smallElements = 1 << (bits.UintSize/2 - 1)
 
-// addSmallDim multiplies numel by size, and adds to span the distance from the first to the last index of the
-// dimension. It returns false if a number is negative or exceeds smallElements.
+// addSmallDim multiplies numel by size, and adds to span the distance in elements from the first to the last index of
+// the dimension. It returns false if a number is negative or exceeds smallElements.
 func addSmallDim(size, stride int, numel, span *int) bool {
 	if uint(size) > smallElements || uint(stride) > smallElements {
 		return false

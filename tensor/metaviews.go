@@ -4,7 +4,7 @@ import "github.com/graphrun/graphrun/sym"
 
 // This file repeats the views of [Type] on [Meta], for kernels, whose sizes are numbers.
 
-// metaOf converts the result of a view of numbers to a Meta.
+// metaOf converts the result of a view function of a Type whose sizes are all numbers to a Meta.
 func metaOf(t Type, err error) (Meta, error) {
 	if err != nil {
 		return Meta{}, err

@@ -10,11 +10,11 @@ import (
 )
 
 // Order is a dense layout: the dimensions of a value from the slowest to the fastest, as in "0,2,3,1" for channels-last
-// images. Byte i of the string is the dimension at position i, so orders are comparable and can be map keys. The empty
-// Order is that of a 0-dim value.
+// images. Byte i of the string is the dimension at position i. Orders are strings, so that they can be compared and be
+// map keys. A 0-dim value has the empty Order.
 type Order string
 
-// maxOrder bounds the dimensions of an order.
+// maxOrder bounds the dimensions of an order, each of which is one byte.
 const maxOrder = 256
 
 // NewOrder returns the order with the given dimensions, slowest first. They must be a permutation of 0, 1, 2, ...
@@ -66,7 +66,7 @@ func RowMajorOrder(rank int) Order {
 	return Order(b)
 }
 
-// Order returns the order of a memory format for a rank. The errors are those of [MemoryFormat.Strides].
+// Order returns the order of a memory format for a rank. It fails where [MemoryFormat.Strides] fails.
 func (f MemoryFormat) Order(rank int) (Order, error) {
 	fastest, err := f.order(rank)
 	if rank < 0 || rank > maxOrder {
@@ -137,8 +137,8 @@ func (o Order) mustHaveRank(rank int) {
 	}
 }
 
-// Strides returns the strides of a dense value of the shape in a fresh slice. It panics unless the shape has o's rank.
-// As in PyTorch, row-major strides count a size 0 as 1, and other strides are products of the unchanged sizes.
+// Strides returns the strides of a dense value of the shape, in a fresh slice. It panics unless the shape has o's rank.
+// As in PyTorch, a size 0 counts as 1 in row-major strides, and as 0 in all others.
 func (o Order) Strides(shape []int) []int {
 	o.mustHaveRank(len(shape))
 	if o.IsRowMajor() {
@@ -168,8 +168,8 @@ func (o Order) StridesOf(shape []sym.Int) []sym.Int {
 	return st
 }
 
-// Same reports whether two orders place the elements of a value of the shape alike. Dimensions of size 1 may be
-// anywhere, and all orders are the same for a shape without elements.
+// Same reports whether the elements of a value of the shape have the same addresses in both orders. The positions of
+// dimensions of size 1 do not matter, and all orders are the same for a shape without elements.
 func (o Order) Same(p Order, shape []int) bool {
 	o.mustHaveRank(len(shape))
 	return o == p || o.Canonical(shape) == p.Canonical(shape)
@@ -196,8 +196,8 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(b)
 }
 
-// HoldsOf is [Order.Holds] for sizes that may be symbolic. A condition that neither form nor bounds decide
-// becomes a guard.
+// HoldsOf is [Order.Holds] for sizes that may be symbolic. If neither form nor bounds decide a condition, it becomes a
+// guard.
 func (o Order) HoldsOf(t Type) bool {
 	t.mustMatch()
 	if len(o) != len(t.Shape) {
@@ -218,9 +218,9 @@ func (o Order) HoldsOf(t Type) bool {
 	return all.Holds()
 }
 
-// OrderOf returns the order of a value's dimensions in memory, and whether the value is dense: its elements fill a
-// block of storage without gaps and overlap. Among equivalent orders it prefers the order of a memory format, then the
-// order of the strides.
+// OrderOf returns the order of a value's dimensions in memory, and whether the value is dense, which means that its
+// elements fill a block of storage without gaps or overlap. Among equivalent orders it prefers the order of a memory
+// format, then the order of the strides.
 func OrderOf(m Meta) (Order, bool) {
 	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
 		if o, err := f.Order(m.Rank()); err == nil && m.Is(f) {

@@ -48,8 +48,8 @@ func (m Meta) OverlapsItself() bool {
 	return s.solve(0, false)
 }
 
-// search solves sum(k*stride) = target for integers k within bounds, by branch and bound over the terms in the order of
-// falling stride.
+// search solves sum(k*stride) = target for integers k within bounds, by branch and bound. It assigns the terms in order
+// of falling stride.
 type search struct {
 	terms  []term
 	joined bool // two terms had the same stride and were merged
@@ -62,7 +62,8 @@ type term struct {
 	least, most    int // bounds of the sum of this term and the following ones
 }
 
-// maxSteps bounds the steps of the search. A stride above the extent of all smaller strides takes only one or two.
+// maxSteps bounds the steps of the search. A term whose stride exceeds the sum of all smaller terms takes only one or
+// two steps.
 const maxSteps = 1 << 14
 
 func (s *search) add(stride, lo, hi int) {
@@ -78,7 +79,8 @@ func (s *search) add(stride, lo, hi int) {
 	s.terms = append(s.terms, term{stride: stride, lo: lo, hi: hi})
 }
 
-// solve reports whether a solution exists. If zeros is false, the solution in which every k is 0 does not count.
+// solve reports whether the terms can have the given sum. If zeros is false, the solution in which every k is 0 does
+// not count.
 func (s *search) solve(sum int, zeros bool) bool {
 	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0

@@ -9,8 +9,8 @@ import (
 
 // This file holds the views that split a dimension.
 
-// maxParts bounds the number of views of one call. A dimension of stride 0 may have any size, so the
-// operand's bytes do not bound the number.
+// maxParts bounds the number of views that one call returns. A dimension of stride 0 may have any size, so the
+// operand's bytes do not bound this number.
 const maxParts = 1 << 20
 
 // Split cuts a dimension into parts of the given size; the last one may be smaller (Tensor.split). A dimension of size
@@ -104,8 +104,8 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 	return out, nil
 }
 
-// Chunk cuts a dimension into at most chunks parts of equal size; the last one may be smaller (Tensor.chunk).
-// A dimension of size 0 gives exactly that number of parts.
+// Chunk cuts a dimension into at most chunks parts of equal size; the last one may be smaller (Tensor.chunk). A
+// dimension of size 0 gives exactly chunks parts.
 func (t Type) Chunk(chunks, dim int) ([]Type, error) {
 	if err := t.Check(); err != nil {
 		return nil, err

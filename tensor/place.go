@@ -2,7 +2,7 @@ package tensor
 
 import "fmt"
 
-// Place names the memory that holds a storage, and with it the processor whose kernels can access it. Only [Host], the
+// Place identifies the memory of a storage and the processor whose kernels can access that memory. Only [Host], the
 // memory of the process, is supported: programs reject tensors and kernels of other places.
 type Place uint8
 
@@ -17,7 +17,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("device %d", uint8(p))
 }
 
-// StorageAt wraps bytes of a place without a copy: [StorageOf] is StorageAt of [Host].
+// StorageAt wraps bytes of a place without a copy. [StorageOf] does the same for [Host].
 func StorageAt(p Place, b []byte) *Storage { return &Storage{data: b, place: p} }
 
 // Place returns the place of the storage; [Host] for nil storage.

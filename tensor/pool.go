@@ -13,7 +13,7 @@ import (
 //
 // The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] adds memory to the
 // pool. The memory of a result that is dropped without a release is left to the garbage collector. Unlike a reference
-// count of tensors, the collector also sees slices of the result's bytes and pointers into them.
+// count of tensors, the collector also takes account of slices of the result's bytes and of pointers into these.
 type Pool struct {
 	mu    sync.Mutex
 	kept  []keptArray // in the order of release
@@ -34,9 +34,9 @@ const (
 	minKept      = 4 << 10
 )
 
-// Take returns storage of n bytes, aligned to [Align], that [Storage.Release] returns to the pool. Its
-// contents are zero if zeroed is set, else arbitrary: the caller must then write all of it before reading. It
-// panics where [NewStorage] does.
+// Take returns storage of n bytes, aligned to [Align], that [Storage.Release] returns to the pool. The bytes are 0 if
+// zeroed is set. Otherwise they are arbitrary, and the caller must write them before it reads them. Take panics where
+// [NewStorage] does.
 func (p *Pool) Take(n int, zeroed bool) *Storage {
 	if n < minKept {
 		s := NewStorage(n)
@@ -55,14 +55,14 @@ func (p *Pool) Take(n int, zeroed bool) *Storage {
 	return &Storage{data: b[:n:n], room: len(b), pool: p}
 }
 
-// Adopt returns storage over the bytes of s that [Storage.Release] marks as released. The pool does not
-// recycle the memory, because other storage may share it.
+// Adopt returns new storage over the bytes of s. [Storage.Release] marks the new storage as released, but the pool does
+// not recycle its memory, because other storage may share it.
 func (p *Pool) Adopt(s *Storage) *Storage {
 	return &Storage{data: s.Bytes(), place: s.Place(), pool: p}
 }
 
-// find takes an array of n bytes, or up to a quarter more, from the pool. It returns nil if there is none. The most
-// recently released array is preferred, because its data may still be in a cache.
+// find removes an array of n bytes, or up to a quarter more, from the pool and returns it, or nil if there is none. The
+// most recently released array is preferred, because its data may still be in a cache.
 func (p *Pool) find(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,9 +110,10 @@ func (p *Pool) release(s *Storage) error {
 	return nil
 }
 
-// Release returns the memory of a result to the program that made the result, which reuses it for later results. Views
-// of the result are released too: using a released tensor panics with "tensor: used after Release", and a run returns
-// an error if an input is released. Slices of the result's bytes and pointers into them must not be used any more.
+// Release returns the memory of a result to the program that computed it. The program reuses this memory for later
+// results. Views of the result are released too. Using a released tensor panics with "tensor: used after Release", and
+// a run returns an error if an input is released. Slices of the result's bytes and pointers into these bytes must not
+// be used any more.
 //
 // Only results of runs, and views of results, can be released. Release returns an error for any other tensor (inputs,
 // constants and their views), and if t was released before. No run may read or write t during the call.
@@ -123,7 +124,7 @@ func (t *Tensor) Release() error {
 	return t.storage.Release()
 }
 
-// Release is [Tensor.Release] of all tensors over the storage.
+// Release releases all tensors over the storage, as [Tensor.Release] does.
 func (s *Storage) Release() error {
 	err := errNoResult
 	if s != nil && s.pool != nil {
@@ -139,8 +140,8 @@ func (s *Storage) Release() error {
 func (s *Storage) Releasable() bool { return s != nil && s.pool != nil && !s.released }
 
 // uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. Only strings.Builder returns heap
-// memory that the runtime does not clear: make clears recycled memory, and append clears the part that it does not copy
-// to. Allocating 64 MiB of recycled memory and writing it once takes 7.5 ms, 14 ms with append, and more with make.
+// memory that the runtime does not clear. make clears recycled memory, and append clears the new elements. Allocating
+// 64 MiB of recycled memory and writing it once takes 7.5 ms, 14 ms with append, and more with make.
 func uninitialized(n int) []byte {
 	mustAllocate(n)
 	var b strings.Builder

@@ -10,12 +10,12 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Predicate is one of PyTorch's tests of how the strides of a value fit its shape. [Type.If] returns the test as a
-// condition on sizes and strides, [Type.Holds] decides it and records guards, and [Meta.Holds] evaluates it for
+// Predicate is one of PyTorch's tests of the layout of a value, given its shape and strides. [Type.If] returns the test
+// as a condition on sizes and strides, [Type.Holds] decides it and records guards, and [Meta.Holds] evaluates it for
 // numbers.
 type Predicate uint8
 
-// The predicates. NoOverlap is the test of as_strided's gradient. If it holds no two elements share memory; the
+// The predicates. NoOverlap is the test of as_strided's gradient. If it holds, no two elements share memory; the
 // converse is not true. The Suggests predicates compare the result of [Meta.SuggestMemoryFormat], without and with
 // exactMatch.
 const (
@@ -31,7 +31,7 @@ const (
 	SuggestsChannelsLast3d
 	SuggestsChannelsLastExactly
 	SuggestsChannelsLast3dExactly
-	predicates // their number
+	predicates // the number of predicates
 )
 
 // Predicates returns all predicates.
@@ -84,9 +84,9 @@ func ParsePredicate(name string) (Predicate, error) {
 		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names))))
 }
 
-// If returns the condition under which p holds for t: a constant if sizes and strides decide, else a formula over
-// them. If does not branch, and leaves no guard. It assumes that sizes and strides are not negative. The condition of
-// an invalid predicate is false. If panics if shape and strides differ in length.
+// If returns the condition under which p holds for t. It is a constant if sizes and strides decide it, else a formula
+// over these. If leaves no guard, and assumes that sizes and strides are not negative. The condition of an invalid
+// predicate is false. If panics if shape and strides differ in length.
 func (t Type) If(p Predicate) sym.Bool {
 	t.mustMatch()
 	if !p.Valid() {
@@ -95,8 +95,8 @@ func (t Type) If(p Predicate) sym.Bool {
 	return contiguity.Rules[p].If(t.Shape, t.Strides)
 }
 
-// Holds reports whether p holds for t. If neither the form nor the bounds of the sizes decide, it follows the branches
-// of PyTorch's code, and records a guard for each.
+// Holds reports whether p holds for t. If neither the form nor the bounds of the sizes decide p, Holds follows the
+// branches of PyTorch's code and records a guard for each branch.
 func (t Type) Holds(p Predicate) bool {
 	if v, known := t.If(p).Known(); known {
 		return v

@@ -2,7 +2,7 @@ package tensor
 
 import "fmt"
 
-// latticeOrder lists the dtypes of c10::promoteTypes in the order of lattice's rows.
+// latticeOrder lists the dtypes in the order of the rows and columns of c10::promoteTypes.
 var latticeOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128,
 	Bool, BFloat16}
 
@@ -40,9 +40,9 @@ var lattice = func() (t [numDTypes][numDTypes]DType) {
 	return t
 }()
 
-// Promote returns the smallest dtype to which a and b promote (c10::promoteTypes). uint16, uint32 and uint64 promote
-// only with themselves, and with floats, to the float; other pairs are rejected with PyTorch's message. float16 and
-// complex64 give complex64, because there is no complex32.
+// Promote returns the smallest dtype to which a and b can be promoted (c10::promoteTypes). uint16, uint32 and uint64
+// are promoted only with the same dtype and with floats, which gives the float. Promote rejects other pairs with
+// PyTorch's message. float16 and complex64 give complex64, because complex32 is not supported.
 func Promote(a, b DType) (DType, error) {
 	if !a.Valid() || !b.Valid() {
 		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
@@ -68,9 +68,9 @@ func CanCast(from, to DType) bool {
 	return true
 }
 
-// Promotion computes the common dtype of operands by the three categories of at::native::ResultTypeState.
-// Dimensioned tensors count first; 0-dim tensors only if their kind (bool, integer, float, complex) is
-// higher; plain numbers last, as the default dtype of their kind. The zero value is ready for use.
+// Promotion computes the common dtype of operands, which at::native::ResultTypeState divides into three categories:
+// tensors with dimensions, 0-dim tensors, and plain numbers. A category counts only if its kind (bool, integer, float,
+// complex) is above the kind of the preceding categories. The zero value is ready for use.
 type Promotion struct {
 	dim, zero, wrapped DType
 	err                error
@@ -91,8 +91,7 @@ func (p *Promotion) Add(d DType, rank int) {
 	}
 }
 
-// AddNumber adds a plain number. A float counts as float32, a complex number as complex64: the default
-// dtypes.
+// AddNumber adds a plain number. A float has the default dtype float32, and a complex number complex64.
 func (p *Promotion) AddNumber(s Scalar) {
 	d := s.DType()
 	switch d {
@@ -139,7 +138,7 @@ func combine(higher, lower DType) (DType, error) {
 	case lower == Invalid || higher.IsComplex():
 		return higher, nil
 	case lower.IsComplex():
-		// A float keeps its width, whatever the width of the complex value.
+		// The result has the width of the float, whatever the width of the complex value.
 		if higher.IsFloat() {
 			return higher.ToComplex(), nil
 		}
@@ -152,8 +151,8 @@ func combine(higher, lower DType) (DType, error) {
 	return higher, nil
 }
 
-// FloatFor returns the dtype in which a transcendental function of d is computed and returned: d itself for
-// floats and complex dtypes, float32 for bool and integers.
+// FloatFor returns the dtype of the result of a transcendental function of d: d itself for floats and complex dtypes,
+// float32 for bool and integers.
 func FloatFor(d DType) DType {
 	if d.IsFloat() || d.IsComplex() {
 		return d

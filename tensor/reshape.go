@@ -10,8 +10,8 @@ import (
 
 // This file holds the views that change sizes: view, expand, as_strided and unfold.
 
-// InferSize returns shape with its -1, if it has one, replaced so that the sizes multiply to numel
-// (at::infer_size). Without a -1 it returns shape itself. The errors are PyTorch's.
+// InferSize returns shape with a size -1 replaced, so that the product of the sizes is numel (at::infer_size). Without
+// a -1 it returns shape itself. The errors are PyTorch's.
 func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 	at, size, err := inferSize(shape, numel)
 	if err != nil || at < 0 {
@@ -20,8 +20,8 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 	return withSize(shape, at, size), nil
 }
 
-// inferSize returns the position of the -1 in a shape, or -1 if there is none, and the size that it stands
-// for.
+// inferSize returns the position of the -1 in a shape and the size to replace it by. The position is -1 if there is
+// none.
 func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	if at, n, ok := inferNumber(shape, numel); ok {
 		return at, n, nil
@@ -80,9 +80,9 @@ func inferNumber(shape []sym.Int, numel sym.Int) (at int, size sym.Int, ok bool)
 	return at, sym.Of(q), q*product == n
 }
 
-// ReshapeStrides returns the strides that view t in another shape without a copy, and whether they exist
-// (at::detail::computeStride). shape must have as many elements as t and no -1: see [InferSize]. Without
-// elements an equal shape keeps its strides, and any other is row-major.
+// ReshapeStrides returns the strides of a view of t with the given shape, and whether such a view exists
+// (at::detail::computeStride). shape must have as many elements as t and no -1 ([InferSize]). If t has no elements, an
+// equal shape keeps the strides, and any other shape is row-major.
 func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 	strides := make([]sym.Int, len(shape))
 	if !t.reshapeStrides(strides, shape) {
@@ -101,7 +101,7 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 		}
 		return true
 	case t.IsRowMajor():
-		// computeStride gives row-major strides too, whatever the sizes: no size needs to be known.
+		// computeStride returns row-major strides too, for all sizes, so that no guard is needed.
 	case !equals(t.Numel(), 0):
 		return t.matchRuns(strides, shape)
 	case SameSizes(t.Shape, shape):
@@ -112,8 +112,7 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 	return true
 }
 
-// Reshaped returns t in another shape, one size of which may be -1, and reports whether that is possible
-// without a copy.
+// Reshaped returns a view of t with the given shape, one size of which may be -1, and whether such a view exists.
 func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	if err := t.check(); err != nil {
 		return Type{}, false, err
@@ -140,8 +139,8 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	return out, true, err
 }
 
-// IsRowMajor reports whether the strides equal those of [RowMajor] by form, dimensions of size 1 included. It
-// leaves no guard.
+// IsRowMajor reports whether the strides and those of [RowMajor] are the same expressions, for dimensions of size 1
+// too. It leaves no guard.
 func (t Type) IsRowMajor() bool {
 	t.mustMatch()
 	step := sym.Of(1)
@@ -154,8 +153,9 @@ func (t Type) IsRowMajor() bool {
 	return true
 }
 
-// matchRuns splits the dimensions, from the last, into runs that are contiguous among themselves. The new
-// dimensions must fill every run exactly; out gets their strides.
+// matchRuns splits the dimensions of t, from the last to the first, into runs that can each be merged into one
+// dimension. It returns false unless the dimensions of shape can be split so that their products match the runs. It
+// writes the strides of these dimensions to out.
 func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	d := len(shape) - 1
 	base := t.Strides[len(t.Strides)-1]
@@ -181,8 +181,8 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	return d < 0
 }
 
-// View returns t in another shape with the same number of elements, one size of which may be -1
-// (Tensor.view). It fails if the elements would have to be copied.
+// View returns t with another shape and the same number of elements (Tensor.view). One size may be -1. View fails if a
+// copy would be necessary.
 func (t Type) View(size []sym.Int) (Type, error) {
 	out, ok, err := t.Reshaped(size)
 	if err == nil && !ok {
@@ -235,7 +235,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
 	shape, strides := newLists(n)
-	var after sym.Int // the stride of an added dimension: size times stride of the dimension after it
+	var after sym.Int // the stride of an added dimension: the product of size and stride of the next dimension
 	for i := n - 1; i >= 0; i-- {
 		d := i - (n - rank)
 		have, stride := sym.Of(1), after
@@ -281,9 +281,9 @@ func (d DType) legacyType() string {
 	return "CPU" + d.TorchName() + "Type"
 }
 
-// AsStrided returns a value with the given shape, strides and offset over the storage of t; only the dtype of
-// t counts (Tensor.as_strided). storageElems is the size of that storage in elements, and bounds the result.
-// A negative storageElems is unknown: [Over] checks the bound later.
+// AsStrided returns a value with the dtype of t and the given shape, strides and offset over the storage of t
+// (Tensor.as_strided). storageElems is the size of that storage in elements, and the result must not exceed it. A
+// negative storageElems means that the size is unknown; [Over] checks it later.
 func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (Type, error) {
 	negative := func(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 	if len(size) != len(stride) {
@@ -310,8 +310,8 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 	return out, nil
 }
 
-// Unfold replaces a dimension by windows of the given size, step apart, and adds the elements of a window as
-// a new last dimension (Tensor.unfold). A 0-dim value counts as one of shape [1].
+// Unfold replaces a dimension by windows of the given size, whose starts are step apart. The elements of a window are a
+// new last dimension (Tensor.unfold). A 0-dim value counts as a value of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.check(); err != nil {

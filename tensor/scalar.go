@@ -41,7 +41,7 @@ func FloatScalar(f float64) Scalar { return Scalar{floatScalar, int64(f), comple
 // ComplexScalar returns a plain complex number.
 func ComplexScalar(c complex128) Scalar { return Scalar{complexScalar, int64(real(c)), c} }
 
-// ScalarOf returns the scalar of a Go bool, integer, float or complex value; false for a value of any other
+// ScalarOf returns the scalar of a Go bool, integer, float or complex value. It returns false for a value of any other
 // type.
 func ScalarOf(v any) (Scalar, bool) {
 	switch x := v.(type) {
@@ -75,10 +75,10 @@ func (s Scalar) DType() DType {
 	return [...]DType{Invalid, Bool, Int64, Float64, Complex128}[s.kind]
 }
 
-// Float returns the value as a float64: the real part of a complex number.
+// Float returns the value, or the real part of a complex number, as a float64.
 func (s Scalar) Float() float64 { return real(s.c) }
 
-// Int returns the value as an int64, truncated toward zero: the real part of a complex number.
+// Int returns the value, or the real part of a complex number, as an int64, truncated toward zero.
 func (s Scalar) Int() int64 { return s.i }
 
 // Complex returns the value as a complex128.
@@ -99,8 +99,7 @@ func (s Scalar) String() string {
 	return fmt.Sprint(s.c)
 }
 
-// Tensor returns the number as a 0-dim tensor of the dtype, converted as [Converter]
-// does.
+// Tensor returns the number as a 0-dim tensor of dtype d. [Converter] defines the conversion.
 func (s Scalar) Tensor(d DType) *Tensor {
 	t := Empty(New(d))
 	s.Store(d, t.Pointer())

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds functions of sizes alone, which may be symbolic.
+// This file has functions of lists of sizes, which may be symbolic.
 
 // newLists allocates a shape and strides of n dimensions in one block.
 func newLists(n int) (shape, strides []sym.Int) {
@@ -15,7 +15,7 @@ func newLists(n int) (shape, strides []sym.Int) {
 	return both[:n:n], both[n:]
 }
 
-// Product returns the product of sizes: the number of elements of a shape. One that no int holds saturates.
+// Product returns the product of sizes: the number of elements of a shape. A product that overflows an int saturates.
 func Product(sizes []sym.Int) sym.Int {
 	n := sym.Of(1)
 	for _, s := range sizes {
@@ -41,8 +41,8 @@ func rowMajor(strides, shape []sym.Int) {
 	}
 }
 
-// Reduced returns the row-major type of t without the dimensions in mask, or with size 1 there if keepdim is
-// set (shape_from_dim_mask). It panics unless mask has t's rank.
+// Reduced returns the row-major type of a reduction of t over the dimensions for which mask is set: without these, or
+// with size 1 for each if keepdim is set (shape_from_dim_mask). It panics unless mask has t's rank.
 func (t Type) Reduced(mask []bool, keepdim bool) Type {
 	if len(mask) != len(t.Shape) {
 		panic(fmt.Sprintf("tensor: Reduced of %d dimensions with %d marks", len(t.Shape), len(mask)))
@@ -69,8 +69,8 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 	return Type{DType: t.DType, Shape: shape, Strides: strides}
 }
 
-// mulSizes multiplies sizes and strides. An overflowing product of numbers saturates, so that [Meta.Check]
-// rejects it.
+// mulSizes multiplies sizes and strides. A product of numbers that overflows saturates, so that [Meta.Check] rejects
+// it.
 func mulSizes(a, b sym.Int) sym.Int {
 	x, exact := a.Known()
 	y, also := b.Known()
@@ -80,7 +80,7 @@ func mulSizes(a, b sym.Int) sym.Int {
 	return a.Mul(b)
 }
 
-// EqualSizes returns the condition that two lists of sizes are equal: a constant if form and bounds decide.
+// EqualSizes returns the condition that two lists of sizes are equal. It is a constant if form and bounds decide it.
 func EqualSizes(a, b []sym.Int) sym.Bool {
 	if len(a) != len(b) {
 		return sym.Truth(false)

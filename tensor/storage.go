@@ -15,8 +15,8 @@ type Storage struct {
 	data  []byte
 	place Place
 
-	pool     *Pool // of a result: Release returns the memory to it
-	room     int   // the bytes from data on that the pool may recycle; 0 if other storage may share them
+	pool     *Pool // for the storage of a result: the pool to which Release returns the memory
+	room     int   // number of bytes, from the start of data, that the pool may recycle; 0 if other storage may share them
 	released bool  // data is nil if set
 }
 
@@ -77,8 +77,8 @@ type Tensor struct {
 	storage *Storage
 }
 
-// Empty returns a zeroed tensor over fresh storage of the size that m needs, its offset included. It panics
-// if m does not pass [Meta.Check], and where [NewStorage] does.
+// Empty returns a zeroed tensor over fresh storage of [Meta.Extent] elements. It panics if m does not pass
+// [Meta.Check], and where [NewStorage] does.
 func Empty(m Meta) *Tensor {
 	if err := m.Check(); err != nil {
 		panic("tensor: " + err.Error())
@@ -164,8 +164,8 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 	return out, nil
 }
 
-// Walk calls f with the index of every element, in logical order. The index counts elements from
-// [Tensor.Pointer]. It panics if f is nil.
+// Walk calls f for every element, in logical order. at is the distance of the element from [Tensor.Pointer], in
+// elements. Walk panics if f is nil.
 func (m Meta) Walk(f func(at int)) {
 	m.mustMatch()
 	if f == nil {
@@ -205,8 +205,8 @@ func (m Meta) Walk(f func(at int)) {
 // Storage returns the storage, which other tensors may share.
 func (t *Tensor) Storage() *Storage { return t.storage }
 
-// Pointer returns the address of the element at index (0, ..., 0); nil without elements or storage. It panics
-// if the offset is outside the storage, and after [Tensor.Release].
+// Pointer returns the address of the element at index (0, ..., 0), or nil if the tensor has no elements or no storage.
+// It panics if the offset is outside the storage, and after [Tensor.Release].
 func (t *Tensor) Pointer() unsafe.Pointer {
 	if t.Numel() == 0 || t.storage.Len() == 0 {
 		return nil
@@ -217,7 +217,7 @@ func (t *Tensor) Pointer() unsafe.Pointer {
 	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
 }
 
-// View returns a tensor over the same storage with the meta m. The errors are those of [Over].
+// View returns a tensor over the same storage with the meta m. It fails where [Over] fails.
 func (t *Tensor) View(m Meta) (*Tensor, error) { return Over(m, t.storage) }
 
 // Contiguous returns t itself if it is row-major, else a row-major copy.
@@ -229,7 +229,8 @@ func (t *Tensor) Contiguous() *Tensor {
 }
 
 // Stats returns the minimum, maximum and mean of the values, or of the real parts of complex values. All three are NaN
-// if a value is NaN, or if there are no elements. An element of storage that several elements of t share is read once.
+// if a value is NaN, or if there are no elements. If elements of t share memory, the cost depends on the number of
+// addresses, not on the number of elements.
 func (t *Tensor) Stats() (least, most, mean float64) {
 	t.mustCheck()
 	if t.Numel() == 0 {
@@ -273,7 +274,7 @@ func (t *Tensor) unexpanded() *Tensor {
 	return &Tensor{Meta: m, storage: t.storage}
 }
 
-// storageRow returns a 1-dim view of the storage from the first element of t to the last. Strides of t must be
+// storageRow returns a 1-dim view of the storage from the first to the last element of t. Strides of t must be
 // positive.
 func (t *Tensor) storageRow() *Tensor {
 	m := New(t.DType, t.Extent()-t.Offset)
@@ -287,7 +288,7 @@ func (t *Tensor) multiplicities() []float64 {
 	counts := make([]float64, n)
 	counts[0] = 1
 	for d, step := range t.Strides {
-		sums := make([]float64, n) // counts of the elements over dimensions up to d
+		sums := make([]float64, n) // counts for the dimensions 0 to d
 		for p := range sums {
 			sums[p] = counts[p]
 			if p >= step {
@@ -302,8 +303,8 @@ func (t *Tensor) multiplicities() []float64 {
 	return counts
 }
 
-// float64s calls f with all elements as float64 in logical order, block by block. A float64 copy of the whole tensor
-// would take up to eight times its memory.
+// float64s calls f with blocks of consecutive elements in logical order, converted to float64. A float64 copy of the
+// whole tensor would take up to eight times the memory of t.
 func (t *Tensor) float64s(f func(block []float64)) {
 	var block [1024]float64
 	m := t.Meta

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Type describes a value whose sizes may be symbolic, for inference and views. If all sizes are numbers,
-// [Type.Meta] returns the equivalent [Meta]. Strides and Offset count elements. Shape and Strides have the
-// same length; both may be shared with other types and must not be written.
+// Type describes a value whose sizes may be symbolic, for inference and views. If all sizes are numbers, [Type.Meta]
+// returns the equivalent [Meta]. Strides and Offset count elements. Shape and Strides have the same length. Other types
+// may share these slices, so they must not be written.
 type Type struct {
 	DType   DType
 	Shape   []sym.Int
@@ -36,8 +36,8 @@ func (m Meta) Type() Type {
 	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
 }
 
-// Meta returns the type with numbers in place of expressions, and whether all of these are known. Unknown numbers have
-// the values at the hints.
+// Meta returns the type with numbers in place of expressions, and whether all expressions are constants. The other
+// expressions are evaluated at the hints of their symbols.
 func (t Type) Meta() (Meta, bool) {
 	t.mustMatch()
 	n := len(t.Shape)
@@ -71,7 +71,7 @@ func (t Type) Specialize() Meta {
 	return t.AtHints()
 }
 
-// SameForm reports whether two types have identical expressions: they are equal for all values of their symbols.
+// SameForm reports whether two types have identical expressions, and hence are equal for all values of their symbols.
 func (t Type) SameForm(o Type) bool {
 	same := func(a, b sym.Int) bool { return a.Same(b) }
 	return t.DType == o.DType && t.Offset.Same(o.Offset) && slices.EqualFunc(t.Shape, o.Shape, same) &&
@@ -151,7 +151,7 @@ func (t Type) Extent() sym.Int {
 	return end
 }
 
-// RowMajor returns the row-major type of t's shape at offset 0. It shares t's strides if they are row-major.
+// RowMajor returns t with row-major strides and offset 0. The result shares t's strides if they are row-major.
 func (t Type) RowMajor() Type {
 	if t.Offset = (sym.Int{}); !t.IsRowMajor() {
 		t.Strides = RowMajor(t.Shape)
@@ -169,7 +169,7 @@ func (t Type) WithStrides(strides []sym.Int) Type {
 }
 
 // mustMatch panics if shape and strides differ in length. Callers may set the fields to anything, and methods without
-// an error result have no other way to report it.
+// an error result cannot report a mismatch otherwise.
 func (t *Type) mustMatch() {
 	if len(t.Shape) != len(t.Strides) {
 		panic(fmt.Sprintf("tensor: a type has %d sizes and %d strides", len(t.Shape), len(t.Strides)))
@@ -209,7 +209,7 @@ func (t Type) Check() error {
 	return nil
 }
 
-// CheckSizes is [Type.Check] for sizes whose strides are not known yet.
+// CheckSizes checks the dtype and the sizes of a type whose strides are not known yet, as [Type.Check] does.
 func CheckSizes(d DType, shape []sym.Int) error {
 	n := len(shape)
 	strides := zeros[:min(n, smallRank)]
@@ -229,7 +229,7 @@ func (t *Type) check() error {
 	return t.Check()
 }
 
-// isSmall reports whether all sizes are numbers, consistent and small: the fast path of Check, which every
+// isSmall reports whether all sizes are numbers, consistent and small. It is a fast path of Check, which every
 // inference calls several times.
 func (t *Type) isSmall() bool {
 	offset, known := t.Offset.Known()

@@ -5,14 +5,14 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file repeats the predicates of format.go for [Type]. If all sizes are numbers it computes with the
-// Meta; else the answer is a condition on the sizes, and deciding it leaves a guard.
+// This file has the predicates of format.go for [Type]. If all sizes are numbers, the Meta decides. Otherwise the
+// answer is a condition on the sizes, and deciding it leaves a guard.
 
-// smallRank is the rank up to which the numbers of a type need no allocation.
+// smallRank is the largest rank for which the numbers of a type fit into a buffer on the stack.
 const smallRank = 8
 
-// metaIn returns the type in numbers, with slices in buf if they fit; false if a size or stride is symbolic. The
-// meta is returned by value: storing it through a pointer would move it and buf to the heap.
+// metaIn returns the type in numbers, with slices in buf if they fit. known is false if a size or stride is symbolic.
+// The meta is returned by value, because storing it through a pointer would move it and buf to the heap.
 func (t *Type) metaIn(buf *[2 * smallRank]int) (m Meta, known bool) {
 	t.mustMatch()
 	n := len(t.Shape)
@@ -143,7 +143,7 @@ func (t *Type) likeOrder(p Predicate, order []int) bool {
 	if like, known := t.likeOrderKnown(order); known {
 		return like
 	}
-	return t.If(p).Holds() // one condition: PyTorch's branches also depend on the last size, the result does not
+	return t.If(p).Holds() // one guard; PyTorch's branches would add a guard on the last size, which does not matter
 }
 
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].

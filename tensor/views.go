@@ -10,11 +10,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds the views that reorder, drop, add or cut dimensions. They reject a type that fails [Type.Check], and
-// their results pass it. The result may share the operand's slice of shape or strides if it has the same.
+// This file has the views that reorder, drop, add or cut dimensions. They reject a type that fails [Type.Check], and
+// their results pass it. A result may share the operand's slices of shape and strides.
 
-// WrapDim returns dimension d of a value of the given rank; a negative d counts from the end. A 0-dim value
-// accepts 0 and -1, both of which give 0 (c10::maybe_wrap_dim with wrap_scalar).
+// WrapDim returns the dimension that d names in a value of the given rank. A negative d counts from the end. For a
+// 0-dim value, 0 and -1 give 0 (c10::maybe_wrap_dim with wrap_scalar).
 func WrapDim(d, rank int) (int, error) {
 	n := max(rank, 1)
 	if d < -n || d >= n {
@@ -26,7 +26,7 @@ func WrapDim(d, rank int) (int, error) {
 	return d, nil
 }
 
-// DimError says that a dimension is out of range for a rank; a 0-dim value has rank 1 here.
+// DimError is the error of a dimension that is out of range for a rank. Rank is 1 for a 0-dim value.
 type DimError struct{ Dim, Rank int }
 
 // Error returns PyTorch's message.
@@ -35,7 +35,7 @@ func (e *DimError) Error() string {
 		-e.Rank, e.Rank-1, e.Dim)
 }
 
-// cloneWithRoom returns t over fresh slices, with capacity for one more dimension.
+// cloneWithRoom returns t with fresh slices that have capacity for one more dimension.
 func (t Type) cloneWithRoom() Type {
 	n := len(t.Shape)
 	shape, strides := newLists(n + 1)
@@ -73,7 +73,7 @@ func satMul(a, b int) int {
 	return int(lo)
 }
 
-// Permute returns dimension dims[i] of t as dimension i (Tensor.permute).
+// Permute returns a view of t whose dimension i is dimension dims[i] of t (Tensor.permute).
 func (t Type) Permute(dims []int) (Type, error) {
 	if err := t.check(); err != nil {
 		return Type{}, err
@@ -100,7 +100,7 @@ func (t Type) Permute(dims []int) (Type, error) {
 	return out, nil
 }
 
-// Transpose swaps two dimensions (Tensor.transpose). A 0-dim value takes 0 and -1.
+// Transpose swaps two dimensions (Tensor.transpose). For a 0-dim value, d0 and d1 are 0 or -1.
 func (t Type) Transpose(d0, d1 int) (Type, error) {
 	if err := t.check(); err != nil {
 		return Type{}, err
@@ -123,7 +123,7 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}, nil
 }
 
-// MoveDim moves dimension source[i] to position destination[i], and keeps the order of the others
+// MoveDim moves dimension source[i] to position destination[i], and keeps the order of the other dimensions
 // (torch.movedim).
 func (t Type) MoveDim(source, destination []int) (Type, error) {
 	if err := t.check(); err != nil {
@@ -193,8 +193,8 @@ func hasDuplicates(dims []int) bool {
 	return false
 }
 
-// Select returns t at one index of a dimension, without the dimension. A negative index counts from the end
-// (Tensor.select).
+// Select returns the view of t at one index of a dimension, without that dimension. A negative index counts from the
+// end (Tensor.select).
 func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.check(); err != nil {
@@ -228,8 +228,8 @@ func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: offset}.checked()
 }
 
-// Slice takes the indices start, start+step, ... below end of a dimension (aten::slice.Tensor). A nil start
-// or end is Python's None; negative bounds count from the end, and all bounds are clamped. step must be
+// Slice takes the indices start, start+step, ... below end of a dimension (aten::slice.Tensor). A nil start or end is
+// Python's None. Negative bounds count from the end, and bounds outside the dimension are clamped. step must be
 // positive.
 func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
@@ -254,7 +254,7 @@ func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (_ Type, err err
 	if end != nil {
 		to = clampIndex(*end, size).Max(from)
 	}
-	// (to - from - 1) // step + 1, which is 0 where they are equal.
+	// (to - from - 1) // step + 1, which is 0 if to equals from.
 	length := to.Sub(from)
 	strides := t.Strides
 	if n, known := step.Known(); !known || n != 1 {
@@ -265,7 +265,7 @@ func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (_ Type, err err
 	return Type{DType: t.DType, Shape: withSize(t.Shape, dim, length), Strides: strides, Offset: offset}.checked()
 }
 
-// clampIndex clamps an index to [0, size]; a negative one counts from the end.
+// clampIndex clamps an index to [0, size]. A negative index counts from the end.
 func clampIndex(i, size sym.Int) sym.Int {
 	if n, known := i.Known(); known && n < 0 || !known && i.Lt(sym.Int{}).Holds() {
 		i = i.Add(size)
@@ -321,8 +321,8 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 	return i, nil
 }
 
-// Squeeze drops the named dimensions that have size 1, or every dimension of size 1 without arguments
-// (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops none, has no counterpart here.
+// Squeeze drops those of the given dimensions that have size 1. Without arguments it drops every dimension of size 1
+// (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops none, has no equivalent.
 func (t Type) Squeeze(dims ...int) (Type, error) {
 	if err := t.check(); err != nil {
 		return Type{}, err
@@ -347,8 +347,7 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 	return out, nil
 }
 
-// Unsqueeze adds a dimension of size 1 before dimension dim; if dim is the rank or -1, at the end
-// (Tensor.unsqueeze).
+// Unsqueeze adds a dimension of size 1 before dimension dim, or at the end if dim is the rank or -1 (Tensor.unsqueeze).
 func (t Type) Unsqueeze(dim int) (Type, error) {
 	if err := t.check(); err != nil {
 		return Type{}, err
@@ -374,8 +373,8 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
-// Diagonal takes the elements where the index in dim2 minus the index in dim1 is offset, and puts them in a
-// new last dimension (Tensor.diagonal).
+// Diagonal returns the elements whose index in dim2 minus the index in dim1 is offset. These elements are a new last
+// dimension, and dim1 and dim2 are dropped (Tensor.diagonal).
 func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.check(); err != nil {

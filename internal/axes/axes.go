@@ -1,10 +1,10 @@
-// Package axes walks one operand and a few outputs along two kinds of dimensions: kept ones, which index the results,
-// and reduced ones, along which each result is computed. Reductions in package iter use it, and kernels that process
-// lines, such as a running sum or softmax.
+// Package axes walks one operand and a few outputs along two kinds of dimensions. Kept dimensions index the results.
+// Each result is computed along the other dimensions, which are reduced or scanned. Reductions in package iter use this
+// package, and so do kernels that process lines, such as a running sum or softmax.
 //
-// [Dims] turns metas into axes; [Split] separates the two kinds, sorts them by stride and merges axes that form one
-// run; a [Walker] visits the positions; a [Loader] copies runs of elements into blocks of the loop's dtype. Sizes are
-// in elements and strides in bytes.
+// [Dims] converts metas to axes. [Split] separates the two kinds, sorts axes by stride, and merges adjacent axes that
+// one axis can replace. A [Walker] visits the positions. A [Loader] copies runs of elements, which have one stride,
+// into blocks of the loop's dtype. Sizes are in elements and strides in bytes.
 package axes
 
 import (
@@ -17,14 +17,15 @@ import (
 // MaxOutputs is the number of outputs of an Axis. It is fixed so that walks do not allocate.
 const MaxOutputs = 4
 
-// Axis is a dimension of a walk: its size, and the strides in bytes of the operand and of each output.
+// Axis is a dimension of a walk: N is its size, and In and Out are the strides in bytes of the operand and of each
+// output.
 type Axis struct {
 	N, In int
 	Out   [MaxOutputs]int
 }
 
-// Dims returns the dimensions of an operand, in order. Outputs have the operand's shape, with stride 0 in repeated
-// dimensions. It panics for more than MaxOutputs outputs, and for metas of different ranks.
+// Dims returns the dimensions of an operand, in order. Outputs must have the operand's shape, with stride 0 in reduced
+// dimensions. Dims panics for more than MaxOutputs outputs, and for metas of different ranks.
 func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	if len(outs) > MaxOutputs {
 		panic(fmt.Sprintf("axes: %d outputs; the limit is %d", len(outs), MaxOutputs))
@@ -44,10 +45,10 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	return dims
 }
 
-// Split divides dimensions, given slowest first, into unmarked (kept) and marked (along) axes, each ordered by
-// ascending stride of the operand, with adjacent axes that form one run merged. With inOrder the marked ones keep their
-// order, so that the position in a walk over them is the logical index. There is at least one axis of each kind, of
-// size 1 if necessary. It panics if marked and dims differ in length.
+// Split divides dimensions, given slowest first, into unmarked axes (kept) and marked axes (along). Both lists are
+// ordered by ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is
+// set, the marked axes keep their order, so that the position in a walk along them is the logical index. Each list has
+// at least one axis, of size 1 if necessary. Split panics if marked and dims differ in length.
 func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
 	if len(marked) != len(dims) {
 		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(marked), len(dims)))
@@ -67,7 +68,7 @@ func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
 	return merge(kept), merge(along)
 }
 
-// merge removes dimensions of size 1 and merges adjacent ones that form one run. At least one is left.
+// merge removes axes of size 1, and merges adjacent axes that one axis can replace. At least one axis is left.
 func merge(v []Axis) []Axis {
 	out := make([]Axis, 0, max(len(v), 1))
 	for _, a := range v {
@@ -86,7 +87,7 @@ func merge(v []Axis) []Axis {
 	return out
 }
 
-// continues reports whether next continues the axis as one run.
+// continues reports whether a and next, the next slower axis, can be merged into one axis.
 func (a *Axis) continues(next *Axis) bool {
 	same := a.N*a.In == next.In
 	for i, step := range a.Out {
@@ -104,7 +105,7 @@ func Numel(v []Axis) int {
 	return n
 }
 
-// Walker walks the positions of some axes in order, the first axis fastest. At has the index along each axis; Off and
+// Walker visits the positions of some axes in order, the first axis fastest. At has the index along each axis. Off and
 // Out are byte offsets from the first position.
 type Walker struct {
 	Axes []Axis

@@ -6,22 +6,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// BlockLen is the number of elements that loops process at once.
+// BlockLen is the number of elements of a block, which loops process at once.
 const BlockLen = 1024
 
-// BlockBytes is the size of a block of any dtype.
+// BlockBytes is the size in bytes of a block of the largest dtype, which has 16 bytes.
 const BlockBytes = BlockLen * 16
 
 // Loader copies runs of an operand into contiguous blocks of the loop's dtype.
 type Loader struct {
-	Size        int  // size of an element in the loop
+	Size        int  // size of an element in the loop, in bytes
 	Direct      bool // no conversion: contiguous runs are used in place
 	first, then tensor.ConvertFunc
-	middle      int // element size after the first of two conversions
+	middle      int // element size in bytes after the first of two conversions
 }
 
-// NewLoader returns a Loader from dtype from to dtype to through cast, the dtype to which the operand is converted
-// first by definition, because its rounding matters. It panics for an invalid dtype.
+// NewLoader returns a Loader that converts from dtype from to dtype to. The elements are first converted to dtype cast,
+// whose rounding affects the result. NewLoader panics for an invalid dtype.
 func NewLoader(from, cast, to tensor.DType) Loader {
 	l := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
 	if from != cast && cast != to {
@@ -30,8 +30,8 @@ func NewLoader(from, cast, to tensor.DType) Loader {
 	return l
 }
 
-// Load copies n <= BlockLen elements with a stride of step bytes to dst; tmp has room for a block. It is unsafe: it
-// writes n elements of Size bytes at dst.
+// Load copies n <= BlockLen elements with a stride of step bytes to dst. It is unsafe: dst must have room for n
+// elements of Size bytes, and tmp for a block.
 func (l *Loader) Load(dst, tmp, src unsafe.Pointer, step, n int) {
 	if l.then == nil {
 		l.first(dst, src, l.Size, step, n)
@@ -41,7 +41,8 @@ func (l *Loader) Load(dst, tmp, src unsafe.Pointer, step, n int) {
 	l.then(dst, tmp, l.Size, l.middle, n)
 }
 
-// Run returns n elements from src as a block: the memory itself, or buf after filling it.
+// Run returns n elements from src as a block. It returns src itself if no copy is necessary, else buf, to which it
+// copies them.
 func (l *Loader) Run(buf, tmp, src unsafe.Pointer, step, n int) unsafe.Pointer {
 	if l.Direct && (step == l.Size || n == 1) {
 		return src

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Claim is a statement about values of any sizes and strides: predicates joined by ~, &, | and =>.
+// Claim is a statement about values of all sizes and strides: predicates joined by ~, &, | and =>.
 type Claim struct {
 	// Text is the claim with normalized spacing.
 	Text string
@@ -36,7 +36,7 @@ func ParseClaim(text string) (Claim, error) {
 
 type claimParser struct {
 	text      string
-	at, start int // of the current token: start is its offset, at its end
+	at, start int // byte offsets: the current token is text[start:at]
 	token     string
 }
 
@@ -149,7 +149,7 @@ type ClaimReport struct {
 	Formula sym.Bool
 	// Ways is the number of classes of sizes and strides that were examined.
 	Ways int
-	// Proved reports whether the claim holds in all of them.
+	// Proved reports whether the claim holds in all classes.
 	Proved bool
 	// Sizes and Strides are a counterexample; nil if none was found.
 	Sizes, Strides []int
@@ -157,9 +157,9 @@ type ClaimReport struct {
 	env *sym.Env
 }
 
-// ProveClaim decides the claim's formula for every class: a consistent combination of answers to its comparisons. If
-// the formula is false in a class, ProveClaim searches for sizes and strides that refute the claim. The rank must be
-// from 0 to 6.
+// ProveClaim decides the claim's formula for every class of sizes and strides. A class is a consistent combination of
+// answers to the comparisons in the formula. If the formula is false in a class, ProveClaim searches for sizes and
+// strides that refute the claim. The rank must be from 0 to 6.
 func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	switch {
 	case c.If == nil:
@@ -190,7 +190,8 @@ func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	return r, nil
 }
 
-// SMT returns the negation of the claim in SMT-LIB 2: unsat confirms the claim. It is "" for the zero report.
+// SMT returns the negation of the claim in SMT-LIB 2. The answer unsat confirms the claim. SMT returns "" for the zero
+// report.
 func (r *ClaimReport) SMT() string {
 	if r.env == nil {
 		return ""

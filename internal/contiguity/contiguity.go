@@ -1,9 +1,9 @@
-// Package contiguity holds PyTorch's predicates about strides (is_contiguous, is_channels_last,
-// non-overlapping and dense, suggest_memory_format ...) over sizes and strides that may be symbolic.
+// Package contiguity has PyTorch's predicates about strides (is_contiguous, is_channels_last, non-overlapping and
+// dense, suggest_memory_format ...) for sizes and strides that may be symbolic.
 //
-// Each [Rule] has two forms: If is a formula without branches, and Path follows the branches of PyTorch's C++ code,
-// each of which leaves a guard. [Prove] proves that both forms agree, for one rank by following every path, and for all
-// ranks by the induction steps of the rule. A claim is a formula over several predicates: [ParseClaim] parses one, and
+// Each [Rule] has two forms. If is a formula without branches. Path follows the branches of PyTorch's C++ code, each of
+// which leaves a guard. [Prove] proves that both forms agree: for one rank by following every path, and for all ranks
+// by the induction steps of the rule. A claim is a formula over several predicates. [ParseClaim] parses a claim, and
 // [ProveClaim] proves it for one rank.
 package contiguity
 
@@ -21,7 +21,7 @@ type Rule struct {
 	If func(shape, strides []sym.Int) sym.Bool
 	// Path evaluates the predicate along the branches of PyTorch's code, and records guards.
 	Path func(shape, strides []sym.Int) bool
-	// Steps are the lemmas of an induction over the dimensions: both forms agree for any rank.
+	// Steps are the lemmas of an induction over the dimensions, which shows that both forms agree for any rank.
 	Steps []Step
 
 	// parts are the operands of the predicate if it is a disjunction that examines many orders of dimensions.
@@ -44,7 +44,7 @@ var (
 	Order3d = []int{1, 4, 3, 2, 0}
 )
 
-// Rules lists all predicates; tensor.Predicate indexes it.
+// Rules lists all predicates. A tensor.Predicate is an index of it.
 var Rules = []Rule{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
 		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
@@ -109,8 +109,8 @@ func rowMajor(rank int) []int {
 }
 
 // denseFrom returns the condition that the dimensions are dense in the given order, fastest first: each dimension has
-// size 1, or its stride is step times the product of the sizes of the earlier dimensions. after is the stride that the
-// next dimension would need.
+// size 1, or its stride is step times the product of the sizes of the earlier dimensions. after is the stride that a
+// further dimension would need.
 func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
@@ -169,9 +169,10 @@ func contiguous(shape, strides []sym.Int) bool {
 	return all
 }
 
-// likeFrom returns the condition that sizes are not 0 and that strides do not fall along the order. least is the bound
-// for the first stride, and after the bound for the stride that would follow. channels is the stride of the channel
-// dimension. At dimension 0 the bound must differ from channels, which rejects values whose other sizes are all 1.
+// likeFrom returns the condition that sizes are not 0 and that strides do not decrease along the order. least is a
+// lower bound for the first stride, and after a lower bound for the stride of a further dimension. channels is the
+// stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which rejects values
+// whose other sizes are all 1.
 func likeFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {

@@ -9,9 +9,8 @@ import (
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
 	Claim string
-	// Check runs one iteration of both forms and reports whether the claim holds. Their sizes and strides are
-	// symbols that are not negative; Check requests a symbol by its name. Prove runs Check on every path of its
-	// branches.
+	// Check runs one iteration of both forms on non-negative symbols, and reports whether the claim holds. symbol returns
+	// the symbol with a name. Prove runs Check on every path of its branches.
 	Check func(symbol func(name string) sym.Int) bool
 }
 
@@ -107,8 +106,8 @@ var apartStep = Step{
 	},
 }
 
-// ordered runs a check for two dimensions e and m, where e precedes m in the order of strides. It does so for e < m and
-// for e > m.
+// ordered returns a Check that calls check for two dimensions e and m, where e precedes m in the order of strides. It
+// covers both e < m and e > m.
 func ordered(check func(shape, strides []sym.Int, e, m int) bool) func(func(string) sym.Int) bool {
 	return func(symbol func(string) sym.Int) bool {
 		shape := []sym.Int{symbol("s0"), symbol("s1")}
@@ -167,7 +166,7 @@ var reachStep = Step{
 	}),
 }
 
-// check reports whether a step holds on every path of its branches, and the number of paths.
+// check reports whether a step holds on every path of its branches. ways is the number of paths.
 func (s Step) check() (holds bool, ways int, err error) {
 	env := sym.NewEnv()
 	cases, err := sym.Fork(env, maxWays, func() (bool, error) {

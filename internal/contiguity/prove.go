@@ -17,9 +17,9 @@ type Report struct {
 	Formula sym.Bool
 	// Atoms are the comparisons in the formula and the branching form.
 	Atoms []sym.Bool
-	// Ways are the paths through both forms, the branching form first. A path stands for all truth assignments of
-	// the atoms that are consistent with its decisions. Every assignment follows exactly one path. Atoms that a path
-	// does not decide affect neither answer.
+	// Ways are the paths through both forms, the branching form first. A path represents all truth assignments of the
+	// atoms that are consistent with its decisions. Every assignment follows exactly one path. Atoms that a path does not
+	// decide affect neither answer.
 	Ways []Way
 	// Steps are the results of the induction steps.
 	Steps []StepReport
@@ -53,8 +53,8 @@ type StepReport struct {
 	Holds bool
 }
 
-// Counterexample is a path on which the forms disagree, with sizes and strides that follow it; both are nil
-// if none was found.
+// Counterexample is a path on which the forms disagree, with sizes and strides that take this path. Sizes and Strides
+// are nil if the search found none.
 type Counterexample struct {
 	Way            Way
 	Sizes, Strides []int
@@ -67,13 +67,13 @@ const maxWays = 200_000
 const byParts = 5
 
 // Prove follows every path through both forms of a predicate for values of a rank from 0 to 6, and checks the steps of
-// its induction. It runs the code of both forms; if earlier answers do not decide a comparison, it follows both
+// its induction. It runs the code of both forms. If earlier answers do not decide a comparison, Prove follows both
 // answers.
 //
-// A predicate that sorts the dimensions has a path for each order of them. From rank 5 on, the parts of such a
-// predicate are proved one by one, which suffices because the predicate is a disjunction of its parts. Symmetric parts
-// are proved only for non-decreasing strides: renumbering the dimensions reduces every other case to this one. Prove
-// fails if the rank is not supported.
+// A predicate that sorts the dimensions has a path for each order of the dimensions. From rank 5 on, the parts of such
+// a predicate are proved one by one, which suffices because the predicate is a disjunction of its parts. Symmetric
+// parts are proved only for non-decreasing strides, because renumbering the dimensions reduces every other case to this
+// case. Prove fails if the rank is not supported.
 func Prove(r Rule, rank int) (*Report, error) {
 	switch {
 	case r.If == nil || r.Path == nil:
@@ -178,18 +178,18 @@ func (p *Report) atoms() []sym.Bool {
 	return out
 }
 
-// attempts bounds the search for a counterexample.
+// attempts bounds the random sizes and strides that a search for a counterexample tries.
 const attempts = 200_000
 
 // refute searches for sizes and strides for which the forms disagree, near path w.
 func (p *Report) refute(w Way) *Counterexample {
 	shape, strides := p.shape, p.strides
 	c := &Counterexample{Way: w}
-	told := make([]sym.Int, len(strides))
+	implied := make([]sym.Int, len(strides))
 	_, _ = sym.Fork(p.env, 1, func() (int, error) {
 		if p.env.Assume(w.If) == nil {
 			for d := range strides {
-				told[d] = strides[d].Simplify()
+				implied[d] = strides[d].Simplify()
 			}
 		}
 		return 0, nil
@@ -203,7 +203,7 @@ func (p *Report) refute(w Way) *Counterexample {
 			at[shape[d].String()], at[strides[d].String()] = sizes[d], steps[d]
 		}
 		for d := range strides {
-			if n, err := told[d].At(at); err == nil && rng.IntN(8) > 0 {
+			if n, err := implied[d].At(at); err == nil && rng.IntN(8) > 0 {
 				steps[d] = n
 				at[strides[d].String()] = n
 			}
@@ -217,8 +217,8 @@ func (p *Report) refute(w Way) *Counterexample {
 	return c
 }
 
-// Differ returns the condition that the forms disagree, with the branching form expressed by its paths; it
-// must be unsatisfiable. In a proof by parts, it is the disjunction over the parts.
+// Differ returns the condition that the forms disagree, in which the paths express the branching form. After a proof
+// the condition is unsatisfiable. In a proof by parts, it is the disjunction over the parts.
 func (p *Report) Differ() sym.Bool {
 	if !p.ByParts {
 		return p.differ("", p.Formula)
@@ -247,7 +247,7 @@ func (p *Report) differ(part string, formula sym.Bool) sym.Bool {
 	return holds.And(formula.Not()).Or(holds.Not().And(formula))
 }
 
-// SMT returns [Report.Differ] in SMT-LIB 2: unsat confirms the proof. It is "" for the zero Report.
+// SMT returns [Report.Differ] in SMT-LIB 2. The answer unsat confirms the proof. SMT returns "" for the zero Report.
 func (p *Report) SMT() string {
 	if p.env == nil {
 		return ""

@@ -2,8 +2,8 @@ package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// before returns the condition that dimension e precedes d in the order of strides; equal strides are ordered
-// by dimension number. It is a total order.
+// before returns the condition that dimension e precedes d in the order of strides. Dimensions with equal strides are
+// ordered by number, so that the order is total.
 func before(strides []sym.Int, e, d int) sym.Bool {
 	if e < d {
 		return strides[e].Le(strides[d])
@@ -11,8 +11,9 @@ func before(strides []sym.Int, e, d int) sym.Bool {
 	return strides[e].Lt(strides[d])
 }
 
-// sortedIf is the condition that the dimensions are dense in the order of their strides, without a sort: the
-// stride of each dimension of size other than 1 is the product of all sizes before it.
+// sortedIf is the condition that the dimensions are dense in the order of their strides: the stride of each dimension
+// of size other than 1 is the product of the sizes of all dimensions before it in that order. The formula needs no
+// sort.
 func sortedIf(shape, strides []sym.Int) sym.Bool {
 	all := sym.Truth(true)
 	for d := range shape {

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rule makes all decisions except overlap checks: the shape, the dtypes, the permutation and the layouts of outputs.
-// Sizes may be unknown; decisions that neither form nor bounds settle become guards.
+// Rule decides the shape, the dtypes, the permutation and the layouts of outputs. It does not check memory overlap.
+// Sizes may be symbolic. A decision that depends on symbols beyond their bounds becomes a guard.
 func (c Config) Rule() (*Rule, error) {
 	r := &Rule{}
 	if err := r.decide(c, false); err != nil {
@@ -17,8 +17,8 @@ func (c Config) Rule() (*Rule, error) {
 	return r, nil
 }
 
-// Measure makes the decisions of [Config.Rule] in r, after the checks of memory overlap, and sets [Resolved.Meta]: it
-// requires sizes that are numbers. The order of the checks is that of TensorIteratorBase::build.
+// Measure makes the decisions of [Config.Rule] in r, checks memory overlap, and sets [Resolved.Meta]. All sizes must be
+// numbers. The checks have the order of TensorIteratorBase::build.
 func (c Config) Measure(r *Rule) error {
 	if r == nil {
 		return errNil
@@ -132,7 +132,7 @@ func (r *Rule) computeShape(c Config) error {
 	return nil
 }
 
-// Place names operand i for messages: "output 0", "input 1".
+// Place returns a name of operand i for messages: "output 0", "input 1".
 func (r *Rule) Place(i int) string {
 	if i < r.noutputs {
 		return fmt.Sprintf("output %d", i)
@@ -140,7 +140,7 @@ func (r *Rule) Place(i int) string {
 	return fmt.Sprintf("input %d", i-r.noutputs)
 }
 
-// Describe is [Rule.Place] with the declared type of the operand; "undefined" if there is no such operand.
+// Describe returns [Rule.Place] and the declared type of the operand, or "undefined" in place of the type.
 func (r *Rule) Describe(i int) string {
 	if i < 0 || i >= len(r.ops) || !r.ops[i].Defined {
 		return r.Place(i) + ", undefined"
@@ -148,7 +148,7 @@ func (r *Rule) Describe(i int) string {
 	return fmt.Sprintf("%s, %v", r.Place(i), r.ops[i].Type)
 }
 
-// laidOutName is Place for an output that the iterator lays out.
+// laidOutName is Place for an output whose layout the rule chooses.
 func (r *Rule) laidOutName(i int) string {
 	if !r.ops[i].Held.Valid() {
 		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
@@ -190,7 +190,7 @@ func (r *Rule) checkOperands(c Config) error {
 	return nil
 }
 
-// checkSize rejects a shape with too many elements: small operands can broadcast to a huge shape.
+// checkSize rejects a broadcast shape with too many elements. Small operands can broadcast to a huge shape.
 func (r *Rule) checkSize() error {
 	numel := 1
 	for d, size := range r.sizes {
@@ -229,8 +229,8 @@ func (r *Rule) coverStatic() error {
 	return nil
 }
 
-// sameShapes returns the condition for fast set-up: all operands that determine the shape have the same one; a 0-dim
-// operand among others does not.
+// sameShapes returns the condition for fast set-up that all operands that determine the shape have the same shape. A
+// 0-dim operand has another shape than operands with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.Truth(!r.flags.staticShape)
 	for i := range r.ops {

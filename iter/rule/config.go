@@ -8,19 +8,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand is an output or input of an iteration: a type and, if known, the identity of its storage, which overlap
-// checks need.
+// Operand is an output or input of an iteration. It has a type and, if known, a storage, by which overlap is checked.
 type Operand struct {
 	Type    tensor.Type
-	Defined bool          // false: an output whose layout the iterator chooses
-	Number  tensor.Scalar // set for a plain number, which promotes by its category only
+	Defined bool          // false for an output whose layout the rule chooses
+	Number  tensor.Scalar // set for a plain number; only its category (bool, integer, float, complex) affects promotion
 	Storage *tensor.Storage
 	object  *tensor.Tensor
 	meta    *tensor.Meta // Type as numbers, if the operand was given by a meta
 	more    *operandExtra
 }
 
-// operandExtra holds rarely used fields, to keep Operand small: inference creates millions of operands.
+// operandExtra has rarely used fields. Inference creates millions of operands, so Operand is kept small.
 type operandExtra struct {
 	names []string
 	wrong string // a mistake, which Rule reports
@@ -37,16 +36,16 @@ func (o *Operand) names() []string {
 	return o.more.names
 }
 
-// OfType returns an operand whose sizes may be unknown, for [Config.Rule]; [Config.Measure] requires numbers.
+// OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Measure] requires numbers.
 func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
 
-// Of returns an operand known by its meta alone: PyTorch's borrowed operand. The caller supplies addresses for the
-// walk.
+// Of returns an operand of which only the meta is known, like a borrowed operand of PyTorch. The caller supplies its
+// address when the iteration runs.
 func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
 
-// OfTensor returns an operand with storage, PyTorch's owned operand: the iteration can check overlap, and run over the
-// tensor's data. The same *Tensor as an output and as an input makes the output read-write (an in-place operation).
-// A nil tensor, or one without storage, is a mistake that [Config.Rule] reports.
+// OfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap, and run
+// over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place
+// operation). [Config.Rule] rejects a nil tensor, and a tensor without storage.
 func OfTensor(t *tensor.Tensor) Operand {
 	if t == nil || t.Storage() == nil {
 		return wrongOperand("is a nil tensor, or one without storage")
@@ -55,13 +54,13 @@ func OfTensor(t *tensor.Tensor) Operand {
 	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), object: t}
 }
 
-// Tensor returns the tensor that the operand was given as; nil for one that was given by its meta or type.
+// Tensor returns the tensor of an operand made by [OfTensor], else nil.
 func (o Operand) Tensor() *tensor.Tensor { return o.object }
 
-// Undefined returns an output whose layout the iterator chooses, of the common or static dtype.
+// Undefined returns an output of the common or static dtype, whose layout the rule chooses.
 func Undefined() Operand { return Operand{} }
 
-// UndefinedOf returns an output of dtype d whose layout the iterator chooses.
+// UndefinedOf returns an output of dtype d, whose layout the rule chooses.
 func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
 
 // Number returns a plain number as an operand: a 0-dim value that yields to the dtype of any tensor of the same or a
@@ -79,13 +78,13 @@ func Number(s tensor.Scalar) Operand {
 	return Operand{Type: tensor.Type{DType: d}, Defined: true, Number: s}
 }
 
-// Config describes an iteration. It is a value: every method returns a changed copy, so that a Config can be extended
-// in several ways. The methods have the meanings and defaults of at::TensorIteratorConfig.
+// Config describes an iteration. Every method returns a changed copy, so that one Config can be extended in several
+// ways. The methods have the meanings and defaults of at::TensorIteratorConfig.
 //
-// An operand of another dtype than the loop's is converted block by block, but layouts are those of PyTorch on the CPU,
-// where it is a temporary whose layout takes part in the permutation. There is one device, so devices are not checked
-// and AllowCPUScalars has no effect. Overlap is decided exactly where PyTorch gives up: for operands that are not
-// dense, and for two outputs that overlap partially.
+// An operand whose dtype differs from the loop's is converted block by block. PyTorch on the CPU makes a converted
+// temporary, whose layout affects the permutation; the rule uses that layout, so that results have PyTorch's layouts.
+// There is one device, so devices are not checked and AllowCPUScalars has no effect. For operands that are not dense,
+// and for two outputs that overlap partially, PyTorch does not decide overlap; this package does.
 type Config struct {
 	ops      []Operand
 	noutputs int
@@ -112,14 +111,15 @@ type flags struct {
 	opMath         bool
 }
 
-// New returns the default configuration: memory overlap is checked, outputs may be resized, all dtypes must be equal.
+// New returns the default configuration: memory overlap is checked, outputs may be resized, and all dtypes must be
+// equal.
 func New() Config { return Config{} }
 
-// Output adds an output. All outputs must be added before the first input; Rule rejects later ones.
+// Output adds an output. All outputs must be added before the first input. Otherwise Rule returns an error.
 //
-// A given output of the right shape keeps its strides and comes first in the permutation; one of a wrong shape is
-// resized with a warning ([Rule.Resized], [Rule.Warnings]) or rejected; one of another dtype is converted on write, or
-// rejected if that is not safe.
+// A defined output of the right shape keeps its strides, which have priority in the permutation. A defined output of a
+// wrong shape is resized with a warning ([Rule.Resized], [Rule.Warnings]) or rejected. If its dtype differs from the
+// loop's, results are converted on write, or the output is rejected if that is not safe.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.noutputs {
 		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,
@@ -146,26 +146,28 @@ func (c Config) Inputs(o ...Operand) Config {
 // CheckMemOverlap rejects outputs that overlap themselves or, partially, an input. Default true.
 func (c Config) CheckMemOverlap(v bool) Config { c.flags.noOverlapCheck = !v; return c }
 
-// AllowCPUScalars lets a 0-dim CPU operand join operands of another device. It has no effect here, with one device, and
-// exists so that PyTorch's configurations can be written in full. Default false.
+// AllowCPUScalars allows a 0-dim CPU operand beside operands on another device. It has no effect, because there is one
+// device. It exists so that PyTorch's configurations can be copied unchanged. Default false.
 func (c Config) AllowCPUScalars(v bool) Config { c.flags.cpuScalars = v; return c }
 
 // IsReduction marks dimensions in which an output has stride 0 as reduced. Default false.
 func (c Config) IsReduction(v bool) Config { c.flags.reduction = v; return c }
 
-// ResizeOutputs lets the iterator resize a given output of the wrong shape. Default true.
+// ResizeOutputs sets whether a defined output of the wrong shape is resized. Default true.
 func (c Config) ResizeOutputs(v bool) Config { c.flags.keepOutputs = !v; return c }
 
 // CheckAllSameDType rejects operands of different dtypes. Default true.
 func (c Config) CheckAllSameDType(v bool) Config { c.flags.anyDTypes = !v; return c }
 
-// EnforceSafeCastingToOutput rejects a given output whose dtype cannot hold the common dtype. Default false.
+// EnforceSafeCastingToOutput rejects a defined output to whose dtype the common dtype cannot be cast
+// ([tensor.CanCast]). Default false.
 func (c Config) EnforceSafeCastingToOutput(v bool) Config { c.flags.safeCast = v; return c }
 
 // EnforceLinearIteration keeps the dimensions in row-major order. Default false.
 func (c Config) EnforceLinearIteration(v bool) Config { c.flags.linear = v; return c }
 
-// PromoteInputsToCommonDType computes the common dtype by promotion; loops see inputs converted to it. Default false.
+// PromoteInputsToCommonDType computes the common dtype by promotion. Inputs are converted to it before the loop reads
+// them. Default false.
 func (c Config) PromoteInputsToCommonDType(v bool) Config {
 	c.flags.promote = v
 	if v {
@@ -178,8 +180,8 @@ func (c Config) PromoteInputsToCommonDType(v bool) Config {
 // Default false.
 func (c Config) PromoteIntegerInputsToFloat(v bool) Config { c.flags.intToFloat = v; return c }
 
-// CastCommonDTypeToOutputs lets loops compute in the common dtype if a given output has another; the result is
-// converted on write. Default false.
+// CastCommonDTypeToOutputs sets that loops compute in the common dtype even if a defined output has another dtype.
+// Results are then converted on write. Default false.
 func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 	c.flags.castOutputs = v
 	if v {
@@ -188,8 +190,8 @@ func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 	return c
 }
 
-// CastInputs lets loops see every input as d, as if it had been converted before, like sum(dtype=...) but without the
-// temporary. It overrides promotion. PyTorch has no such method; its callers convert. Default none.
+// CastInputs sets that every input is converted to dtype d before the loop reads it, as in sum(dtype=...). It overrides
+// promotion. In PyTorch there is no such method, because callers convert the inputs to temporaries. Default none.
 func (c Config) CastInputs(d tensor.DType) Config {
 	if c.inputs = d; d != tensor.Invalid {
 		c.flags.anyDTypes = true
@@ -197,12 +199,12 @@ func (c Config) CastInputs(d tensor.DType) Config {
 	return c
 }
 
-// OpMath lets loops see float16 and bfloat16 as float32, in which PyTorch's CPU kernels compute; results are rounded on
-// write. Layouts do not change. Default false.
+// OpMath sets that loops compute on float16 and bfloat16 operands in float32, as PyTorch's CPU kernels do. Results are
+// rounded on write. Layouts do not change. Default false.
 func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 
-// StaticShape sets the shape instead of inferring it from the operands, which may be larger: the walk covers their
-// first elements.
+// StaticShape sets the shape, which is otherwise inferred from the operands. Operands may be larger; the loop then
+// covers the elements with the lowest indices.
 func (c Config) StaticShape(shape ...int) Config {
 	c.shape, c.flags.staticShape = sym.Ints(shape...), true
 	return c
@@ -211,14 +213,14 @@ func (c Config) StaticShape(shape ...int) Config {
 // StaticDType sets the dtype of undefined outputs.
 func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 
-// FastSetup can disable the fast set-up, so that the permutation rule alone decides. PyTorch has no such switch; it is
-// for studying the rule. Default true.
+// FastSetup sets whether fast set-up ([FastSetup]) is used where possible. Without it, only the permutation rule
+// decides layouts. PyTorch has no such switch; it is for studies of the rule. Default true.
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
-// over is New with operands, the first of which is the output.
+// over returns the default configuration with operands, the first of which is the output.
 func over(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
 
-// Unary is TensorIterator's unary op: one dtype throughout.
+// Unary is a unary op whose operand and result have the same dtype.
 func Unary(out, a Operand) Config { return over(out, a) }
 
 // UnaryFloat is a unary op computed in floating point: integers become float32.
@@ -238,7 +240,7 @@ func BinaryFloat(out, a, b Operand) Config {
 	return Binary(out, a, b).PromoteIntegerInputsToFloat(true)
 }
 
-// Comparison compares in the promoted dtype and yields bool; a given output of another dtype is converted to.
+// Comparison is a comparison in the promoted dtype with a result of bool, which is converted if out has another dtype.
 func Comparison(out, a, b Operand) Config {
 	c := over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
 	if !out.Defined {
@@ -255,14 +257,15 @@ func Nullary(out Operand) Config {
 	return New().Output(out).CheckAllSameDType(false).ResizeOutputs(false)
 }
 
-// Reduction reduces a into out, which must be defined and have size 1 or stride 0 in the reduced dimensions: see
-// [ReduceOutput].
+// Reduction is a reduction of a into out, which must be defined and have size 1 or stride 0 in the reduced dimensions.
+// [ReduceOutput] makes such an output.
 func Reduction(out, a Operand) Config {
 	return New().Output(out).Input(a).CheckMemOverlap(false).ResizeOutputs(false).
 		IsReduction(true).PromoteInputsToCommonDType(true)
 }
 
-// Copy copies a into out, of any dtypes, like copy_: out, if given, keeps its layout and a is broadcast to it.
+// Copy is a copy of a into out, of any dtypes, like copy_. If out is defined, it keeps its layout and a is broadcast to
+// its shape.
 func Copy(out, a Operand) Config {
 	return New().Output(out).Input(a).CheckAllSameDType(false).ResizeOutputs(!out.Defined)
 }

@@ -1,10 +1,11 @@
-// Package rule decides how an iteration over operands goes, as PyTorch's TensorIterator does: which shape the operands
-// are broadcast to, in which dtypes loops compute, in which order dimensions are walked, and how outputs are laid out.
-// It touches no memory and generates no code: package iter runs what is decided here, and package graph infers with it.
+// Package rule makes the decisions of PyTorch's TensorIterator about an iteration over operands: the shape to which
+// operands are broadcast, the dtypes in which loops compute, the order of the dimensions, and the layouts of outputs.
+// It accesses no data and generates no code. Package iter runs iterations according to these decisions, and package
+// graph uses them for inference.
 //
-// A [Config] lists outputs, then inputs, and states how dtypes and given outputs are treated; [Unary], [Binary],
-// [Comparison], [Reduction] and the others are PyTorch's ready configurations. [Config.Rule] decides, in the order of
-// TensorIteratorBase::build:
+// A [Config] lists outputs, then inputs, and has options for dtypes and defined outputs. [Unary], [Binary],
+// [Comparison], [Reduction] and similar functions return PyTorch's common configurations. [Config.Rule] has the steps
+// of TensorIteratorBase::build:
 //
 //  1. inconsistent operands are rejected;
 //  2. dimension names are unified, and shapes are broadcast;
@@ -13,9 +14,9 @@
 //     strides, the outputs are too (fast set-up). Else the dimensions are sorted by the operands' strides, outputs and
 //     left operands first, and the outputs are dense in that order (the permutation rule).
 //
-// Sizes may be unknown: decisions that depend on them become guards. [Config.Measure] decides for sizes that are
-// numbers, and checks whether outputs overlap other operands in memory.
+// Sizes may be symbolic. Decisions that depend on symbols become guards. [Config.Measure] decides for sizes that are
+// numbers, and also checks whether outputs overlap other operands in memory.
 //
-// A [Kernel] describes the computation of an element, as a function of Go or as an expression; a [Table] selects one by
-// the dtypes of a [Rule]. The constructors for functions of Go are in package iter.
+// A [Kernel] is the computation of one element, given by a Go function or an expression. A [Table] selects a kernel by
+// the dtypes of a [Rule]. The constructors for Go functions are in package iter.
 package rule

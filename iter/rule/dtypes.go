@@ -9,8 +9,8 @@ import (
 // computeTypes determines the common dtype, the dtypes of outputs, and the operands that are converted in the loop
 // (TensorIteratorBase::compute_types).
 //
-// Where PyTorch makes a temporary of a converted operand, nothing is allocated here, but the strides of that temporary
-// take part in the permutation, so that layouts are those of PyTorch on the CPU.
+// PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but the permutation uses the
+// strides that the temporary would have, so that results have PyTorch's layouts.
 func (r *Rule) computeTypes(c Config) error {
 	common, output := tensor.Invalid, tensor.Invalid
 	mixedIn, mixedOut, undefined := false, false, false
@@ -99,9 +99,9 @@ func (o *Operand) promote(p *tensor.Promotion) {
 	}
 }
 
-// ResultType returns the dtype to which operands are promoted: tensors with dimensions have priority over 0-dim ones,
-// these over plain numbers (at::result_type). Outputs to be laid out take no part. Whether a result can be written as
-// another dtype is decided by [tensor.CanCast].
+// ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority
+// over 0-dim tensors, and these over plain numbers. Undefined operands are ignored. [tensor.CanCast] reports whether a
+// result can be written as another dtype.
 func ResultType(ops ...Operand) (tensor.DType, error) {
 	var p tensor.Promotion
 	some := false
@@ -117,8 +117,8 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 	return p.Result()
 }
 
-// castTo gives operands, inputs only if requested, the dtype that loops see, and converted operands the layout of
-// PyTorch's temporary.
+// castTo sets the dtype in which loops see each operand, and for a converted operand the layout of PyTorch's temporary.
+// It converts inputs only if inputs is set.
 func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -138,7 +138,7 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 		}
 		switch {
 		case o.Number.IsSet():
-			// The number itself is stored in the common dtype, without rounding twice.
+			// The number is stored in the common dtype, which avoids a second rounding.
 			o.Target, o.Held = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
 			// A contiguous temporary takes part in the permutation first.
@@ -180,8 +180,9 @@ func (r *Rule) finishTypes(common tensor.DType) {
 	}
 }
 
-// CastType returns a type converted to d with its layout preserved, like Tensor::to(dtype): the same strides if it is
-// non-overlapping and dense, else dense strides in the same order. A type with dtype d is returned unchanged.
+// CastType returns the type of t converted to d in memory format preserve, like Tensor::to(dtype): with the same
+// strides if t is non-overlapping and dense, else with dense strides in the same order. A type with dtype d is returned
+// unchanged.
 func CastType(t tensor.Type, d tensor.DType) tensor.Type {
 	if t.DType == d {
 		return t
@@ -189,7 +190,7 @@ func CastType(t tensor.Type, d tensor.DType) tensor.Type {
 	return PreserveType(t).WithDType(d)
 }
 
-// PreserveType returns the type of a new copy in memory format preserve.
+// PreserveType returns the type of a new copy of t in memory format preserve.
 func PreserveType(t tensor.Type) tensor.Type {
 	if t.IsNonOverlappingAndDense() {
 		return t.WithStrides(t.Strides)

@@ -8,20 +8,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SortStep is a comparison of the sort that determines the permutation: dimension B, currently after A (slower), stays
-// there or is exchanged with A.
+// SortStep is a comparison in the sort that determines the permutation. Dimension B is currently after A, where it
+// counts as slower. It stays there, or is exchanged with A.
 type SortStep struct {
 	A, B      int
 	Exchanged bool
-	// By is the operand that decided, outputs first; negative if none did, so that B stays.
+	// By is the index of the operand that decided, outputs first. It is negative if no operand did; B then stays.
 	By int
-	// Strides are the effective strides of that operand, Sizes the sizes of the dimensions, which decide if the strides
-	// are equal.
+	// Strides are the effective strides of that operand in dimensions A and B. Sizes are the sizes of A and B, which
+	// decide if the strides are equal.
 	Strides, Sizes [2]sym.Int
 }
 
-// Sort repeats the sort of the dimensions and returns its comparisons in order. It is nil if nothing was sorted: see
-// [Rule.Unsorted].
+// Sort repeats the sort of the dimensions and returns its comparisons in order. It returns nil if the dimensions were
+// not sorted; [Rule.Unsorted] has the reason.
 func (r *Rule) Sort() []SortStep {
 	if r.Unsorted() != "" {
 		return nil
@@ -46,7 +46,7 @@ func (r *Rule) Sort() []SortStep {
 	return list
 }
 
-// Unsorted returns why the dimensions were not sorted; empty if they were.
+// Unsorted returns the reason for which the dimensions were not sorted, or "" if they were.
 func (r *Rule) Unsorted() string {
 	switch {
 	case r == nil:
@@ -61,8 +61,9 @@ func (r *Rule) Unsorted() string {
 	return ""
 }
 
-// Effective returns the strides of operand i, outputs first, over the broadcast shape, as the sort uses them: 0 where
-// it is repeated. It is nil for an output without a layout of its own.
+// Effective returns the strides of operand i, outputs first, over the broadcast shape. The stride is 0 in a dimension
+// in which the operand is broadcast. The sort compares these strides. Effective returns nil for an output whose layout
+// the rule chooses.
 func (r *Rule) Effective(i int) []sym.Int {
 	o := r.Operand(i)
 	if o.IsLaidOut() {
@@ -75,7 +76,7 @@ func (r *Rule) Effective(i int) []sym.Int {
 	return st
 }
 
-// Remarks lists special properties of operand i, after a colon; it is empty if there are none.
+// Remarks returns special properties of operand i as text after a colon, or "" if there are none.
 func (r *Rule) Remarks(i int) string {
 	var s []string
 	o := r.Operand(i)

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
-// between these and memory become part of the expression, contiguous and broadcast operands are read in place, and the
-// expression is compiled to machine code if the processor is supported. Expressions can be combined: see
-// [Rule.InMemory].
+// Expr makes a Kernel of an expression, whose operands and results have the dtypes that loops see. When the kernel
+// runs, conversions between these dtypes and those in memory become part of the expression ([Rule.InMemory]),
+// contiguous and broadcast operands are read in place, and the expression is compiled to machine code if the processor
+// is supported.
 func Expr(c *expr.Code) Kernel {
 	if c == nil {
 		return Kernel{err: errNilFunction}
@@ -32,11 +32,12 @@ func Expr(c *expr.Code) Kernel {
 	return k
 }
 
-// maxExprOperands is the number of addresses that compiled loops support.
+// maxExprOperands is the number of operands and results that compiled loops support.
 const maxExprOperands = expr.MaxOperands
 
-// ExprOf makes a Kernel of an expression that is built on demand, which inference never needs: types are the dtypes of
-// its results, then of its operands. state is called once; its error is returned when the kernel runs.
+// ExprOf makes a Kernel of an expression that is built on demand, because inference needs only its dtypes. types are
+// the dtypes of its results, then of its operands. The function state returns the expression and is called at most
+// once. Its error is returned when the kernel runs.
 func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	switch {
 	case state == nil:
@@ -69,7 +70,7 @@ func (s *lazyCode) code() (*expr.Code, error) {
 	return s.c, s.err
 }
 
-// then returns the expression with a change applied; nil for nil.
+// then returns the expression with a change applied. It returns nil if s is nil.
 func (s *lazyCode) then(change func(*expr.Code) *expr.Code) *lazyCode {
 	if s == nil {
 		return nil
@@ -83,7 +84,8 @@ func (s *lazyCode) then(change func(*expr.Code) *expr.Code) *lazyCode {
 	}}
 }
 
-// Code returns the expression, after checking its dtypes against the kernel's; nil if there is none.
+// Code returns the kernel's expression, or nil if it has none. It fails if the expression's dtypes differ from the
+// kernel's.
 func (k Kernel) Code() (*expr.Code, error) {
 	if k.err != nil || k.expression == nil {
 		return nil, k.err
@@ -107,14 +109,15 @@ func (k Kernel) Code() (*expr.Code, error) {
 	return c, nil
 }
 
-// Formula returns the text of the kernel's expression; nil if it has none, or was not made from a formula.
+// Formula returns the text of the kernel's expression, or nil if the kernel has no expression or its expression was not
+// parsed from a formula.
 func (k Kernel) Formula() *expr.Formula {
 	c, _ := k.Code()
 	return c.Formula()
 }
 
-// InMemory returns the kernel's expression over operands and results in their dtypes in memory, conversions included;
-// nil for a kernel without expression. The error is that of running it.
+// InMemory returns the kernel's expression with conversions added, so that its operands and results have their dtypes
+// in memory. It returns nil for a kernel without expression, and fails if the kernel cannot run over the iteration.
 func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	code, err := k.Code()
 	if code == nil {
@@ -154,7 +157,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	return b.Build(out...)
 }
 
-// pair is a number of any dtype: the imaginary part of a real one is None.
+// pair is a real or complex value of an expression. im is None for a real value.
 type pair struct {
 	dtype  tensor.DType
 	re, im expr.Value
@@ -167,7 +170,7 @@ func (p pair) part(i int) expr.Value {
 	return p.im
 }
 
-// constant returns a plain number as an operand of a dtype.
+// constant returns a plain number as a value of dtype d.
 func constant(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
 	p := pair{d, b.Number(d, n, 0), expr.None}
 	if d.IsComplex() {
@@ -184,8 +187,8 @@ func loaded(b *expr.Builder, operand int) pair {
 	return p
 }
 
-// converted is c10::convert: conversion of a complex number to a real dtype takes the real part, and to bool compares
-// with 0.
+// converted returns p converted to dtype d, as c10::convert does: the real part of a complex number for a real dtype,
+// and a comparison of both parts with 0 for bool.
 func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 	switch {
 	case p.dtype == d:

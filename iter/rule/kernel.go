@@ -18,14 +18,14 @@ const (
 	MaxOperands = 4
 )
 
-// Kernel describes a computation for each element, with the dtypes of its results and operands: a function of Go over
-// blocks ([NewKernel]) or an expression ([Expr]). Package iter has constructors for functions of single elements and
-// over slices, and runs kernels; it checks them against the dtypes of the iteration, so that a function never gets
-// elements of another type. A Kernel is immutable.
+// Kernel is the computation of each element, with the dtypes of its results and operands. It is given by a Go function
+// over blocks ([NewKernel]) or an expression ([Expr]). Package iter has constructors for Go functions of single
+// elements and of slices. It runs kernels, and checks that their dtypes are those of the iteration. A Kernel is
+// immutable.
 type Kernel struct {
 	body       Block
-	expression *lazyCode      // of a kernel made by Expr or ExprOf, which has no body
-	replaced   *lazyCode      // the expression that body replaces; nil if there was none
+	expression *lazyCode      // nil unless made by Expr or ExprOf; such a kernel has no body
+	replaced   *lazyCode      // the expression that body replaces, or nil
 	types      []tensor.DType // results first
 	outs       uint8
 	ins        uint8
@@ -33,14 +33,15 @@ type Kernel struct {
 	err        error
 }
 
-// Block computes n contiguous elements of each operand, outputs first, in the dtypes that loops see. An output may be
-// the same block as an input, but must not overlap it otherwise.
+// Block computes n elements of each output. ptrs are the addresses of contiguous elements of each operand, outputs
+// first, in the dtypes that loops see. An output and an input may have the same address, but must not overlap
+// otherwise.
 type Block func(ptrs []unsafe.Pointer, n int) error
 
 var errNilFunction = errors.New("iter: a kernel of a nil function")
 
-// NewKernel makes a Kernel of a function over blocks, with the dtypes of its results, then of its operands. A kernel of
-// a nil function is an error wherever it is used.
+// NewKernel makes a Kernel of a function over blocks. types are the dtypes of its results, then of its operands. Every
+// use of a kernel of a nil function returns an error.
 func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
 	switch ins := len(types) - results; {
 	case body == nil:
@@ -51,17 +52,17 @@ func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
 	return Kernel{body: body, outs: uint8(results), ins: uint8(len(types) - results), types: types}
 }
 
-// IsZero reports whether k is the zero Kernel, which is an error wherever a Kernel is run.
+// IsZero reports whether k is the zero Kernel, which cannot run.
 func (k Kernel) IsZero() bool { return k.body == nil && k.expression == nil && k.err == nil }
 
-// Err returns the mistake in making the kernel; nil if there is none.
+// Err returns the error of the kernel's construction, or nil.
 func (k Kernel) Err() error { return k.err }
 
-// Block returns the function over blocks; nil for a kernel of an expression.
+// Block returns the function over blocks, or nil for a kernel of an expression.
 func (k Kernel) Block() Block { return k.body }
 
-// WithBlock returns the kernel with a function over blocks that takes the place of its own, or of its expression. For
-// operands that the function does not reject, it must compute what the kernel computes.
+// WithBlock returns the kernel with its function or expression replaced by body. For operands that body does not
+// reject, it must compute the same results.
 func (k Kernel) WithBlock(body Block) Kernel {
 	if k.expression != nil {
 		k.replaced = k.expression
@@ -70,8 +71,8 @@ func (k Kernel) WithBlock(body Block) Kernel {
 	return k
 }
 
-// Unchecked returns the kernel of the expression that [Kernel.WithBlock] replaced, or the kernel itself if there is
-// none: an integer division without the check of the divisor.
+// Unchecked returns the kernel of the expression that [Kernel.WithBlock] replaced, such as an integer division without
+// the check of the divisor. It returns k if there is no such expression.
 func (k Kernel) Unchecked() Kernel {
 	if k.replaced != nil {
 		k.body, k.expression, k.replaced = nil, k.replaced, nil
@@ -79,10 +80,10 @@ func (k Kernel) Unchecked() Kernel {
 	return k
 }
 
-// Invalid returns a kernel that is an error wherever it is used.
+// Invalid returns a kernel of which every use returns err.
 func Invalid(err error) Kernel { return Kernel{err: err} }
 
-// Results returns the dtypes of the results, Operands those of the operands.
+// Results returns the dtypes of the results.
 func (k Kernel) Results() []tensor.DType { return append([]tensor.DType(nil), k.types[:k.outs]...) }
 
 // Operands returns the dtypes of the operands.
@@ -110,14 +111,15 @@ func (k Kernel) String() string {
 	return s
 }
 
-// Bits returns the kernel for all dtypes of the same sizes, for kernels that move or combine bits regardless of their
-// meaning: a kernel of uint32 then works for float32, too. A result that is bool must be 0 or 1.
+// Bits returns a kernel that accepts all dtypes of the same sizes. It is for kernels that move or combine bits
+// regardless of their meaning: a kernel of uint32 then accepts float32, too. The kernel must write 0 or 1 to a result
+// that may be bool.
 func (k Kernel) Bits() Kernel {
 	k.bySize = true
 	return k
 }
 
-// Ignoring returns the kernel with one more operand of dtype d after the others, which it ignores.
+// Ignoring returns the kernel with an additional last operand of dtype d, which the kernel ignores.
 func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	switch {
 	case k.err != nil:
@@ -134,7 +136,7 @@ func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	return k
 }
 
-// Exchange returns the kernel with operands i and j, counted without the results, exchanged: a-b becomes b-a.
+// Exchange returns the kernel with operands i and j exchanged: a-b becomes b-a. Results are not counted.
 func (k Kernel) Exchange(i, j int) Kernel {
 	switch {
 	case k.err != nil || k.IsZero():
@@ -162,7 +164,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	return k
 }
 
-// Fits returns why the kernel cannot run over the iteration, or nil.
+// Fits returns nil if the kernel can run over the iteration, else an error with the reason.
 func (k Kernel) Fits(it *Rule) error {
 	switch {
 	case it == nil:
@@ -188,12 +190,12 @@ func (k Kernel) Fits(it *Rule) error {
 
 var errNil = errors.New("iter: a nil Iterator")
 
-// sameCounts reports whether the kernel has as many results and operands as the iteration.
+// sameCounts reports whether the kernel and the iteration have the same numbers of results and operands.
 func (k *Kernel) sameCounts(it *Rule) bool {
 	return int(k.outs) == it.noutputs && int(k.ins) == len(it.ops)-it.noutputs
 }
 
-// takesAll reports whether results and operands match in number and dtypes.
+// takesAll reports whether the kernel's results and operands have the numbers and dtypes of the iteration.
 func (k *Kernel) takesAll(it *Rule) bool {
 	if !k.sameCounts(it) {
 		return false

@@ -36,8 +36,8 @@ func (r *Rule) layOut() {
 	r.dense = strides
 }
 
-// rowMajor returns row-major strides: those of an operand, if one has them, so that values of one shape share the
-// slice.
+// rowMajor returns row-major strides. It returns the slice of an operand with such strides if there is one, to save an
+// allocation.
 func (r *Rule) rowMajor() []sym.Int {
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.IsLaidOut() && len(o.rule.Shape) == len(r.sizes) && o.rule.IsRowMajor() {
@@ -47,7 +47,7 @@ func (r *Rule) rowMajor() []sym.Int {
 	return tensor.RowMajor(r.sizes)
 }
 
-// layOutputs sets the strides of the outputs whose layout is open.
+// layOutputs sets the strides of the outputs whose layout the rule chooses.
 func (r *Rule) layOutputs(strides []sym.Int) {
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.IsLaidOut() {
@@ -57,8 +57,8 @@ func (r *Rule) layOutputs(strides []sym.Int) {
 	}
 }
 
-// orderOf returns the dimensions of a dense layout, fastest first; among equal strides the smaller size is first, then
-// the later dimension.
+// orderOf returns the dimensions of a dense layout, fastest first. Among dimensions with equal strides, the smaller
+// size comes first, and among equal sizes the later dimension.
 func orderOf(strides, sizes []sym.Int) []int {
 	perm := reversed(len(sizes))
 	slices.SortStableFunc(perm, func(a, b int) int {
@@ -131,8 +131,9 @@ func (r *Rule) every(holds func(tensor.Type) bool) bool {
 	return true
 }
 
-// effective returns the operand's stride along broadcast dimension d: 0 if the dimension is missing or broadcast, else
-// the stored stride, including that of a dimension of size 1 (TensorIteratorBase::compute_strides).
+// effective returns the operand's stride along dimension d of the broadcast shape
+// (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it, else the
+// operand's own stride, even if the size is 1.
 func (r *Rule) effective(t *tensor.Type, d int) sym.Int {
 	at := d - (len(r.sizes) - len(t.Shape))
 	if at < 0 {
@@ -158,8 +159,9 @@ func (r *Rule) permByRule() {
 	})
 }
 
-// compare returns the conditions under which dimension a, which is before b, moves behind it (swap) or stays; if
-// neither holds, no operand decides. by is the operand that decides at the hints, negative for none (should_swap).
+// compare compares dimension a with b, which is after a (should_swap). It returns the condition under which a moves
+// behind b (swap), and the condition under which a stays. If neither holds, no operand decides. by is the index of the
+// operand that decides at the hints, negative if none does.
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 	by = -1
 	open := sym.Truth(true)
@@ -168,13 +170,13 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 		if o.IsLaidOut() {
 			continue
 		}
-		behind, before := r.compareBy(o, a, b)
-		behind, before = open.And(behind), open.And(before)
-		if by < 0 && (behind.Hint() || before.Hint()) {
+		itsSwap, itsStay := r.compareBy(o, a, b)
+		itsSwap, itsStay = open.And(itsSwap), open.And(itsStay)
+		if by < 0 && (itsSwap.Hint() || itsStay.Hint()) {
 			by = i
 		}
-		swap, stay = swap.Or(behind), stay.Or(before)
-		open = open.And(behind.Or(before).Not()).Decide()
+		swap, stay = swap.Or(itsSwap), stay.Or(itsStay)
+		open = open.And(itsSwap.Or(itsStay).Not()).Decide()
 		if more, known := open.Known(); known && !more {
 			break
 		}
@@ -182,52 +184,52 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 	return swap, stay, by
 }
 
-// compareBy is compare for one operand: by its strides and, if these are equal, by the sizes. A dimension along which
-// the operand is repeated decides nothing, except for a reduced output: reduced dimensions move to the front.
-func (r *Rule) compareBy(o *Resolved, a, b int) (behind, before sym.Bool) {
+// compareBy is compare for one operand. It compares strides and, if these are equal, sizes. If a stride is 0, the
+// operand does not decide, with one exception: reduced dimensions of an output move to the front.
+func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
 	if na, known := sa.Known(); known {
 		if nb, known := sb.Known(); known && (na != nb || na == 0) {
-			swap, stay := r.compareNumbers(o, na, nb)
-			return sym.Truth(swap), sym.Truth(stay)
+			exchanged, stays := r.compareNumbers(o, na, nb)
+			return sym.Truth(exchanged), sym.Truth(stays)
 		}
 	}
 	za, zb := sa.Eq(sym.Int{}).Decide(), sb.Eq(sym.Int{}).Decide()
 	if r.flags.reduction && o.isOutput {
-		behind, before = zb.And(za.Not()), za.And(zb.Not())
+		swap, stay = zb.And(za.Not()), za.And(zb.Not())
 	}
-	told := za.Or(zb).Not()
-	if tells, known := told.Known(); known && !tells {
-		return behind, before
+	decides := za.Or(zb).Not()
+	if always, known := decides.Known(); known && !always {
+		return swap, stay
 	}
 	less, equal := sym.Truth(false), sym.Truth(true)
 	if !sa.Same(sb) && a > b && r.isRowMajor(o) {
-		// Strides are equal if no size between them is more than 1.
+		// The strides are equal if the sizes of dimensions b+1 to a are at most 1.
 		for d := b + 1; d <= a; d++ {
 			equal = equal.And(r.sizes[d].Le(sym.Of(1)))
 		}
-		if equal = equal.And(told).Decide(); equal.Same(sym.Truth(false)) {
-			return behind, before.Or(told)
+		if equal = equal.And(decides).Decide(); equal.Same(sym.Truth(false)) {
+			return swap, stay.Or(decides)
 		}
-		return behind.Or(equal.And(r.sizes[a].Gt(r.sizes[b]))).Decide(), before.Or(told.And(equal.Not()))
+		return swap.Or(equal.And(r.sizes[a].Gt(r.sizes[b]))).Decide(), stay.Or(decides.And(equal.Not()))
 	}
 	if !sa.Same(sb) {
 		if less = sa.Lt(sb).Decide(); less.Same(sym.Truth(true)) {
-			return behind, before.Or(told)
+			return swap, stay.Or(decides)
 		}
 		equal = sa.Eq(sb)
 	}
 	larger := r.sizes[a].Gt(r.sizes[b])
 	if never := less.Not().And(larger).Decide(); never.Same(sym.Truth(false)) {
-		behind = behind.Or(told.And(sa.Gt(sb)))
+		swap = swap.Or(decides.And(sa.Gt(sb)))
 	} else {
-		behind = behind.Or(told.And(less.Not()).And(equal.Not().Or(larger)))
+		swap = swap.Or(decides.And(less.Not()).And(equal.Not().Or(larger)))
 	}
-	return behind.Decide(), before.Or(told.And(less))
+	return swap.Decide(), stay.Or(decides.And(less))
 }
 
-// compareNumbers is compareBy for known strides that decide without the sizes.
-func (r *Rule) compareNumbers(o *Resolved, sa, sb int) (behind, before bool) {
+// compareNumbers is compareBy for strides that are numbers and decide without the sizes.
+func (r *Rule) compareNumbers(o *Resolved, sa, sb int) (swap, stay bool) {
 	if sa == 0 || sb == 0 {
 		reduced := r.flags.reduction && o.isOutput && sa != sb
 		return reduced && sb == 0, reduced && sa == 0
@@ -245,8 +247,9 @@ func (r *Rule) isRowMajor(o *Resolved) bool {
 	return o.rule.IsRowMajor()
 }
 
-// outputsByPerm lays out the open outputs densely in the order of the permutation (allocate_or_resize_outputs). If that
-// order is row-major a size of 0 counts as 1, else it makes all later strides 0.
+// outputsByPerm sets dense strides in the order of the permutation for the outputs whose layout the rule chooses
+// (allocate_or_resize_outputs). If that order is row-major, a size 0 counts as 1. Otherwise a size 0 makes all later
+// strides 0.
 func (r *Rule) outputsByPerm() {
 	for i := range r.noutputs {
 		if r.ops[i].IsLaidOut() {
@@ -256,7 +259,7 @@ func (r *Rule) outputsByPerm() {
 	}
 }
 
-// inverted reports whether the permutation is the row-major one.
+// inverted reports whether the permutation is row-major.
 func (r *Rule) inverted() bool {
 	return !slices.ContainsFunc(r.perm, func(d int) bool { return r.perm[len(r.perm)-1-d] != d })
 }

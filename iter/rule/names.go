@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Named returns the operand with a name for each dimension; "" leaves a dimension unnamed. Names of operands are
-// unified as in PyTorch's named tensors.
+// Named returns the operand with a name for each dimension, "" for an unnamed dimension. Names of operands are unified
+// as in PyTorch's named tensors.
 func (o Operand) Named(names ...string) Operand {
 	more := operandExtra{names: names}
 	if o.more != nil {
@@ -17,7 +17,8 @@ func (o Operand) Named(names ...string) Operand {
 	return o
 }
 
-// Names returns the names of the result's dimensions, "" for unnamed ones; nil if no operand has names.
+// Names returns the names of the result's dimensions, "" for an unnamed dimension. It returns nil if no operand has
+// names.
 func (r *Rule) Names() []string { return slices.Clone(r.names) }
 
 // computeNames unifies the names of the operands that determine the shape (compute_names), and checks given outputs
@@ -64,9 +65,9 @@ func (r *Rule) computeNames() error {
 	return nil
 }
 
-// UnifyNames returns the dimension names of two values broadcast together. From the right, equal names match, and any
-// name matches an unnamed dimension; a name must not occur at different positions (at::unify_from_right). The errors
-// are PyTorch's.
+// UnifyNames returns the dimension names of the broadcast of two values (at::unify_from_right). Names are matched from
+// the right: equal names match, and any name matches an unnamed dimension. A name must not occur at different
+// positions. The errors are PyTorch's.
 func UnifyNames(a, b []string) ([]string, error) {
 	n := max(len(a), len(b))
 	out := make([]string, n)

@@ -8,10 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Overlap is the relation between the memory of two values, or of the elements of one.
+// Overlap is the relation between the memory of two values, or between the elements of one value.
 type Overlap uint8
 
-// OverlapFull means the same elements at the same addresses; OverlapTooHard means that the search was abandoned.
+// OverlapFull means that both values have the same elements at the same addresses. OverlapTooHard means that the search
+// was abandoned.
 const (
 	OverlapNo Overlap = iota
 	OverlapPartial
@@ -27,9 +28,9 @@ const (
 		"to a single memory location. Please clone() the tensor before performing the operation."
 )
 
-// checkOverlap rejects given outputs that overlap themselves or, partially, an input (compute_mem_overlaps). Two
-// outputs that overlap partially are rejected too, unlike in PyTorch: their contents would depend on the order of the
-// walk.
+// checkOverlap rejects defined outputs that overlap themselves or, partially, an input (compute_mem_overlaps). Unlike
+// PyTorch, it also rejects two outputs that overlap partially, because their contents would depend on the order of the
+// iteration.
 func (r *Rule) checkOverlap() error {
 	if r.flags.noOverlapCheck {
 		return nil
@@ -74,8 +75,8 @@ func StorageOverlap(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b ten
 // InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
 // the search was abandoned.
 //
-// A dimension of stride 0 and size over 1 means overlap, as in at::has_internal_overlap; where PyTorch gives up, the
-// answer is exact except for contrived strides.
+// A dimension of stride 0 and size above 1 means overlap, as in at::has_internal_overlap. For strides that PyTorch does
+// not decide, the answer is exact, unless the search is abandoned.
 func InternalOverlap(m tensor.Meta) Overlap {
 	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
 		return OverlapNo
@@ -97,13 +98,14 @@ func InternalOverlap(m tensor.Meta) Overlap {
 	return solve(terms, target, true)
 }
 
-// OverlapOf returns how two values in the same storage overlap, like at::get_overlap_status of PyTorch 1.13: among
-// non-overlapping dense values only the same bytes with equal strides, including those of dimensions of size 1, are
-// OverlapFull; a transposed square, or x[0] and x of shape [1, n], is OverlapPartial.
+// OverlapOf returns the overlap of two values in the same storage, like at::get_overlap_status of PyTorch 1.13.
+// Non-overlapping dense values are OverlapFull only if they have the same bytes and equal strides, even in dimensions
+// of size 1. A square and its transpose, or x of shape [1, n] and x[0], are OverlapPartial.
 //
-// There are two differences. Where PyTorch gives up because a value is not dense, OverlapFull means element for
-// element, and all other sharing is found exactly and is OverlapPartial. Values of the same bytes with elements of
-// different sizes are OverlapPartial regardless of strides, because operands are converted during the walk, not before.
+// There are two differences. If a value is not dense, PyTorch does not decide; here OverlapFull means that each element
+// has the same address in both values, and any other shared memory is OverlapPartial. Values with the same bytes and
+// different element sizes are OverlapPartial regardless of strides, because operands are converted during the
+// iteration, not before.
 func OverlapOf(a, b tensor.Meta) Overlap { return overlapAt(a, b, 0) }
 
 // overlapAt is OverlapOf for b in a storage that starts shift bytes after that of a.
@@ -140,7 +142,7 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	return solve(terms, target, false)
 }
 
-// sameElements reports whether two values have the same elements in the same order; dimensions of size 1 do not count.
+// sameElements reports whether two values have the same sizes and strides, without dimensions of size 1.
 func sameElements(a, b tensor.Meta) bool {
 	k := 0
 	for d, n := range a.Shape {
@@ -163,16 +165,16 @@ func sameElements(a, b tensor.Meta) bool {
 	return true
 }
 
-// term is a variable of a bounded linear equation: 0 <= x <= most, with a coefficient. trivial is its value in the
-// trivial solution.
+// term is a variable x of a bounded linear equation: its coefficient, its maximum (0 <= x <= most), and its value in
+// the trivial solution.
 type term struct{ coef, most, trivial int }
 
 // solveLimit bounds the nodes of the search.
 const solveLimit = 1 << 16
 
-// solve reports whether sum(coef*x) = target has a solution within the bounds, other than the trivial one if notTrivial
-// is set: OverlapPartial or OverlapNo. It searches in descending order of coefficients and prunes by the range of the
-// remaining sum, like numpy's solve_diophantine.
+// solve returns OverlapPartial if sum(coef*x) = target has a solution within the bounds, and OverlapNo if it has none.
+// If notTrivial is set, the trivial solution does not count. The search assigns variables in descending order of
+// coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
 func solve(terms []term, target int, notTrivial bool) Overlap {
 	terms = slices.DeleteFunc(terms, func(t term) bool { return t.most == 0 || t.coef == 0 })
 	slices.SortFunc(terms, func(a, b term) int { return b.coef - a.coef })

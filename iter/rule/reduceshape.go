@@ -7,11 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxRank bounds the rank of a value, to bound allocations.
+// maxRank bounds the rank of a value, and thereby the memory of a mask.
 const maxRank = 1 << 12
 
-// ReduceMask marks the reduced dimensions of a value of some rank; an empty list means all (make_dim_mask). A negative
-// dim counts from the end; for a 0-dim value dims 0 and -1 are valid. The errors are PyTorch's.
+// ReduceMask returns, for each dimension of a value, whether it is reduced (make_dim_mask). dims lists the reduced
+// dimensions; an empty list means all dimensions. A negative dimension counts from the end. For a 0-dim value, 0 and -1
+// are valid. The errors are PyTorch's.
 func ReduceMask(dims []int, rank int) ([]bool, error) {
 	if rank < 0 || rank > maxRank {
 		return nil, fmt.Errorf("a value of %d dimensions: want 0 to %d", rank, maxRank)
@@ -35,8 +36,9 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 	return seen[:rank], nil
 }
 
-// ReduceShape returns a shape without the marked dimensions or, with keepdim, with size 1 there (shape_from_dim_mask).
-// It panics if mask and shape differ in length. For unknown sizes see [tensor.Type.Reduced].
+// ReduceShape returns a shape without the dimensions for which mask is set or, if keepdim is set, with size 1 for these
+// (shape_from_dim_mask). It panics if mask and shape differ in length. For symbolic sizes there is
+// [tensor.Type.Reduced].
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	if len(mask) != len(shape) {
 		panic(fmt.Sprintf("iter: ReduceShape of shape %s with %d marks", tensor.ListString(shape), len(mask)))
@@ -52,9 +54,8 @@ func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	return out
 }
 
-// ReduceOutput returns an output of shape [ReduceShape] in the form that a reduction takes: with the marked dimensions
-// as size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match
-// mask.
+// ReduceOutput returns the view of an output of shape [ReduceShape] that [Reduction] requires: reduced dimensions have
+// size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match mask.
 func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	if keepdim {
 		return out
@@ -66,7 +67,7 @@ func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	return out
 }
 
-// ReduceOutputType is [ReduceOutput] for sizes that may be unknown.
+// ReduceOutputType is [ReduceOutput] for sizes that may be symbolic.
 func ReduceOutputType(out tensor.Type, mask []bool, keepdim bool) tensor.Type {
 	if keepdim {
 		return out

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FastSetup is one of the shortcuts by which TensorIterator lays out an iteration.
+// FastSetup is one of TensorIterator's shortcuts for the layouts of an iteration: if all operands have the same kind of
+// dense layout, so have the outputs.
 type FastSetup uint8
 
 // The kinds of fast set-up, in the order of precedence.
@@ -27,46 +28,46 @@ func (f FastSetup) String() string {
 	return [...]string{"none", "contiguous", "channels_last", "non_overlapping_and_dense"}[f]
 }
 
-// Rule is the decisions of TensorIterator's set-up: broadcast shape, dtypes, permutation and layouts of outputs. Sizes
-// may be unknown. It is immutable and safe for concurrent use.
+// Rule holds the decisions of TensorIterator's set-up: broadcast shape, dtypes, permutation and layouts of outputs.
+// Sizes may be symbolic. A Rule is immutable and safe for concurrent use.
 type Rule struct {
 	ops      []Resolved
 	noutputs int
-	sizes    []sym.Int // broadcast, in the operands' order of dimensions
-	perm     []int     // fastest dimension first; nil if it follows from dense
-	dense    []sym.Int // strides of a fast set-up
+	sizes    []sym.Int // the broadcast shape, in the operands' order of dimensions
+	perm     []int     // the dimensions, fastest first; nil if the order follows from dense
+	dense    []sym.Int // the strides of a fast set-up
 	fast     FastSetup
 	common   tensor.DType
 	flags    flags
 	warnings []string
-	names    []string // of dimensions; nil if there are none
+	names    []string // the names of the dimensions; nil if no operand has names
 	converts bool     // some operand is converted in the loop
 }
 
-// Resolved is an operand and the decisions of a rule about it.
+// Resolved is an operand with the decisions of a rule about it.
 type Resolved struct {
 	*Operand
 	Held   tensor.DType // the dtype in memory
-	Cast   tensor.DType // a 16-bit float to which it is rounded during conversion; Invalid: none
+	Cast   tensor.DType // the dtype to which elements are rounded during conversion ([Rule.Cast]); Invalid for none
 	Target tensor.DType // the dtype that loops see
-	Meta   *tensor.Meta // in numbers, as given or as laid out; nil before [Config.Measure]
+	Meta   *tensor.Meta // the type in memory, in numbers; nil unless [Config.Measure] was called
 
-	ReadWrite bool // an output that is an input, too
+	ReadWrite bool // set for an output that is also an input
 
 	isOutput   bool
 	willResize bool
-	temporary  bool         // PyTorch converts it: rule is the type of that temporary
-	laid       *tensor.Type // of an output that was laid out
-	rule       *tensor.Type // has the strides that take part in the permutation
+	temporary  bool         // PyTorch would convert the operand to a temporary, whose type is rule
+	laid       *tensor.Type // the type of an output whose layout the rule chose; else nil
+	rule       *tensor.Type // the type whose strides the permutation rule compares
 }
 
 // IsLaidOut reports whether the rule chooses the operand's layout.
 func (o *Resolved) IsLaidOut() bool { return !o.Defined || o.willResize }
 
-// Converted reports whether loops see the operand in another form than memory has it.
+// Converted reports whether the operand is converted between memory and loops.
 func (o *Resolved) Converted() bool { return o.Target != o.Held || o.Cast != tensor.Invalid }
 
-// as returns the type of the operand in memory.
+// as returns the operand's type in memory.
 func (o *Resolved) as() tensor.Type {
 	if o.laid != nil {
 		return *o.laid
@@ -74,13 +75,13 @@ func (o *Resolved) as() tensor.Type {
 	return o.Type.WithDType(o.Held)
 }
 
-// Operands returns the operands, outputs first. The slice is the rule's own and must not be changed.
+// Operands returns the operands, outputs first. The slice belongs to the rule and must not be changed.
 func (r *Rule) Operands() []Resolved { return r.ops }
 
-// Without returns the rule without operand i, with the same decisions about the others. Like other methods that take
-// an operand, it panics for an index out of range.
+// Without returns the rule without operand i, with the same decisions about the other operands. It panics if i is out
+// of range.
 func (r *Rule) Without(i int) Rule {
-	r.Operand(i) // panics if there is none
+	r.Operand(i) // panics if i is out of range
 	out := *r
 	out.ops = slices.Delete(slices.Clone(r.ops), i, i+1)
 	if i < r.noutputs {
@@ -93,7 +94,7 @@ func (r *Rule) Without(i int) Rule {
 // Len returns the number of operands, outputs included.
 func (r *Rule) Len() int { return len(r.ops) }
 
-// NumOutputs returns the number of outputs, which are first.
+// NumOutputs returns the number of outputs, which precede the inputs.
 func (r *Rule) NumOutputs() int { return r.noutputs }
 
 // Perm returns the order of the dimensions in memory, fastest first.
@@ -104,13 +105,13 @@ func (r *Rule) Perm() []int {
 	return slices.Clone(r.perm)
 }
 
-// FastSetup returns the shortcut taken.
+// FastSetup returns the shortcut that was used.
 func (r *Rule) FastSetup() FastSetup { return r.fast }
 
-// CommonDType returns the dtype to which inputs are promoted, or tensor.Invalid if operands keep theirs.
+// CommonDType returns the dtype to which inputs are promoted, or tensor.Invalid if operands keep their dtypes.
 func (r *Rule) CommonDType() tensor.DType { return r.common }
 
-// Operand returns operand i, outputs first. It panics if there is none.
+// Operand returns operand i, outputs first. It panics if i is out of range.
 func (r *Rule) Operand(i int) *Resolved {
 	if uint(i) >= uint(len(r.ops)) {
 		r.noOperand(i)
@@ -122,30 +123,29 @@ func (r *Rule) noOperand(i int) {
 	panic(fmt.Sprintf("iter: no operand %d: the iteration has %d", i, len(r.ops)))
 }
 
-// DType returns the dtype in which loops see operand i. Like Meta and the other accessors that take an operand, it
-// panics for an index out of range.
+// DType returns the dtype in which loops see operand i. It panics if i is out of range.
 func (r *Rule) DType(i int) tensor.DType { return r.Operand(i).Target }
 
 // Sizes returns the broadcast shape in the operands' order of dimensions.
 func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 
-// Type returns the type of operand i: inputs as given, outputs as laid out. It shares its slices with the rule.
+// Type returns the type of operand i in memory. It shares its slices with the rule.
 func (r *Rule) Type(i int) tensor.Type { return r.Operand(i).as() }
 
-// Cast returns the intermediate dtype through which operand i is converted between memory and loops, or tensor.Invalid:
-// PyTorch promotes to a 16-bit float, whose rounding matters, while loops compute in float32.
+// Cast returns the intermediate dtype through which operand i is converted between memory and loops, or tensor.Invalid.
+// If PyTorch promotes to a 16-bit float, elements are rounded to that dtype, although loops compute in float32.
 func (r *Rule) Cast(i int) tensor.DType { return r.Operand(i).Cast }
 
-// IsReduction reports whether dimensions in which an output has stride 0 are reduced.
+// IsReduction returns the option [Config.IsReduction].
 func (r *Rule) IsReduction() bool { return r.flags.reduction }
 
-// ChecksOverlap reports whether outputs that overlap in memory are rejected.
+// ChecksOverlap returns the option [Config.CheckMemOverlap].
 func (r *Rule) ChecksOverlap() bool { return !r.flags.noOverlapCheck }
 
 // Converts reports whether some operand is converted in the loop.
 func (r *Rule) Converts() bool { return r.converts }
 
-// Resized reports whether output i was given with another shape and must be resized to Meta.
+// Resized reports whether output i is defined with a wrong shape and must be resized to Meta.
 func (r *Rule) Resized(i int) bool { return r.Operand(i).Defined && r.ops[i].willResize }
 
 // Warnings returns PyTorch's warnings at set-up, such as for a resized output.

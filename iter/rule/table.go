@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Kernels is one [Kernel], or a [Table] to select from.
+// Kernels is a [Kernel], or a [Table] from which a kernel is selected.
 type Kernels interface {
 	// Choose returns the kernel for the iteration's dtypes.
 	Choose(it *Rule) (Kernel, error)
@@ -23,12 +23,11 @@ type Table struct {
 }
 
 // NewTable returns a table of kernels. name is part of the error for dtypes without a kernel: "add_cpu" not implemented
-// for 'Half'. The first kernel that fits is selected.
+// for 'Half'. The table selects the first kernel that fits.
 //
 //	var add = rule.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
 //
-// A kernel of a nil function, and a kernel hidden by an earlier one for the same dtypes, are errors that are reported
-// when the table is used.
+// Uses of the table return an error if a kernel has a nil function, or if an earlier kernel accepts all its dtypes.
 func NewTable(name string, kernels ...Kernel) *Table {
 	t := &Table{name: name, kernels: slices.Clone(kernels)}
 	for i, k := range t.kernels {
@@ -66,9 +65,9 @@ func (t *Table) Name() string { return t.name }
 // Kernels returns the kernels in order of selection.
 func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
 
-// For returns the kernel for an iteration. If none accepts its dtypes the error is PyTorch's: "add_cpu" not implemented
-// for 'Half'. Mismatched numbers of operands or results, a reduction, and result dtypes that differ from those of a
-// kernel for the same operands have errors of their own.
+// For returns the kernel for an iteration. If no kernel accepts the dtypes of the operands, it returns PyTorch's error:
+// "add_cpu" not implemented for 'Half'. Other errors are returned for a reduction, if the numbers of operands or
+// results differ, and if only dtypes of results differ.
 func (t *Table) For(it *Rule) (Kernel, error) {
 	switch {
 	case t == nil:
@@ -109,7 +108,7 @@ func (t *Table) refusal(it *Rule) error {
 	return NotImplemented(t.name, it)
 }
 
-// takesOperands reports whether the kernel accepts the operands, so that only results do not fit.
+// takesOperands reports whether the kernel accepts the operands, whatever the results.
 func (k Kernel) takesOperands(it *Rule) bool {
 	if !k.sameCounts(it) || k.ins == 0 {
 		return false
@@ -122,8 +121,8 @@ func (k Kernel) takesOperands(it *Rule) bool {
 	return true
 }
 
-// NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The dtype is the
-// common one, else that of the first input, or of the output if there is no input.
+// NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The error names
+// the common dtype, else the dtype of the first input, or of the output if there is no input.
 func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {
