@@ -13,7 +13,7 @@ import (
 // Error is a mistake in the text of a [Formula].
 type Error struct {
 	Line   int // from 1
-	Column int // in the line, in characters from 1
+	Column int // character in the line, from 1
 	Msg    string
 }
 
@@ -27,7 +27,7 @@ func positionText(line, column int) string {
 	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
-// lineAndColumn returns the line and the column of character number at. All three count from 1.
+// lineAndColumn returns the line and the column of the character at position at. All three numbers count from 1.
 func lineAndColumn(text string, at int) (line, column int) {
 	line, column = 1, 1
 	for _, r := range text {
@@ -41,14 +41,14 @@ func lineAndColumn(text string, at int) (line, column int) {
 	return line, column
 }
 
-// errorAt returns the error of character number at, counted from 1.
+// errorAt returns the error for the character at position at, counted from 1.
 func errorAt(text string, at int, msg string) *Error {
 	line, column := lineAndColumn(text, at)
 	return &Error{line, column, msg}
 }
 
-// Formula is the syntax tree of an expression. It has no dtypes: [Formula.Code] types it for given operands. It is
-// immutable.
+// Formula is the syntax tree of an expression. It has no dtypes; [Formula.Code] types it for the dtypes of operands. It
+// is immutable.
 type Formula struct {
 	text    string
 	params  []string
@@ -57,7 +57,7 @@ type Formula struct {
 	tuple   bool // the results are in parentheses
 }
 
-// let is a definition: name = value;
+// let is a definition of a name: "name = value;".
 type let struct {
 	name  string
 	value *node
@@ -67,7 +67,7 @@ type let struct {
 // node is a number, a name, an operator or a call of the syntax tree.
 type node struct {
 	kind  nodeKind
-	text  string // the name, the operator, the function
+	text  string // the name, operator or function
 	num   tensor.Scalar
 	args  []*node
 	col   int
@@ -84,7 +84,7 @@ const (
 	callNode
 )
 
-// defaultParams are the names of operands if [Parse] is given none.
+// defaultParams are the names of operands if the caller of [Parse] gives none.
 var defaultParams = []string{"x", "y", "z", "a", "b", "c", "d", "u", "v", "w"}
 
 // constants are the predefined names of numbers.
@@ -99,8 +99,8 @@ func (f *Formula) Params() []string { return slices.Clone(f.params) }
 // Results returns the number of results.
 func (f *Formula) Results() int { return len(f.results) }
 
-// Attrs returns the free names of the formula in the order of first use: neither operands nor defined in the text.
-// [Formula.Code] needs a number for each.
+// Attrs returns the free names of the formula in the order of first use. A free name is neither an operand nor defined
+// in the text. [Formula.Code] needs a number for each free name.
 func (f *Formula) Attrs() []string {
 	var names []string
 	defined := map[string]bool{}
@@ -130,8 +130,8 @@ func (f *Formula) Attrs() []string {
 	return names
 }
 
-// uses returns the number of operands of a formula that was parsed without names of operands: the position, from 1, of
-// the last name of params that occurs.
+// uses returns the number of operands of a formula for which the caller of [Parse] gave no names: the position, from 1,
+// of the last name of params that occurs in the formula.
 func (f *Formula) uses(params []string) int {
 	most := 0
 	var walk func(n *node)
@@ -152,8 +152,8 @@ func (f *Formula) uses(params []string) int {
 	return most
 }
 
-// String returns the canonical text, with spaces around operators and without redundant parentheses. It parses to the
-// same formula.
+// String returns the canonical text, with spaces around operators and without redundant parentheses. [Parse] parses
+// this text to the same formula.
 func (f *Formula) String() string {
 	var b strings.Builder
 	for _, l := range f.lets {
@@ -179,7 +179,7 @@ func (f *Formula) String() string {
 	return b.String()
 }
 
-// print writes a node, in parentheses if its operator binds less than level.
+// print writes a node. It adds parentheses if the node's precedence is below level.
 func (n *node) print(b *strings.Builder, level int) {
 	own := n.binds()
 	if own < level {
@@ -220,7 +220,7 @@ func (n *node) print(b *strings.Builder, level int) {
 	}
 }
 
-// binds returns the precedence of the operator of a node.
+// binds returns the precedence of a node.
 func (n *node) binds() int {
 	switch n.kind {
 	case unaryNode:
@@ -237,7 +237,8 @@ func (n *node) binds() int {
 	return powerLevel + 1
 }
 
-// literal returns the text of a number. A float has a point or an exponent, so that it is read as a float again.
+// literal returns the text of a number. The text of a float has a point or an exponent, so that it is parsed as a
+// float.
 func literal(s tensor.Scalar) string {
 	switch {
 	case s.DType().IsComplex():

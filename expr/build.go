@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Builder makes a [Code], instruction by instruction. Equal instructions are made once. The builder keeps the first
-// error, which [Builder.Build] returns; later values are [None].
+// Builder makes a [Code], instruction by instruction. Equal instructions are made once. [Builder.Build] returns the
+// first error. After an error, methods return [None].
 type Builder struct {
 	code Code
 	seen map[Inst]Value
 	err  error
 }
 
-// NewBuilder returns a builder of a code whose operands in memory have these dtypes.
+// NewBuilder returns a builder of a code. in has the dtypes of its operands in memory.
 func NewBuilder(in ...tensor.DType) *Builder {
 	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
 	for k, d := range in {
@@ -45,7 +45,7 @@ func (b *Builder) Operand(i int) tensor.DType {
 	return b.code.In[i]
 }
 
-// Inst returns the instruction that makes a value, or one with Op Invalid for None.
+// Inst returns the instruction that computes a value, or an instruction with Op Invalid for None.
 func (b *Builder) Inst(v Value) Inst {
 	if v < 0 || int(v) >= len(b.code.Insts) {
 		return Inst{A: None, B: None, C: None}
@@ -53,7 +53,7 @@ func (b *Builder) Inst(v Value) Inst {
 	return b.code.Insts[v]
 }
 
-// Fail records an error unless there is one already. It returns None.
+// Fail records an error if it is the first. It returns None.
 func (b *Builder) Fail(err error) Value {
 	if b.err == nil {
 		b.err = err
@@ -61,7 +61,7 @@ func (b *Builder) Fail(err error) Value {
 	return None
 }
 
-// Make adds an instruction, or returns the value of an equal one.
+// Make adds an instruction and returns its value. If there is an equal instruction, Make returns the value of that.
 func (b *Builder) Make(i Inst) Value {
 	for k, v := range []*Value{&i.A, &i.B, &i.C} {
 		if i.Op != Load && k >= i.Op.Args() {
@@ -83,7 +83,7 @@ func (b *Builder) Make(i Inst) Value {
 	return at
 }
 
-// Load returns the element of an operand, or the real part of a complex one.
+// Load returns the element of an operand, or its real part if the operand is complex.
 func (b *Builder) Load(operand int) Value { return b.load(operand, 0) }
 
 // LoadImag returns the imaginary part of the element of a complex operand.
@@ -145,7 +145,7 @@ func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 	return b.Make(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
-// Number returns part 0 of a plain number as an element of a dtype. Part 1 is the imaginary part, for complex dtypes.
+// Number returns a plain number as a constant of a dtype. part is 0 or, for the imaginary part of a complex dtype, 1.
 func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
 	if !d.Valid() || !s.IsSet() || part < 0 || part > 1 || part == 1 && !d.IsComplex() {
 		return b.Fail(fmt.Errorf("expr: part %d of a number as %v", part, d))
@@ -192,17 +192,18 @@ func (b *Builder) Bits(d tensor.DType, v Value) Value {
 	return b.Make(Inst{Op: Bits, DType: d, A: v})
 }
 
-// Reduce folds a value over all elements of a row: see [Reduce].
+// Reduce adds the operation [Reduce], which folds a value over all elements of a row by operation o.
 func (b *Builder) Reduce(o Op, v Value) Value {
 	return b.Make(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
-// Scan folds a value over the elements of a row up to the current one: see [Scan].
+// Scan adds the operation [Scan], which folds a value by operation o over the elements of a row up to the current
+// element.
 func (b *Builder) Scan(o Op, v Value) Value {
 	return b.Make(Inst{Op: Scan, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
-// Position returns the index of the element in its row: see [Position].
+// Position adds the operation [Position], which is the index of the element in its row.
 func (b *Builder) Position() Value { return b.Make(Inst{Op: Position, DType: tensor.Int32}) }
 
 // Call applies a Go function, in float32 or float64.
@@ -223,7 +224,7 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 		at = len(b.code.Funcs)
 		b.code.Funcs = append(b.code.Funcs, f)
 	}
-	// A Call always has three operands: missing ones repeat the first.
+	// A Call always has three operands. Missing operands repeat the first.
 	i := Inst{Op: Call, DType: d, A: args[0], B: args[0], C: args[0], Imm: uint64(at)}
 	if len(args) > 1 {
 		i.B = args[1]
@@ -234,13 +235,14 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	return b.Make(i)
 }
 
-// Inline adds the instructions of another code and returns its outputs. of returns the value of part 0 or 1 of an
-// operand of that code.
+// Inline adds the instructions of code c and returns its outputs. The function of returns the value that replaces part
+// 0 (real) or 1 (imaginary) of an operand of c.
 func (b *Builder) Inline(c *Code, of func(operand, part int) Value) []Output {
 	return b.inline(c, of, func(_ Value, i Inst) Value { return b.Make(i) })
 }
 
-// inline is Inline where as makes the instructions other than loads and calls.
+// inline is Inline with a function as, which adds the instructions other than loads and calls. Its arguments are the
+// value in c, and the instruction with operands of b.
 func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Value, Inst) Value) []Output {
 	at := make([]Value, len(c.Insts))
 	move := func(v Value) Value {
@@ -277,8 +279,8 @@ func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Valu
 	return out
 }
 
-// Rewrite builds the code anew. each returns the value that replaces an instruction, whose operands are values of the
-// new code already.
+// Rewrite returns a copy of the code with instructions replaced. each returns the value that replaces an instruction.
+// The operands of the instruction passed to each are values of the new code.
 func (c *Code) Rewrite(each func(b *Builder, i Inst) Value) (*Code, error) {
 	if each == nil {
 		return nil, errors.New("expr: Rewrite needs a function")
@@ -329,7 +331,7 @@ func (b *Builder) Build(out ...Output) (*Code, error) {
 	return c.prune(), nil
 }
 
-// prune removes dead instructions and renumbers the others. Operands keep their numbers.
+// prune removes dead instructions and renumbers values. Operands keep their numbers.
 func (c *Code) prune() *Code {
 	live := make([]bool, len(c.Insts))
 	mark := func(v Value) {

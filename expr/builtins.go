@@ -7,15 +7,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// builtin is an operator or a function that Go code expands into instructions. Functions that can be written in terms
-// of others are text in library.go.
+// builtin is an operator or a function that Go code expands into instructions. Functions that can be written in the
+// language itself are in library.go.
 type builtin struct {
-	least, most int // operands
+	least, most int // number of operands
 	apply       func(t *typer, x []value) value
 	typed       bool // the result has a dtype even if all operands are plain numbers
 }
 
-// builtins maps operator signs and function names. The keys of unary operators have the prefix "unary ".
+// builtins maps signs of operators and names of functions to their implementations. The keys of unary operators have
+// the prefix "unary ".
 var builtins map[string]builtin
 
 func init() {
@@ -70,12 +71,12 @@ func arity(name string) (least, most int, ok bool) {
 	return least, most, ok && isName(name)
 }
 
-// named returns the implementation of an operator that is a function of the library.
+// named returns the implementation of an operator that calls a function of the library.
 func named(name string) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value { return t.call(name, x) }
 }
 
-// eachPart applies an operation to each part of complex numbers, or to real numbers.
+// eachPart applies an operation to real numbers, or separately to the real and the imaginary parts of complex numbers.
 func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	re, im := make([]Value, len(x)), make([]Value, len(x))
 	for k, v := range x {
@@ -108,7 +109,7 @@ func sub(t *typer, x []value) value {
 	return t.eachPart(Sub, d, x...)
 }
 
-// mul computes complex products in float64, as Go does: less accuracy is lost where products cancel.
+// mul computes complex products in float64, as Go does, so that less accuracy is lost if products cancel.
 func mul(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	switch {
@@ -151,7 +152,7 @@ func invert(t *typer, x []value) value {
 	return t.eachPart(Not, d, x...)
 }
 
-// truth converts to bool: every value but 0 is true, NaN included.
+// truth converts to bool. Every value except 0 is true, NaN included.
 func (t *typer) truth(v value) value { return t.convert(v, tensor.Bool) }
 
 func not(t *typer, x []value) value { return t.eachPart(Not, tensor.Bool, t.truth(x[0])) }
@@ -258,7 +259,8 @@ func rounding(o Op) func(t *typer, x []value) value {
 	}
 }
 
-// elementary1 applies an elementary function of one operand. Complex numbers use the definitions of the library, or Go.
+// elementary1 applies an elementary function of one operand. For complex numbers it uses a definition of the library or
+// a Go function.
 func elementary1(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promoteFloat(x...)
@@ -287,7 +289,7 @@ func called(f *Func) func(t *typer, x []value) value {
 	}
 }
 
-// fmod of integers by 0 is unspecified.
+// fmod is the remainder with the sign of the first operand. For integers the remainder by 0 is unspecified.
 func fmod(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	t.reject(d, d == tensor.Bool || d.IsComplex(), "a remainder")
@@ -360,9 +362,10 @@ func pair(t *typer, x []value) value {
 	return value{d: d.ToComplex(), re: x[0].re, im: x[1].re}
 }
 
-// typeAs casts to the dtype of another value and rounds 16-bit floats. asComputed keeps these in float32.
+// typeAs casts x[0] to the dtype of x[1].
 func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
 
+// asComputed is typeAs without the rounding to 16-bit floats, which are computed in float32.
 func asComputed(t *typer, x []value) value {
 	d := t.dtype(x[1])
 	if d.IsReducedFloat() {
@@ -373,7 +376,7 @@ func asComputed(t *typer, x []value) value {
 	return t.convert(x[0], d)
 }
 
-// limit returns the greatest or the least finite number of the dtype of a value.
+// limit returns a function for the greatest or the least finite number of the dtype of a value.
 func limit(greatest bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d := t.dtype(x[0])
@@ -449,8 +452,8 @@ func (t *typer) powConst(a Value, e int64) Value {
 	return r
 }
 
-// powInt returns base to the power of e as native::powi of PyTorch does: a negative exponent gives 0, except for bases
-// 1 and -1. All bits of the exponent are processed, because an expression has no loops.
+// powInt returns base to the power of e, as native::powi of PyTorch does. A negative exponent gives 0, except for bases
+// 1 and -1. The instructions process all bits of the exponent, because an expression has no loops.
 func (t *typer) powInt(base, e Value) Value {
 	d := t.b.DType(base)
 	zero, one := t.b.Int(d, 0), t.b.Int(d, 1)

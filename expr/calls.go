@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// calls are functions of one number that only Go computes.
+// calls are functions of one number that are computed in Go, and have no expansion into primitive operations.
 var calls = map[string]*Func{
 	"lgamma": real1("lgamma", elementary.Lgamma), "erfinv": real1("erfinv", math.Erfinv), "digamma": real1("digamma",
 		elementary.Digamma),
@@ -16,7 +16,8 @@ func real1(name string, f func(float64) float64) *Func {
 	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }, one: f}
 }
 
-// complexCalls are functions of a complex number, as the functions of the real and the imaginary part of the result.
+// complexCalls are functions of a complex number that are computed in Go. The two Funcs compute the real and the
+// imaginary part of the result.
 var complexCalls = func() map[string][2]*Func {
 	calls := map[string][2]*Func{}
 	for name, f := range elementary.Complex {
@@ -28,9 +29,9 @@ var complexCalls = func() map[string][2]*Func {
 	return calls
 }()
 
-// Unary returns the function of one number that F calls; nil if there is none.
+// Unary returns the function of one number that F calls, or nil if F is another function.
 func (f *Func) Unary() func(float64) float64 { return f.one }
 
-// Complex returns the function of a complex number whose real part F computes, and the Func of its imaginary part; nil
-// if there is none.
+// Complex returns the function of a complex number whose real part F computes, and the Func of its imaginary part. It
+// returns nil if F computes something else.
 func (f *Func) Complex() (both func(complex128) complex128, imag *Func) { return f.both, f.imag }

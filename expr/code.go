@@ -14,45 +14,45 @@ import (
 // Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
 type Op uint8
 
-// The operations. Those before Exp are primitive: they give the same bits in compiled code and in Go. The elementary
-// functions start at Exp. Compiled code uses their expansions into primitives (package expand), which are the same on
-// all processors of a target. Go uses package math in float64, or functions of its own where package math is more than
-// 2 ulp off. Code with a Call runs in Go only.
+// The operations. The operations before Exp are primitive: they give the same bits in compiled code and in Go. The
+// elementary functions start at Exp. Compiled code uses their expansions into primitives (package expand), which are
+// the same on all processors of a target. Go uses package math in float64, or functions of this module where package
+// math has an error of more than 2 ulp. Code with a Call runs in Go only.
 const (
 	Invalid Op = iota
 	Const      // the number whose bits are Imm, zero-extended
 	Load       // part Imm of the element of operand A: 0, or 1 for the imaginary part
-	Convert    // A in another dtype, by the rules of c10::convert, rounded to nearest even
-	Bits       // the bits of A as another dtype of the same size
+	Convert    // A converted to another dtype, by the rules of c10::convert, rounded to nearest even
+	Bits       // A reinterpreted as another dtype of the same size
 	Add
 	Sub
 	Mul
-	Div // of integers truncated; division by 0 is unspecified
-	FMA // A*B + C of floats, rounded once; no other operations are contracted
+	Div // truncated for integers; integer division by 0 is unspecified
+	FMA // A*B + C of floats, rounded once; other products and sums are never contracted
 	Neg
 	Abs  // the least integer is its own absolute value
 	Sqrt // of floats, correctly rounded
-	Min  // A if it is NaN or less than B, else B: as processors and the loops of PyTorch do
-	Max  // A if it is NaN or greater than B, else B
+	Min  // A if A is NaN or less than B, else B, as in the loops of PyTorch
+	Max  // A if A is NaN or greater than B, else B
 	Floor
 	Ceil
 	Trunc
 	Rint // to nearest, ties to even
-	And  // bitwise; of bools logical
+	And  // bitwise; logical for bools
 	Or
 	Xor
 	Not
-	Shl // by B modulo the width of the dtype
-	Shr // by B modulo the width of the dtype; arithmetic for signed integers, else logical
-	Eq  // Eq, Ne, Lt and Le give bool; with NaN all but Ne are false
+	Shl // shifts A by B modulo the width of the dtype
+	Shr // shifts A by B modulo the width of the dtype; arithmetic for signed integers, else logical
+	Eq  // Eq, Ne, Lt and Le give bool; if an operand is NaN, only Ne is true
 	Ne
 	Lt
 	Le
 	Select // B if the bool A is true, else C
-	Mod    // fmod of C: exact, with the sign of A
+	Mod    // the C function fmod: exact, with the sign of A
 	Scale  // A*2^floor(B) of floats, rounded once; unspecified if B is infinite and A is 0 or NaN
-	Limit  // A of floats if |A| <= |B|, else |B| with the sign of A; a NaN A gives |B| with any sign
-	Lookup // of float32: entry (bits of A) mod 32 of table Imm
+	Limit  // for floats: A if |A| <= |B|, else |B| with the sign of A; for a NaN A, |B| with any sign
+	Lookup // for float32: entry (bits of A) mod 32 of table Imm
 	Exp
 	Exp2
 	Expm1
@@ -77,12 +77,12 @@ const (
 	Pow
 	Atan2
 	Call   // function Imm of Code.Funcs
-	Reduce // A folded over a row by the operation Imm (Add, Mul, Min, Max, And, Or): one number per row
-	// Position is the index of the element in its row: an int32, in row-major order if a row has several dimensions. Row
-	// programs load it from an operand ([Code.Positioned]).
+	Reduce // A folded over a row by the operation Imm (Add, Mul, Min, Max, And, Or); the result is one number for each row
+	// Position is the index of the element in its row, as an int32. If a row has several dimensions, the index is
+	// row-major. Row programs load it from an operand ([Code.Positioned]).
 	Position
-	// Scan is A folded by the operation Imm (Add, Mul) over the elements of a row up to the current one, in order. Floats
-	// are carried in float64 and rounded for each element. Only row programs run it.
+	// Scan is A folded by the operation Imm (Add, Mul) over the elements of a row up to the current element, in order. For
+	// floats the running result is a float64, which is rounded for each element. Only row programs run a Scan.
 	Scan
 	numOps
 )
@@ -123,34 +123,34 @@ func (o Op) Args() int {
 // Value is the result of an instruction: its index in Code.Insts.
 type Value int32
 
-// None stands for the absence of a value.
+// None means that there is no value.
 const None Value = -1
 
-// Inst is an instruction. No value has a complex dtype: the two parts are separate values.
+// Inst is an instruction. Complex numbers are two values, the real and the imaginary part.
 type Inst struct {
 	Op    Op
-	DType tensor.DType // of the result
+	DType tensor.DType // dtype of the result; never complex
 	A     Value        // the first operand; for Load the index of the operand in Code.In
-	B, C  Value
-	Imm   uint64
+	B, C  Value        // further operands, or None
+	Imm   uint64       // a number whose meaning depends on Op
 }
 
-// Func is a function of up to three numbers that only Go computes. float32 operands are converted to float64. Name is
+// Func is a function of up to three numbers that is computed in Go. float32 operands are converted to float64. Name is
 // unique among all functions.
 type Func struct {
 	Name string
 	F    func(a, b, c float64) float64
 	Args int
 
-	one func(float64) float64 // F of one number, if it is one of package expr
+	one func(float64) float64 // the result of Unary
 
-	// A complex function is two Funcs, of its real and its imaginary part. The Func of the real part has the other one and
-	// a function that computes both parts at once.
+	// A complex function is two Funcs, for its real and its imaginary part. In the Func of the real part, imag is the
+	// other Func, and both computes both parts at once.
 	imag *Func
 	both func(complex128) complex128
 }
 
-// Output is a result, stored in the dtype of memory. Im is the imaginary part of a complex output, else None. An output
+// Output is a result. DType is its dtype in memory. Im is the imaginary part of a complex output, else None. An output
 // of dtype Invalid is computed for a [Fold] and not stored.
 type Output struct {
 	DType  tensor.DType
@@ -168,7 +168,7 @@ type Code struct {
 	formula *Formula
 }
 
-// Formula returns the formula that the code was typed from, or nil if the code was built or rewritten otherwise.
+// Formula returns the formula from which the code was typed, or nil if the code was built or rewritten otherwise.
 func (c *Code) Formula() *Formula {
 	if c == nil {
 		return nil
@@ -176,7 +176,7 @@ func (c *Code) Formula() *Formula {
 	return c.formula
 }
 
-// Uses returns the operands of an instruction that are values.
+// Uses returns the values that are operands of an instruction.
 func (i Inst) Uses() []Value {
 	return []Value{i.A, i.B, i.C}[:i.uses()] // inlined, so that the slice is not allocated
 }
@@ -196,7 +196,7 @@ func (i *Inst) uses() int {
 	return i.Op.Args()
 }
 
-// Key identifies the code: equal keys mean the same computation.
+// Key returns a key of the code. Codes with equal keys are the same computation.
 func (c *Code) Key() string {
 	b := make([]byte, 0, len(c.In)+16*len(c.Insts)+8*len(c.Out))
 	for _, d := range c.In {
@@ -267,7 +267,7 @@ func (c *Code) String() string {
 	}
 	results := 0
 	for _, out := range c.Out {
-		if out.DType == tensor.Invalid { // not stored: a loop folds it
+		if out.DType == tensor.Invalid { // a loop folds it, and does not store it
 			continue
 		}
 		fmt.Fprintf(&b, "y%d.%v = v%d", results, out.DType, out.Re)
@@ -424,7 +424,7 @@ func checkFold(o Op, d tensor.DType) error {
 	return fmt.Errorf("%v cannot fold a row", o)
 }
 
-// holds returns an error if a constant has more bits than its dtype, or is a bool other than 0 and 1.
+// holds returns an error if the bits of a constant are not a value of its dtype.
 func holds(d tensor.DType, imm uint64) error {
 	if n := 8 * d.Size(); n < 64 && imm>>n != 0 || d == tensor.Bool && imm > 1 {
 		return fmt.Errorf("%#x is not a value of %v", imm, d)
@@ -440,7 +440,7 @@ func computes(d tensor.DType) error {
 	return nil
 }
 
-// takes returns an error if an operation is undefined for a dtype.
+// takes returns an error if an operation is not defined for a dtype.
 func takes(o Op, d tensor.DType) error {
 	float, ok := d.IsFloat(), true
 	switch o {

@@ -1,23 +1,25 @@
-// Package expr describes the computation of one element as data: the pointwise part of an op, or the folds of a row.
+// Package expr describes the computation of one element as data. The computation is the pointwise part of an op, or the
+// folds of a row.
 //
-// A [Formula] is text: the operators of Python, the functions of PyTorch, numbers that promote as those of PyTorch.
-// [Formula.Code] types it for the dtypes of its operands and returns a [Code]: instructions in static single
-// assignment, each of one dtype, in which every conversion and rounding is explicit. A [Builder] makes a Code without
-// text. [Code.Eval] computes one element and is the definition of the results.
+// A [Formula] is parsed from text with the operators of Python and the functions of PyTorch. Its numbers are promoted
+// as in PyTorch. [Formula.Code] types it for the dtypes of its operands and returns a [Code]: instructions in static
+// single assignment form, each of one dtype, in which every conversion and rounding is explicit. A [Builder] makes a
+// Code without text. [Code.Eval] computes one element and is the definition of the results.
 //
-// A [Loop] is a Code over rows of elements, with optional folds: the unit of compilation. Package expr/interp runs it
-// in Go, internal/jit/vector compiles it. Elementary functions are computed within 2 ulp: package expr/expand replaces
-// them by primitive operations for compiled code, and interp calls Go functions. Primitive operations have the same
-// bits in both.
+// A [Loop] is a Code over rows of elements, with optional folds. It is the unit of compilation: package expr/interp
+// runs it in Go, and internal/jit/vector compiles it. Elementary functions are computed within 2 ulp. For compiled
+// code, package expr/expand replaces them by primitive operations, and interp calls Go functions. Primitive operations
+// have the same bits in both.
 //
 // # Rows
 //
 // A Code may fold its row ([Reduce], [Scan]) and use the index of the element in the row ([Position]).
-// [Code.RowProgram] splits such a Code into passes over the row. Folds that depend on other folds need later passes; a
-// value that a later pass needs is recomputed, or stored as a row if recomputing is expensive. An argmax is two folds:
-// the extreme, and the least position at which it occurs. [RowProgram.Overlap] and [RowProgram.Pipeline] run all passes
-// in one loop, each on another row. [RowProgram.Columns] is a pass across adjacent rows. [Code.Pieces] cuts long rows
-// into pieces that are folded independently, and derives the code that combines them.
+// [Code.RowProgram] splits such a Code into passes over the row. A fold that depends on another fold needs a later
+// pass. A value that a later pass needs is recomputed, or stored as a row if recomputing is expensive. An argmax is two
+// folds: the maximum, and the least position at which it occurs. [RowProgram.Overlap] and [RowProgram.Pipeline] return
+// one loop for all passes, each of which works on another row. [RowProgram.Columns] returns the loop of a pass across
+// adjacent rows. [Code.Pieces] is for long rows that are cut into pieces: it derives the code that folds a piece, and
+// the code that combines the results of pieces.
 //
 // # The language
 //
@@ -36,7 +38,8 @@
 //	t = x * x; t + 1          a definition; each name is defined once
 //	(x + y, x - y)            two results
 //
-// Integer operations wrap; the result of a division by 0 is unspecified. Functions have their PyTorch names: exp,
-// sigmoid, gelu, gelu_tanh, leaky_relu(x, slope), softplus(x, beta, threshold), nan_to_num(x, nan, posinf, neginf),
-// logaddexp(x, y), lerp(a, b, w) and so on. Functions that are defined in terms of others are text in library.go.
+// Integer operations wrap, and the result of an integer division by 0 is unspecified. Functions have their PyTorch
+// names: exp, sigmoid, gelu, gelu_tanh, leaky_relu(x, slope), softplus(x, beta, threshold), nan_to_num(x, nan, posinf,
+// neginf), logaddexp(x, y), lerp(a, b, w) and so on. Functions that are defined in the language itself are in
+// library.go.
 package expr

@@ -9,12 +9,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Number is an element of any dtype: its bits, zero-extended. Im is the imaginary part of a complex element, else 0.
+// Number is an element of any dtype. Re has its bits, zero-extended. Im has the bits of the imaginary part of a complex
+// element, else 0.
 type Number struct{ Re, Im uint64 }
 
-// Eval computes the outputs for one element, given the operands. It is slow: it defines the results that the
-// interpreter and compiled code are tested against. Its elementary functions are those of package math where these are
-// accurate. It panics if there are fewer operands than the code has.
+// Eval computes the outputs for one element, given the operands. It is slow, and defines the results with which the
+// interpreter and compiled code are compared in tests. Elementary functions are computed by package math where that is
+// accurate. Eval panics if there are fewer operands than the code has.
 func (c *Code) Eval(in ...Number) []Number {
 	if len(in) < len(c.In) {
 		panic("expr: Eval of fewer operands than the code has")

@@ -7,11 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FlushExp returns the code where exponentials of float32 operands below least, which is negative, are 0. It returns c
-// and false if there are none. Results of exp near the end of its range are subnormal, and processors take a hundred
-// times as long for operations on subnormal numbers. It applies to exponentials of the difference from the maximum of
-// the row, one of which is 1, if they are only scaled and summed over the whole row: there they do not change the sum.
-// A logarithm of an exponential, or a sum over a part of the row, prevents it. NaN is preserved.
+// FlushExp returns the code with exponentials of float32 operands below least replaced by 0. least is negative. It
+// returns c and false if no exponential can be replaced. The purpose is speed: results of exp near the end of its range
+// are subnormal, and processors take a hundred times as long for operations on subnormal numbers. FlushExp replaces
+// only exponentials of an element minus the maximum of its row, one of which is 1. They must only be scaled, and summed
+// over the whole row, so that the small ones do not change the sum. A logarithm of an exponential, or a sum over a part
+// of the row, prevents the replacement. NaN is preserved.
 func (c *Code) FlushExp(least float64) (*Code, bool) {
 	if c == nil || !(least < 0) || math.IsInf(least, 0) {
 		return c, false
@@ -56,11 +57,11 @@ func (c *Code) belowMost(v Value) bool {
 	return most.Op == Reduce && Op(most.Imm) == Max && most.A == from.A
 }
 
-// onlyAdds reports whether an exponential is only summed over whole rows, or reaches the results through sums and
-// factors only.
+// onlyAdds reports whether an exponential affects the results only through sums over whole rows, and through sums and
+// products of elements.
 func (c *Code) onlyAdds(e Value) bool {
-	whole := make([]bool, len(c.Insts)) // the value is e, in some dtype
-	small := make([]bool, len(c.Insts)) // the value may be as small as e
+	whole := make([]bool, len(c.Insts)) // the value is e, possibly converted
+	small := make([]bool, len(c.Insts)) // the value may be as small as e, because it depends on e
 	whole[e], small[e] = true, true
 	for v := int(e) + 1; v < len(c.Insts); v++ {
 		i := c.Insts[v]

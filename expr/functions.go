@@ -9,9 +9,9 @@ import (
 // Function is a function of the language.
 type Function struct {
 	Name string
-	// Params are the names of the operands, in the longest form if several are accepted.
+	// Params are the names of the operands. If several numbers of operands are accepted, these are the most.
 	Params []string
-	// Text is the definition for floats; empty for built-in functions.
+	// Text is the definition for floats, or "" for a built-in function.
 	Text string
 }
 
@@ -39,5 +39,5 @@ func Functions() []Function {
 	return list
 }
 
-// Names returns the names of operands if [Parse] is given none, in order.
+// Names returns the names of operands, in order, that [Parse] uses if its caller gives none.
 func Names() []string { return slices.Clone(defaultParams) }

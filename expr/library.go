@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// definition is a function written in the language itself. Its operands are promoted together first, except plain
-// numbers. text is the definition for floats; ints and complex are definitions for those kinds, or one of the words
-// below.
+// definition is a function written in the language itself. params are the names of its operands. Operands other than
+// plain numbers are promoted to a common dtype first. text is the definition for floats. ints and complex are the
+// definitions for integers and complex numbers, or one of the constants alike, rejected and asFloat.
 type definition struct {
 	params, text  string
 	ints, complex string
@@ -18,20 +18,20 @@ type definition struct {
 }
 
 const (
-	takesBools = 1 << iota // bools are treated as integers, else rejected
-	ownDType               // plain numbers do not promote other operands
+	takesBools = 1 << iota // bools are treated as integers; without this flag they are rejected
+	ownDType               // plain numbers do not take part in promotion
 )
 
 const (
-	alike    = "alike" // the definition for floats
+	alike    = "alike" // the definition for floats applies
 	rejected = ""
-	asFloat  = "float" // the definition for floats; integers are converted to float32
+	asFloat  = "float" // the definition for floats applies; integers are converted to float32
 )
 
 func (d definition) names() []string { return strings.Fields(d.params) }
 
-// library maps a name to its definitions, one for each number of operands. Names with a space are not callable: they
-// implement operators and functions of complex numbers.
+// library maps a name to its definitions, one for each number of operands. Names with a space cannot be called from
+// formulas; they implement operators and functions of complex numbers.
 var library = map[string][]definition{
 	// Activations.
 	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, alike, takesBools}},
@@ -39,8 +39,8 @@ var library = map[string][]definition{
 	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", rejected, rejected, 0}},
 	"softplus": {{"x", "softplus(x, 1, 20)", rejected, rejected, 0}, {"x beta threshold",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", rejected, rejected, 0}},
-	// x * tanh(log(1 + g)) with g = exp(x): tanh is n / (n + 1) with n = g + g^2/2. For x >= 20 it is 1. For small g the
-	// formula uses the difference from g, so that few roundings add to the one of exp.
+	// x * tanh(log(1 + g)) with g = exp(x). tanh is n / (n + 1) with n = g + g^2/2, and 1 for x >= 20. For small g, the
+	// formula computes the difference from g, so that few roundings add to the rounding of exp.
 	"mish": {{"x", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; " +
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", rejected, rejected, 0}},
 	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", rejected, rejected, 0}},
@@ -94,7 +94,7 @@ var library = map[string][]definition{
 		"where(y == 0, x / y, where(p == 0, copysign(0, x / y), g))",
 		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m ^ y) < 0, q - 1, q)", rejected, 0}},
 
-	// Of two numbers.
+	// Functions of two numbers.
 	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", rejected, takesBools}},
 	"fmin":  {{"x y", "where(x < y or y != y, x, y)", "minimum(x, y)", rejected, takesBools}},
 	"xlogy": {{"x y", "where(y != y, y, where(x == 0, 0, x * log(y)))", asFloat, rejected, takesBools}},
@@ -124,7 +124,7 @@ var library = map[string][]definition{
 		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", rejected,
 			takesBools | ownDType}},
 
-	// Complex numbers: the formulas of Go (runtime.complex128div, math/cmplx).
+	// Functions of complex numbers. The formulas are those of Go (runtime.complex128div, math/cmplx).
 	"complex64 abs": {{"z", "", rejected, "a = float64(real(z)); b = float64(imag(z)); " +
 		"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", 0}}, // squares do not overflow
 	"complex128 abs": {{"z", "", rejected, "hypot(real(z), imag(z))", 0}},
@@ -134,7 +134,8 @@ var library = map[string][]definition{
 		"where(isinf(a) and a > 0 and b == 0 or isnan(a) and b == 0, z, " +
 		"where(isinf(a) and odd, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
 	"complex log": {{"z", "", rejected, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
-	// A complex quotient would turn the angle into NaN beside an infinity, and lose the sign of a zero.
+	// The parts are divided separately. A complex quotient would make the angle NaN if the real part is infinite, and lose
+	// the sign of a zero.
 	"complex log2": {{"z", "", rejected, "w = log(z); complex(real(w) / 0.693147180559945309417, " +
 		"imag(w) / 0.693147180559945309417)", 0}},
 	"complex log10": {{"z", "", rejected, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
@@ -161,7 +162,7 @@ var library = map[string][]definition{
 		"type_as(where(w == 0, atzero, v), x)", 0}},
 }
 
-// parsed caches the formulas of library texts, by operands and text.
+// parsed caches the formulas of the library, by operands and text.
 var parsed sync.Map
 
 // formula returns the parsed text.
@@ -178,7 +179,7 @@ func (d definition) formula(text string) *Formula {
 	return f
 }
 
-// textFor returns the definition for a dtype, and whether integers are converted to floats first.
+// textFor returns the definition for dtype k, and whether integers are converted to floats first.
 func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	text = d.text
 	kind := text
@@ -199,7 +200,7 @@ func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	return kind, false
 }
 
-// call applies a function of the library.
+// call applies a function of the library to operands x.
 func (t *typer) call(name string, x []value) value {
 	list := library[name]
 	k := slices.IndexFunc(list, func(d definition) bool { return len(d.names()) == len(x) })

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Lanes is the number of accumulators of a [Fold]. Element k of a row goes into accumulator k mod Lanes for any vector
-// width, so that a sum has the same bits on all processors.
+// Lanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod Lanes for any
+// vector width, so that a sum has the same bits on all processors.
 const Lanes = 32
 
 // MaxOperands is the greatest number of operands and outputs of a [Loop] together.
@@ -22,21 +22,22 @@ type Fold struct {
 	V  Value
 }
 
-// Loop is a [Code] over rows of elements: the unit of compilation. Elements of outputs are contiguous in a row. So are
-// those of operands, unless Scalar says that one element stands for the whole row. An output may alias an operand with
-// the same layout and must not overlap any other.
+// Loop is a [Code] over rows of elements. It is the unit of compilation. Outputs are contiguous along a row. An operand
+// is contiguous along a row too or, if it is Scalar, has one element for the row. An output may have the same address
+// as an operand with the same layout, and must not overlap operands otherwise.
 type Loop struct {
 	Code   *Code
-	Scalar []bool // by operand
-	// Folds fold values of Code. Each value must be an output or be used by one; an output of dtype Invalid is computed
-	// and not stored.
+	Scalar []bool // for each operand: whether it has one element for a row
+	// Folds are folds of values of Code over a row. An output must be or use each folded value. An output of dtype Invalid
+	// is computed and not stored.
 	Folds []Fold
-	// Totals: each row is folded by itself. The accumulators start with [Neutral] and are combined into one number per
-	// row, in the order of interp.Combine. The numbers are written where the accumulators would be.
+	// Totals is set if the loop computes one number for each row and fold. Its accumulators then start with [Neutral], and
+	// are combined in the order of interp.Combine. The number is written to the memory that the accumulators of the fold
+	// otherwise have.
 	Totals bool
 }
 
-// Key identifies the loop: equal keys mean the same machine code.
+// Key returns a key of the loop. Loops with equal keys have the same machine code.
 func (l *Loop) Key() string {
 	var b strings.Builder
 	b.WriteString(l.Code.Key())

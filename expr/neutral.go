@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Neutral returns the bits of the neutral element of a fold: 0 for Add (-0 for floats, which preserves a sum of -0), 1
-// for Mul, the greatest number for Min, the least for Max, all bits for And, 0 for Or. It is 0 for dtypes without
-// arithmetic.
+// Neutral returns the bits of the neutral element of a fold: 0 for Add, 1 for Mul, the greatest number for Min, the
+// least number for Max, all bits for And, and 0 for Or. For floats the neutral element of Add is -0, which preserves a
+// sum of -0. Neutral returns 0 for dtypes without arithmetic.
 func Neutral(o Op, d tensor.DType) uint64 {
 	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// number returns the text of a constant.
+// number returns the text of a constant for listings.
 func number(d tensor.DType, imm uint64) string {
 	switch {
 	case d == tensor.Float32:

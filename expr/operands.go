@@ -14,7 +14,7 @@ func (c *Code) WithOperand(d tensor.DType) *Code {
 	return &out
 }
 
-// Exchanged returns the code with operands i and j exchanged. It panics if there are no such operands.
+// Exchanged returns the code with operands i and j exchanged. It panics if i or j is out of range.
 func (c *Code) Exchanged(i, j int) *Code {
 	if min(i, j) < 0 || max(i, j) >= len(c.In) {
 		panic(fmt.Sprintf("expr: operands %d and %d of a code with %d", i, j, len(c.In)))
@@ -35,8 +35,8 @@ func (c *Code) Exchanged(i, j int) *Code {
 	return &out
 }
 
-// Positioned returns the code with each [Position] replaced by a load of an additional last operand of int32, and true;
-// or c and false if it has none. It panics if [Code.Check] rejects the code.
+// Positioned returns the code with each [Position] replaced by a load of an additional last operand of int32, and true.
+// It returns c and false if the code has no Position. It panics if [Code.Check] rejects the code.
 func (c *Code) Positioned() (*Code, bool) {
 	if !positions(c) {
 		return c, false

@@ -7,19 +7,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Overlap returns the code of all passes as one loop, in which each pass works on a row of its own. The processor then
-// waits for the memory of one pass while it computes another. [Place.Element] is the pass. The folds of all passes, in
-// order, fold the outputs that are not stored, which come last.
+// Overlap returns one loop for all passes, in which each pass works on a different row. Memory accesses of one pass
+// then overlap with the computation of another. in and out are the places of the operands and outputs of c, with the
+// index of the pass in [Place.Element]. folds are the folds of all passes, in order. Their values are the last outputs,
+// which are not stored.
 func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
 	o := overlapping{s: s, b: NewBuilder(), group: 1}
 	return o.build(o.load)
 }
 
-// Pipeline is Overlap where the computation once per row is part of the code: each pass computes it from the folds of
-// the passes before, so that one loop runs over many rows without stopping between them. Each pass works on group rows
-// at once: [Place.Element] numbers the rows of the first pass, then those of the next. Operands that are constant
-// across rows (still) are read once. The code is nil if a result of the computation once per row is stored, or if that
-// computation would halve the vector width of a float32 loop, because it calls functions or uses float64.
+// Pipeline is like Overlap, but the code includes the computations once per row. Each pass computes the numbers that it
+// needs from the folds of earlier passes, so that one loop runs over many rows without a stop between them. Each pass
+// works on group rows together. [Place.Element] counts these rows, first those of the first pass, then those of the
+// second pass, and so on. The function still reports whether an operand is constant across rows; such an operand is
+// read once. The code is nil if a result of a computation once per row is stored, or if that computation calls
+// functions or would halve the vector width of the loop by values of 64 bits.
 func (s *RowProgram) Pipeline(group int, still func(operand int) bool) (c *Code, folds []Fold, in, out []Place,
 	err error) {
 	if group < 1 || still == nil {
@@ -50,14 +52,14 @@ func (c *Code) wide() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.DType.Size() > 4 })
 }
 
-// overlapping builds the code of passes that run at once.
+// overlapping builds one code for all passes.
 type overlapping struct {
 	s     *RowProgram
 	b     *Builder
 	group int
 	still func(operand int) bool
 	in    []Place
-	// made has the values computed after pass N for pass Element.
+	// made has the numbers that are computed after pass N, for the row and pass Element that use them.
 	made map[Place][]Output
 }
 
@@ -95,7 +97,7 @@ func (o *overlapping) build(from func(p Place, d tensor.DType, part int) Value) 
 	return c, folds, o.in, out, nil
 }
 
-// load returns a part of the value at a place.
+// load returns a part of the operand at a place, and adds the operand to the code if necessary.
 func (o *overlapping) load(p Place, d tensor.DType, part int) Value {
 	n := slices.Index(o.in, p)
 	if n < 0 {
@@ -105,7 +107,8 @@ func (o *overlapping) load(p Place, d tensor.DType, part int) Value {
 	return o.b.load(n, uint64(part))
 }
 
-// number is load, except for values that are computed once per row: it computes these, once for each pass.
+// number is load, except for numbers that are computed once per row. It adds their computation to the code, once for
+// each Element that uses them.
 func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
 	k, n := o.after(p)
 	if p.Kind == AtOperand && o.still(p.N) {
@@ -125,7 +128,8 @@ func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
 	return o.made[at][n].Re
 }
 
-// after returns the pass after which a number is computed, and its index among the results of that computation.
+// after returns the pass k after which the number at p is computed, and its index n among the results of that
+// computation. n is -1 for another kind of place.
 func (o *overlapping) after(p Place) (k, n int) {
 	if p.Kind == AtNumber {
 		for k := range o.s.Passes {

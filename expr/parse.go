@@ -13,8 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxText, maxNodes, maxDepth and maxChain bound the time and the memory of parsing any text. A sum of many terms is
-// deep without parentheses: maxChain bounds such chains.
+// maxText (bytes), maxNodes, maxDepth (parentheses and prefix operators) and maxChain bound the time and the memory of
+// parsing. maxChain bounds the depth of the syntax tree, which is large for a sum of many terms even without
+// parentheses.
 const (
 	maxText  = 1 << 16
 	maxNodes = 4096
@@ -50,9 +51,10 @@ var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, 
 // The syntax is that of Python: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of
 // functions by the names of PyTorch, casts by the names of dtypes, numbers (2 is an integer, 2.0 a float, 2j is
 // imaginary), inf, nan, pi, e, True and False. Definitions come first, each name once: "t = x * x; where(t > 1, t, x)".
-// Several results are a tuple: "(x + y, x - y)". All other names are numbers that [Formula.Code] is given.
+// Several results are a tuple: "(x + y, x - y)". All other names are numbers, which the caller of [Formula.Code]
+// supplies.
 //
-// An error is an [*Error] with line and column.
+// Errors are of type [*Error].
 func Parse(text string, params ...string) (f *Formula, err error) {
 	p := &parser{text: text, col: 1, defined: map[string]bool{}}
 	defer func() {
@@ -102,10 +104,10 @@ func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 // parser is a recursive-descent parser with one token of lookahead.
 type parser struct {
 	text    string
-	at      int // offset in text behind the current token
-	tok     string
+	at      int    // byte offset in text of the end of the current token
+	tok     string // the current token
 	kind    tokenKind
-	col     int // of the token, in characters from the beginning of the text
+	col     int // position of the current token, in characters from the beginning of the text
 	depth   int
 	nodes   int
 	defined map[string]bool
@@ -161,8 +163,8 @@ func (p *parser) next() {
 	p.at += n
 }
 
-// numberLen returns the length of all characters that may belong to a number, so that an error message quotes all of
-// them.
+// numberLen returns the number of leading characters that may belong to a number, so that an error message quotes all
+// of them.
 func numberLen(s string) int {
 	n := 0
 	hex := len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'
@@ -236,7 +238,7 @@ func (p *parser) formula() *Formula {
 	return f
 }
 
-// define parses the value of a name.
+// define parses the value of a name and adds the definition to f.
 func (p *parser) define(f *Formula, name *node) {
 	if p.defined[name.text] || constants[name.text].IsSet() {
 		p.fail(name.col, "%s is defined already", name.text)
@@ -259,7 +261,7 @@ func uses(n *node, name string) bool {
 	return n.kind == nameNode && n.text == name || slices.ContainsFunc(n.args, func(a *node) bool { return uses(a, name) })
 }
 
-// tuple parses several results in parentheses. If there is no comma it restores the parser and returns false.
+// tuple parses several results in parentheses. If there is no comma, it restores the parser and returns false.
 func (p *parser) tuple(f *Formula) bool {
 	before := *p
 	p.next()

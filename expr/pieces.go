@@ -7,32 +7,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pieces splits the folds of a [Code] for rows that are cut into pieces: Each folds one piece, Join combines the folds
-// of all pieces of a row. It is immutable.
+// Pieces is a [Code] with folds that is split for rows that are cut into pieces. Each folds one piece, and Join
+// combines the results of all pieces of a row. It is immutable.
 type Pieces struct {
-	// Each folds a piece: it has an output for each fold of the code. Its last operand, after those of the code, is the
-	// index in the row of the first element of the piece: an int32, constant within the piece.
+	// Each has an output for each fold of the code. It has the operands of the code and an additional last operand: the
+	// index in the row of the piece's first element, an int32 that is constant within the piece.
 	Each *Code
-	// Join computes the outputs of the code. Its rows have one element per piece. Its operands are the outputs of Each,
-	// and then the operands of the code that In lists, which have one element per row.
+	// Join computes the outputs of the code. Its rows have one element for each piece. Its operands are the outputs of
+	// Each, and then the operands of the code that In lists, which have one element for each row.
 	Join *Code
 	In   []int
 	// Waits is the number of folds that depend on another fold. If it is 0, Each needs one pass.
 	Waits int
 }
 
-// MaxCutPlaces is the longest row whose expression asks for positions and that can be cut into pieces: positions are
-// numbers of 31 bits, and int32 holds twice as many.
+// MaxCutPlaces is the maximum length in elements of a row that can be cut into pieces. Positions in such a row fit an
+// int32.
 const MaxCutPlaces = 1 << 30
 
-// Pieces splits the folds of the code for rows that are cut into pieces. It returns an error if the results of the
-// pieces do not determine the result of the row. Each fold must depend on no other fold, so that the same operation
-// combines the pieces, or be the least value among the elements equal to an extreme (an argmax or argmin):
+// Pieces splits the folds of the code for rows that are cut into pieces. uniform marks operands with one element for
+// each row. Pieces fails if the results of the pieces do not determine the result of the row. A fold must depend on no
+// other fold, so that the same operation combines the pieces. The only exception is the least value among the elements
+// equal to an extreme (an argmax or argmin):
 //
 //	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
 //
-// Of the pieces whose extreme is that of the row, or NaN, Join takes the least. uniform marks operands with one element
-// per row.
+// For such a fold, Join takes the least result among the pieces whose extreme is NaN or equals the extreme of the row.
 func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -70,12 +70,12 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 type piecer struct {
 	code    *Code
 	uniform []bool
-	waits   []bool // by value: it depends on a fold
+	waits   []bool // for each value: whether it depends on a fold
 	folds   []Value
 
-	b      *Builder // of Join
-	at     map[Value]Value
-	in     []int
+	b      *Builder        // the builder of Join
+	at     map[Value]Value // values of Join, by value of the code
+	in     []int           // Pieces.In
 	failed error
 }
 
@@ -121,7 +121,8 @@ func (p *piecer) fail(format string, args ...any) Value {
 	return None
 }
 
-// value builds a value that is constant within a row, or None if there is none.
+// value adds the computation of v to Join and returns its value. It returns None if v is None, and fails if v differs
+// within a row.
 func (p *piecer) value(v Value) Value {
 	if v == None || p.failed != nil {
 		return None
@@ -168,7 +169,7 @@ func (p *piecer) operand(i int) int {
 	return len(p.b.code.In) - 1
 }
 
-// piece loads the fold of a piece.
+// piece returns the value in Join of a fold of one piece.
 func (p *piecer) piece(v Value) Value {
 	for k, f := range p.folds {
 		if f == v {
@@ -178,7 +179,7 @@ func (p *piecer) piece(v Value) Value {
 	return p.fail("v%d is not a fold", v)
 }
 
-// fold combines the pieces of a fold.
+// fold returns the value in Join that combines a fold of all pieces.
 func (p *piecer) fold(v Value) Value {
 	i := p.code.Insts[v]
 	if !p.waits[v] {
@@ -200,7 +201,8 @@ func (p *piecer) fold(v Value) Value {
 	return p.b.Reduce(Min, p.b.Do(Select, is, p.piece(v), p.value(from.C)))
 }
 
-// isExtreme reports whether a value tests that an element equals an extreme of its row. nan: or that it is NaN.
+// isExtreme reports whether v tests whether an element equals an extreme of its row. best is that extreme. nan is set
+// if v also holds for an element that is NaN.
 func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
 	i := p.code.Insts[v]
 	if i.Op != Or {
@@ -216,7 +218,7 @@ func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
 	return None, false, false
 }
 
-// isEqual reports whether a value compares an element x with the extreme of all x of the row.
+// isEqual reports whether v tests an element x for equality with an extreme of x in the row. best is that extreme.
 func (p *piecer) isEqual(v Value) (best, x Value, ok bool) {
 	i := p.code.Insts[v]
 	if i.Op != Eq {

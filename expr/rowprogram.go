@@ -8,48 +8,48 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowProgram is a [Code] with folds, split into passes over a row. A pass computes the values that depend on no fold of
-// the same or a later pass. The number of passes is the nesting depth of folds: independent folds share a pass. It is
+// RowProgram is a [Code] with folds that is split into passes over a row. A pass computes values that depend only on
+// folds of earlier passes. Independent folds share a pass, so the number of passes is the nesting depth of folds. It is
 // immutable.
 //
-// A running fold ([Scan]) is a stored row: a pass writes its operand there, the row is scanned in place, and later
-// passes read it.
+// A running fold ([Scan]) needs a stored row: a pass writes the operand to that row, the row is scanned in place, and
+// later passes read the result.
 //
-// Values that are constant within a row are numbers: folds, operands with one element per row, and values that depend
-// only on these. Other values are recomputed in a later pass that needs them or, if that costs more than cache memory,
-// stored as a row.
+// Values that are constant within a row are called numbers: folds, operands with one element for each row, and values
+// that depend only on these. If a later pass needs any other value, the value is recomputed or, if that costs more than
+// a store and a load, stored as a row.
 type RowProgram struct {
 	Code    *Code
-	Uniform []bool // by operand: it has one element per row
-	Whole   []bool // by output: it has an element for each element of the row, else one per row
+	Uniform []bool // for each operand: whether it has one element for each row
+	Whole   []bool // for each output: whether it has an element for each element of a row, not one for each row
 	Passes  []RowPass
-	Numbers []tensor.DType // dtypes of the values that are constant within a row and pass between passes
+	Numbers []tensor.DType // dtypes of the numbers that are stored between passes
 	Rows    []Row
 }
 
 // RowPass is one loop over a row, followed by a computation once per row.
 type RowPass struct {
-	// Code is computed for each element; nil if there is no loop.
+	// Code is computed for each element. It is nil if the pass has no loop.
 	Code    *Code
-	In, Out []Place // of the operands and outputs of Code
-	Folds   []Fold  // of values of Code, each an output that is not stored
-	Into    []int   // by fold: the index in Numbers of its result
-	// After is computed once per row, from numbers and operands with one element per row; nil if there is nothing to
-	// compute.
+	In, Out []Place // the places of the operands and outputs of Code
+	Folds   []Fold  // folds of values of Code; each value is an output that is not stored
+	Into    []int   // for each fold: the index in RowProgram.Numbers of its result
+	// After is computed once per row, from numbers and operands with one element for each row. It is nil if there is
+	// nothing to compute.
 	After             *Code
 	AfterIn, AfterOut []Place
 }
 
-// Row is a stored row: in the memory of output Out, or in memory of its own if Out is -1. The output is the row itself,
+// Row is a stored row. Its memory is that of output Out, or separate memory if Out is -1. The output is the row itself,
 // or has elements of the same size and is not written before the last pass that reads the row. If Scan is Add or Mul,
-// the row is scanned after the pass that writes it: see [Scanning].
+// the row is scanned after the pass that writes it ([Scanning]).
 type Row struct {
 	DType tensor.DType
 	Out   int
 	Scan  Op
 }
 
-// Scans reports whether some row is scanned.
+// Scans reports whether a row is scanned.
 func (s *RowProgram) Scans() bool {
 	return s != nil && slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Scan != Invalid })
 }
@@ -58,14 +58,14 @@ func (s *RowProgram) Scans() bool {
 type Place struct {
 	Kind    PlaceKind
 	N       int
-	Element int // the element of [RowProgram.Columns], or the pass of [RowProgram.Overlap]
+	Element int // the element of a column, pass or row: see Columns, Overlap and Pipeline of [RowProgram]
 }
 
 // PlaceKind is the kind of a [Place].
 type PlaceKind uint8
 
-// Nowhere: an output that only a fold uses. AtOperand, AtOutput: an operand or output of the whole code. AtRow: an
-// index in RowProgram.Rows. AtNumber: an index in RowProgram.Numbers.
+// Nowhere is the kind of an output that only a fold uses. For the other kinds, Place.N is an index: AtOperand and
+// AtOutput of an operand or output of RowProgram.Code, AtRow of RowProgram.Rows, and AtNumber of RowProgram.Numbers.
 const (
 	Nowhere PlaceKind = iota
 	AtOperand
@@ -74,7 +74,7 @@ const (
 	AtNumber
 )
 
-// RowProgram splits the code into passes over a row. uniform marks operands with one element per row; whole marks
+// RowProgram splits the code into passes over a row. uniform marks operands with one element for each row. whole marks
 // outputs with an element for each element of the row. Other outputs must be constant within a row.
 func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	if err := c.Check(); err != nil {
@@ -110,20 +110,20 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	return s.RowProgram, nil
 }
 
-// splitter holds the schedule of values. A value that differs within a row has the number of the pass that computes it
-// as level. A value that is constant within a row has the number of the pass after which it is computed, -1 for before
-// the first.
+// splitter holds the schedule of values. The level of a value that differs within a row (stream) is the index of the
+// pass that computes it. The level of a number is the index of the pass after which it is computed, or -1 if it depends
+// on no pass.
 type splitter struct {
 	*RowProgram
 	code   *Code
 	stream []bool
 	level  []int
-	number []int  // by value: its index in Numbers, or -1
-	row    []int  // by value: its index in Rows, or -1
-	made   []int  // by row: the pass that writes it
-	last   []int  // by row: the last pass that reads it
-	own    []bool // by output: it is a scanned row, stored in its own memory
-	after  [][]Value
+	number []int     // for each value: its index in Numbers, or -1
+	row    []int     // for each value: its index in Rows, or -1
+	made   []int     // for each row: the pass that writes it
+	last   []int     // for each row: the last pass that reads it
+	own    []bool    // for each output: whether it is a scanned row that is stored in the output's memory
+	after  [][]Value // for each pass: the numbers that are computed after it
 }
 
 func (s *splitter) levels() {
@@ -152,7 +152,7 @@ func (s *splitter) levels() {
 	}
 }
 
-// scanRows stores the scanned rows, in the memory of an output if one is the row.
+// scanRows adds a stored row for each Scan. If an output is the row itself, the row is stored in the output's memory.
 func (s *splitter) scanRows() {
 	s.own = make([]bool, len(s.code.Out))
 	for v, i := range s.code.Insts {
@@ -171,8 +171,8 @@ func (s *splitter) scanRows() {
 	}
 }
 
-// at returns the first pass that can use a value in its loop or, if inPass is false, the pass after which a value
-// that is constant within a row is known.
+// at returns the first pass that can use a value in its loop. If inPass is false and the value is a number, at returns
+// the pass after which it is known.
 func (s *splitter) at(v Value, inPass bool) int {
 	if inPass && !s.stream[v] {
 		return s.level[v] + 1
@@ -185,8 +185,8 @@ func (s *splitter) outStream(o int) bool {
 	return s.stream[out.Re] || out.Im != None && s.stream[out.Im]
 }
 
-// outLevel returns the pass that writes an output or, for an output with one element per row, the pass after which it
-// is written.
+// outLevel returns the pass that writes output o or, for an output with one element for each row, the pass after which
+// it is written.
 func (s *splitter) outLevel(o int) int {
 	out := s.code.Out[o]
 	if s.own[o] {
@@ -215,7 +215,7 @@ func (s *splitter) count() int {
 	return n
 }
 
-// known returns the number that holds a value and schedules the computation of the value.
+// known returns the place of a number, and schedules its computation.
 func (s *splitter) known(v Value) Place {
 	if s.number[v] < 0 {
 		s.number[v] = len(s.Numbers)
@@ -227,8 +227,8 @@ func (s *splitter) known(v Value) Place {
 	return Place{Kind: AtNumber, N: s.number[v]}
 }
 
-// emitter builds the code of a pass, or of the computation after it. Marked values become instructions, or operands if
-// from returns a place.
+// emitter builds the code of a pass, or of the computation after a pass. Each marked value becomes a load if from
+// returns a place for it, else an instruction.
 type emitter struct {
 	s      *splitter
 	b      *Builder
@@ -241,7 +241,7 @@ func (s *splitter) emitter(from func(v Value) (Place, bool)) *emitter {
 	return &emitter{s: s, b: NewBuilder(), marked: make([]bool, len(s.code.Insts)), from: from}
 }
 
-// mark marks the values that the roots depend on.
+// mark marks the values on which the roots depend.
 func (e *emitter) mark(roots ...Value) {
 	top := None
 	for _, v := range roots {
@@ -274,7 +274,7 @@ func (e *emitter) operand(p Place, d tensor.DType) int {
 	return len(e.places) - 1
 }
 
-// emit builds the marked values and returns the new values.
+// emit builds the marked values. It returns, for each value of the code, the value of the new code.
 func (e *emitter) emit() []Value {
 	c := e.s.code
 	at := make([]Value, len(c.Insts))
@@ -398,7 +398,7 @@ func (s *splitter) pass(k int) error {
 	return nil
 }
 
-// ready returns the place from which pass k loads a value, if the pass does not compute it.
+// ready returns the place from which pass k loads a value. It returns false if the pass computes the value.
 func (s *splitter) ready(v Value, k int) (Place, bool) {
 	if !s.stream[v] {
 		if s.level[v] < 0 {
@@ -424,7 +424,7 @@ func (s *splitter) value(r int) Value {
 	return None
 }
 
-// host places rows in the memory of outputs that are written later.
+// host assigns the memory of outputs that are written later to stored rows.
 func (s *splitter) host() {
 	taken := make([]bool, len(s.code.Out))
 	for _, r := range s.Rows {

@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// recomputeCost is the greatest cost, in simple operations, of recomputing an element in a later pass instead of
-// storing its row: about that of a store and a load.
+// recomputeCost is the greatest cost, in simple operations, at which an element is recomputed in a later pass. It is
+// about the cost of a store and a load.
 const recomputeCost = 6
 
-// keep selects the values of earlier passes that pass k loads from stored rows instead of recomputing them. roots are
-// the results of the pass.
+// keep stores the rows of those values of earlier passes that pass k loads instead of recomputing them. roots are the
+// results of the pass.
 func (s *splitter) keep(k int, roots ...Value) {
 	seen := make([]bool, len(s.code.Insts))
 	for _, v := range roots {
@@ -38,8 +38,8 @@ func (s *splitter) keep(k int, roots ...Value) {
 	}
 }
 
-// store stores the row of a value that pass k needs, or of the value that it is cheaply computed from, if recomputing
-// it is expensive.
+// store adds a stored row for value v, which pass k needs, if recomputing v is expensive. If v is cheaply computed from
+// one expensive value, it stores the row of that value instead.
 func (s *splitter) store(v Value, k int) {
 	expensive := func(u Value) bool { return s.stream[u] && s.row[u] < 0 && s.cost(u) > recomputeCost }
 	for steps := 0; expensive(v) && steps < 3; steps++ {
@@ -84,16 +84,16 @@ func (s *splitter) users(v Value) (n int) {
 	return n
 }
 
-// reads reports whether v has another operand, besides stored, that differs within a row and is not stored: storing
-// only the one would require reading the other again.
+// reads reports whether v has an operand other than stored that differs within a row and is not stored. If only the row
+// of stored were kept, that operand would be read again.
 func (s *splitter) reads(v, stored Value) bool {
 	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
 		return u != stored && s.stream[u] && s.row[u] < 0
 	})
 }
 
-// cost estimates the cost of computing an element of v from operands, numbers and rows, in simple operations. It stops
-// counting above recomputeCost.
+// cost estimates the cost, in simple operations, of computing an element of v from operands, numbers and stored rows.
+// It stops counting above recomputeCost.
 func (s *splitter) cost(v Value) int {
 	seen, sum := map[Value]bool{v: true}, 0
 	list := []Value{v}
@@ -124,9 +124,9 @@ func price(o Op) int {
 	return 1
 }
 
-// Columns returns the code of pass k for rows that are adjacent in memory: the loop runs across rows and processes some
-// consecutive elements of each row. Folds become accumulators, which are operands and outputs in the same memory, after
-// the other ones. They fold the elements in order.
+// Columns returns the code of pass k for a loop across rows that are adjacent in memory. The loop processes the given
+// number of consecutive elements of each row, whose indices are in [Place.Element]. The accumulators of folds are the
+// last operands and the last outputs, in the same memory. Elements are folded in order.
 func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err error) {
 	if k < 0 || k >= len(s.Passes) {
 		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(s.Passes))

@@ -7,20 +7,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Scanner has the loops of a running fold, which replaces each element by the fold of the elements up to it. A carry
-// holds the fold of the elements so far.
+// Scanner has the loops of a running fold, which replaces each element of a row by the fold of the elements up to and
+// including it. A carry holds the fold of the elements so far.
 type Scanner struct {
-	Carry int // bytes of one carry
+	Carry int // size of a carry in bytes
 	// Begin sets n carries to the neutral element.
 	Begin func(carry unsafe.Pointer, n int)
-	// Row scans n elements, starting from the carry and updating it. dst may equal x.
+	// Row scans n elements of a row. It starts from the carry and updates it. dst may equal x.
 	Row func(carry, dst, x unsafe.Pointer, n int)
-	// Columns scans one element of each of n rows, each with a carry of its own. dst may equal x.
+	// Columns scans one element of each of n rows. Each row has a carry. dst may equal x.
 	Columns func(carry, dst, x unsafe.Pointer, n int)
 }
 
-// Scanning returns the loops of a scan by Add or Mul of int64, float32 or float64, and nil for everything else. The
-// carries of floats are float64.
+// Scanning returns the loops of a scan by Add or Mul of int64, float32 or float64, and nil for other operations and
+// dtypes. The carries of floats are float64.
 func Scanning(o Op, d tensor.DType) *Scanner {
 	switch {
 	case o == Add && d == tensor.Int64:
@@ -129,8 +129,8 @@ func productColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
 	}
 }
 
-// Unscanned returns the code for rows of one element, where the result of a [Scan] is the element itself. It returns c
-// if there is no Scan, and panics if [Code.Check] rejects the code.
+// Unscanned returns the code for rows of one element, in which the result of a [Scan] is the element itself. It returns
+// c if there is no Scan, and panics if [Code.Check] rejects the code.
 func (c *Code) Unscanned() *Code {
 	if !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Scan }) {
 		return c

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Simplify returns an equivalent code with fewer instructions. Results have the same bits, except those of NaN. It
-// folds constants and removes operations that do not change their operand, and pairs of conversions that cancel. Values
-// are renumbered; outputs keep their positions.
+// Simplify returns an equivalent code with fewer instructions. Results have the same bits, except for NaN. It folds
+// constants, and removes operations that do not change their operand and pairs of conversions that cancel. Values are
+// renumbered. Outputs keep their positions.
 func (c *Code) Simplify() (*Code, error) {
 	return c.Rewrite(func(b *Builder, i Inst) Value {
 		if v := b.constant(i); v != None {
@@ -46,8 +46,8 @@ func (b *Builder) is(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// constant folds primitive operations of constants, and comparisons with a known result. It returns None for others and
-// for integer divisions, because division by 0 is unspecified.
+// constant folds primitive operations of constants, and comparisons with a known result. It returns None for other
+// instructions, and for integer divisions, because division by 0 is unspecified.
 func (b *Builder) constant(i Inst) Value {
 	uses := i.Uses()
 	if v, known := b.compared(i); known {
@@ -72,8 +72,8 @@ func (b *Builder) constant(i Inst) Value {
 	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
 }
 
-// compared evaluates comparisons of integers that do not depend on the operands: with itself, or an unsigned integer
-// with 0.
+// compared evaluates comparisons of integers whose result does not depend on the operands: of a value with itself, or
+// of an unsigned integer with 0.
 func (b *Builder) compared(i Inst) (is, known bool) {
 	if i.Op != Eq && i.Op != Ne && i.Op != Lt && i.Op != Le {
 		return false, false
@@ -89,7 +89,8 @@ func (b *Builder) compared(i Inst) (is, known bool) {
 	return false, false
 }
 
-// same returns the value that the result equals, or None. For floats x + -0 is x, while x + 0 is not if x is -0.
+// same returns an operand that the result of an instruction equals, or None. For floats, x + -0 is x, but x + 0 is not
+// x if x is -0.
 func (b *Builder) same(i Inst) Value {
 	float := i.DType.IsFloat()
 	switch i.Op {
@@ -157,7 +158,8 @@ func neutralOfSum(float bool) float64 {
 	return 0
 }
 
-// plainer returns a cheaper instruction with the same result, or a canonical form that more instructions share.
+// plainer returns an equivalent instruction that is cheaper or canonical. Canonical instructions with equal results are
+// equal, so that [Builder.Make] makes them once.
 func (b *Builder) plainer(i Inst) Inst {
 	switch i.Op {
 	case FMA:

@@ -16,15 +16,16 @@ const maxInsts = 1 << 15
 
 // Typing holds the options of [Formula.Code].
 type Typing struct {
-	// Attrs are the values of the names of [Formula.Attrs]. They promote as plain numbers do in PyTorch. A number with the
-	// name of an operand replaces the operand: nothing is loaded.
+	// Attrs are the values of the names of [Formula.Attrs]. They are promoted as plain numbers in PyTorch. A number with
+	// the name of an operand replaces the operand, which is then not loaded.
 	Attrs map[string]tensor.Scalar
-	// ZeroDim marks operands without dimensions, which do not promote operands with dimensions. nil: there are none.
+	// ZeroDim marks operands without dimensions, which do not promote operands with dimensions. It is nil if all operands
+	// have dimensions.
 	ZeroDim []bool
-	// Common is a dtype to which all operands are converted first, as TensorIterator does. If it is Invalid, operands keep
-	// their dtypes and each operation promotes.
+	// Common is a dtype to which all operands are converted first, as TensorIterator does. If Common is Invalid, operands
+	// keep their dtypes, and each operation promotes its operands.
 	Common tensor.DType
-	// Out has the dtypes of the results in memory. nil: the dtypes that typing yields.
+	// Out has the dtypes of the results in memory. If it is nil, these follow from the operands.
 	Out []tensor.DType
 }
 
@@ -33,7 +34,7 @@ type Typing struct {
 // and bfloat16 are computed in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)). Complex
 // numbers are pairs.
 //
-// An error is an [*Error] with line and column.
+// Errors of the formula are of type [*Error].
 func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	defer func() {
 		if e, ok := recover().(*Error); ok {
@@ -80,13 +81,13 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	return c, err
 }
 
-// value is a typed value. A plain number has num set and becomes an instruction when it meets a dtype. d may be a
-// 16-bit float, whose instructions are float32. im is None except for complex dtypes.
+// value is a typed value or a plain number. A plain number is in num; it becomes an instruction when its dtype is
+// known. If d is a 16-bit float, re is a float32. im is None except for complex dtypes.
 type value struct {
 	d      tensor.DType
 	re, im Value
 	num    tensor.Scalar
-	// zeroDim: all operands that it depends on have no dimensions.
+	// zeroDim is set if no operand on which the value depends has dimensions.
 	zeroDim bool
 }
 
@@ -97,11 +98,11 @@ type scope map[string]value
 
 // typer translates a formula into instructions.
 type typer struct {
-	text  string // of the formula, for errors
+	text  string // the text of the formula, for errors
 	b     *Builder
 	float tensor.DType // the dtype of quotients and functions of integers
-	at    *node        // the position of errors
-	depth int          // nesting depth of library functions: errors within them are reported at the call
+	at    *node        // the node at which errors are reported
+	depth int          // nesting depth of library functions; errors within them are reported at the outermost call
 }
 
 func (t *typer) fail(format string, args ...any) {
@@ -163,7 +164,7 @@ func (t *typer) eval(n *node, env scope) value {
 	return v
 }
 
-// allZeroDim reports whether some values are not plain numbers and none of these has dimensions.
+// allZeroDim reports whether some values are not plain numbers, and none of these values has dimensions.
 func allZeroDim(args []value) bool {
 	some := false
 	for _, v := range args {
@@ -175,7 +176,8 @@ func allZeroDim(args []value) bool {
 	return some
 }
 
-// apply evaluates an operator or a function. For plain numbers the result is a plain number.
+// apply evaluates an operator or a function. The result for plain numbers is a plain number, unless the function is
+// typed.
 func (t *typer) apply(name string, args []value) value {
 	f := builtins[name]
 	switch {
@@ -274,7 +276,7 @@ func (t *typer) promotion(args ...value) (tensor.DType, error) {
 	return p.Result()
 }
 
-// common returns the dtype to which values promote together.
+// common returns the dtype to which the values are promoted.
 func (t *typer) common(args ...value) tensor.DType {
 	d, err := t.promotion(args...)
 	if err != nil {
@@ -289,7 +291,7 @@ func (t *typer) promote(args ...value) (tensor.DType, []value) {
 	return d, t.all(d, args)
 }
 
-// promoteFloat is promote where integers become floats.
+// promoteFloat is promote, but converts integers to floats.
 func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
 	d := t.common(args...)
 	if d.IsIntegral(true) {
@@ -306,8 +308,8 @@ func (t *typer) all(d tensor.DType, args []value) []value {
 	return out
 }
 
-// convert converts a value to a dtype to which it promotes. It does not round 16-bit floats again, nor plain numbers to
-// 16 bits: these get the dtype of the computation.
+// convert converts a value to a dtype to which it can be promoted. It does not round 16-bit floats again. A plain
+// number for a 16-bit float becomes a float32 constant, the dtype of the computation.
 func (t *typer) convert(v value, d tensor.DType) value {
 	part := d.ToReal().OpMath()
 	switch {
@@ -350,7 +352,7 @@ func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
 	return t.b.Const(d, s.Float())
 }
 
-// narrow rounds to a 16-bit float. If the value was widened from one, it returns that one.
+// narrow rounds v to a 16-bit float. If v was widened from a 16-bit float of dtype d, narrow returns that.
 func (t *typer) narrow(v Value, d tensor.DType) Value {
 	if u := t.unwidened(v, d); u != None {
 		return u
@@ -375,8 +377,8 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// cast converts to any dtype, as an explicit cast does: of a complex number it takes the real part, and it rounds
-// 16-bit floats.
+// cast converts to any dtype, as an explicit cast does. It takes the real part of a complex number, and rounds 16-bit
+// floats.
 func (t *typer) cast(v value, d tensor.DType) value {
 	w := t.convert(v, d)
 	if d.IsReducedFloat() {

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axis is a dimension of the iteration, with its strides in bytes by output and operand.
+// axis is a dimension of the iteration: n is its size, and step has its stride in bytes for each output and operand.
 type axis struct {
 	n    int
 	step []int
@@ -47,7 +47,7 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	return full, nil
 }
 
-// axesOf returns the kept and reduced dimensions of a shape, the last dimension first.
+// axesOf returns the kept and the reduced dimensions of a shape. The last dimension comes first.
 func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
 	for d, n := range slices.Backward(full) {
 		a := axis{n: n, step: make([]int, len(metas))}
@@ -74,7 +74,8 @@ func elementsOf(list []axis) int {
 	return n
 }
 
-// joined removes axes of size 1 and merges neighbours that are contiguous in all operands. At least one axis is left.
+// joined removes axes of size 1, and merges adjacent axes that one axis can replace in all operands. At least one axis
+// is left.
 func joined(list []axis, operands int) []axis {
 	out := list[:0]
 	for _, a := range list {

@@ -8,27 +8,29 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// fusedLoop runs all passes at once, each over a tile of its own: the first pass over one tile, the second over the
-// previous tile, and so on. Memory is then read and written all the time instead of during some passes: softmax of
-// 4096x4096 takes 3.6 ms instead of 6 (Zen 5). Rows of 33 elements in the cache take 2/3 of the time, because the
-// overhead per row is shared by all passes.
+// fusedLoop is one loop for all passes. While the first pass processes a tile, the second pass processes the previous
+// tile, and so on. Memory is then read and written all the time, instead of only during some passes: softmax of
+// 4096x4096 takes 3.6 ms instead of 6 (Zen 5). Rows of 33 elements in the cache take 2/3 of the time, because all
+// passes share the overhead of a row.
 type fusedLoop struct {
 	loop  *loops.Loop
 	slots []fusedSlot
 }
 
-// fusedSlot is an object that a pass uses, for one of the rows that the pass processes at once.
+// fusedSlot is a pointer of the fused loop: an object that a pass uses (-1 for none), for one of the rows that the pass
+// processes together.
 type fusedSlot struct{ object, pass, row int }
 
-// minTiles is the minimum number of tiles of a chunk per fused pass: the first and last tiles of a chunk go through the
-// passes one at a time.
+// minTiles is the minimum number of tiles in a chunk for each fused pass. The first and last tiles of a chunk are not
+// processed by the fused loop, but by the separate loops of the passes.
 const minTiles = 4
 
-// minPipelinedRow is the minimum length of a row in a pipeline, which processes rows without stopping between them.
+// minPipelinedRow is the minimum length of a row in elements for a pipeline. No measured row of this length is slower
+// in a pipeline.
 const minPipelinedRow = 512
 
-// fusible reports whether passes can be fused: every pass has a loop that processes several rows per call, nothing is
-// staged, scanned or cut, and a chunk has enough tiles.
+// fusible reports whether passes can be fused: every pass has a loop, which processes several rows in a call, nothing
+// is staged, scanned or cut, and a chunk has enough tiles.
 func (p *Plan) fusible() bool {
 	if !p.batchesRows || p.hasStaged() || p.program.Scans() || p.cuts > 1 || len(p.program.Passes) < 2 ||
 		min(p.tilesPerChunk, p.tiles) < minTiles*len(p.program.Passes) {
@@ -42,10 +44,11 @@ func (p *Plan) fusible() bool {
 	return true
 }
 
-// evictsShared reports whether fused passes that compute little and use non-temporal stores would evict from L1 the
-// operands that rows share. layer_norm of 4096x4096 takes 4.4 ms with fused passes and 3.4 without, while rows of 2048
-// take 2.6 and 3.5, and rows of 8192 without weight and bias 2.9 and 3.2 (Zen 5). Two rows at a time read shared
-// operands once: 4.6 ms fused, against 5 with a row at a time and 6 with separate passes (Emerald Rapids).
+// evictsShared reports whether fused passes would evict from L1 the operands that rows share. It is true only for
+// passes that compute little and use non-temporal stores. On Zen 5, layer_norm of 4096x4096 takes 4.4 ms with fused
+// passes and 3.4 ms without. Rows of 2048 take 2.6 and 3.5 ms, and rows of 8192 without weight and bias 2.9 and 3.2 ms.
+// A fused loop over two rows reads shared operands once for both. On Emerald Rapids it takes 4.6 ms, against 5 ms with
+// one row at a time and 6 ms with separate passes.
 func (p *Plan) evictsShared() bool {
 	if p.weight > 1 {
 		return false
@@ -69,7 +72,7 @@ func (p *Plan) evictsShared() bool {
 	return nonTemporal && shared && bytes > machine.L1Bytes*3/2
 }
 
-// fuse compiles the fused loop. Without machine code p.fused remains nil.
+// fuse compiles the fused loop. Without machine code, b.fused remains nil.
 func (b *builder) fuse() error {
 	if len(b.moves) > 0 {
 		return nil
@@ -95,7 +98,7 @@ func (b *builder) fuse() error {
 	}
 	fused := &fusedLoop{}
 	var ahead loops.Ahead
-	if b.group == 0 || b.weight > 1 { // else the processor itself reads far enough ahead
+	if b.group == 0 || b.weight > 1 { // otherwise the hardware prefetcher suffices
 		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedAhead)
 	}
 	opts := b.options(kept != 1<<len(out)-1, ahead)
@@ -121,8 +124,8 @@ func (b *builder) fuse() error {
 	return nil
 }
 
-// rowCopies returns the number of copies of a stored row that are in flight. A row that is read only by the next pass
-// needs one: each element is overwritten right after it is read.
+// rowCopies returns the number of copies of a stored row that fused passes need, because they process different tiles.
+// A row that only the next pass reads needs one copy: each element is overwritten right after it is read.
 func (p *Plan) rowCopies(row int) int {
 	if p.depth == 1 {
 		return 1
@@ -143,10 +146,10 @@ func (p *Plan) rowCopies(row int) int {
 	return max(1, last-made)
 }
 
-// canPipeline reports whether one loop can process all rows of a chunk: rows are long, so the computation once per row
-// may run for each row separately. The loop does not stop between rows, and each pass is a group of rows behind the
-// previous one rather than a tile. On Emerald Rapids softmax of 4096x4096 takes 4.2 ms instead of 5, layer_norm of
-// 8192x2048 3.8 instead of 4.9; no measured case is slower, down to rows of 512 elements.
+// canPipeline reports whether a pipeline is possible: one call of the fused loop processes all rows of a chunk, and
+// each pass is a group of rows, rather than a tile, behind the previous pass. Rows must be long, because the
+// computation once per row runs for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead
+// of 5, and layer_norm of 8192x2048 3.8 instead of 4.9. No measured case is slower, down to rows of 512 elements.
 func (p *Plan) canPipeline(group int) bool {
 	for k := range p.program.Rows {
 		if r := p.program.Rows[k]; (r.Out < 0 || p.nonTemporal(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {
@@ -156,7 +159,7 @@ func (p *Plan) canPipeline(group int) bool {
 	return p.fusible() && p.rowLen >= minPipelinedRow
 }
 
-// runPipeline runs all passes over tiles [begin, end), row by row.
+// runPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows.
 func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
 	for u := begin; u < end; {
 		line := u / p.tilesPerLine
@@ -173,7 +176,7 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 	}
 }
 
-// runLine runs all passes over consecutive rows: pass k is k groups of rows behind the first pass. Rows that do not
+// runLine runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Rows that do not
 // fill a group are processed one at a time.
 func (p *Plan) runLine(s *State, rows int) {
 	lag, groups := p.depth-1, rows/p.group
@@ -190,7 +193,7 @@ func (p *Plan) runLine(s *State, rows int) {
 			}
 			i = groups
 		}
-		// The last pass runs first: the previous pass overwrites the rows that it reads.
+		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
 		for k := min(lag, i); k >= max(0, i-groups+1); k-- {
 			for r := (i - k) * p.group; r < (i-k+1)*p.group; r++ {
 				p.runRow(s, r, k)
@@ -204,7 +207,7 @@ func (p *Plan) runLine(s *State, rows int) {
 	}
 }
 
-// seekRow sets s.base to the addresses of a row of a line.
+// seekRow sets s.base to the addresses of a row. The index counts rows from the first row of runLine.
 func (p *Plan) seekRow(s *State, row int) {
 	for k, b := range s.bases[0] {
 		s.base[k] = b
@@ -214,15 +217,15 @@ func (p *Plan) seekRow(s *State, row int) {
 	}
 }
 
-// runRow runs a pass over a row of a line.
+// runRow runs a pass over a row of runLine.
 func (p *Plan) runRow(s *State, row, pass int) {
 	p.seekRow(s, row)
 	p.runPass(s, tile{n: 1}, &p.passes[pass])
 	p.runAfter(s, tile{n: 1}, &p.passes[pass])
 }
 
-// runFusedRows runs the fused loop for the given number of steps, from the first group at which every pass has a group
-// to process.
+// runFusedRows runs the fused loop for the given number of groups of rows. It begins at the first group at which every
+// pass has a group to process.
 func (p *Plan) runFusedRows(s *State, groups int) {
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
 	for _, g := range p.fused.slots {
@@ -238,7 +241,7 @@ func (p *Plan) runFusedRows(s *State, groups int) {
 	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].n, groups)
 }
 
-// runFusedTiles runs all passes over tiles [begin, end).
+// runFusedTiles runs all passes over the tiles begin to end-1.
 func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
 	for len(s.bases) < p.depth {
 		s.bases = append(s.bases, nil)
@@ -257,7 +260,7 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 		if full {
 			p.runFusedTile(s, u)
 		}
-		// The last pass runs first: the previous pass overwrites the rows that it reads.
+		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
 		for k := min(p.depth-1, u-begin); k >= max(0, u-end+1); k-- {
 			s.base = s.bases[(u-k)%p.depth]
 			t := s.tiles[(u-k)%p.depth]
@@ -269,7 +272,7 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 	}
 }
 
-// runFusedTile runs the fused loop, with tile u for the first pass.
+// runFusedTile runs the fused loop over tile u for the first pass, tile u-1 for the second pass, and so on.
 func (p *Plan) runFusedTile(s *State, u int) {
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
 	for _, g := range p.fused.slots {

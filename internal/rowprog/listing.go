@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// Listings describes the code of all loops, in the order in which they run.
+// Listings returns descriptions of the code of all loops, in the order in which the loops run.
 func (p *Plan) Listings() []expr.Listing {
 	var list []expr.Listing
 	add := func(l *loops.Loop, slots []int, name string) {

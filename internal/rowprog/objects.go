@@ -11,15 +11,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// object is memory that the loops of a tile read or write: an output or operand, or memory of the worker: staged
-// copies, rows, numbers and accumulators.
+// object is memory that the loops of a tile read or write. It is an output or operand, or memory of the worker: a
+// staged copy, a stored row, numbers (one element for each row), or accumulators.
 type object struct {
-	ptr            int // index among outputs and operands, or -1 for memory of the worker
-	offset         int // in the worker's memory
-	size           int // of an element
-	keptStride     int // in bytes along kept[0]
-	reducedStrides []int
-	// Objects in the worker's memory have a copy for each tile in flight, copyStride bytes apart.
+	ptr            int   // index among outputs and operands, or -1 for memory of the worker
+	offset         int   // byte offset in the worker's memory
+	size           int   // size of an element in bytes
+	keptStride     int   // stride in bytes along kept[0]
+	reducedStrides []int // strides in bytes along the reduced axes
+	// Objects in the worker's memory have copies for different tiles, copyStride bytes apart.
 	copies, copyStride int
 }
 
@@ -33,11 +33,12 @@ func (o *object) stride(ax int) int {
 	return o.reducedStrides[ax]
 }
 
-// move copies a staged operand to the worker's memory before the passes, or a staged output from it afterwards.
+// move is a copy of a staged operand to the worker's memory before the passes, or of a staged output from the worker's
+// memory after the passes.
 type move struct {
-	whole           bool // all elements of the tile, else one per row
-	output          bool
-	outside, staged int // objects
+	whole           bool // copies all elements of the tile, else one element for each row
+	output          bool // copies an output
+	outside, staged int  // objects: the operand or output, and its staged copy
 	elem            strided.Elem
 }
 
@@ -46,8 +47,8 @@ type compiledPass struct {
 	loop  *loops.Loop
 	slots []int // objects of the loop's outputs, operands and accumulators; -1 for an output that is not stored
 	folds []fold
-	// unrolled is the loop over columns that processes unroll elements of each; unrolledSlots are its pointers in terms
-	// of slots.
+	// unrolled is a loop over columns that processes unroll elements of each column at once. unrolledSlots describes its
+	// pointers by those of loop.
 	unrolled      *loops.Loop
 	unroll        int
 	unrolledSlots []elementSlot
@@ -58,34 +59,36 @@ type compiledPass struct {
 	afterSlots []int
 }
 
-// elementSlot is a slot of a compiledPass, advanced by a number of elements of a column.
+// elementSlot is a pointer of an unrolled loop: an index into compiledPass.slots, and the number of elements of a
+// column by which the pointer is advanced.
 type elementSlot struct{ slot, element int }
 
-// fold is a fold of a pass: the objects of its result and accumulators, which are -1 if not used.
+// fold is a fold of a pass. number, acc and upper are objects; acc and upper are -1 if not used.
 type fold struct {
-	number  int // result per row
-	acc     int // along rows, unless loops leave totals: lanes per row
-	upper   int // along columns: sums of blocks of foldBlock elements
+	number  int // the result of each row
+	acc     int // along rows, unless the loop computes totals: the lanes of each row's accumulator
+	upper   int // along columns: the upper-level accumulators, to which blocks of foldBlock elements are added
 	neutral [expr.Lanes * 8]byte
 	combine func(dst, acc unsafe.Pointer, n int)
 	join    *loops.Loop // combines accumulators of columns, and parts of rows
 }
 
-// partial is the location in scratch memory of a fold's results for the parts of cut rows: size bytes per part, the
-// parts of a tile in order.
+// partial is the location in scratch memory of a fold's results for cut rows: byte offset at, and size bytes for each
+// part. The parts of a tile are adjacent and in order.
 type partial struct{ at, size int }
 
 // builder makes the objects and loops of a plan.
 type builder struct {
 	*Plan
-	outs, ins     []int // by output or operand: the object that loops use
-	numberIns     map[int]int
-	numberOuts    map[int]int
-	rows, numbers []int
+	outs, ins     []int       // by output, by operand: the object that loops use
+	numberIns     map[int]int // by operand: its staged copy with one element for each row
+	numberOuts    map[int]int // by output: its staged copy with one element for each row
+	rows, numbers []int       // the objects of the row program's Rows and Numbers
 }
 
-// build compiles the passes as a pipeline or else fused by tiles, if possible; otherwise one after the other. If a
-// row's shared operands exceed L1, a pipeline processes two rows together, so that these are read once for both.
+// build compiles the passes as a pipeline if possible, else fused by tiles if possible, else as separate loops. If the
+// operands that rows share would be evicted from L1, only a pipeline of two rows is tried, which reads these operands
+// once for both rows.
 func (p *Plan) build() error {
 	ways := []int{1, 0}
 	if p.evictsShared() {
@@ -138,7 +141,7 @@ func (b *builder) allocate(bytes int, o object) int {
 	return len(b.objects) - 1
 }
 
-// rowMemory allocates all elements of copies tiles.
+// rowMemory allocates an object with all elements of a tile, with the given number of copies.
 func (b *builder) rowMemory(size, copies int) int {
 	o := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
 	n := size
@@ -160,7 +163,7 @@ func (b *builder) rowMemory(size, copies int) int {
 	return b.allocate(n, o)
 }
 
-// numberMemory allocates one element per row: for a tile, or for a chunk in a pipeline.
+// numberMemory allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
 func (b *builder) numberMemory(size int) int {
 	o := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
 	if b.group > 0 {
@@ -170,7 +173,8 @@ func (b *builder) numberMemory(size int) int {
 	return b.allocate(size*b.tile, o)
 }
 
-// makeObjects adds the objects of outputs and operands, and staged copies of those that are not direct.
+// makeObjects adds the objects of outputs and operands, and of the staged copies of those that loops cannot use in
+// place.
 func (b *builder) makeObjects() {
 	n := len(b.metas)
 	for i, m := range b.metas {
@@ -196,8 +200,8 @@ func (b *builder) makeObjects() {
 	b.outs, b.ins = used[:b.nouts], used[b.nouts:]
 }
 
-// numberOperand returns the object of an operand with one element per row, contiguous over the tile: staged if
-// necessary.
+// numberOperand returns the object of operand i, which has one element for each row. The elements must be contiguous
+// over the tile; otherwise the operand is staged.
 func (b *builder) numberOperand(i int) int {
 	o := &b.objects[i]
 	if o.keptStride == o.size || o.keptStride == 0 || b.tile == 1 {
@@ -227,7 +231,8 @@ func (b *builder) numberOutput(i int) int {
 	return to
 }
 
-// objectAt returns the object at a place of a pass, or of the computation after it.
+// objectAt returns the object of a place in a pass or, if after is set, in the computation once per row after the pass.
+// It returns -1 for a result that is not stored.
 func (b *builder) objectAt(q expr.Place, after, output bool) int {
 	switch q.Kind {
 	case expr.AtOperand:
@@ -276,8 +281,8 @@ func (b *builder) compilePass(k int) error {
 	return nil
 }
 
-// compileLoop compiles the loop of a pass. Along rows, its folds are totals if a row fits one call; otherwise they are
-// lanes in memory, which are combined afterwards.
+// compileLoop compiles the loop of a pass. Along rows, the loop computes the totals of its folds if a row fits one
+// call. Otherwise accumulators have several lanes in memory, which are combined afterwards.
 func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 	w := &b.program.Passes[k]
 	code, in, out := w.Code, w.In, w.Out
@@ -327,7 +332,7 @@ func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 	return nil
 }
 
-// objectsAt returns the objects of outputs and operands.
+// objectsAt returns the objects of the outputs and operands of a pass.
 func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
 	for _, q := range out {
 		slots = append(slots, b.objectAt(q, false, true))
@@ -338,7 +343,7 @@ func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
 	return slots
 }
 
-// newLoop returns the loop of a code; operands that do not advance along the inner axis are scalars.
+// newLoop returns the loop of an expression. Operands that are constant along the inner axis are scalars.
 func (b *builder) newLoop(c *expr.Code, in []expr.Place) *expr.Loop {
 	l := &expr.Loop{Code: c, Scalar: make([]bool, len(in))}
 	for k, q := range in {
@@ -348,8 +353,8 @@ func (b *builder) newLoop(c *expr.Code, in []expr.Place) *expr.Loop {
 	return l
 }
 
-// compileUnrolled compiles the loop that processes several elements of each column at once, so that accumulators are
-// read and written once for all of them, if its pointers fit registers.
+// compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
+// read and written once for all these elements. It compiles nothing if the pointers would not fit into registers.
 func (b *builder) compileUnrolled(k int, st *compiledPass) error {
 	for n := 4; n > 1; n /= 2 {
 		code, in, out, err := b.program.Columns(k, n)
@@ -385,8 +390,9 @@ func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error)
 	return loops.New(l, opts)
 }
 
-// options returns the options of a loop. The fence is executed once per chunk, because a call may process a single row
-// and would wait for memory (softmax of 4096x4096 takes 3.4 ms with a fence per call, 3.0 without).
+// options returns the options of a loop. Loops have no fence after non-temporal stores, because a call may process a
+// single row and would wait for memory. Instead a fence is executed once per chunk: softmax of 4096x4096 takes 3.0 ms,
+// and 3.4 ms with a fence in each call.
 func (b *builder) options(nonTemporal bool, ahead loops.Ahead) loops.Options {
 	b.needsFence = b.needsFence || nonTemporal
 	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Ahead: ahead}
@@ -399,7 +405,7 @@ func fillBits(to []byte, bits uint64, size int) {
 	}
 }
 
-// onlyNonTemporal reports whether a pass stores only outputs with non-temporal stores.
+// onlyNonTemporal reports whether all rows that a pass stores are outputs with non-temporal stores.
 func (b *builder) onlyNonTemporal(out []expr.Place) bool {
 	whole := 0
 	for _, q := range out {

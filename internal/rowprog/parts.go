@@ -6,20 +6,20 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// The elements of a row may be adjacent in runs, and rows adjacent to one another: channel groups of an image with
-// channels last. Each position in a run then is a column, which holds a part of its row; the folds of the parts are
-// combined per row. Nothing is staged (group_norm of [1,64,64,64] in 32 groups takes 0.25 of the time).
+// A row may consist of short runs of adjacent elements, and the runs of different rows may be adjacent too. An example
+// is a channel group of an image in channels last. Each position in a run is then processed as a column, which is a
+// part of its row, and the folds of a row's parts are combined. Nothing is staged: group_norm of [1,64,64,64] in 32
+// groups takes 0.25 of the time.
 
 const (
-	// maxParts is the maximum number of parts of a row: two groups of 64 channels take 0.31 ms with parts and 0.25 by
+	// maxParts is the maximum number of parts of a row. Two groups of 64 channels take 0.31 ms with parts and 0.25 ms by
 	// rows.
 	maxParts = 32
-	// minPartElements is the minimum number of elements of a part: combining shorter ones would cost as much as
-	// folding.
+	// minPartElements is the minimum number of elements of a part. Combining shorter parts would cost as much as folding.
 	minPartElements = 8
 )
 
-// hasParts reports whether adjacent rows consist of runs of adjacent elements in all operands and outputs.
+// hasParts reports whether rows consist of adjacent runs of adjacent elements in all operands and outputs.
 func (p *Plan) hasParts() bool {
 	k, a := p.kept[0], p.reduced[0]
 	if p.rowLen == 0 || p.program.Scans() || k.n == 1 || len(p.reduced) < 2 || a.n > maxParts ||
@@ -34,7 +34,7 @@ func (p *Plan) hasParts() bool {
 	return true
 }
 
-// splitRows makes a column of each part of such rows.
+// splitRows makes each part of a row a column, if rows have such parts.
 func (p *Plan) splitRows() {
 	p.parts = 1
 	if !p.columns || !p.hasParts() {
@@ -46,7 +46,7 @@ func (p *Plan) splitRows() {
 	p.reduced, p.rowLen = p.reduced[1:], p.rowLen/a.n
 }
 
-// joinParts combines the folds of the parts of each row, and stores the result for each part.
+// joinParts combines the folds of the parts of each row, and stores the combined result for each part.
 func (p *Plan) joinParts(s *State, t tile, st *compiledPass) {
 	if p.parts == 1 {
 		return

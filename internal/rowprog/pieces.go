@@ -10,29 +10,31 @@ import (
 )
 
 const (
-	// maxPieceElements is the maximum number of elements of a piece: they stay in L1 between passes.
+	// maxPieceElements is the maximum number of elements of a piece, which stays in L1 between passes.
 	maxPieceElements = 1 << 12
-	// minColumnElements is the minimum number of elements of pieces that are columns: with fewer, there would be many
+	// minColumnElements is the minimum number of elements of a piece that is a column. Shorter pieces would leave many
 	// results to combine.
 	minColumnElements = 1 << 8
 )
 
-// Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]): all passes run over a piece as a row, and
-// the results of the pieces are combined afterwards. It is immutable and safe for concurrent use.
+// Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]). All passes run over each piece as if it were
+// a row, and the results of the pieces are combined afterwards. It is immutable and safe for concurrent use.
 type Pieces struct {
 	code  *expr.Pieces
 	nouts int
-	// each processes pieces of equal size; rest, which may be nil, the shorter pieces at the end; join combines the
-	// results. restOffsets are the byte offsets of the shorter pieces, by output and operand of each.
+	// each processes the pieces of equal size. rest processes the shorter pieces at the end; it is nil if there are none.
+	// join combines the results. restOffsets has the byte offset of the first shorter piece for each output and operand of
+	// each.
 	each, rest, join *Plan
 	restOffsets      []int
-	firstIndex       []int32 // by piece: index of its first element in the row
-	partialOffsets   []int   // by fold: offset in scratch memory of its results by row and piece
-	partialBytes     int     // size of these results
+	firstIndex       []int32 // for each piece: the index of its first element in the row
+	partialOffsets   []int   // for each fold: byte offset in scratch memory of its results, by row and piece
+	partialBytes     int     // the size of all these results in bytes
 }
 
-// NewPieces plans a code whose rows are cut into pieces; arguments are those of [New]. It returns nil and no error if
-// the results of pieces do not determine the result, or if no fold depends on another: New cuts such rows.
+// NewPieces plans an expression whose rows are cut into pieces. Its arguments are those of [New]. It returns nil and no
+// error if the results of pieces do not determine the result, or if no fold depends on another fold; in the latter case
+// [New] can cut the rows.
 func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
 	if err := checked(c, len(outs), metas, mask); err != nil {
@@ -64,7 +66,7 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pi
 	return p, p.build(metas, kept, reduced, way)
 }
 
-// build cuts the reduced axes, whose last dimension comes first, and makes the plans.
+// build cuts the reduced axes, the fastest of which comes first, and makes the plans.
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err error) {
 	inner, d := 1, 0
 	for d < len(reduced)-1 && inner*reduced[d].n <= maxPieceElements {
@@ -123,8 +125,8 @@ func (p *Pieces) nearer(a, b axis) bool {
 	return false
 }
 
-// pieceLayout builds the metas of the plans. Outputs of pieces are the folds by row and piece, in scratch memory;
-// operands are those of the code, and the first index of each piece.
+// pieceLayout builds the metas of the plans. The outputs of the plan for pieces are the folds by row and piece, in
+// scratch memory. Its operands are those of the expression, and the first index of each piece.
 type pieceLayout struct {
 	p         *Pieces
 	metas     []tensor.Meta
@@ -134,7 +136,7 @@ type pieceLayout struct {
 	mask      []bool
 }
 
-// reset starts the metas of pieces with the kept axes.
+// reset sets the metas of the plan for pieces to the kept axes.
 func (l *pieceLayout) reset() {
 	l.outs, l.ins, l.mask = nil, nil, nil
 	for _, o := range l.p.code.Each.Out {
@@ -150,8 +152,8 @@ func (l *pieceLayout) reset() {
 	}
 }
 
-// addAxis adds an axis of n positions to all metas. The stride of operands is steps times step, in bytes; that of
-// partial results and first indices is partial, in elements.
+// addAxis adds an axis of n positions to all metas. Operands have a stride of steps times step, in bytes. Partial
+// results and first indices have a stride of partial, in elements.
 func (l *pieceLayout) addAxis(n int, step []int, steps, partial int, reduced bool) {
 	l.mask = append(l.mask, reduced)
 	for i := range l.outs {
@@ -171,8 +173,8 @@ func addDim(m *tensor.Meta, n, stride int) {
 	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
 }
 
-// restStart returns the byte offsets, by output and operand of pieces, after a number of pieces and of positions along
-// an axis.
+// restStart returns the byte offset of the first shorter piece for each output and operand: after the given number of
+// pieces in outputs and first indices, and after the given number of positions along an axis in operands.
 func (l *pieceLayout) restStart(pieces, positions int, step []int) (bytes []int) {
 	for _, o := range l.outs {
 		bytes = append(bytes, pieces*o.DType.Size())
@@ -183,7 +185,7 @@ func (l *pieceLayout) restStart(pieces, positions int, step []int) (bytes []int)
 	return append(bytes, pieces*tensor.Int32.Size())
 }
 
-// planJoin plans the combination of pieces.
+// planJoin plans the combination of the results of pieces.
 func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 	code, nouts := l.p.code, l.p.nouts
 	var outs, ins []tensor.Meta
@@ -215,8 +217,8 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 	return New(code.Join, outs, ins, mask, way)
 }
 
-// phasePlans returns the plans that run in a phase, and the phase of these plans: those of pieces (second may be nil),
-// or the plan that combines them.
+// phasePlans returns the plans that run in a phase of p, and their own phase. The plans for pieces run first (second
+// may be nil), and then the plan that combines the results.
 func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
 	pieces := p.each.Phases()
 	if p.rest != nil {
@@ -269,7 +271,7 @@ func (p *Pieces) Worker() int {
 	return n
 }
 
-// PerElement estimates the time of an element, as [Plan.PerElement] does.
+// PerElement returns an estimate, as [Plan.PerElement] does.
 func (p *Pieces) PerElement() (ns float64) {
 	if !p.Compiled() {
 		return 0
@@ -282,7 +284,7 @@ func (p *Pieces) Compiled() bool {
 	return p.each.Compiled() && p.join.Compiled() && (p.rest == nil || p.rest.Compiled())
 }
 
-// InPlace returns nothing: outputs have one element per row.
+// InPlace returns nil, because outputs have one element for each row.
 func (p *Pieces) InPlace() [][2]int { return nil }
 
 // Listings describes the code of all loops.

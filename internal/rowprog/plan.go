@@ -1,16 +1,17 @@
-// Package rowprog runs row programs ([expr.RowProgram]) over tensors. Dimensions are kept, or reduced; all positions
-// along the reduced dimensions form a row, and there is one row for each position along the kept dimensions.
+// Package rowprog runs row programs ([expr.RowProgram]) over tensors. A row program computes expressions that fold
+// rows, in one or several passes over each row. Dimensions are kept or reduced. All positions along the reduced
+// dimensions form a row, and there is one row for each position along the kept dimensions.
 //
 // Loops run in one of two ways. Along rows, the inner loop follows a reduced dimension and folds into the lanes of an
-// accumulator; computations once per row are loops over the rows of a tile. Along columns, the inner loop follows a
-// kept dimension, which is contiguous then; the accumulators of adjacent rows are contiguous operands of the loop.
-// Operands whose strides suit neither are staged: they are copied to memory of the worker first.
+// accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent rows are
+// contiguous operands of the loop. Computations once per row are loops over the rows of a tile. Operands that are not
+// contiguous along the inner loop are staged: they are copied to memory of the worker first.
 //
 // A tile is a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so that
-// it stays in the cache between passes. Where possible, passes are fused: one loop runs all of them, each over a tile
-// of its own, or in a pipeline over the rows of a chunk. A chunk is a range of tiles, or a part of each row of a tile
-// if there are few tiles; a second phase then combines the parts in order. Tiles and chunks depend only on shapes,
-// strides and dtypes, so results have the same bits for any number of workers.
+// the tile stays in the cache between passes. Where possible, passes are fused: one loop runs all passes, each over a
+// different tile, or over a different group of rows in a pipeline. A chunk is the unit of parallel work. It is a range
+// of tiles or, if there are few tiles, a part of each row of a tile; a second phase then combines the parts in order.
+// Tiles and chunks depend only on shapes, strides and dtypes, so results have the same bits for any number of workers.
 package rowprog
 
 import (
@@ -28,13 +29,13 @@ import (
 type Plan struct {
 	program       *expr.RowProgram
 	nouts         int
-	metas         []tensor.Meta // outputs, operands, and positions in the row if the expression uses them
-	positions     []int32       // 0, 1, 2, ...: the operand of positions
+	metas         []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
+	positions     []int32       // the elements of the operand of positions: 0, 1, 2, ...
 	kept, reduced []axis
 	rowLen        int  // number of elements of a row
 	columns       bool // inner loops run along kept[0]
-	parts         int  // adjacent positions along kept[0] that are parts of one row: see splitRows
-	batchesRows   bool // one call of a loop processes several rows: along rows, with one reduced axis
+	parts         int  // number of adjacent positions along kept[0] that are parts of one row (splitRows)
+	batchesRows   bool // along rows with one reduced axis: one call of a loop processes several rows
 	tile          int  // maximum number of positions along kept[0] in a tile
 	tilesPerLine  int  // number of tiles along kept[0]
 	tiles         int  // number of tiles
@@ -49,40 +50,40 @@ type Plan struct {
 	passes   []compiledPass
 	partials []partial
 	fused    *fusedLoop // nil if passes run one after the other
-	depth    int        // number of tiles in flight
+	depth    int        // number of tiles, or groups of rows, that passes process at the same time; 1 unless fused
 	// group is the number of rows that each pass of a pipeline processes together. It is 0 without a pipeline.
 	group        int
 	workerBytes  int
 	scratchBytes int
 }
 
-// kept0 stands for kept[0] where other axes are indices of reduced axes.
+// kept0 is the number of the axis kept[0] in functions in which other numbers are indices of reduced axes.
 const kept0 = -1
 
-// These are constants because the cut of a row affects the bits of its result. Rows are cut if there are fewer than
-// minChunks chunks, into at most about maxCuts parts in total.
+// Tile sizes. They do not depend on the machine, because the cut of a row affects the bits of its result. Rows are cut
+// if there are fewer than minChunks chunks, into at most about maxCuts parts in total.
 const (
 	minChunks = 16
 	maxCuts   = 64
-	// foldBlock is the number of elements that a column accumulates before the sum is added to an upper-level
+	// foldBlock is the number of elements that are folded in a column before the result is added to an upper-level
 	// accumulator, which bounds the rounding error.
 	foldBlock = 256
-	// cacheBytes is the approximate size of a tile that stays in the cache between passes.
+	// cacheBytes is the approximate size in bytes of a tile that stays in the cache between passes.
 	cacheBytes        = 1 << 16
-	maxColumns        = 2048
-	minColumnsOnePass = 512 // width of a tile with one pass: wide enough to prefetch elements that are far apart
-	minColumns        = 256 // width of a tile with several passes, even if it exceeds the cache
-	maxRows           = 64
-	// maxPointers is the maximum number of pointers of an unrolled loop over columns: more would not stay in registers.
-	// Elements must be at least minUnrollStride bytes apart: the hardware prefetches several distant streams at once,
-	// but closer elements best in order.
+	maxColumns        = 2048 // most columns of a tile, or rows if there is one pass
+	minColumnsOnePass = 512  // least columns of a tile with one pass, enough to prefetch elements that are far apart
+	minColumns        = 256  // least columns of a tile with several passes, even if the tile exceeds the cache
+	maxRows           = 64   // most rows of a tile with several passes
+	// maxPointers is the maximum number of pointers of an unrolled loop over columns, all of which stay in registers.
+	// minUnrollStride is the least distance in bytes between elements of a column for unrolling. The hardware prefetches
+	// several distant streams at once, but closer elements only in order.
 	maxPointers     = 8
 	minUnrollStride = 4096
 )
 
-// New plans a code with folds for outputs and operands of equal rank; mask marks the reduced dimensions. A broadcast
-// operand has size 1 or stride 0 along a dimension, and so does an output with one element per row along reduced
-// dimensions. Outputs have the full size along kept dimensions.
+// New plans an expression with folds for outputs and operands of equal rank. mask marks the reduced dimensions. An
+// operand that is broadcast along a dimension has size 1 or stride 0 there. An output with one element for each row has
+// size 1 or stride 0 along the reduced dimensions. Outputs have the full size along kept dimensions.
 func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
 	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, cuts: 1}
 	if err := checked(c, p.nouts, p.metas, mask); err != nil {
@@ -131,8 +132,8 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 // numRows returns the number of rows.
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
-// axes sorts the dimensions into kept and reduced axes, by ascending stride of the lead operand, and merges contiguous
-// neighbours.
+// axes sets the kept and reduced axes, ordered by ascending stride of the lead operand, and merges adjacent axes that
+// one axis can replace.
 func (p *Plan) axes(mask []bool) (full []int, err error) {
 	if full, err = fullShape(p.metas, len(mask)); err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func (p *Plan) cutTiles() {
 		}
 	}
 	grain := machine.ReduceGrain / p.weight
-	row := 0 // bytes of all streams for a position along kept[0]
+	row := 0 // bytes of one element of all operands, outputs and stored rows that vary within a row
 	for i, m := range p.metas {
 		if p.variesInRow(i) {
 			row += m.DType.Size()
@@ -211,11 +212,11 @@ func (p *Plan) cutTiles() {
 	case p.columns:
 		p.tile = min(maxColumns, max(minColumns, fits&^31))
 	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
-		p.tile = min(maxColumns, grain/max(1, p.rowLen)) // nothing is reused from the cache
+		p.tile = min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
 	case p.batchesRows && !p.hasStaged():
 		p.tile = min(maxRows, fits)
 	default:
-		p.tile = 1 // one row, which has several runs or is staged
+		p.tile = 1 // a row that is staged or has several reduced axes
 	}
 	p.tile = max(p.parts, min(p.tile, one.n)/p.parts*p.parts)
 	p.tilesPerLine = (one.n + p.tile - 1) / p.tile
@@ -227,9 +228,9 @@ func (p *Plan) cutTiles() {
 	}
 	pieces, least := (work+grain-1)/grain, 2*grain
 	if p.columns {
-		// The number of chunks is even, and rows are cut sooner. After a convolution, each worker then reduces the half
-		// of the image that is in its own cache, and not the other worker's; the same holds for the next step, which
-		// scales the image by its mean.
+		// The number of chunks is even, and shorter rows are cut than along rows. After a convolution, each worker then
+		// reduces the half of the image that is in its own cache. The same holds for the next step, which scales the image by
+		// its mean.
 		pieces, least = machine.CutUnits(p.rowLen, p.tile, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
@@ -238,7 +239,7 @@ func (p *Plan) cutTiles() {
 	}
 }
 
-// cutRows cuts the longest reduced axis into at most pieces parts.
+// cutRows cuts the longest reduced axis into parts; pieces is their maximum number.
 func (p *Plan) cutRows(pieces int) {
 	for d, a := range p.reduced {
 		if p.cutAxis < 0 || a.n > p.reduced[p.cutAxis].n {
@@ -256,8 +257,8 @@ func (p *Plan) cutRows(pieces int) {
 	}
 }
 
-// isDirect reports whether loops use output or operand i in place: it is contiguous along the inner axis, or an operand
-// that is constant along it. The others are staged.
+// isDirect reports whether loops use output or operand i in place: it is contiguous along the inner axis, or it is an
+// operand that is constant along that axis. Other outputs and operands are staged.
 func (p *Plan) isDirect(i int) bool {
 	a := p.reduced[0]
 	if p.columns {
@@ -274,8 +275,8 @@ func (p *Plan) variesInRow(i int) bool {
 	return !p.program.Uniform[i-p.nouts]
 }
 
-// nonTemporal reports whether an output exceeds the caches and is written with non-temporal stores. Each element is
-// written only once then: stored rows get memory of the worker instead of the output's.
+// nonTemporal reports whether an output exceeds the caches and is written with non-temporal stores. Each element must
+// then be written only once, so a stored row is in the worker's memory instead of the output.
 func (p *Plan) nonTemporal(o int) bool {
 	m := p.metas[o]
 	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.FarBytes
@@ -302,8 +303,7 @@ func (p *Plan) maxLength(ax int) int {
 	return p.reduced[ax].n
 }
 
-// inner returns the axis of a loop's inner dimension, and outer that of its outer dimension, which may be beyond all
-// axes. All other axes of a tile are reduced axes from index rest on.
+// inner returns the axis of a loop's inner dimension: kept0, or the index of a reduced axis.
 func (p *Plan) inner() int {
 	if p.columns {
 		return kept0
@@ -311,6 +311,7 @@ func (p *Plan) inner() int {
 	return 0
 }
 
+// outer returns the axis of a loop's outer dimension. It may be an index beyond all reduced axes, for a size of 1.
 func (p *Plan) outer() int {
 	switch {
 	case p.columns:
@@ -321,7 +322,7 @@ func (p *Plan) outer() int {
 	return 1
 }
 
-// rest returns the first reduced axis that loops do not follow.
+// rest returns the index of the first reduced axis that is neither the inner nor the outer dimension of loops.
 func (p *Plan) rest() int {
 	if p.columns || p.batchesRows {
 		return 1
@@ -349,17 +350,18 @@ func (p *Plan) Chunks(phase int) int {
 	return (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk
 }
 
-// Scratch returns the bytes of memory that all chunks share. It must be 64-byte aligned; its content may be arbitrary.
+// Scratch returns the size in bytes of the memory that all chunks share. The memory must be 64-byte aligned and need
+// not be initialized.
 func (p *Plan) Scratch() int { return p.scratchBytes }
 
-// Worker returns the bytes of memory that each worker needs for itself, under the conditions of [Plan.Scratch].
+// Worker returns the size in bytes of the memory of each worker. The conditions of [Plan.Scratch] apply.
 func (p *Plan) Worker() int { return p.workerBytes }
 
 // Program returns the row program that the plan runs.
 func (p *Plan) Program() *expr.RowProgram { return p.program }
 
-// PerElement estimates the time of an element in all passes with operands in the L1 cache, in nanoseconds. It is 0 if
-// some loop is not machine code.
+// PerElement estimates the time in nanoseconds to process one element in all passes, with operands in the L1 cache. It
+// is 0 if a loop is not machine code.
 func (p *Plan) PerElement() (ns float64) {
 	if !p.Compiled() {
 		return 0
@@ -386,8 +388,7 @@ func (p *Plan) Compiled() bool {
 // ByColumns reports whether inner loops run along a kept dimension.
 func (p *Plan) ByColumns() bool { return p.columns }
 
-// InPlace returns pairs of an output and an operand: the output may use the operand's memory if the operand is not
-// needed after the plan.
+// InPlace returns pairs of an output and an operand that may have the same memory.
 func (p *Plan) InPlace() [][2]int {
 	var pairs [][2]int
 	for o := range p.nouts {
@@ -404,7 +405,7 @@ func (p *Plan) InPlace() [][2]int {
 	return pairs
 }
 
-// firstWrite returns the first pass that writes to an output, or to a row in its memory.
+// firstWrite returns the index of the first pass that writes to output o, or to a stored row in the output's memory.
 func (p *Plan) firstWrite(o int) int {
 	for k := range p.program.Passes {
 		for _, q := range p.program.Passes[k].Out {
@@ -416,7 +417,8 @@ func (p *Plan) firstWrite(o int) int {
 	return 0
 }
 
-// lastRead returns the last pass that reads an operand with the layout of an output: several operands may share memory.
+// lastRead returns the index of the last pass that reads an operand with the layout of output o. All such operands
+// count, because they may share memory.
 func (p *Plan) lastRead(o int) int {
 	last := 0
 	for k, w := range p.program.Passes {

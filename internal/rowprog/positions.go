@@ -10,10 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxPlaces is the maximum length of a row whose expression uses positions ([expr.Position]).
+// MaxPlaces is the maximum length in elements of a row whose expression uses positions ([expr.Position]).
 const MaxPlaces = 1 << 24
 
-// sharedIndices holds 0, 1, 2, ..., up to the longest row so far. Plans share it.
+// sharedIndices points to the numbers 0, 1, 2, ... up to the length of the longest row so far. Plans share them.
 var sharedIndices atomic.Pointer[[]int32]
 
 // indices returns the numbers from 0 to n-1.
@@ -29,7 +29,7 @@ func indices(n int) []int32 {
 	return list
 }
 
-// loadPositions replaces positions in the code by loads from an operand that the plan adds after the others: the
+// loadPositions replaces positions in the expression by loads from an additional last operand. Its elements are the
 // numbers from 0 on, row-major over the reduced dimensions.
 func (p *Plan) loadPositions(c *expr.Code, mask []bool) (*expr.Code, error) {
 	c, ok := c.Positioned()

@@ -9,19 +9,20 @@ import (
 )
 
 // Prefetch distances in bytes of loops with one pass and of fused loops. On Zen 5, a sum of 64 MiB along rows takes 1.4
-// ms with 8192, 1.6 with 4096 or 32768, and 1.8 without; softmax of the same size takes 3.5 with 16384, 3.7 with 8192,
-// and 4.4 with 4096.
+// ms with 8192, 1.6 ms with 4096 or 32768, and 1.8 ms without prefetching. softmax of the same size takes 3.5 ms with
+// 16384, 3.7 ms with 8192, and 4.4 ms with 4096.
 const (
 	onePassAhead = 8192
 	fusedAhead   = 16384
-	// minPrefetchRatio is the minimum ratio of bytes read in order to the distance: few prefetches then address memory
-	// beyond the end.
+	// minPrefetchRatio is the minimum ratio of the bytes that are read in order to the distance. Few prefetches then
+	// address memory beyond the end.
 	minPrefetchRatio = 8
 )
 
-// prefetch returns the prefetching of a loop that processes group rows at once, for selected operands. The distance is
-// bytes in memory if rows are consecutive or long; otherwise as many rows, in multiples of group, as have these bytes.
-// By columns the target is L1 (1.7 ms instead of 2 for 64 MiB); rows are read as fast from L2.
+// prefetch returns the prefetching of a loop that processes group rows together, for selected operands. If rows are
+// consecutive or long, the distance is the given number of bytes. Otherwise it is the number of rows, a multiple of
+// group, that have this number of bytes. By columns, prefetching is into L1 (1.7 ms instead of 2 for 64 MiB). Rows are
+// read as fast from L2.
 func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, group, bytes int) loops.Ahead {
 	a := loops.Ahead{Near: b.columns}
 	rows := 1 // consecutive rows
@@ -52,8 +53,8 @@ func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, gr
 
 func allOperands(expr.Place) bool { return true }
 
-// passPrefetch returns the prefetching of pass k. With several passes, the second one reads an operand again, from the
-// cache, and prefetches the operand's rows of the next tile, so that memory is read during computation.
+// passPrefetch returns the prefetching of pass k. If there are several passes, the second pass reads operands from the
+// cache, and prefetches their rows of the next tile, so that memory is read during computation.
 func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Ahead) {
 	switch {
 	case len(b.program.Passes) == 1:

@@ -11,33 +11,34 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// State holds the memory that a worker reuses between chunks. The zero value is ready to use. It is for one goroutine
-// at a time, and holds no addresses after Run.
+// State holds the memory that a worker reuses between chunks. The zero value is ready to use. A State is for one
+// goroutine at a time, and has no addresses of operands after Run.
 type State struct {
-	// Context, if set, cancels [Plan.Run] within long rows, with its cause as the error.
+	// Context, if set, cancels [Plan.Run] even within long rows. Run then returns the cause of Context.
 	Context context.Context
 
 	loops       loops.State
-	base        []unsafe.Pointer // by object: address of the tile's first element
+	base        []unsafe.Pointer // for each object: the address of the tile's first element
 	ptrs        []unsafe.Pointer
-	callPtrs    []unsafe.Pointer // a copy of ptrs for a loop, which modifies it
+	callPtrs    []unsafe.Pointer // a copy of ptrs for a loop, which modifies its pointers
 	strides     []int
 	callStrides []int
-	index       []int              // by reduced axis
-	bases       [][]unsafe.Pointer // by tile in flight: base
+	index       []int              // for each reduced axis: the current index
+	bases       [][]unsafe.Pointer // base for each of the tiles that fused passes process
 	tiles       []tile
 	piecePtrs   []unsafe.Pointer // addresses of a chunk of [Pieces]
 }
 
-// tile is a range of n positions along kept[0]. If rows are cut, begin and len are its range along the cut axis.
+// tile is a range of n positions along kept[0]. If rows are cut, begin and len are the range of the chunk along the cut
+// axis.
 type tile struct {
 	index, n   int
 	begin, len int
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands, which are not
-// checked; scratch and worker have at least [Plan.Scratch] and [Plan.Worker] bytes. The error is that of the context,
-// or reports invalid arguments.
+// checked. scratch and worker must have at least [Plan.Scratch] and [Plan.Worker] bytes. Run fails if the context ends
+// or an argument is invalid.
 func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
@@ -134,7 +135,7 @@ func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides [
 	l.Run(&s.loops, s.callPtrs, strides, n0, n1)
 }
 
-// seek sets s.base to the addresses of a tile.
+// seek sets s.base to the addresses of the tile with an index, and returns that tile.
 func (p *Plan) seek(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
 	first := index % p.tilesPerLine * p.tile
 	t := tile{index: index, n: min(p.tile, p.kept[0].n-first)}
@@ -173,8 +174,9 @@ func (p *Plan) length(t tile, ax int) int {
 	return p.reduced[ax].n
 }
 
-// eachPosition calls f for each position along the axes that loops do not follow. s.ptrs then has the addresses of the
-// objects in slots, nil for -1; f may modify it.
+// eachPosition calls f for each position along the axes that are neither inner nor outer dimension of loops. n0 and n1
+// are the lengths of the inner and the outer dimension. During the call s.ptrs has the addresses of the objects in
+// slots, nil for -1. f may modify s.ptrs.
 func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 	n0, n1 := p.length(t, p.inner()), p.length(t, p.outer())
 	if p.rowLen == 0 {
@@ -225,7 +227,8 @@ func (p *Plan) setStrides(s *State, slots []int, ax int) {
 	}
 }
 
-// setNeutral fills the accumulators of a fold for n rows, one or [expr.Lanes] each, with its neutral element.
+// setNeutral fills the accumulators of a fold for n rows with the fold's neutral element. An accumulator has one
+// element or [expr.Lanes] elements.
 func (p *Plan) setNeutral(s *State, f *fold, object, n int) {
 	b := unsafe.Slice((*byte)(s.base[object]), n*p.objects[object].keptStride)
 	for len(b) > 0 {
@@ -233,7 +236,7 @@ func (p *Plan) setNeutral(s *State, f *fold, object, n int) {
 	}
 }
 
-// runPass runs the loop of a pass over a tile, and leaves its folds in numbers.
+// runPass runs the loop of a pass over a tile, and stores the results of its folds as numbers.
 func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 	if st.loop == nil {
 		return
@@ -261,7 +264,8 @@ func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 	}
 }
 
-// foldColumns folds columns, foldBlock elements of each at a time.
+// foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
+// result of each block to the upper-level accumulators.
 func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 	added, flushed := 0, false
 	flush := func() {
@@ -286,7 +290,7 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 			p.runColumns(s, st, n0, n)
 			added += n
 			if n1 -= n; n1 == 0 {
-				return // an address beyond the memory is never computed
+				return // the pointers must not be advanced beyond the memory
 			}
 			for k := range s.ptrs {
 				if s.ptrs[k] != nil {
@@ -306,7 +310,7 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 	}
 }
 
-// runColumns runs the loop over columns, unrolled as far as possible.
+// runColumns runs the unrolled loop over columns, and the other loop for the remaining elements.
 func (p *Plan) runColumns(s *State, st *compiledPass, n0, n1 int) {
 	at := 0
 	if st.unrolled != nil {
@@ -329,7 +333,7 @@ func (p *Plan) runColumns(s *State, st *compiledPass, n0, n1 int) {
 	st.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-at)
 }
 
-// runAfter runs the computation once per row.
+// runAfter runs the computation once per row after a pass.
 func (p *Plan) runAfter(s *State, t tile, st *compiledPass) {
 	if st.after == nil {
 		return

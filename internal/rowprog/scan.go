@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// scan is a stored row that is scanned in place after its pass: the objects of its elements and of the running results.
+// scan is a stored row that is scanned in place after its pass. row and carry are the objects of its elements and of
+// the running results.
 type scan struct {
 	row, carry int
 	scanner    *expr.Scanner
@@ -29,7 +30,7 @@ func (b *builder) compileScans(w *expr.RowPass, st *compiledPass) {
 // scanCheckElements is the number of elements scanned between two checks of the context.
 const scanCheckElements = 1 << 16
 
-// runScans scans the rows that a pass has written for a tile. There is one reduced axis.
+// runScans scans the rows that a pass has written for a tile. A program with scans has one reduced axis.
 func (p *Plan) runScans(s *State, t tile, st *compiledPass) {
 	for _, sc := range st.scans {
 		row, carry := &p.objects[sc.row], s.base[sc.carry]
@@ -58,5 +59,5 @@ func (p *Plan) runScans(s *State, t tile, st *compiledPass) {
 	}
 }
 
-// isSinglePass reports whether each element is visited once.
+// isSinglePass reports whether each element is processed once.
 func (p *Plan) isSinglePass() bool { return len(p.program.Passes) == 1 && !p.program.Scans() }

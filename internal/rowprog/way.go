@@ -3,7 +3,7 @@ package rowprog
 // Way is the direction of inner loops: along a reduced or a kept dimension.
 type Way uint8
 
-// Choose depends on the layouts. Empty rows are always processed by columns.
+// Choose selects a direction by the layouts. Empty rows are always processed by columns.
 const (
 	Choose Way = iota
 	ByRows
@@ -13,11 +13,11 @@ const (
 const (
 	// minLoopColumns is the minimum number of adjacent columns for a loop along them.
 	minLoopColumns = 8
-	// maxTransposedBytes is the maximum size of an operand's tile that is transposed: it stays in the caches of a core.
+	// maxTransposedBytes is the maximum size of a transposed tile of an operand, which stays in the caches of a core.
 	maxTransposedBytes = 1 << 20
 )
 
-// chooseWay chooses between rows and columns.
+// chooseWay sets p.columns and p.batchesRows.
 func (p *Plan) chooseWay(way Way) {
 	k, a, i := p.kept[0], p.reduced[0], p.lead()
 	switch {
@@ -34,9 +34,9 @@ func (p *Plan) chooseWay(way Way) {
 	p.batchesRows = !p.columns && len(p.reduced) == 1
 }
 
-// transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis k. It is then
-// better to transpose tiles of operands that are contiguous along rows: along rows, consecutive elements of these
-// outputs would be written far apart.
+// transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis k. Loops
+// along rows would write consecutive elements of such outputs far apart. Loops along columns are then better, even if
+// tiles of operands must be transposed.
 func (p *Plan) transposesOutputs(k axis) bool {
 	if k.n < minLoopColumns {
 		return false
