@@ -10,8 +10,8 @@ import (
 // The reduction of float64 angles modulo pi/2, for all numbers and without branches. Numbers below 2^25 are reduced by
 // three parts of pi/2 (Cody and Waite), others by the relevant bits of 2/pi (Payne and Hanek).
 
-// angle returns q, an integer whose lowest bits are the number of quarter turns in a >= 0, and the remainder r + low.
-// The remainder of infinities and NaN is NaN.
+// angle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in a,
+// and the remainder r + low. The remainder of infinities and NaN is NaN.
 func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	near := e.lt(a, e.num(0x1p25))
 	nq, nr, nl := e.angleNear(a)
@@ -19,7 +19,7 @@ func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	return e.int(e.choose(near, nq, fq)), e.choose(near, nr, fr), e.choose(near, nl, fl)
 }
 
-// magic returns the number that, added to an integer n, leaves n in the lowest bits.
+// magic returns a number whose sum with an integer n has n in its lowest bits.
 func (e *expander) magic() expr.Value { return e.num(0x1.8p52) }
 
 func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
@@ -32,7 +32,7 @@ func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.fma(n, e.num(-elementary.PiOver2[2]), rest))
 }
 
-// anySum is sum of any two numbers, in any order.
+// anySum is sum for any two numbers, in either order.
 func (e *expander) anySum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
 	v := e.sub(hi, a)
@@ -52,7 +52,7 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	lo2 := e.fma(m, part[3], e.lost(m, part[2], hi2))
 	rint := func(x expr.Value) expr.Value { return e.Do(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
-	// hi0 + lo0 is a multiple of 2^-50, so the sum of their fractions is exact.
+	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
 	f, f1 := e.anySum(e.add(e.sub(hi0, n0), e.sub(lo0, n1)), e.sub(hi1, n2))
 	n3 := rint(f)
 	g, g1 := e.anySum(lo1, hi2)
@@ -67,8 +67,8 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.sub(a, a))
 }
 
-// window returns 2/pi * 2^k modulo 4, where a = m*2^k, in parts of 52 bits, the last one of 36: the bits of TwoOverPi
-// from number exponent-1013 on. Words are selected by the bits of their index, the highest bit first.
+// window returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and one of 36 bits. These are the bits
+// of TwoOverPi from index exponent-1013 on. Words are selected by the bits of their index, the highest bit first.
 func (e *expander) window(a expr.Value) [4]expr.Value {
 	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
@@ -90,7 +90,7 @@ func (e *expander) window(a expr.Value) [4]expr.Value {
 	}
 	left := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shl, v, e.mask(n)) }
 	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }
-	// fraction returns the value of 52 bits after a leading one of value unit.
+	// fraction returns the value of the 52 bits of v below a leading bit with the value unit.
 	fraction := func(v expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Do(expr.Or, v, e.bitsOf(unit))), e.num(unit))
 	}
@@ -102,7 +102,7 @@ func (e *expander) window(a expr.Value) [4]expr.Value {
 	}
 }
 
-// sinCosOf is sinCos of r + low.
+// sinCosOf returns the sine and the cosine of r + low.
 func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.num(1)
 	w := e.fma(z, e.num(-0.5), one)

@@ -1,10 +1,9 @@
-// Package expand replaces elementary functions in an [expr.Code] by primitive operations, for compiled code:
-// [Functions].
+// Package expand replaces elementary functions in an [expr.Code] by primitive operations, for compiled code. Its
+// function is [Functions].
 //
-// The results are within 2 units in the last place for all operands, subnormal ones included, with the special values
-// of C99. They have the same bits on all processors of a [Target]. Expansions have no branches: operands that need
-// special care (subnormal numbers, angles beyond 2^25) take the same path as all others, and selections pick the
-// result.
+// The results are within 2 units in the last place for all operands, including subnormal numbers, with the special
+// values of C99. They have the same bits on all processors of a [Target]. Expansions have no branches: rare operands
+// (subnormal numbers, angles beyond 2^25) take the same path as all others, and selections choose the result.
 //
 // # Methods
 //

@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// erfPoly is -log(erfc(a))/a - 1.128..., the constant in two parts: with g = a times that, 1 - exp(-g) is erf(a) with a
-// relative error below 2^-27.9 for a <= 3.93 in float32, and 2^-57.5 for a <= 5.93 in float64.
+// erfPoly is -log(erfc(a))/a - 1.128.... Its constant coefficient is the rounding error of 1.128... in the dtype. With
+// g = a*(1.128... + erfPoly), 1 - exp(-g) is erf(a) with a relative error below 2^-27.9 for a <= 3.93 in float32, and
+// below 2^-57.5 for a <= 5.93 in float64.
 var erfPoly = elementary.Poly{
 	F32: []float64{-5.41195355e-08, 0.636619389, 0.102777757, -0.0191527884, -0.000160894313, 0.00166751107,
 		-0.000633093237, 0.000117710915, -9.26381836e-06},
@@ -22,7 +23,7 @@ var erfPoly = elementary.Poly{
 		7.8356526050588693e-16},
 }
 
-// erfPower is (exp(-r)-1+r)/r^2, negated, for |r| <= 0.347: see expm1Poly.
+// erfPower is -(exp(-r)-1+r)/r^2 for |r| <= 0.347, as expm1Poly.
 var erfPower = elementary.Poly{
 	F32: []float64{-0.49999997, 0.16666539, -0.0416677445, 0.00836705696, -0.00138393801},
 	F64: []float64{-0.50000000000000056, 0.16666666666666588, -0.041666666666571692, 0.008333333333388997,
@@ -31,7 +32,7 @@ var erfPower = elementary.Poly{
 }
 
 // erf is 1 - exp(-g), where g is nearly a polynomial of |x|. It is computed like expm1, which is accurate for small x.
-// Beyond the bound it is 1.
+// Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
 	a := e.high(e.Do(expr.Abs, x), pick(e, 3.93, 5.93))
 	g := e.fma(a, e.num(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
@@ -45,15 +46,15 @@ func (e *expander) erf(x expr.Value) expr.Value {
 	return e.withSign(e.fma(s, p, e.sub(e.num(1), s)), e.signBit(x))
 }
 
-// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu: erfc(|c*x|), and 2 minus that for positive x. The
-// error is at most 1.2 ulp for results above 1, and 7e-8 below, where a sum with erf would expose the rounding error of
-// erf; 6e-8 for the c of gelu. The product c*x is not rounded.
+// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. It is erfc(|c*x|) for negative x, and 2 -
+// erfc(|c*x|) for positive x. The error is at most 1.2 ulp for results above 1. Below 1, where the sum with erf would
+// expose the rounding error of erf, it is at most 7e-8, and 6e-8 for the c of gelu. The product c*x is not rounded.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	tail := e.piece(&elementary.ErfcPieces, e.high(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
 }
 
-// factor returns x and c such that the value is their product, without rounding.
+// factor returns x and c such that v is c*x without rounding. c is 1 if v is not a product with a constant.
 func (e *expander) factor(v expr.Value) (x expr.Value, c float64) {
 	i := e.Inst(v)
 	if i.Op == expr.Mul {
@@ -69,7 +70,7 @@ func (e *expander) factor(v expr.Value) (x expr.Value, c float64) {
 	return v, 1
 }
 
-// nearOne marks values that are erf of float32 and used in sums with 1 only.
+// nearOne marks values that are erf of float32, and are only used in sums with 1.
 func nearOne(c *expr.Code) []bool {
 	near := make([]bool, len(c.Insts))
 	one := func(v expr.Value) bool {
@@ -97,8 +98,8 @@ var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.1128379167
 	0.0052239772795718026, -0.00085482904529070303, 0.00012053013304125061, -1.4838365683385368e-05,
 	1.4654485593517923e-06}
 
-// erfc is exp(-a^2) times a function of a = |x|; 2 minus that for negative x. In float64 the rounding errors of a^2,
-// the products and the quotient are compensated, and small x use 1 - erf(x).
+// erfc is exp(-a^2) times a function of a = |x|, and 2 minus this product for negative x. In float64 the rounding
+// errors of a^2, the products and the quotient are compensated, and erfc of small x is 1 - erf(x).
 func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).erfc, x)

@@ -26,8 +26,8 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). Adding 1.5*2^mantissa leaves n in the
-// lowest bits; if the constant includes the bias of the exponent, one shift gives the power of 2.
+// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). The sum with 1.5*2^mantissa has n in its
+// lowest bits. The constant includes the bias of the exponent, so that one shift gives the power of 2.
 func (e *expander) nearest(x expr.Value, inv float64, plus int) (n, scale expr.Value) {
 	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
 	t := e.fma(x, e.num(inv), magic)
@@ -41,8 +41,8 @@ func (e *expander) ln2() (hi, lo float64) {
 		pick(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
 }
 
-// expRange bounds x to the range in which exp(x) is neither 0 nor infinite, or slightly more. A negation is applied
-// after the bounds, so that a fused operation absorbs it.
+// expRange bounds x to a range slightly larger than that in which exp(x) is neither 0 nor infinite. If x is a negation,
+// the operand is bounded and then negated, so that a fused operation absorbs the negation.
 func (e *expander) expRange(x expr.Value) expr.Value {
 	least, most := pick(e, -104.0, -746.0), pick(e, 90.0, 711.0)
 	if i := e.Inst(x); i.Op == expr.Neg {
@@ -51,8 +51,8 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 	return e.low(e.high(x, most), least)
 }
 
-// expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. With steps of 2*ln 2, s is in range
-// where exp(x) is not, so that the products overflow and become subnormal correctly. Operations: 14 (float32).
+// expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)
+// overflows or underflows, so that the products overflow and become subnormal correctly. Operations: 14 (float32).
 func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
@@ -62,8 +62,8 @@ func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	return p, s
 }
 
-// expSum is expParts with p as a sum of two numbers, within 2^-56: it compensates the rounding errors of r and of the
-// last two steps.
+// expSum is expParts with the polynomial as a sum p + low, within 2^-56. It compensates the rounding errors of r and of
+// the last two steps.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	x, one := e.low(e.high(x, 711), -746), e.num(1)
 	hi, lo := e.ln2()
@@ -79,8 +79,8 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
 
-// exp has the same bits on all targets: they differ only in how the power of 2 is applied, and the result is rounded
-// once.
+// exp has the same bits on all targets. The targets differ only in the instructions that multiply by the power of 2,
+// and the result is rounded once.
 func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
 	case e.wide():
@@ -91,7 +91,8 @@ func (e *expander) exp(x expr.Value) expr.Value {
 	return e.expSquared(x)
 }
 
-// expOfParts returns exp(r), t and n for the exp of float64, with steps of ln 2. Adding magic rounds to integers.
+// expOfParts returns p = exp(r) and n for exp(x) = p*2^n in float64. t is n + magic, where the sum with magic rounds to
+// an integer.
 func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) {
 	hi, lo := e.ln2()
 	t = e.fma(x, e.num(math.Log2E), e.num(magic))
@@ -101,9 +102,9 @@ func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) 
 	return e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), t, n
 }
 
-// expByHalves is exp of float64. Without a scaling instruction the power of 2 is applied as two factors, because it may
-// overflow or underflow where the result does not: the sum that rounds has n plus twice the bias in its lowest bits,
-// and each factor gets about half of it. The first product is exact. Operations: 17, or 21 without a scaling
+// expByHalves is exp of float64. Without a scaling instruction, the power of 2 is two factors, because it may overflow
+// or underflow although the result does not. The rounding sum has n plus twice the bias in its lowest bits, and each
+// factor gets about half of this exponent. The first product is exact. Operations: 17, or 21 without a scaling
 // instruction.
 func (e *expander) expByHalves(x expr.Value) expr.Value {
 	x = e.expRange(x)
@@ -122,9 +123,9 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 // expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8: a relative error of 1 + r*expQuartic below 2^-27.4.
 var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
 
-// expPiece returns exp(r) times the power of 2 for the lowest bits of t, in steps of ln 2 / 4: table power has the
-// powers, table low their rounding errors. A table of 8 fits a vector register, and a lookup takes no longer than a
-// product.
+// expPiece returns exp(r) times a power of 2 with a fractional exponent, which the lowest bits of t select. Table power
+// has these powers, and table low has their rounding errors. A table of 8 entries fits a vector register, and a lookup
+// takes no longer than a product.
 func (e *expander) expPiece(r, t expr.Value, power, low uint64) expr.Value {
 	first := e.lookup(power, t)
 	return e.fma(e.horner(expQuartic, r), e.fma(r, first, e.lookup(low, t)), first)
@@ -141,8 +142,8 @@ func (e *expander) expScaled(x expr.Value) expr.Value {
 	return e.Do(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
 }
 
-// expSquared is expScaled with powers of 4, whose tables have twice as many entries: the factor 4^n is the square of
-// 2^n, which is in range where the result is not. Operations: 17.
+// expSquared is expScaled with powers of 4, whose tables have twice the number of entries. The factor 4^n is applied as
+// 2^n twice, because 2^n is a normal number even if the result overflows or underflows. Operations: 17.
 func (e *expander) expSquared(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
@@ -165,8 +166,8 @@ func (e *expander) exp2(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// expm1Scaled is 2^plus * expm1(x), as s*expm1(r) + (s-2^plus). In float64 it compensates the rounding error of that
-// sum, for functions that are built on it.
+// expm1Scaled is 2^plus * expm1(x), computed as s*expm1(r) + (s-2^plus). In float64 it compensates the rounding error
+// of this sum, because sinh uses the result.
 func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, math.Log2E, plus)
@@ -180,15 +181,15 @@ func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
 	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), lost))
 }
 
-// expm1 is computed as half of the result, which does not overflow before the result does. For tiny x that half may be
-// subnormal and lose the sign of 0: the result is x.
+// expm1 computes half of the result, because 2^n may overflow although the result does not, and doubles it. For tiny x,
+// half of the result may be subnormal or lose the sign of 0, and the result is x.
 func (e *expander) expm1(x expr.Value) expr.Value {
 	in := e.low(e.high(x, pick(e, 89.0, 710.0)), pick(e, -18.0, -40.0))
 	h := e.expm1Scaled(in, -1)
 	return e.tiny(x, e.add(h, h))
 }
 
-// tiny returns x if it is so small that f(x) = x, else y.
+// tiny returns x if |x| is so small that f(x) rounds to x, else y, which is f(x).
 func (e *expander) tiny(x, y expr.Value) expr.Value {
 	return e.choose(e.lt(e.Do(expr.Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
 }
@@ -199,8 +200,8 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 	-0.00014145012521824384, 2.5659209834456356e-05}
 
 // tanh of float32 is a table of polynomials. In float64 it is q = m/(1-m) with m = (1-exp(-2|x|))/2, which is accurate
-// for small x, plus a correction for the rounding error of 1-m: the remainder m - q*(1-m) times 1/(1-m), which is 1+q.
-// Beyond the bound it is 1.
+// for small x. A correction for the rounding error of 1-m is added: the remainder m - q*(1-m) times 1/(1-m), which is
+// 1+q. Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.withSign(e.piece(&elementary.TanhPieces, e.high(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))

@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Target has the optional instructions of a processor. Expansions without one take more operations and give the same
-// bits.
+// Target lists optional instructions of a processor. Without such an instruction, an expansion takes more operations
+// and gives the same bits.
 type Target struct {
-	Scale bool // for expr.Scale and expr.Limit
+	Scale bool // instructions for expr.Scale and expr.Limit
 }
 
 // Functions returns the code with every elementary function replaced by primitive operations. 1 + erf(c*x) of float32,
-// with a constant factor c, is expanded as a whole. Values are renumbered; outputs keep their positions.
+// with a constant factor c, is replaced as a whole. Values are renumbered. Outputs keep their positions.
 func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -71,17 +71,17 @@ var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 	expr.Atan2: func(e *expander, y, x expr.Value) expr.Value { return e.atan2(y, x) },
 }
 
-// expander adds instructions in one float dtype: float32 or float64. The integers of the size of float32 are signed,
-// because processors convert these; those of float64 are unsigned, because AVX2 has no arithmetic shift of 64 bits.
+// expander adds instructions in one float dtype: float32 or float64. It uses signed 32-bit integers, because processors
+// have conversions for these, and unsigned 64-bit integers, because AVX2 has no arithmetic shift of 64 bits.
 type expander struct {
 	*expr.Builder
 	target Target
 	d      tensor.DType
-	short  bool // in float64: a result of the precision of float32 is enough
+	short  bool // for float64: the precision of float32 suffices
 }
 
-// inFloat64 computes a float32 function in float64 with the polynomials of float32, where that is simpler than
-// compensating rounding errors. The conversion handles overflow and subnormal results.
+// inFloat64 computes a float32 function in float64 with the polynomials of float32. For some functions that is simpler
+// than compensating rounding errors. The conversion to float32 handles overflow and subnormal results.
 func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	return e.Convert(e.d, f(w, w.Convert(w.d, x)))
@@ -97,8 +97,8 @@ func pick[T any](e *expander, f32, f64 T) T {
 	return f32
 }
 
-// word is the dtype of integers of the size of the floats, mantissa the number of bits below the exponent, bias the
-// bias of the exponent.
+// word is the dtype of integers with the size of the floats. mantissa is the number of bits below the exponent. bias is
+// the bias of the exponent.
 func (e *expander) word() tensor.DType { return pick(e, tensor.Int32, tensor.Uint64) }
 func (e *expander) mantissa() int      { return pick(e, 23, 52) }
 func (e *expander) bias() int          { return pick(e, 127, 1023) }
@@ -112,11 +112,11 @@ func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Do(expr.F
 func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Do(expr.Lt, a, b) }
 func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.Select, c, yes, no) }
 
-// low and high bound x and preserve NaN.
+// low is a lower bound of x, and high an upper bound. Both preserve NaN.
 func (e *expander) low(x expr.Value, to float64) expr.Value  { return e.Do(expr.Max, x, e.num(to)) }
 func (e *expander) high(x expr.Value, to float64) expr.Value { return e.Do(expr.Min, x, e.num(to)) }
 
-// int and float reinterpret bits; mask is an integer constant.
+// int and float reinterpret bits. mask is an integer constant.
 func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.word(), x) }
 func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.d, i) }
 func (e *expander) mask(bits uint64) expr.Value {
@@ -134,17 +134,18 @@ func (e *expander) bitsOf(x float64) expr.Value {
 	return e.mask(uint64(math.Float32bits(float32(x))))
 }
 
-// signBit returns the sign bit of x. withSign sets the sign of x, which must not be negative.
+// signBit returns the sign bit of x, and 0 in the other bits.
 func (e *expander) signBit(x expr.Value) expr.Value {
 	return e.Do(expr.And, e.int(x), e.bitsOf(math.Copysign(0, -1)))
 }
 
+// withSign returns x, which must not be negative, with the given sign bit.
 func (e *expander) withSign(x, sign expr.Value) expr.Value {
 	return e.float(e.Do(expr.Or, e.int(x), sign))
 }
 
-// eval evaluates a polynomial by Horner's rule. Its latency does not matter, because several vectors are computed at
-// once.
+// eval evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because several vectors are
+// computed at once.
 func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
 	if e.short {
 		return e.horner(p.F32, x)

@@ -8,15 +8,15 @@ import (
 
 // The hyperbolic functions, except tanh, and their inverses.
 
-// cosh is h + 1/(4h) with h = exp(|x|)/2, which does not overflow before the result does.
+// cosh is h + 1/(4h) with h = exp(|x|)/2, which overflows only if the result does.
 func (e *expander) cosh(x expr.Value) expr.Value {
 	p, s := e.expParts(e.Do(expr.Abs, x))
 	h := e.mul(e.mul(e.mul(p, e.num(0.5)), s), s)
 	return e.add(h, e.div(e.num(0.25), h))
 }
 
-// sinh is d + d/(2d+1) with d = expm1(|x|)/2, or 2d - d*2d/(2d+1) for small d, where its rounding errors matter less. d
-// does not overflow before the result does, and the quotient uses half of d.
+// sinh is d + d/(2d+1) with d = expm1(|x|)/2, or 2d - d*2d/(2d+1) for small d, for which the second form has smaller
+// rounding errors. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
 	h := e.expm1Scaled(e.high(e.Do(expr.Abs, x), pick(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.num(0.25)))
@@ -25,8 +25,8 @@ func (e *expander) sinh(x expr.Value) expr.Value {
 	return e.tiny(x, e.withSign(r, e.signBit(x)))
 }
 
-// asinh is log1p(a + (sqrt(a^2+1)-1)) with a = |x|. For float32 the bracket is accurate enough in float64. In float64
-// it is a^2/(1+sqrt(a^2+1)), and where a^2 might overflow the result is log1p(a) + ln 2.
+// asinh is log1p(a + (sqrt(a^2+1)-1)) with a = |x|. For float32, the inner difference is accurate enough in float64.
+// For float64, it is computed as a^2/(1+sqrt(a^2+1)), and the result is log1p(a) + ln 2 if a^2 might overflow.
 func (e *expander) asinh(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).asinh, x)
@@ -42,7 +42,7 @@ func (e *expander) asinh(x expr.Value) expr.Value {
 	return e.withSign(e.add(l, e.choose(big, e.num(math.Ln2), e.num(0))), e.signBit(x))
 }
 
-// acosh is log1p(t + sqrt(t*(t+2))) with t = x-1, or log1p(t) + ln 2 where t^2 might overflow.
+// acosh is log1p(t + sqrt(t*(t+2))) with t = x-1, or log1p(t) + ln 2 if t^2 might overflow.
 func (e *expander) acosh(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).acosh, x)
@@ -61,8 +61,8 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	return e.choose(e.lt(t, e.num(0)), e.num(math.NaN()), l)
 }
 
-// atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a, that is, multiplied by
-// 1+q/2.
+// atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a, which equals a
+// multiplication by 1+q/2.
 func (e *expander) atanh(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).atanh, x)
@@ -83,7 +83,7 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 	return e.withSign(e.mul(l, e.num(0.5)), e.signBit(x))
 }
 
-// sum returns a+b, rounded, and the rounding error, for |a| >= |b|.
+// sum returns a+b, rounded, and the rounding error. |a| must be at least |b|.
 func (e *expander) sum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
 	return hi, e.sub(b, e.sub(hi, a))

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Logarithms: x = 2^n * (1+f) with 1+f from 2/3 to 4/3, and log(1+f) = f + f^2*logPoly(f). Nothing cancels: if n is not
-// 0 the result is not near 0.
+// Logarithms. x = 2^n * (1+f) with 1+f from 2/3 to 4/3, and log(1+f) = f + f^2*logPoly(f). The sum n*log(2) + log(1+f)
+// does not cancel, because it is not near 0 unless n is 0.
 
 // logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3: a relative error of f + f^2*logPoly below 2^-25.2 and 2^-56.8.
 var logPoly = elementary.Poly{
@@ -22,16 +22,16 @@ var logPoly = elementary.Poly{
 		0.042126816998526599, -0.08707598297724374, 0.084274665021539144},
 }
 
-// logPolyFine is logPoly with one more term in float32, to 2^-27.7: for logarithms to other bases, where a product adds
-// an error.
+// logPolyFine is logPoly with one more term in float32, for an error below 2^-27.7. It is for logarithms to other
+// bases, in which a product adds an error.
 var logPolyFine = elementary.Poly{
 	F32: []float64{-0.5, 0.333332151, -0.249998048, 0.200104356, -0.166802213, 0.140055433, -0.121874541, 0.139855936,
 		-0.128792837},
 	F64: logPoly.F64,
 }
 
-// frexp returns n as a float, and 1+f, of a positive x. Subnormal numbers are multiplied by a power of 2 first, which
-// the origin takes into account. For other x the results are unspecified.
+// frexp returns n as a float, and m = 1+f, for a positive x. Subnormal numbers are multiplied by a power of 2 first,
+// and the origin subtracts this power from n. For other x, the results are unspecified.
 func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 	if e.short {
 		return e.split(x, e.originOf(elementary.TwoThirds))
@@ -49,8 +49,8 @@ func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 	return e.exponent(i), e.float(e.Do(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
 }
 
-// originOf returns the bits to subtract from those of x, so that the exponent of the difference is n. In float64 it is
-// n + 2*bias, because the exponent is read as an unsigned number.
+// originOf returns the integer to subtract from the bits of a float, so that the difference has n in the bits of the
+// exponent. For float64 it has n + 2*bias, because the exponent is read as an unsigned number.
 func (e *expander) originOf(x float64) expr.Value {
 	if e.wide() {
 		return e.mask(math.Float64bits(x) - uint64(2*e.bias())<<52)
@@ -58,8 +58,8 @@ func (e *expander) originOf(x float64) expr.Value {
 	return e.bitsOf(x)
 }
 
-// exponent returns the exponent n in the bits i that frexp made, as a float. Processors convert 32-bit integers; in 64
-// bits n is inserted into the lowest bits of 2^52.
+// exponent returns the exponent n of bits i from which the origin was subtracted, as a float. Processors convert 32-bit
+// integers. For 64 bits, n is inserted into the lowest bits of 2^52.
 func (e *expander) exponent(i expr.Value) expr.Value {
 	if !e.wide() {
 		return e.Convert(e.d, e.Do(expr.Shr, i, e.mask(23)))
@@ -73,8 +73,8 @@ func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
 	return e.fma(e.mul(f, f), e.eval(p, f), f)
 }
 
-// logEnds replaces r by the logarithm of special operands: infinity and NaN are unchanged, u = 0 gives -inf, u < 0
-// gives NaN. u is the operand of the logarithm: x, or 1+x.
+// logEnds returns r, or the logarithm of a special operand: x if it is infinity or NaN, -inf if u = 0, and NaN if u <
+// 0. u is the operand of the logarithm: x, or 1+x.
 func (e *expander) logEnds(u, x, r expr.Value) expr.Value {
 	r = e.choose(e.lt(x, e.num(math.Inf(1))), r, x)
 	zero := e.num(0)
@@ -82,7 +82,7 @@ func (e *expander) logEnds(u, x, r expr.Value) expr.Value {
 	return e.choose(e.lt(zero, u), r, none)
 }
 
-// log uses ln 2 as one constant, which is accurate to 2^-28 in float32 and 2^-54 in float64.
+// log uses ln 2 as one constant, which has an error of 2^-28 in float32 and 2^-54 in float64.
 func (e *expander) log(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	ln2, _ := e.ln2()
@@ -90,7 +90,7 @@ func (e *expander) log(x expr.Value) expr.Value {
 	return e.logEnds(x, x, r)
 }
 
-// parts returns a number as a sum of two numbers of the dtype.
+// parts returns hi + lo as a sum of two constants of the dtype.
 func (e *expander) parts(hi, lo float64) (expr.Value, expr.Value) {
 	if e.d == tensor.Float32 {
 		h := float64(float32(hi))
@@ -116,15 +116,15 @@ func (e *expander) log10(x expr.Value) expr.Value {
 	return e.logEnds(x, x, e.fma(n, nhi, r))
 }
 
-// log1p takes n from 1+x, rounded, and f = x/2^n + (1/2^n - 1) from x, so that no bits of x are lost. It uses 4/2^n,
-// because 1/2^n is subnormal for the greatest x.
+// log1p takes n from the rounded sum 1+x, and computes f = x/2^n + (1/2^n - 1) from x, so that no bits of x are lost.
+// The factor is 4/2^n, because 1/2^n is subnormal for the greatest x.
 func (e *expander) log1p(x expr.Value) expr.Value {
 	n, _, f, u := e.frexp1p(x)
 	ln2, _ := e.ln2()
 	return e.tiny(x, e.logEnds(u, x, e.fma(n, e.num(ln2), e.logOf1p(logPoly, f))))
 }
 
-// log1pOf is log1p of the sum of x and a small low. It compensates the rounding error of f.
+// log1pOf is log1p(x + low) for a small low. It compensates the rounding error of f.
 func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 	n, s, f, u := e.frexp1p(x)
 	lost := e.fma(e.mul(x, e.num(0.25)), s, e.sub(e.fma(s, e.num(0.25), e.num(-1)), f))
@@ -134,7 +134,7 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 	return e.tiny(x, e.logEnds(u, x, r))
 }
 
-// frexp1p returns n, s = 4/2^n, f, and 1+x rounded.
+// frexp1p returns n, s = 4/2^n, f, and u = 1+x, rounded, for log1p.
 func (e *expander) frexp1p(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.num(1))
 	i := e.Do(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))

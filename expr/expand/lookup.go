@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// piece returns the function of c*a. The product is not rounded in the distance from the point of the interval.
-// Operations: 5, and 2 for each degree.
+// piece evaluates a piecewise polynomial at c*a. The polynomial of an interval is in the distance from a point of the
+// interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
 func (e *expander) piece(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	t := e.fma(a, e.num(c*p.Scale), e.num(p.Offset))
 	at := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
@@ -25,7 +25,7 @@ func (e *expander) piece(p *elementary.Pieces, a expr.Value, c float64) expr.Val
 	return v
 }
 
-// lookup returns the entry of a table at the lowest 5 bits of a value.
+// lookup returns the entry of a table whose index is the lowest 5 bits of a value.
 func (e *expander) lookup(table uint64, at expr.Value) expr.Value {
 	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.d, A: at, B: expr.None, C: expr.None, Imm: table})
 }

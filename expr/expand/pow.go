@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pow is 2^(y*log2|x|), with the sign of x if y is odd. A negative number to a power that is not an integer is NaN; 1^y
-// and x^0 are 1, also for NaN. Infinite y becomes a number so large that the power of every x but 1 and -1 is 0 or
-// infinite.
+// pow is 2^(y*log2|x|), with the sign of x if y is odd. A negative number to a power that is not an integer is NaN. 1^y
+// and x^0 are 1, even for NaN. Infinite y is replaced by a number so large that the power is 0 or infinite for every x
+// except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	a, inf := e.Do(expr.Abs, x), e.num(math.Inf(1))
 	y0 := e.low(e.high(y, 0x1p100), -0x1p100)
@@ -32,8 +32,8 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.num(0))), one, r)
 }
 
-// powLogPoly and powExpPoly are logPoly and Exp2Poly for the pow of float32: errors below 2^-35.9 and, for |r| <= 1/2,
-// 2^-28.5. The error of the logarithm is multiplied by up to 2^7.3.
+// powLogPoly and powExpPoly replace logPoly and Exp2Poly in the pow of float32. Their errors are below 2^-35.9 and, for
+// |r| <= 1/2, 2^-28.5. y multiplies the error of the logarithm by up to 2^7.3.
 var (
 	powLogPoly = []float64{-0.4999999994347803, 0.33333333165476414, -0.25000014631105621, 0.20000027711167265,
 		-0.16665611891755772, 0.14284161019756461, -0.12532156049649198, 0.11151270748462347, -0.09531044416175545,
@@ -48,7 +48,8 @@ func (e *expander) logZero(a, l expr.Value) expr.Value {
 	return e.choose(e.Do(expr.Eq, a, e.num(0)), e.num(math.Inf(-1)), l)
 }
 
-// powerShort returns a^y to the precision of float32. The conversion handles overflow and subnormal results.
+// powerShort returns a^y in float64 to the precision of float32. The caller's conversion to float32 handles overflow
+// and subnormal results.
 func (e *expander) powerShort(a, y expr.Value) expr.Value {
 	n, m := e.frexp(a)
 	f := e.sub(m, e.num(1))
@@ -59,8 +60,8 @@ func (e *expander) powerShort(a, y expr.Value) expr.Value {
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.num(1)), s)
 }
 
-// power returns a^y in float64. The logarithm to base 2 is a sum of two numbers, exact to 2^-63, because y multiplies
-// its error by up to 2^10.
+// power returns a^y in float64. The logarithm to base 2 is a sum of two numbers with an error of 2^-63, because y
+// multiplies this error by up to 2^10.
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logZero(a, hi))
@@ -73,7 +74,7 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// lost returns the rounding error of a*b.
+// lost returns the rounding error of product, which is a*b rounded.
 func (e *expander) lost(a, b, product expr.Value) expr.Value {
 	return e.fma(a, b, e.Do(expr.Neg, product))
 }
@@ -84,7 +85,7 @@ func (e *expander) product(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 	return hi, e.fma(a, bl, e.fma(al, b, e.lost(a, b, hi)))
 }
 
-// log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) = 2*atanh(s) with s = (m-1)/(m+1), that is, 2s
+// log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) is 2*atanh(s) with s = (m-1)/(m+1), which is 2s
 // + s^3*(2/3 + ...).
 func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	n, m := e.frexp(a)

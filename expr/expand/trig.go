@@ -8,14 +8,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The circular functions: x = q*pi/2 + r with |r| <= pi/4, and polynomials of r.
+// The circular functions. x = q*pi/2 + r with |r| <= pi/4, and the functions are polynomials of r.
 
 // turns is 1/(2*pi) as a sum of float64 numbers.
 var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
 
-// quarters returns q, as an integer, and r for a float32, in float64 and for all numbers. The products of x and the
-// first two parts of 1/(2*pi) have integers and fractions, and so do their rounding errors; the integers are dropped.
-// The product with the third part has a small integer, with the last none.
+// quarters returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64. The products of
+// x and the first two parts of 1/(2*pi), and the rounding errors of these products, have integers and fractions. The
+// integers are dropped. The product with the third part has a small integer, and the product with the last part has
+// none.
 func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
@@ -30,7 +31,7 @@ func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 	return w.Convert(tensor.Int32, n), w.Convert(e.d, w.mul(t, w.num(2*math.Pi)))
 }
 
-// sinCos returns the values of the polynomials.
+// sinCos returns the sine and the cosine of r.
 func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 	z := e.mul(r, r)
 	sin = e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), r)
@@ -78,7 +79,8 @@ func (e *expander) cos(x expr.Value) expr.Value {
 	return e.quadrant(e.Do(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
 }
 
-// tan is sin/cos, or -cos/sin in odd quadrants. The quotient has the errors of both, so float32 is computed in float64.
+// tan is sin/cos, or -cos/sin in odd quadrants. The errors of sin and cos add up in the quotient, so float32 is
+// computed in float64.
 func (e *expander) tan(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).tan, x)
@@ -99,8 +101,7 @@ func (e *expander) tan(x expr.Value) expr.Value {
 	return e.float(e.Do(expr.Xor, e.int(v), e.signBit(x)))
 }
 
-// AsinPoly is (asin(x)-x)/x^3 in x^2 for |x| <= 1/2, atanPoly (atan(x)-x)/x^3 for |x| <= 1: relative errors below
-// 2^-27.6 and 2^-59.9, 2^-28.5 and 2^-60.2.
+// atanPoly is (atan(x)-x)/x^3 in x^2 for |x| <= 1. The relative errors of atan are below 2^-28.5 and 2^-60.2.
 var (
 	atanPoly = elementary.Poly{
 		F32: []float64{-0.333332986, 0.199985296, -0.142640159, 0.109508812, -0.0839931443, 0.0578817166,
@@ -117,7 +118,8 @@ var (
 // halfPi returns pi/2 in two parts.
 func (e *expander) halfPi() (hi, lo expr.Value) { return e.parts(math.Pi/2, 6.123233995736766e-17) }
 
-// arc returns s+t = asin(|x|) for |x| <= 1/2, and s+t = asin(sqrt((1-|x|)/2)), half of acos(|x|), beyond.
+// arc returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, far is true and s+t is asin(sqrt((1-|x|)/2)), which is
+// half of acos(|x|).
 func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
 	a := e.Do(expr.Abs, x)
 	far = e.lt(e.num(0.5), a)
@@ -134,7 +136,7 @@ func (e *expander) asin(x expr.Value) expr.Value {
 	return e.withSign(e.choose(far, other, e.add(s, t)), e.signBit(x))
 }
 
-// acos is 2p or pi - 2p beyond 1/2, else pi/2 - p or pi/2 + p, by the sign of x.
+// acos is 2p or pi - 2p for |x| above 1/2, else pi/2 - p or pi/2 + p. The sign of x decides.
 func (e *expander) acos(x expr.Value) expr.Value {
 	s, t, far := e.arc(x)
 	p := e.add(s, t)
@@ -152,7 +154,7 @@ func (e *expander) arctan(t expr.Value) expr.Value {
 	return e.fma(e.mul(t, z), e.eval(atanPoly, z), t)
 }
 
-// atan(x) = pi/2 - atan(1/x) beyond 1.
+// atan is pi/2 - arctan(1/x) for x above 1.
 func (e *expander) atan(x expr.Value) expr.Value {
 	a := e.Do(expr.Abs, x)
 	far := e.lt(e.num(1), a)

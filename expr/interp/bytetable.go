@@ -8,22 +8,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A value that depends on one operand of bytes only has at most 256 results, and one that depends on two bools has 4.
-// They are computed once, and elements are looked up.
+// A value that depends only on one operand of bytes has at most 256 results, and a value that depends only on two bools
+// has 4. The results are computed once, and elements are looked up in a table.
 
-// minTableWork is the least work, in instructions, for which a table is built. Less work costs no more than a lookup.
+// minTableWork is the least work, in additions, for which a table is built. Less work takes no longer than a lookup.
 const minTableWork = minBlockWork
 
-// source is the set of operands that a value depends on: one operand of bytes, or two of bools in their order.
+// source is the set of operands on which a value depends: one operand of bytes, or two operands of bools in ascending
+// order.
 type source struct{ first, second expr.Value }
 
 var (
-	otherSources = source{expr.None, expr.None} // the value depends on other operands
+	otherSources = source{expr.None, expr.None} // the value depends on other or more operands
 	noSource     = source{-2, expr.None}        // the value is constant
 )
 
-// sources finds the operands that each value depends on. Operands with one element per row count as others: values that
-// depend on them only are computed once per row.
+// sources returns the source of each value. An operand with one element for each row gives otherSources, because values
+// that depend only on such operands are computed once per row anyway.
 func sources(l *expr.Loop, c *expr.Code) []source {
 	from := make([]source, len(c.Insts))
 	for v, i := range c.Insts {
@@ -69,8 +70,8 @@ func together(c *expr.Code, a, b source) source {
 	return a
 }
 
-// tabulate adds tables to the peepholes, replacing them where both apply, for values that depend on few bytes, have
-// enough work and are used by a value that depends on more.
+// tabulate adds tables to the peepholes in found, and replaces a peephole if both apply. A value gets a table if it
+// depends on few bytes, takes enough work, and is an output or is used by a value with another source.
 func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 	from := sources(l, c)
 	needed := make([]bool, len(c.Insts))
@@ -102,7 +103,7 @@ func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 	}
 }
 
-// workOf returns the work of computing a value from operands.
+// workOf returns the work of computing a value from operands, in additions.
 func workOf(c *expr.Code, v expr.Value) int {
 	needed, sum := make([]bool, v+1), 0
 	needed[v] = true
@@ -118,7 +119,7 @@ func workOf(c *expr.Code, v expr.Value) int {
 	return sum
 }
 
-// byteTable computes a value for all contents of its source. Bools are stored as 0 or 1; any other byte counts as 1.
+// byteTable computes a value for all contents of its source. A byte of a bool other than 0 counts as 1.
 func byteTable(c *expr.Code, v expr.Value, from source) match {
 	part := &expr.Code{In: c.In, Insts: c.Insts[:v+1], Funcs: c.Funcs,
 		Out: []expr.Output{{DType: c.Insts[v].DType, Re: v, Im: expr.None}}}

@@ -35,13 +35,13 @@ var arithmetic = func() (t table) {
 	return t
 }()
 
-// loopOps is the number of operations: Scan is the last one.
+// loopOps is the number of operations. Scan is the last operation.
 const loopOps = expr.Scan + 1
 
 // table has the loops of operations by dtype.
 type table = [loopOps][tensor.Complex64]loopFunc
 
-// signless sets the operations whose result does not depend on the sign, for both dtypes of a size.
+// signless sets the loops of operations whose result has the same bits for signed and unsigned integers.
 func signless[T word](t *table, unsigned, signed tensor.DType) {
 	for o, f := range map[expr.Op]loopFunc{expr.Add: addV[T], expr.Sub: subV[T], expr.Mul: mulV[T], expr.Neg: negV[T],
 		expr.Eq: eqV[T], expr.Ne: neV[T],
@@ -50,7 +50,8 @@ func signless[T word](t *table, unsigned, signed tensor.DType) {
 	}
 }
 
-// integers sets the operations whose result depends on the sign. W is the type in which elements are compared.
+// integers sets the loops of operations whose result differs for signed and unsigned integers. W is the type in which
+// elements are compared.
 func integers[T, W integer](t *table, d tensor.DType) {
 	t[expr.Lt][d], t[expr.Le][d], t[expr.Shr][d] = ltV[T], leV[T], shrV[T]
 	t[expr.Div][d], t[expr.Min][d], t[expr.Max][d] = divInt[T, W], minInt[T, W], maxInt[T, W]
@@ -77,7 +78,7 @@ func floats[T float, U word](t *table, d tensor.DType) {
 	}
 }
 
-// choose returns the loop of an instruction, or nil if there is none.
+// choose returns the loop of an instruction, or nil if there is no loop for it.
 func (m *preparer) choose(i expr.Inst) loopFunc {
 	d := i.DType
 	switch i.Op {
@@ -108,8 +109,8 @@ func (m *preparer) choose(i expr.Inst) loopFunc {
 	return arithmetic[i.Op][d]
 }
 
-// join returns the loop of an instruction joined with one of its operands, which has no other user, and the operands of
-// both. It returns nil if there is no such loop.
+// join returns one loop for instruction i and the instruction of its operand k, inner, and the operands of this loop.
+// inner must have no other user. join returns nil if there is no such loop.
 func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.Value) {
 	u := m.code.Insts[inner]
 	switch {
@@ -138,8 +139,8 @@ func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.
 	return t[i.DType], []expr.Value{u.A, u.B, other}
 }
 
-// clamp returns the loop that bounds a value below and above. The order of the two comparisons must not matter: the
-// bounds are integers, or constant floats whose lower one is the smaller, or floats that differ between elements.
+// clamp returns the loop that bounds a value below and above, or nil. clampFloat requires that the lower bound is below
+// the upper one, so floats that are constant within a row must be constants for which this is known.
 func (m *preparer) clamp(d tensor.DType, low, high expr.Value) loopFunc {
 	a, b := m.code.Insts[low], m.code.Insts[high]
 	of := func(i expr.Inst) float64 {

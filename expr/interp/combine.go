@@ -8,8 +8,8 @@ import (
 )
 
 // Combine returns the loop that combines the [expr.Lanes] accumulators of each of n rows, stored row after row, into
-// one number per row: lane k with lane k+16, then k with k+8, and so on, in the order in which halves of vectors are
-// combined. It returns nil for operations and dtypes without folds.
+// one number for each row. It combines lane k with lane k+16, then lane k with k+8, and so on, as halves of vectors are
+// combined. Combine returns nil for operations and dtypes without folds.
 func Combine(o expr.Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
 		return nil
@@ -43,7 +43,7 @@ func Combine(o expr.Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	return nil
 }
 
-// combineWord returns the loop of an operation whose result does not depend on the sign.
+// combineWord returns the loop of an operation whose result has the same bits for signed and unsigned integers.
 func combineWord[T word](o expr.Op) func(dst, acc unsafe.Pointer, n int) {
 	switch o {
 	case expr.Add:
@@ -79,7 +79,7 @@ func combineFloat[T float, U uint32 | uint64](o expr.Op) func(dst, acc unsafe.Po
 	return nil
 }
 
-// combineBy combines halves in place with the loop of the operation.
+// combineBy combines halves in place with the loop f of the operation. size is the size of an element in bytes.
 func combineBy(f loopFunc, size int) func(dst, acc unsafe.Pointer, n int) {
 	by := &strides{d: size, a: size, b: size}
 	return func(dst, acc unsafe.Pointer, n int) {
@@ -93,7 +93,7 @@ func combineBy(f loopFunc, size int) func(dst, acc unsafe.Pointer, n int) {
 	}
 }
 
-// combineAdd keeps four lanes at a time in registers.
+// combineAdd is combineBy for sums, with intermediate results in registers.
 func combineAdd[T realNumber](dst, acc unsafe.Pointer, n int) {
 	lanes := unsafe.Slice((*[expr.Lanes]T)(acc), n)
 	for i := range unsafe.Slice((*T)(dst), n) {

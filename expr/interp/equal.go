@@ -3,8 +3,8 @@ package interp
 import "unsafe"
 
 // Floats are equal if their difference is 0. Testing the bits of the difference takes half the time of a comparison,
-// which has a separate case for NaN. The difference of equal infinities is NaN: if one of four differences is NaN, the
-// floats are compared.
+// which has a separate case for NaN. The difference of equal infinities is NaN. If one of four differences is NaN, the
+// floats are therefore compared.
 
 func eqFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i, step := int(unsafe.Sizeof(T(0))), 0, by.b

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldBody returns the loop that folds n elements at v into the lanes at acc. The first element belongs to lane 0.
+// foldBody returns the loop that folds n elements at v into the lanes at acc. The first element is folded into lane 0.
 func foldBody(o expr.Op, d tensor.DType) func(acc, v unsafe.Pointer, n int) {
 	if !d.IsFloat() && o != expr.Min && o != expr.Max {
 		return [...]func(o expr.Op) func(acc, v unsafe.Pointer, n int){foldWord[uint8], foldWord[uint16], foldWord[uint32],
@@ -36,7 +36,7 @@ func foldBody(o expr.Op, d tensor.DType) func(acc, v unsafe.Pointer, n int) {
 	return foldFloat[float64, uint64](o)
 }
 
-// foldWord returns the loop of an operation whose result does not depend on the sign.
+// foldWord returns the loop of an operation whose result has the same bits for signed and unsigned integers.
 func foldWord[T word](o expr.Op) func(acc, v unsafe.Pointer, n int) {
 	switch o {
 	case expr.Add:
@@ -65,7 +65,7 @@ func foldFloat[T float, U uint32 | uint64](o expr.Op) func(acc, v unsafe.Pointer
 	return foldBy(map[expr.Op]loopFunc{expr.Min: minFloat[T, U], expr.Max: maxFloat[T, U]}[o], int(unsafe.Sizeof(T(0))))
 }
 
-// foldBy folds with the loop of the operation.
+// foldBy folds with the loop f of the operation. size is the size of an element in bytes.
 func foldBy(f loopFunc, size int) func(acc, v unsafe.Pointer, n int) {
 	by := &strides{d: size, a: size, b: size}
 	return func(acc, v unsafe.Pointer, n int) {
@@ -75,7 +75,7 @@ func foldBy(f loopFunc, size int) func(acc, v unsafe.Pointer, n int) {
 	}
 }
 
-// foldAdd keeps 8 lanes at a time in registers.
+// foldAdd is foldBy for sums. It keeps 8 lanes in registers and passes over the elements four times.
 func foldAdd[T realNumber](acc, v unsafe.Pointer, n int) {
 	lanes, x := (*[expr.Lanes]T)(acc), unsafe.Slice((*T)(v), n)
 	whole := n &^ (expr.Lanes - 1)

@@ -7,18 +7,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An instruction with one user is computed in the loop of its user if there is a loop for both: the intermediate value
-// stays in a register, and an element costs little more than for one of them.
+// An instruction with one user is computed in the loop of its user if there is a loop for both instructions. The
+// intermediate value stays in a register, and the loop takes little longer than that of one instruction.
 
-// pairing is two instructions that share a loop. The result of the inner one is the first operand of the outer one, or
-// the second if behind is set.
+// pairing is a pair of instructions that share a loop. The result of inner is the first operand of outer, or the second
+// operand if behind is set.
 type pairing struct {
 	inner, outer expr.Op
 	behind       bool
 }
 
-// joinedLoops has the loops of pairings by dtype. Their operands are those of the inner instruction, then the other
-// operand of the outer one.
+// joinedLoops has the loops of pairings by dtype. The operands of such a loop are the operands of inner, then the other
+// operand of outer.
 var joinedLoops = func() map[pairing]*[tensor.Complex64]loopFunc {
 	t := map[pairing]*[tensor.Complex64]loopFunc{}
 	joinNumbers[uint8](t, tensor.Uint8, tensor.Int8)
@@ -32,7 +32,7 @@ var joinedLoops = func() map[pairing]*[tensor.Complex64]loopFunc {
 	return t
 }()
 
-// joinNumbers sets the loops of dtypes that share sums and products.
+// joinNumbers sets the loops of dtypes for which sums and products have the same bits.
 func joinNumbers[T realNumber](t map[pairing]*[tensor.Complex64]loopFunc, dtypes ...tensor.DType) {
 	setJoined(t, dtypes, expr.Mul, expr.Add, mulAdd[T], mulAdd[T])
 	setJoined(t, dtypes, expr.Mul, expr.Sub, mulSub[T], subMul[T])
@@ -91,8 +91,8 @@ func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// choiceOf returns the loop of a selection by a comparison of elements of the same size: d is c if the comparison of a
-// and b holds, else e.
+// choiceOf returns the loop of a selection by a comparison of elements of the same size. The result d is c if the
+// comparison of a and b holds, else e.
 func choiceOf(o expr.Op, d tensor.DType) loopFunc {
 	equality := o == expr.Eq || o == expr.Ne
 	switch {
@@ -100,7 +100,7 @@ func choiceOf(o expr.Op, d tensor.DType) loopFunc {
 		return choiceByEquality[float32, uint32](o)
 	case d == tensor.Float64 && equality:
 		return choiceByEquality[float64, uint64](o)
-	case equality: // for integers the sign does not matter
+	case equality: // signed and unsigned integers have the same loop
 		return [...]loopFunc{choiceByEquality[uint8, uint8](o), choiceByEquality[uint16, uint16](o),
 			choiceByEquality[uint32, uint32](o), choiceByEquality[uint64, uint64](o)}[sizeIndex(d.Size())]
 	}
@@ -141,7 +141,7 @@ func choiceByOrder[T realNumber, U word](o expr.Op) loopFunc {
 	return chooseLe[T, U]
 }
 
-// clampFloat bounds a by b and c, which are one element each, b less than c.
+// clampFloat bounds a by b and c. Each bound is one element, and b is less than c.
 func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	low, high, lowBits, highBits := *(*T)(b), *(*T)(c), *(*U)(b), *(*U)(c)
@@ -160,8 +160,8 @@ func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *str
 	}
 }
 
-// clampTo bounds a by b and c, which differ between elements. If all operands are contiguous and no bound is NaN, two
-// comparisons suffice: see clampPlain.
+// clampTo bounds a by b and c, which differ between elements. If all operands are contiguous, clampPlain processes
+// elements whose bounds are not NaN.
 func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0
 	if *by == (strides{d: size, a: size, b: size, c: size}) {
@@ -178,9 +178,9 @@ func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 	clampToAny[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), unsafe.Add(c, i*by.c), n-i, by)
 }
 
-// clampPlain is clampTo from element i on, unrolled by four, up to four elements with a NaN bound, which the sum of
-// four differences detects: see minFloat. It returns the index at which it stopped. It stores elements one by one and
-// calls nothing, so that all values stay in registers.
+// clampPlain is clampTo from element i on, unrolled by four, with two comparisons for each element. It stops at a group
+// of four elements with a NaN bound, which the sum of the four differences of the bounds detects, and returns the index
+// of that group. It stores elements one by one and calls no function, so that all values stay in registers.
 func clampPlain[T float, U word](d, a, b, c unsafe.Pointer, i, n int) int {
 	size := int(unsafe.Sizeof(T(0)))
 	for last := n - 4; i <= last; i += 4 {

@@ -21,8 +21,9 @@ func expV64(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	elementary.ExpStrided(d, a, n, by.d, by.a)
 }
 
-// map1 calls f through a function of T that converts. If the loop itself converted, each element would wait for the one
-// before, because a conversion writes half of a register: sines would take twice as long.
+// map1 returns the loop of f. Conversions to and from float64 are in a separate function. If they were in the loop,
+// each element would wait for the previous element, because a conversion writes half of a register, and sines would
+// take twice the time.
 func map1[T float](f func(float64) float64) loopFunc {
 	g, plain := any(f).(func(T) T)
 	if !plain {
@@ -55,9 +56,9 @@ func map2[T float](f func(a, b float64) float64) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, g) }
 }
 
-// bothBody returns the loop of both parts of a complex function of two parts. The imaginary part is written to g.
+// bothBody returns the loop that computes both parts of a complex function. The imaginary part is written to g.
 func bothBody[T float](f func(complex128) complex128) loopFunc {
-	both := func(x, y T) (T, T) { // a function, for the reason that map1 states
+	both := func(x, y T) (T, T) { // a separate function, as in map1
 		z := f(complex(float64(x), float64(y)))
 		return T(real(z)), T(imag(z))
 	}
@@ -82,8 +83,8 @@ func callBody[T float](f *expr.Func) loopFunc {
 	}
 }
 
-// mod32 is math.Mod of float32, exact, but several times faster for quotients below 2^29: the product of the quotient
-// and the 24 bits of b is then exact in float64.
+// mod32 is math.Mod of float32, but several times faster for quotients below 2^29. The product of the quotient and b,
+// which has 24 bits, is then exact in float64.
 func mod32(a, b float32) float32 {
 	x, y := float64(a), float64(b)
 	q := math.Trunc(x / y)
@@ -100,9 +101,9 @@ func mod32(a, b float32) float32 {
 
 func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, mod32) }
 
-// fma32 returns p + q rounded to float32 once, where p is a product and q a float32. The float64 sum s is rounded
-// twice, which is wrong if s is halfway between two float32 numbers. Making s odd if bits were lost prevents ties
-// (Boldo and Melquiond).
+// fma32 returns p + q rounded to float32 once, where p is a product and q a float32. Rounding the float64 sum s to
+// float32 would be a second rounding, which is wrong if s is halfway between two float32 numbers. Making s odd if bits
+// were lost prevents ties (Boldo and Melquiond).
 func fma32(p, q float64) float32 {
 	s := p + q
 	t := s - p
@@ -119,7 +120,7 @@ func fma32(p, q float64) float32 {
 }
 
 func fmaV32(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	const below = 1<<(52-23) - 1 // the bits below the last one of float32
+	const below = 1<<(52-23) - 1 // the bits below the last bit of a float32
 	for sd, sa, sb, sc := by.d, by.a, by.b, by.c; ; {
 		p, q := float64(*(*float32)(a))*float64(*(*float32)(b)), float64(*(*float32)(c))
 		if bits := math.Float64bits(p + q); bits&below != (below+1)/2 && bits<<1 >= (1023-126)<<53 {

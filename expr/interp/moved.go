@@ -5,11 +5,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// mover rewrites a code that only moves complex64 numbers, as selections do, to one that moves both parts as one int64.
+// mover rewrites a code that only moves complex64 numbers, as selections do. The new code moves both parts as one
+// int64.
 type mover struct {
 	from, to *expr.Code
-	whole    []bool // by operand: it is moved as a whole
-	at       map[[2]expr.Value]expr.Value
+	whole    []bool                       // for each operand: whether it is complex64, and loaded as int64
+	at       map[[2]expr.Value]expr.Value // the new value of two parts, or of a value and None
 }
 
 // moved returns the code that moves int64 instead of complex64, or nil if c computes with a part.
@@ -58,7 +59,7 @@ func (m *mover) pair(re, im expr.Value) expr.Value {
 	return m.at[key]
 }
 
-// alone copies a value that is not a part of a moved number. It returns None if the value depends on such a part.
+// alone copies a value that is not a part of a complex64 number. It returns None if the value depends on such a part.
 func (m *mover) alone(v expr.Value) expr.Value {
 	key := [2]expr.Value{v, expr.None}
 	if w, ok := m.at[key]; ok {

@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// Selecting one of several computed results would compute all of them, or take an unpredictable branch. These loops
-// select the inputs of the computation by conditional moves of bits instead.
+// A selection of one of several results would compute all results, or take an unpredictable branch. These loops select
+// the operands of the computation by conditional moves of bits instead.
 
-// lerpV is lerp with any weight: a + c*(b-a) or b - (b-a)*(1-c). The first is computed as a - (b-a)*(-0-c). For a NaN
-// weight both are NaN.
+// lerpV is lerp: a + c*(b-a) for a weight c below 0.5, else b - (b-a)*(1-c). The first form is computed as a -
+// (b-a)*(-0-c). For a NaN weight, both forms are NaN.
 func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	of := [2]T{T(math.Copysign(0, -1)), 1}
 	if size := int(unsafe.Sizeof(T(0))); *by == (strides{d: size, a: size, b: size, c: size}) {
@@ -39,12 +39,12 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 	}
 }
 
-// entry returns element k of two, without a bounds check.
+// entry returns the address of of[k], without a bounds check.
 func entry[T float](of *[2]T, k uint64) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(of), k*uint64(unsafe.Sizeof(T(0)))))
 }
 
-// nearer returns the bits of the endpoint that a weight is nearer to, and 1 if that is b.
+// nearer returns a and 0 if the weight w is below 0.5, else b and 1. a and b are the bits of the endpoints.
 func nearer[U word, T float](a, b U, w T) (U, uint64) {
 	k := uint64(0)
 	if w >= 0.5 {
@@ -56,8 +56,8 @@ func nearer[U word, T float](a, b U, w T) (U, uint64) {
 	return a, k
 }
 
-// complexLerp is lerp of complex numbers in memory: a + c*(b-a) or b - (b-a)*(1-c). Both are an endpoint plus or minus
-// a product.
+// complexLerp is lerp of complex numbers in memory: a + c*(b-a) or b - (b-a)*(1-c). Both forms are an endpoint plus or
+// minus a product.
 func complexLerp[T float, U word](d, a, b, c, _, g unsafe.Pointer, n int, by *strides) {
 	signs, re, im := [2]float64{1, -1}, [2]float64{math.Copysign(0, -1), 1}, [2]float64{math.Copysign(0, -1), 0}
 	size := unsafe.Sizeof(T(0))
@@ -95,7 +95,7 @@ func complexLerp[T float, U word](d, a, b, c, _, g unsafe.Pointer, n int, by *st
 // root.
 const farSquare = (0.5 - 0x1p-26) * (0.5 - 0x1p-26)
 
-// shrinkV returns a - c if a > b, a + c if a < e, else 0 (with NaN preserved).
+// shrinkV computes a - c if a > b, a + c if a < e, else 0. NaN is preserved.
 func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	if by.b|by.c|by.e == 0 && *(*T)(b) >= 0 && *(*T)(e) == -*(*T)(b) {
 		shrinkEven[T, U](d, a, *(*T)(b), *(*U)(c), n, by)
@@ -115,8 +115,8 @@ func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int,
 	}
 }
 
-// shrinkEven is shrinkV for e = -b. One comparison of the bits without the sign finds the numbers above high in
-// magnitude, up to infinity; other numbers are multiplied by 0.
+// shrinkEven is shrinkV for e = -b. One comparison of the bits without the sign finds the numbers with a magnitude
+// above high, up to infinity. Other numbers are multiplied by 0.
 func shrinkEven[T float, U uint32 | uint64](d, a unsafe.Pointer, high T, bias U, n int, by *strides) {
 	unit, infinity := T(1), T(math.Inf(1))
 	one, sign := bitsOf[U](unit), ^(^U(0) >> 1)

@@ -8,12 +8,13 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// interleaved reports whether the two parts of complex numbers, and the numbers, are contiguous.
+// interleaved reports whether complex numbers are contiguous: re and im are the addresses of their parts, stride and
+// other the strides of these, and size is the size of a part, all in bytes.
 func interleaved(re, im unsafe.Pointer, stride, other, size int) bool {
 	return stride == 2*size && other == 2*size && uintptr(im)-uintptr(re) == uintptr(size)
 }
 
-// pairs returns n complex numbers.
+// pairs returns n contiguous complex numbers.
 func pairs[T float](p unsafe.Pointer, n int) [][2]T { return flat[[2]T](p, n) }
 
 func complexAdd[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
@@ -81,7 +82,7 @@ func complexNeg[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// complexEq and complexNe evaluate both comparisons before they combine them; otherwise there would be a branch.
+// complexEq and complexNe evaluate both comparisons before they combine the results, so that Go compiles no branch.
 func complexEq[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, sc, se := by.a, by.b, by.c, by.e
 	dst := flat[bool](d, n)
@@ -102,8 +103,8 @@ func complexNe[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// complexLogical returns the loop of a logical operation: a part is nonzero if its bits without the sign are. U has the
-// bits of a part.
+// complexLogical returns the loop of a logical operation on complex numbers, which are true if the bits of a part,
+// without the sign, are not 0. U has the bits of a part.
 func complexLogical[U uint32 | uint64](o expr.Op) loopFunc {
 	mask := ^U(0) >> 1
 	size := int(unsafe.Sizeof(mask))
@@ -129,7 +130,7 @@ func complexLogical[U uint32 | uint64](o expr.Op) loopFunc {
 	}
 }
 
-// complexTest returns the loop that tests whether numbers are zero, or nonzero.
+// complexTest returns the loop that tests whether numbers are zero or, if zero is false, nonzero.
 func complexTest[U uint32 | uint64](zero bool) loopFunc {
 	mask := ^U(0) >> 1
 	size := int(unsafe.Sizeof(mask))
@@ -200,8 +201,8 @@ func complexSquare[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides)
 	}
 }
 
-// complexDiv divides as Go does: the larger part of the divisor determines the formula. If the result is NaN, Go's
-// division handles infinities.
+// complexDiv divides as Go does. The formula depends on which part of the divisor is larger. If the result is NaN, Go's
+// division is used, which handles infinities.
 func complexDiv[T float, U word](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(T(0)))
 	switch {
@@ -243,7 +244,7 @@ func complexDiv[T float, U word](d, a, b, c, e, g unsafe.Pointer, n int, by *str
 }
 
 // pairDiv is complexDiv for interleaved operands. If the imaginary part of the divisor is larger, parts and signs are
-// exchanged by indexing: which part is larger is unpredictable, so there is no branch.
+// exchanged by indexing, because a branch would be unpredictable.
 func pairDiv[T float, U word](d, a, c, g unsafe.Pointer, n int, by *strides) {
 	size := unsafe.Sizeof(T(0))
 	signs, magnitude := [2]float64{1, -1}, ^U(0)>>1
@@ -272,7 +273,8 @@ func pairDiv[T float, U word](d, a, c, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// complexDivBy is complexDiv for a divisor that is one element: values that depend only on it are computed once.
+// complexDivBy is complexDiv for a divisor that is a single element. Values that depend only on the divisor are
+// computed once.
 func complexDivBy[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	u, v := float64(*(*T)(c)), float64(*(*T)(e))
 	big, ratio := math.Abs(u) >= math.Abs(v), v/u
@@ -304,8 +306,9 @@ func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// expOf returns the exponential of a complex number. It is too long to be inlined into the loop, which is intended: see
-// map1. For the same reason the computation between conversions is a function of its own.
+// expOf returns the exponential of a complex number. It is too long to be inlined into the loop, as intended:
+// conversions should not be in the loop (map1). For the same reason, the computation between the conversions is a
+// separate function.
 func expOf[T float](x, y T) (T, T) {
 	if x-x != 0 || y-y != 0 || y == 0 {
 		return expOfRare(x, y)

@@ -42,7 +42,7 @@ func signOf[U word, T float](x T) U {
 	return r
 }
 
-// stepOf is heaviside.
+// stepOf is heaviside: 0 for x < 0, 1 for x > 0, and at0 for x = 0.
 func stepOf[U word, T float](x, at0 T) U {
 	r, one, there := bitsOf[U](T(0)), bitsOf[U](T(1)), bitsOf[U](at0)
 	if x > 0 {
@@ -68,8 +68,8 @@ func rintOf[T float](x T) T {
 	return T(math.RoundToEven(float64(x)))
 }
 
-// xlogyOf returns x*log(y), or 0 if x is 0 and y is not NaN. It converts by itself, as all functions of a pair that are
-// called for each element: see map1.
+// xlogyOf returns x*log(y), or 0 if x is 0 and y is not NaN. Conversions are in this function, so that they are not in
+// the loop (map1).
 //
 //go:noinline
 func xlogyOf[T float](x, y T) T {
@@ -82,7 +82,7 @@ func xlogyOf[T float](x, y T) T {
 	return x * T(elementary.Log(float64(y)))
 }
 
-// eachPair calls f for all elements.
+// eachPair sets each element of d to f of the elements of a and b.
 func eachPair[T float](d, a, b unsafe.Pointer, n int, by *strides, f func(x, y T) T) {
 	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.b == size {
 		dst := flat[T](d, n)
@@ -109,8 +109,8 @@ func modOfFloat[T float](x, y T) T {
 	return T(math.Mod(float64(x), float64(y)))
 }
 
-// remainderOf returns the remainder with the sign of the divisor. Whether signs differ is unpredictable, so there is no
-// branch.
+// remainderOf returns the remainder with the sign of the divisor. It has no branch on the signs, which would be
+// unpredictable.
 func remainderOf[U word, T float](x, y T) T {
 	m := modOfFloat(x, y)
 	r, more := bitsOf[U](m), bitsOf[U](m+y)
@@ -124,8 +124,8 @@ func remainderOf[U word, T float](x, y T) T {
 	return ofBits[T](r)
 }
 
-// floorRatio is floor_divide of library.go: the remainder is subtracted before the division. All cases are computed
-// before one is selected, without a branch.
+// floorRatio is floor_divide of the library of package expr, which subtracts the remainder before the division. It
+// computes all cases and then selects one, without a branch.
 func floorRatio[U word, T float](x, y T) T {
 	if y == 0 {
 		return x / y
@@ -157,10 +157,11 @@ func floorRatio[U word, T float](x, y T) T {
 // bitsOf returns the bits of a float.
 func bitsOf[U word, T float](x T) U { return *(*U)(unsafe.Pointer(&x)) }
 
-// ofBits returns the float with these bits.
+// ofBits returns the float with bits r.
 func ofBits[T float, U word](r U) T { return *(*T)(unsafe.Pointer(&r)) }
 
-// sixth returns x + 3 bounded by 0 and 6, the common part of hardsigmoid and hardswish. NaN is preserved.
+// sixth returns x + 3 bounded by zero and six, which are 0 and 6. It is the common part of hardsigmoid and hardswish.
+// NaN is preserved.
 func sixth[U word, T float](x, zero, six T) T {
 	x += 3
 	r, low, high := bitsOf[U](x), bitsOf[U](zero), bitsOf[U](six)

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// Ratios below these bounds need no intermediate rounding: rounding a product of an integer and the divisor, and its
-	// quotient, changes them by less than a half, and float32 distinguishes the ratio from the nearest integer.
+	// For ratios below these bounds, floorRatioHalf and floorRatioBF16 need no intermediate rounding: such rounding
+	// changes the quotient by less than a half, and float32 distinguishes the ratio from the nearest integer.
 	plainRatioHalf = 256
 	plainRatioBF16 = 32
 )
 
-// asHalf and asBF16 round to the precision of the dtypes. Subnormal halves have the last place of float32 numbers from
-// 0.5 to 1.
+// asHalf and asBF16 round to the precision of the dtypes. Adding 0.5 and subtracting it rounds subnormal halves,
+// because float32 numbers from 0.5 to 1 have the same last place.
 func asHalf(x float32) float32 {
 	const least, beyond, infinity = uint32(127-14) << 23, uint32(127+16) << 23, uint32(0xff) << 23
 	u := math.Float32bits(x)
@@ -38,12 +38,12 @@ func asBF16(x float32) float32 {
 	return math.Float32frombits(r)
 }
 
-// exactHalf and exactBF16 convert numbers that the dtypes represent exactly.
+// exactHalf and exactBF16 convert numbers that the dtype represents exactly.
 func exactHalf(x float32) tensor.Half { return tensor.HalfOf(x) }
 
 func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >> 16) }
 
-// floorRatioHalf and floorRatioBF16 are floorRatio where each step is rounded to the dtype.
+// floorRatioHalf and floorRatioBF16 are floorRatio with each step rounded to the dtype.
 func floorRatioHalf(a, b tensor.Half) tensor.Half {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
@@ -68,7 +68,7 @@ func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	return tensor.BF16Of(steppedRatio(x, y, ratio, asBF16))
 }
 
-// steppedRatio computes floorRatio, rounding each step.
+// steppedRatio computes floorRatio of x and y, and rounds each step by round. ratio is x / y.
 func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
 	m := mod32(x, y)
 	q := round(round(x-m) / y)
@@ -85,7 +85,8 @@ func plainRatio(ratio, x, most float32) bool {
 	return u-1 < math.Float32bits(most)-1 || u == 0 && x == 0
 }
 
-// nearerRatio returns f, the floor of q, or f + 1 if the rest is above a half. Zeros have the sign of the ratio.
+// nearerRatio returns f, the floor of q, or f + 1 if rest, which is q - f, is above a half. If q is 0, the result is a
+// zero with the sign of ratio.
 func nearerRatio(ratio, q, f, rest float32) float32 {
 	switch {
 	case q == 0:

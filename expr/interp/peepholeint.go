@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Each loop here has a case for contiguous operands, a loop over slices, and a case for any strides.
+// Each loop in this file has a case for contiguous operands, which is a loop over slices, and a case for any strides.
 
 // flat returns n contiguous elements.
 func flat[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
-// logicalBody returns the loop of a logical operation on operands that are compared with 0. -0 counts as 0.
+// logicalBody returns, for a dtype, the loop of a logical operation on numbers, which are true unless they are 0 or -0.
 func logicalBody(o expr.Op) func(d tensor.DType) loopFunc {
 	return func(d tensor.DType) loopFunc {
 		mask := ^uint64(0) >> (64 - 8*d.Size())
@@ -42,7 +42,8 @@ func logicalOf[U word](o expr.Op, mask U) loopFunc {
 	return logicalXor(mask)
 }
 
-// logicalAnd evaluates both conditions before it combines them; otherwise there would be a branch.
+// logicalAnd evaluates both conditions before it combines them, so that Go compiles no branch. mask selects the bits
+// that make a number true.
 func logicalAnd[U word](mask U) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
@@ -93,13 +94,13 @@ func logicalXor[U word](mask U) loopFunc {
 	}
 }
 
-// signedNumber are signed integers; short are integers of less than 32 bits.
+// signedNumber is the set of signed integers. short is the set of integers of less than 32 bits.
 type (
 	signedNumber interface{ int8 | int16 | int32 | int64 }
 	short        interface{ int8 | int16 | uint8 | uint16 }
 )
 
-// stepOfInt is heaviside of integers: at0 if x is 0, else whether x > 0.
+// stepOfInt is heaviside of integers: 0 for x < 0, 1 for x > 0, and at0 for x = 0.
 func stepOfInt[W integer](x, at0 W) W {
 	above := uint8(0)
 	if x > 0 {
@@ -112,7 +113,7 @@ func stepOfInt[W integer](x, at0 W) W {
 	return r
 }
 
-// remOf returns x for a divisor of 0, as x - x/y*y with a quotient of 0.
+// remOf returns the remainder of x / y with the sign of x, or x if y is 0.
 func remOf[W integer](x, y W) W {
 	if exact(x, y) {
 		return x - ratioOf(x, y)*y
@@ -123,7 +124,7 @@ func remOf[W integer](x, y W) W {
 	return x
 }
 
-// exact reports whether float64 represents both numbers and distinguishes their quotient from the next integer.
+// exact reports whether float64 represents x and y exactly, and distinguishes their quotient from the next integer.
 func exact[W integer](x, y W) bool {
 	const most = 1 << 53
 	if unsafe.Sizeof(x) < 8 {
@@ -135,16 +136,16 @@ func exact[W integer](x, y W) bool {
 	return (uint64(x)+most/2)|(uint64(y)+most/2) < most
 }
 
-// ratioOf returns the quotient of integers that float64 represents; it is unspecified for a divisor of 0. The exact
-// quotient is an integer or at least 1/y away from one, which exceeds the rounding error. It takes half the time of an
-// integer division and needs no test of the divisor.
+// ratioOf returns the quotient of integers that float64 represents exactly. The result is unspecified if y is 0. The
+// true quotient is an integer, or differs from each integer by at least 1/y, which exceeds the rounding error. ratioOf
+// takes half the time of an integer division and needs no test of the divisor.
 func ratioOf[W integer](x, y W) W { return W(int64(float64(x) / float64(y))) }
 
-// lowerRatioOf is ratioOf rounded down.
+// lowerRatioOf is ratioOf, but rounds the quotient down.
 func lowerRatioOf[W integer](x, y W) W { return W(int64(math.Floor(float64(x) / float64(y)))) }
 
-// exactModOf returns the remainder with the sign of y, or x for a divisor of 0, of integers that float64 represents.
-// Unlike modOf it is small enough to be inlined.
+// exactModOf returns the remainder of x / y with the sign of y, or x if y is 0. float64 must represent both integers
+// exactly. Unlike modOf, exactModOf is small enough to be inlined.
 func exactModOf[W integer](x, y W) W { return x - lowerRatioOf(x, y)*y }
 
 // modOf is exactModOf for all integers.
@@ -163,7 +164,7 @@ func modOf[W integer](x, y W) W {
 	return s
 }
 
-// quotientOf returns the quotient, or 0 for a divisor of 0, where any number would do.
+// quotientOf returns the quotient, or 0 if y is 0. A quotient by 0 is unspecified, so any number would be valid.
 func quotientOf[W integer](x, y W) W {
 	if exact(x, y) {
 		q := ratioOf(x, y)
@@ -178,7 +179,7 @@ func quotientOf[W integer](x, y W) W {
 	return 0
 }
 
-// floorOf returns the quotient rounded down. For a divisor of 0 it is 0, or -1 if x is negative.
+// floorOf returns the quotient rounded down. If y is 0, it returns 0, or -1 for a negative x.
 func floorOf[W integer](x, y W) W {
 	if exact(x, y) {
 		q, none := lowerRatioOf(x, y), W(0)

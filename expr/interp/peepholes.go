@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// peephole is a formula of many instructions that one loop computes, which takes a fraction of the time. It is matched
-// in the instructions of a code, alone or as a part of a larger formula.
+// peephole is a formula of many instructions that one loop computes in a fraction of the time. The formula is matched
+// with the instructions of a code, even as a part of a larger formula.
 type peephole struct {
 	text   string
 	params []string
@@ -18,8 +18,8 @@ type peephole struct {
 	body   func(d tensor.DType) loopFunc
 }
 
-// peepholes has the formulas that are worth a loop: complex numbers, whose parts are computed together, and formulas
-// with many cases for rare operands.
+// peepholes has the formulas for which there are loops: those of complex numbers, whose parts are computed together,
+// and those with many cases for rare operands.
 var peepholes = []peephole{
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
@@ -111,8 +111,8 @@ var peepholes = []peephole{
 	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
 }
 
-// pairPeepholes are formulas of complex numbers in memory: one address stands for both parts of an operand, because a
-// step has no room for the parts of three operands.
+// pairPeepholes are formulas of complex numbers in memory. The loop gets one address for both parts of an operand,
+// because a step does not have enough operands for the parts of three complex numbers.
 var pairPeepholes = []peephole{
 	{"lerp(x, y, z)", []string{"x", "y", "z"}, complexes,
 		inParts(complexLerp[float32, uint32], complexLerp[float64, uint64])},
@@ -129,7 +129,7 @@ var (
 	tested    = slices.Concat(wholes, reals)
 )
 
-// inInts returns the loops of integer dtypes, signed ones first.
+// inInts returns the loops of integer dtypes, signed dtypes first.
 func inInts(i8, i16, i32, i64, u8, u16, u32, u64 loopFunc) func(tensor.DType) loopFunc {
 	t := [tensor.Complex64]loopFunc{tensor.Int8: i8, tensor.Int16: i16, tensor.Int32: i32, tensor.Int64: i64,
 		tensor.Uint8: u8, tensor.Uint16: u16, tensor.Uint32: u32, tensor.Uint64: u64}
@@ -154,7 +154,7 @@ func inParts(single, double loopFunc) func(tensor.DType) loopFunc {
 	}
 }
 
-// template is a peephole for a dtype, as a code.
+// template is a peephole for a dtype. Its code is the formula's. pairs is set for pairPeepholes.
 type template struct {
 	*expr.Code
 	body  loopFunc
@@ -189,16 +189,16 @@ func templatesOf(found []peephole, pairs bool) (list []template) {
 	return list
 }
 
-// match is a peephole that matched: the operands of its loop and, for complex numbers, the other part, which comes
-// later, or None.
+// match is a peephole that matched. uses are the operands of its loop. The result of a complex formula has two values;
+// other is the later one, or None for real numbers.
 type match struct {
 	body    loopFunc
 	uses    []expr.Value
 	other   expr.Value
-	swapped bool // the other part is the real one
+	swapped bool // other is the real part
 }
 
-// findPeepholes returns the peepholes in a code, by the value of their result, or of its first part. perElement reports
+// findPeepholes returns the peepholes in a code, by the value of their result, or by its first part. perElement reports
 // whether an operand is read in place and has an element for each element of the row.
 func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Value]match {
 	list := map[expr.Value]match{}
@@ -232,7 +232,7 @@ func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Val
 			if f.uses = t.operands(c, bound, perElement); f.uses == nil {
 				continue
 			}
-			// predicateBlocks has the others come first
+			// operands must precede the result; predicateBlocks moves instructions without operands to the front
 			late := func(u expr.Value) bool { return u >= first && c.Insts[u].Op.Args() > 0 }
 			if !slices.ContainsFunc(f.uses, late) && !t.shares(bound, counts) {
 				list[first] = f
@@ -242,8 +242,8 @@ func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Val
 	return list
 }
 
-// operands returns the values that are bound to the operands of the template; for pairs those of the first parts, or
-// nil if they are not pairs.
+// operands returns the values that are bound to the operands of the template. For pairs, it returns the values of the
+// real parts, or nil if the parts are not adjacent in memory.
 func (t template) operands(c *expr.Code, bound []expr.Value, perElement func(operand int) bool) (uses []expr.Value) {
 	for k, i := range t.Insts {
 		if i.Op != expr.Load {
@@ -282,8 +282,8 @@ func useCounts(c *expr.Code) []int {
 	return n
 }
 
-// shares reports whether a difference or an integer quotient within a peephole of real numbers has another user. It
-// would be computed twice, which takes longer than separate steps.
+// shares reports whether a difference or an integer quotient within a peephole of real numbers has another user. That
+// value would be computed twice, which takes longer than separate steps.
 func (t template) shares(bound []expr.Value, counts []int) bool {
 	own, o := useCounts(t.Code), t.Out[0]
 	for k, i := range t.Insts {
@@ -296,7 +296,8 @@ func (t template) shares(bound []expr.Value, counts []int) bool {
 	return false
 }
 
-// match matches value v of a code with value x of the template, and binds operands of the template to values.
+// match reports whether value v of a code matches value x of the template. It binds values of the template to values of
+// the code.
 func (t template) match(c *expr.Code, bound []expr.Value, x, v expr.Value) bool {
 	if bound[x] != expr.None {
 		return bound[x] == v
@@ -343,7 +344,7 @@ func (t template) lookUp(c *expr.Code, bound []expr.Value, seen map[expr.Inst]ex
 	return v
 }
 
-// otherPart returns the part of an operand whose other part is bound already.
+// otherPart returns the value that loads the same operand as i, if its other part is bound already, or None.
 func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst]expr.Value, i expr.Inst) expr.Value {
 	for k, j := range t.Insts {
 		if j.Op != expr.Load || j.A != i.A || bound[k] == expr.None || c.Insts[bound[k]].Op != expr.Load {
@@ -358,7 +359,7 @@ func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst
 	return expr.None
 }
 
-// finiteV replaces NaN by b and the infinities by c and e.
+// finiteV replaces NaN by b, positive infinity by c, and negative infinity by e.
 func finiteV[T float, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {

@@ -12,27 +12,27 @@ type preparer struct {
 	*Runner
 	loop     *expr.Loop
 	code     *expr.Code
-	constant []bool // by value: it depends on no operand
-	uniform  []bool // by value: it is constant within a row
-	inner    []bool // by value: it is computed in the loop of its user
-	// by value: the loop function of the instruction joined with another, of a peephole, or of both parts of a complex
-	// number
+	constant []bool // by value: whether it depends on no operand
+	uniform  []bool // by value: whether it is constant within a row
+	inner    []bool // by value: whether it is computed in the loop of its user
+	// by value: the loop of the instruction joined with an operand, of a peephole, or of both parts of a complex number;
+	// or nil
 	joint      []loopFunc
-	twin       []bool         // by value: the loop computes both parts of a complex number
-	swapped    []bool         // by value: it is the imaginary part of these
-	other      []expr.Value   // by value: the other part, or None if it is unused
+	twin       []bool         // by value: whether its loop computes both parts of a complex number
+	swapped    []bool         // by value of a twin: whether it is the imaginary part
+	other      []expr.Value   // by value of a twin: the other part, or None if that is unused
 	first      []expr.Value   // by value: the part whose loop computes it, or None
 	uses       [][]expr.Value // by value: the operands of its loop
-	at         []location     // by value: its location
+	at         []location     // by value: where it is stored
 	last       []int          // by value: the last instruction that reads it
-	direct     []outputPart   // by value: the output that it is written to directly
-	free       []int          // blocks without a live value
+	direct     []outputPart   // by value: the output to which its step writes directly
+	free       []int          // blocks that can be reused
 	folded     []expr.Fold    // the folds of the loop, with values of code
 	predicated []predicatedBlock
 	open       []openBlock // the predicated blocks that contain the current instruction
 }
 
-// openBlock is a predicated block whose mask test has been added.
+// openBlock is a predicated block whose mask test is step number step of the body.
 type openBlock struct {
 	block predicatedBlock
 	step  int
@@ -102,11 +102,10 @@ func (m *preparer) perElement(operand int) bool {
 	return !m.loop.Scalar[operand] && len(m.loop.Code.Out) == 1
 }
 
-// outputPart is an output, or one part of a complex output. An out of -1 means none.
+// outputPart is an output, or one part of a complex output. out is -1 for none.
 type outputPart struct{ out, part int }
 
-// classify finds the values that are constant or uniform, the joined instructions, the last reader of each value, and
-// the outputs that are written directly.
+// classify sets constant, uniform and direct, joins instructions, and finds the last reader of each value.
 func (m *preparer) classify() {
 	c, n := m.code, len(m.code.Insts)
 	m.constant, m.uniform, m.last = make([]bool, n), make([]bool, n), make([]int, n)
@@ -137,7 +136,8 @@ func (m *preparer) classify() {
 	m.readers()
 }
 
-// joinAll finds the instructions that share a loop with one of their operands.
+// joinAll finds the instructions that share a loop with one of their operands. count is the number of uses of each
+// value.
 func (m *preparer) joinAll(count []int) {
 	for v, i := range m.code.Insts {
 		if m.uniform[v] || m.first[v] != expr.None {
@@ -155,7 +155,8 @@ func (m *preparer) joinAll(count []int) {
 	}
 }
 
-// withImag lets the step of the real part of a complex function compute the imaginary part too, if that comes next.
+// withImag sets the loop of the real part of a complex function to one that also computes the imaginary part, if that
+// is the next instruction.
 func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	if i.Op != expr.Call || int(v)+1 == len(m.code.Insts) || m.joint[v] != nil || m.joint[v+1] != nil {
 		return
@@ -171,13 +172,14 @@ func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	m.twin[v], m.other[v], m.first[v+1], m.uses[v+1] = true, v+1, v, []expr.Value{v}
 }
 
-// operandRead is an instruction that reads an operand in place.
+// operandRead is a read of a part of an operand by instruction number when.
 type operandRead struct {
 	when, operand, part int
 }
 
-// readers finds the last reader of each value, and the outputs that are written directly. An output may share the
-// memory of an operand: it is written directly only if no operand that may share it is read later.
+// readers finds the last reader of each value, and the values that are written directly to outputs. Because an output
+// may share the memory of an operand, it is written directly only if no operand that may share its memory is read
+// later.
 func (m *preparer) readers() {
 	c, n := m.code, len(m.code.Insts)
 	var all []operandRead
@@ -224,7 +226,8 @@ func (m *preparer) readers() {
 	})
 }
 
-// canWrite reports whether a value may be written to part p of output k as soon as it is computed.
+// canWrite reports whether a value may be written to part p of output k when it is computed. all are the reads of
+// operands.
 func (m *preparer) canWrite(v expr.Value, k, p int, all []operandRead) bool {
 	if m.uniform[v] || m.code.Insts[v].Op == expr.Load || m.direct[v].out >= 0 {
 		return false
@@ -247,8 +250,8 @@ func (m *preparer) inPlace(v expr.Value) bool {
 	return m.code.Insts[v].Op == expr.Load && !m.uniform[v] && !m.staged(v)
 }
 
-// staged reports whether an operand that is also an output must be copied to a block: another output may share its
-// memory.
+// staged reports whether an operand must be copied to a block, because it is also an output and another output may
+// share its memory.
 func (m *preparer) staged(v expr.Value) bool {
 	if len(m.code.Out) == 1 {
 		return false

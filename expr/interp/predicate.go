@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// A predicated block holds the values that only one side of a selection needs. They are computed together, directly
-// before the selection. They are skipped in blocks of elements whose mask never selects that side; elementary functions
-// are called only for selected elements.
+// A predicated block holds the instructions whose values only one side of a selection needs. They run together,
+// directly before the selection. In a block of elements whose mask never selects that side, they are skipped.
+// Elementary functions are called only for selected elements.
 
 // predicatedBlock is a range of instructions that are needed only where mask equals want.
 type predicatedBlock struct {
@@ -19,10 +19,11 @@ type predicatedBlock struct {
 	want       bool
 }
 
-// minBlockWork is the least work, in instructions, of a predicated block: its mask needs a loop of its own and a test.
+// minBlockWork is the least work, in additions, of a predicated block, whose mask takes an extra loop and a test.
 const minBlockWork = 6
 
-// branch is a candidate for a predicated block. parent is the branch that contains its selection.
+// branch is a candidate for a predicated block: one side of a selection. parent is the branch that contains the
+// selection.
 type branch struct {
 	parent, depth int
 	want          bool
@@ -35,12 +36,13 @@ type blockFinder struct {
 	code     *expr.Code
 	uses     [][]expr.Value
 	branches []branch
-	where    []int
-	sides    [][2]int // by selection: the branches of its two sides
+	where    []int    // by value: its branch, or -1 if it is not needed
+	sides    [][2]int // by value of a selection: the branches of its two sides
 }
 
-// predicateBlocks returns the code with the instructions of each predicated block together and without dead
-// instructions, the new value of each old one, and the blocks, outer ones first. uses has the operands of each value.
+// predicateBlocks reorders the code so that the instructions of each predicated block are adjacent, and removes dead
+// instructions. It returns the new code, the new value of each old value, and the blocks; an outer block precedes inner
+// ones. uses has the operands of each value.
 func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*expr.Code, []expr.Value,
 	[]predicatedBlock) {
 	f := blockFinder{code: c, uses: uses, branches: make([]branch, 1), where: make([]int, len(c.Insts)),
@@ -61,7 +63,8 @@ func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*exp
 	return f.order()
 }
 
-// need records that a value is needed in a branch.
+// need records that a value is needed in branch b, and moves the value to the innermost common parent of all its
+// branches.
 func (f *blockFinder) need(v expr.Value, b int) {
 	if v == expr.None {
 		return
@@ -114,7 +117,7 @@ func work(o expr.Op) int {
 	return 10
 }
 
-// order emits the branches with enough work as predicated blocks.
+// order builds the new code, in which branches with enough work are predicated blocks.
 func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 	into := make([]int, len(f.branches)) // the branch, or the innermost enclosing one with enough work
 	for k := len(f.branches) - 1; k > 0; k-- {
@@ -125,7 +128,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 			into[k] = into[f.branches[k].parent]
 		}
 	}
-	// Instructions without operands come first, because their users may.
+	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, first := range []bool{true, false} {
 		for v, b := range f.where {
 			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
@@ -154,7 +157,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 			}
 			if i.Op != expr.Load {
 				for _, u := range []*expr.Value{&i.A, &i.B, &i.C} {
-					if *u != expr.None { // a loop of a peephole may not use this operand
+					if *u != expr.None { // the result is None if only a peephole would have used the operand
 						*u = at[*u]
 					}
 				}
@@ -173,7 +176,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 	return c, at, blocks
 }
 
-// enter adds the mask tests of the predicated blocks that start with an instruction.
+// enter adds the mask tests of the predicated blocks that begin with instruction v.
 func (m *preparer) enter(v expr.Value) {
 	for len(m.predicated) > 0 && m.predicated[0].first == v {
 		a := m.predicated[0]
@@ -183,7 +186,7 @@ func (m *preparer) enter(v expr.Value) {
 	}
 }
 
-// leave closes the predicated blocks that end with an instruction.
+// leave closes the predicated blocks that end with instruction v.
 func (m *preparer) leave(v expr.Value) {
 	for n := len(m.open) - 1; n >= 0 && m.open[n].block.end == v+1; n-- {
 		at := m.open[n].step
@@ -192,10 +195,11 @@ func (m *preparer) leave(v expr.Value) {
 	}
 }
 
-// masked lets a function in a predicated block be called for selected elements only.
+// masked changes the step of an elementary function in a predicated block, so that the function is called only for
+// selected elements.
 func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
 	single := i.DType.Size() == 4
-	// The remainder of float32 costs less than a branch per element.
+	// The remainder of float32 takes less time than a branch for each element.
 	if len(m.open) == 0 || m.uniform[v] || m.joint[v] != nil || i.Op == expr.Mod && single {
 		return
 	}
@@ -241,7 +245,7 @@ func noElementWanted(mask unsafe.Pointer, n, stride int, want bool) bool {
 	return true
 }
 
-// map1Where calls f for the elements whose mask e equals want.
+// map1Where returns the loop that calls f for the elements whose mask e equals want.
 func map1Where[T float](f func(float64) float64, want bool) loopFunc {
 	g, plain := any(f).(func(T) T)
 	if !plain {

@@ -11,28 +11,29 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size of a block of the widest elements of a loop. Several blocks fit the L1 cache together, and the
-// cost of a call is small against the work on one. Blocks are a multiple of Lanes elements, so that each starts with
-// the first accumulator.
+// blockBytes is the size in bytes of a block of the widest elements of a loop. Several blocks fit the L1 cache
+// together, and a call takes little time compared with the work on a block. Blocks are a multiple of Lanes elements, so
+// that each block begins with the first accumulator.
 const blockBytes = machine.BlockBytes
 
-// blockGap staggers blocks: stores would delay loads at the same offset in another page.
+// blockGap is the number of bytes between blocks. Without a gap, stores to a block would delay loads at the same offset
+// in another page.
 const blockGap = 192
 
-// step is a loop function and its operands. Unused operands are in slot 0.
+// step is a loop function with its results and operands, or a mask test if f is nil. Unused operands are in slot 0.
 type step struct {
 	f                loopFunc
 	d, a, b, c, e, g address
 	by               strides
-	skip             int // of a step that tests a mask: the number of steps to skip if no element is wanted
+	skip             int // for a mask test: the number of steps to skip if no element of the mask equals want
 	want             bool
-	outer            bool // it accesses operands or outputs of the loop
+	outer            bool // the step accesses operands or outputs of the loop
 }
 
 // address is a slot and a byte offset.
 type address struct{ slot, off int }
 
-// foldStep folds the block in slot v into accumulators.
+// foldStep folds the block in slot v into the accumulators of a fold.
 type foldStep struct {
 	f     func(acc, v unsafe.Pointer, n int)
 	fold  int
@@ -43,23 +44,24 @@ type foldStep struct {
 // Runner is an [expr.Loop] that is prepared to run in Go. It is immutable and safe for concurrent use.
 type Runner struct {
 	outs, ins int
-	size      []int  // bytes of an element, of outputs and then of operands
-	scalar    []bool // the operand has one element per row
+	size      []int  // for outputs, then operands: the size of an element in bytes
+	scalar    []bool // for outputs, then operands: whether it is an operand with one element for each row
 	consts    []uint64
-	uniforms  int // number of values that are constant within a row
-	blocks    int
-	wide      int    // bytes of the widest element
-	block     int    // elements
-	row       []step // once a row, for one element
-	body      []step // once a block
+	uniforms  int    // number of values that are constant within a row
+	blocks    int    // number of temporary blocks
+	wide      int    // size of the widest element in bytes
+	block     int    // number of elements of a block
+	row       []step // steps that run once per row, for one element
+	body      []step // steps that run once per block
 	folds     []foldStep
 	single    bool    // a row is one step of the body and nothing else
 	together  bool    // several short rows may share a block
-	totals    []total // by fold, if rows are folded one by one
+	totals    []total // for each fold, if the loop has Totals
 	scratch   sync.Pool
 }
 
-// total describes how the accumulators of a fold start, and how they are combined.
+// total describes a fold of a loop with Totals: fill initializes its accumulators by the neutral element, and combine
+// combines them. size is the size of the result in bytes.
 type total struct {
 	size    int
 	neutral uint64
@@ -106,8 +108,8 @@ func New(l *expr.Loop) (*Runner, error) {
 	return p, nil
 }
 
-// location is the location of a value before slots are numbered: an index among those of its kind, the offset of a part
-// of complex elements, and the bytes between elements.
+// location is the location of a value before slots are numbered: a kind of slot, the index n among slots of that kind,
+// the byte offset of a part of complex elements, and the stride of elements in bytes.
 type location struct {
 	kind   locationKind
 	n      int
@@ -126,10 +128,10 @@ const (
 	atBlock
 )
 
-// place encodes the kind in the upper bits of the slot, until all slots are known.
+// place returns the address of a location. Until finish numbers the slots, the kind is in the upper bits of the slot.
 func (a location) place() address { return address{int(a.kind)<<24 | a.n, a.off} }
 
-// inst builds the step of an instruction.
+// inst adds the step of an instruction, and sets the location of its value.
 func (m *preparer) inst(v expr.Value) error {
 	i := m.code.Insts[v]
 	switch {
@@ -143,7 +145,7 @@ func (m *preparer) inst(v expr.Value) error {
 		m.fold(v)
 		return nil
 	case m.at[v].kind != nowhere: // computed by the step of the other part
-		if !m.uniform[v] { // these are folded at the end and are in no block
+		if !m.uniform[v] { // finish folds uniform values, which are in no block
 			m.fold(v)
 			m.release(v)
 		}
@@ -171,7 +173,7 @@ func (m *preparer) inst(v expr.Value) error {
 	return nil
 }
 
-// results assigns the destinations of a step.
+// results sets the destinations of a step. give returns the location for a value.
 func (m *preparer) results(s *step, v expr.Value, give func(v expr.Value) location) {
 	if m.twin[v] {
 		var there location
@@ -233,8 +235,8 @@ func (m *preparer) newBlock(size int) location {
 	return location{kind: atBlock, n: m.blocks - 1, stride: size}
 }
 
-// result returns the destination of an instruction: an output, the block of an operand that is dead afterwards, or a
-// block.
+// result returns the destination of an instruction: an output, the block of an operand that no later instruction reads,
+// a free block, or a new block.
 func (m *preparer) result(v expr.Value, i expr.Inst) location {
 	if o := m.direct[v]; o.out >= 0 {
 		return location{atOutput, o.out, o.part * i.DType.Size(), m.code.Out[o.out].DType.Size()}
@@ -257,7 +259,7 @@ func (m *preparer) result(v expr.Value, i expr.Inst) location {
 // dies reports whether instruction v is the last to read the block of value u.
 func (m *preparer) dies(u, v expr.Value) bool { return m.last[u] == int(v) && m.at[u].kind == atBlock }
 
-// release frees the blocks that are dead after an instruction.
+// release frees the blocks that no instruction after v reads.
 func (m *preparer) release(v expr.Value) {
 	for _, u := range append(slices.Clone(m.uses[v]), v) {
 		if m.dies(u, v) {
@@ -267,7 +269,7 @@ func (m *preparer) release(v expr.Value) {
 	}
 }
 
-// fold adds the fold steps of a value.
+// fold adds fold steps for the folds of a value.
 func (m *preparer) fold(v expr.Value) {
 	for k, f := range m.folded {
 		if f.V == v {
@@ -277,7 +279,8 @@ func (m *preparer) fold(v expr.Value) {
 	}
 }
 
-// dense copies elements to a contiguous block if necessary, because folds require it.
+// dense returns the location of a value with contiguous elements, which folds require. It adds a copy to a block if
+// necessary.
 func (m *preparer) dense(v expr.Value) location {
 	from, size := m.at[v], m.code.Insts[v].DType.Size()
 	if from.stride == size {
@@ -289,7 +292,7 @@ func (m *preparer) dense(v expr.Value) location {
 	return to
 }
 
-// finish adds the steps at the end of a block and numbers the slots.
+// finish adds the last steps of the body and numbers the slots.
 func (m *preparer) finish() {
 	for v := range m.code.Insts {
 		if m.uniform[v] {
@@ -319,7 +322,7 @@ func (m *preparer) finish() {
 	}
 }
 
-// store adds steps for the parts of an output that were not written directly.
+// store adds a step for the parts of output k that are not written directly.
 func (m *preparer) store(k int, o expr.Output) {
 	d := location{kind: atOutput, n: k}.place()
 	re := m.at[o.Re]
@@ -329,10 +332,10 @@ func (m *preparer) store(k int, o expr.Output) {
 	if o.Im != expr.None {
 		im, half := m.at[o.Im], o.DType.Size()/2
 		switch there := m.direct[o.Im] == (outputPart{k, 1}); {
-		case there: // only the real part may remain
+		case there: // the imaginary part is written directly; the real part may remain
 		case direct:
 			s.d.off, s.a, s.by.a, direct = half, im.place(), im.stride, false
-		default: // both at once, because either may be in the destination of the other
+		default: // one step stores both parts, because each may be in the destination of the other
 			s.g, s.b, s.by.g, s.by.b = address{d.slot, half}, im.place(), o.DType.Size(), im.stride
 			s.f = pairV[uint64]
 			if half == 4 {

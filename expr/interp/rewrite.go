@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// heldConstants returns the code with constants as 16-bit floats where it converts them to those: the form of constants
-// that were given in that dtype.
+// heldConstants returns the code with conversions of constants to 16-bit floats replaced by constants of that dtype.
+// Codes to match with have such constants.
 func heldConstants(c *expr.Code) (*expr.Code, error) {
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		from := b.Inst(i.A)
@@ -21,8 +21,8 @@ func heldConstants(c *expr.Code) (*expr.Code, error) {
 	})
 }
 
-// withoutOnes returns the code without 1 among three factors. A product of two factors joins the loop of its user;
-// three factors and a sum match a peephole.
+// withoutOnes returns the code with a factor of 1 removed from products of three factors. A product of two factors
+// joins the loop of its user, and a sum with a product of three factors matches a peephole.
 func withoutOnes(c *expr.Code) (*expr.Code, error) {
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		if first := b.Inst(i.A); i.Op == expr.Mul && first.Op == expr.Mul {

@@ -2,12 +2,12 @@ package interp
 
 import "math"
 
-// These functions round float32 without conversions to float64: package math rounds float64 only, and a conversion
-// writes half of a register, so that each would wait for the one before.
+// These functions round float32 without conversions to float64. Package math rounds only float64, and a conversion
+// writes half of a register, so that in a loop each conversion would wait for the previous one.
 
 const (
 	signBit32 = 1 << 31
-	whole32   = (127 + 23) << 23 // the bits of 2^23, from which on all float32 are integers
+	whole32   = (127 + 23) << 23 // the bits of 2^23; all greater float32 numbers are integers
 )
 
 // trunc32 is math.Trunc of float32.

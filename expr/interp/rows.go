@@ -2,15 +2,15 @@ package interp
 
 import "unsafe"
 
-// Several short rows share a block: temporary blocks are contiguous across rows, and only the steps that access
-// operands or outputs of the loop run row by row.
+// Several short rows share a block. The elements of these rows are contiguous in temporary blocks, so that only the
+// steps that access operands or outputs of the loop run row by row.
 
-// places returns the addresses of the operands of a step and the bytes between their elements.
+// places returns the addresses of the results and operands of a step, and the strides of their elements in bytes.
 func (t *step) places() ([6]address, [6]int) {
 	return [6]address{t.d, t.a, t.b, t.c, t.e, t.g}, [6]int{t.by.d, t.by.a, t.by.b, t.by.c, t.by.e, t.by.g}
 }
 
-// markOuter finds the steps that access operands or outputs of the loop, and whether rows may share a block.
+// markOuter sets outer of each step, and p.together.
 func (p *Runner) markOuter() {
 	inner := false
 	p.together = len(p.folds) == 0 && p.blocks > 0
@@ -21,15 +21,15 @@ func (p *Runner) markOuter() {
 			t.outer = t.outer || by[i] != 0 && at[i].slot < p.outs+p.ins
 		}
 		inner = inner || !t.outer
-		if t.f == nil && t.outer { // the rows of this mask are not contiguous
+		if t.f == nil && t.outer { // the mask is an operand, whose rows are not contiguous
 			p.together = false
 		}
 	}
 	p.together = p.together && inner
 }
 
-// rowsTogether returns the number of rows of n0 elements in a block. It is 1 if some operand with one element per row
-// differs between rows.
+// rowsTogether returns the number of rows of n0 elements that share a block. It is 1 if an operand with one element for
+// each row differs between rows.
 func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
 	if !p.together || 2*n0 > p.block {
 		return 1
@@ -42,7 +42,7 @@ func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
 	return min(p.block/n0, n1)
 }
 
-// runTogether computes n1 rows, rows at a time.
+// runTogether computes n1 rows in groups; rows is the number of rows of a group, which share a block.
 func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n0, n1, rows int) {
 	for j := 0; j < n1; j += rows {
 		rows = min(rows, n1-j)

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 )
 
-// Scratch is the temporary memory of a [Runner]. Each goroutine needs its own.
+// Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
 	slots []unsafe.Pointer
 	mem   []uint64
@@ -16,7 +16,7 @@ type Scratch struct {
 	of    *Runner
 }
 
-// NewScratch returns temporary memory for the loop, for any number of runs, one at a time.
+// NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (p *Runner) NewScratch() *Scratch {
 	stride := (p.block*p.wide + blockGap) / 8
 	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1), lanes: make([][expr.Lanes]uint64,
@@ -52,13 +52,15 @@ func (s *Scratch) run(steps []step, n int) {
 	}
 }
 
-// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row, of outputs and then of operands.
-// strides are the bytes between rows, in the same order. Outputs that are not stored need neither. accs are the
-// addresses of the [expr.Lanes] accumulators of each fold, initialized by the caller: [expr.Neutral], or the
-// accumulators of earlier rows. If the loop has Totals they are the addresses of one number per row.
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands. strides are the
+// bytes between rows, in the same order. The entries of outputs that are not stored are ignored. accs are the addresses
+// of the [expr.Lanes] accumulators of each fold. The caller initializes these by [expr.Neutral], or passes the
+// accumulators of earlier rows. If the loop has Totals, accs are the addresses of the results of each fold, one number
+// for each row.
 //
-// s is memory of this Runner that no other goroutine uses; nil takes memory from a pool. Run does not allocate. It does
-// not check addresses: the caller guarantees that the memory has the layout that the Loop describes.
+// s is a Scratch of this Runner that no other goroutine uses. If s is nil, Run takes a Scratch from a pool. Run does
+// not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the Loop
+// describes.
 func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
 	if len(ptrs) != len(p.size) || len(strides) != len(p.size) || s != nil && s.of != p {
 		panic("expr: Run of other operands, or scratch memory, than the loop has")
@@ -99,7 +101,7 @@ func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	}
 }
 
-// runSingle computes rows of a loop that is one step. It needs no scratch memory, which speeds up short rows.
+// runSingle computes rows of a loop that is one step. It needs no scratch memory, which makes short rows faster.
 func (p *Runner) runSingle(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	t := &p.body[0]
 	var at [6]unsafe.Pointer
@@ -133,7 +135,7 @@ func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 	s.run(p.row, 1)
 	block := p.block
 	if p.blocks == 0 && len(p.body) < 2 {
-		block = math.MaxInt // there are no temporaries, so a block may be the whole row
+		block = math.MaxInt // without temporary blocks, a block may be the whole row
 	}
 	for at := 0; at < n0; {
 		n := min(n0-at, block)
@@ -154,7 +156,7 @@ func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 	}
 }
 
-// runFolds computes a block, running folds between the steps.
+// runFolds computes a block of n elements, and runs folds between the steps.
 func (p *Runner) runFolds(s *Scratch, accs []unsafe.Pointer, n int) {
 	done := 0
 	for k := range p.folds {

@@ -2,8 +2,8 @@ package interp
 
 import "unsafe"
 
-// wordwise applies f, a bitwise operation of uint64, to eight bytes at a time if the operands are contiguous and
-// aligned. It returns the number of elements that it has processed.
+// wordwise applies f, a bitwise operation of uint64, to words of eight bytes if the operands are contiguous and
+// aligned. It returns the number of elements that it has processed, which is 0 for other operands.
 func wordwise(f loopFunc, d, a, b unsafe.Pointer, n, size int, by *strides) int {
 	words := n * size / 8
 	if words == 0 || by.d != size || by.a != size || by.b != size || (uintptr(d)|uintptr(a)|uintptr(b))%8 != 0 {
@@ -15,8 +15,8 @@ func wordwise(f loopFunc, d, a, b unsafe.Pointer, n, size int, by *strides) int 
 
 var wordStrides = strides{d: 8, a: 8, b: 8}
 
-// selectV selects elements of a size. It loads both operands and selects by a conditional move of 64 bits: bytes have
-// no conditional move, and a branch would be unpredictable.
+// selectV selects elements with the size of U. It loads both operands and selects by a conditional move of 64 bits,
+// because bytes have no conditional move, and a branch would be unpredictable.
 func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 	if size := int(unsafe.Sizeof(U(0))); *by == (strides{d: size, a: 1, b: size, c: size}) {
@@ -97,7 +97,7 @@ func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// sizeIndex returns the index of an element size, 1, 2, 4 or 8 bytes, in tables.
+// sizeIndex returns the index in tables of an element size of 1, 2, 4 or 8 bytes.
 func sizeIndex(size int) int {
 	switch size {
 	case 1:

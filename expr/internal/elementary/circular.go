@@ -5,16 +5,17 @@ import (
 	"math/bits"
 )
 
-// Circular functions of float64. Those of package math lose most digits near multiples of pi/2, and the inverse ones
-// near 1. Products whose rounding matters are converted, so that Go does not fuse them.
+// Circular functions of float64. In package math, these lose most digits near multiples of pi/2, and their inverse
+// functions near 1. Products whose rounding matters are converted, so that Go does not fuse them.
 
-// quarterTurn is pi/2 in two parts. The first one has 33 bits: its products with integers below 2^20 are exact.
+// quarterTurn + quarterTurnRest is pi/2. quarterTurn has 33 bits, so that its products with integers below 2^20 are
+// exact.
 const (
 	quarterTurn     = 0x1.921fb544p+0
 	quarterTurnRest = 0x1.0b4611a626331p-34
 )
 
-// The bits of 2^-12, and of 1.5 * 2^52.
+// leastLeft has the bits of 2^-12, and noQuarter the bits of 1.5 * 2^52.
 const (
 	leastLeft = (1023 - 12) << 52
 	noQuarter = 0x4338 << 48
@@ -27,7 +28,7 @@ func reduced(x float64) (q int, r, low float64) {
 	if a < 1<<20 {
 		t := float64(x*(2/math.Pi)) + 0x1.8p52
 		n := t - 0x1.8p52
-		// The difference is exact. The product loses little unless the remainder is tiny, or there is no quarter turn.
+		// d is exact. The rounding of p matters only if the remainder is tiny, or if there is no quarter turn.
 		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
 		r = d - p
 		// One test covers both conditions: separate branches would be unpredictable.
@@ -45,8 +46,8 @@ func reduced(x float64) (q int, r, low float64) {
 	return q, r, low
 }
 
-// reducedFar is reduced for any x >= pi/4: it multiplies the 53-bit mantissa of x by the 192 bits of 2/pi that affect
-// the result. Bits before contribute whole turns only, bits after it only lost fractions.
+// reducedFar is reduced for any x >= pi/4. It multiplies the 53-bit mantissa of x by the 192 bits of 2/pi that affect
+// the result. Higher bits contribute only whole turns, and lower bits only fractions below the precision.
 func reducedFar(x float64) (q int, r, low float64) {
 	b := math.Float64bits(x)
 	m, at := b&(1<<52-1)|1<<52, uint(b>>52)-1013
@@ -69,7 +70,7 @@ func reducedFar(x float64) (q int, r, low float64) {
 		sign = -1
 		q++
 	}
-	// No angle is nearer than 2^-62 quarter turns to a multiple of a quarter turn.
+	// Every angle is at least 2^-62 quarter turns from a multiple of a quarter turn.
 	z := uint(bits.LeadingZeros64(hi))
 	hi, lo = hi<<z|lo>>(64-z), lo<<z
 	unit := math.Ldexp(sign, -int(z)-64)
@@ -91,7 +92,7 @@ func sinOf(r, low float64) float64 {
 func cosOf(r, low float64) float64 {
 	c := (*[6]float64)(CosPoly.F64)
 	z := r * r
-	h, lost := 0.5*z, math.FMA(r, r, -z) // without lost, tan would be more than 2 ulp off
+	h, lost := 0.5*z, math.FMA(r, r, -z) // without lost, the error of tan would exceed 2 ulp
 	w := 1 - h
 	p := z * (c[0] + z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))))
 	return w + (((1 - w) - h) + (z*p - (r*low + 0.5*lost)))
@@ -147,7 +148,7 @@ func tan(x float64) float64 {
 	return math.Float64frombits(u^uint64(q)<<63) / math.Float64frombits(v)
 }
 
-// arc returns s + t = asin(a) for 0 <= a <= 1/2, and s + t = asin(sqrt((1-a)/2)), half of acos(a), beyond.
+// arc returns s + t = asin(a) for 0 <= a <= 1/2. For greater a, s + t is asin(sqrt((1-a)/2)), which is half of acos(a).
 func arc(a float64) (s, t float64) {
 	square, rest := a*a, 0.5-0.5*a
 	p, q := math.Float64bits(a), math.Float64bits(square)
@@ -203,7 +204,8 @@ var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.142857142
 	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
 	0.039231657085083686, -0.019176885636589053}
 
-// eighth is a direction, a multiple of an eighth of a turn: its unit vector up to scale, and its angle in two parts.
+// eighth is a direction that is a multiple of an eighth of a turn. (x, y) is a vector in this direction, and angle +
+// rest its angle.
 type eighth struct{ x, y, angle, rest float64 }
 
 // eighths are the directions from the positive x axis to the positive y axis and, from index 4 on, from the negative x
@@ -216,8 +218,8 @@ var eighths = [8]eighth{
 
 const tanSixteenth = math.Sqrt2 - 1
 
-// arctan returns the angle of (x, y) for y >= 0: the angle of the nearest eighth, plus the arc tangent of (x, y)
-// rotated back by that eighth. Which eighth is nearest is unpredictable, so there is no branch.
+// arctan returns the angle of (x, y) for y >= 0. It is the angle of the nearest eighth, plus the arc tangent of (x, y)
+// rotated back by that eighth. The nearest eighth is unpredictable, so it is found without a branch.
 func arctan(y, x float64) float64 {
 	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
 	a := math.Abs(x)

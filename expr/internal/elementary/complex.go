@@ -73,8 +73,8 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 }
 
 // circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. From powerWithin on, the hyperbolic functions are
-// half an exponential. It may overflow while the product does not, and infinity times 0 would be NaN: therefore it is
-// applied as two factors. Beyond 1400 all nonzero products overflow.
+// half an exponential. The exponential may overflow although the product does not, and infinity times 0 would be NaN,
+// so it is applied as two factors. Beyond 1400, all nonzero products overflow.
 func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
 	a := math.Abs(y)
 	if a < powerWithin {
@@ -121,8 +121,8 @@ func complexCosh(z complex128) complex128 {
 	return complex(re, im)
 }
 
-// complexTan does not cancel: cos(x)^2 + sinh(y)^2 is half of cos(2x) + cosh(2y). From tanFar on, squaring sinh would
-// lose accuracy; its square is that of half an exponential.
+// complexTan has the divisor cos(x)^2 + sinh(y)^2 instead of half of cos(2x) + cosh(2y), which may cancel. From tanFar
+// on, squaring sinh would lose accuracy, and sinh(y)^2 is exp(2|y|)/4.
 func complexTan(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Tan(z)

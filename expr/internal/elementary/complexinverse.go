@@ -6,14 +6,14 @@ import (
 )
 
 // Inverse functions of a complex number, by W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987).
-// They use roots of 1+z and 1-z, which preserve digits that 1-z*z loses for numbers near 1, small and large numbers;
-// math/cmplx has sums that cancel, and returns infinities for some numbers from 1e8 on. The sign of a zero selects the
-// side of a branch cut. If squares overflow, 1 is negligible.
+// They use roots of 1+z and 1-z. The difference 1-z*z would lose digits for numbers near 1 and for small and large
+// numbers. math/cmplx has sums that cancel, and returns infinities for some numbers from 1e8 on. The sign of a zero
+// selects the side of a branch cut. If squares overflow, 1 is negligible.
 
-// logOfTwice returns the logarithm of the magnitude of twice a large complex number.
+// logOfTwice returns the logarithm of twice the magnitude of a large complex number.
 func logOfTwice(a, b float64) float64 { return Log(math.Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }
 
-// asinh returns the inverse hyperbolic sine of an x whose square does not overflow.
+// asinh returns the inverse hyperbolic sine of x. The square of x must not overflow.
 func asinh(x float64) float64 {
 	a := math.Abs(x)
 	root := math.Sqrt(a*a + 1)

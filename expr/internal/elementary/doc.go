@@ -1,6 +1,6 @@
-// Package elementary computes elementary functions of float64 and complex128 in Go, within 2 ulp, and has the
-// polynomials and tables that package expand uses too. It replaces functions of package math and math/cmplx that are
-// less accurate or slower:
+// Package elementary computes elementary functions of float64 and complex128 in Go, within 2 ulp. It also has the
+// polynomials and tables that it shares with package expand. It replaces functions of packages math and math/cmplx that
+// are less accurate or slower:
 //
 //   - sin, cos, tan: near multiples of pi/2 package math loses most digits. Small angles are reduced by pi/2 in two
 //     parts, others by 192 bits of 2/pi (Payne and Hanek).
@@ -13,7 +13,7 @@
 //
 // # Conventions
 //
-// A product whose rounding matters is wrapped in a conversion, float64(x*y): otherwise Go may fuse it with a sum. A
-// branch whose outcome is unpredictable is replaced by a conditional move of bits, because Go compiles conditional
-// moves for integers and branches for floats. "Exact to 2^-63" bounds a relative error.
+// A product whose rounding matters is wrapped in a conversion, float64(x*y), because Go may otherwise fuse it with a
+// sum. A branch whose outcome is unpredictable is replaced by a conditional move of bits, because Go compiles
+// conditional moves for integers and branches for floats. "Exact to 2^-63" means a relative error below 2^-63.
 package elementary

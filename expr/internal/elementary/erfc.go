@@ -2,8 +2,8 @@ package elementary
 
 import "math"
 
-// erfcPart is (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, to 2^-61. erfcMiddle is erfc(c) in
-// two parts.
+// erfcPart is (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, exact to 2^-61. erfcMiddle is erfc(c)
+// as a sum of two numbers.
 var (
 	erfcPart = [...]float64{-0.7184682397495465, 0.4827208485817266, 0.02327069982261717, -0.16872445024892546,
 		0.038363486057586146, 0.03640136434089683, -0.016121925244829534, -0.00509231344176992, 0.003895128711382522,
@@ -11,7 +11,8 @@ var (
 	erfcMiddle = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
 )
 
-// erfc is math.Erfc where that is accurate. Elsewhere math.Erfc cancels in 1 - erf, or rounds exponentials twice.
+// erfc is math.Erfc where that is accurate. For other operands, math.Erfc cancels in 1 - erf, or rounds exponentials
+// twice.
 func erfc(x float64) float64 {
 	switch {
 	case x >= 1.25 && x < 28:
@@ -27,8 +28,7 @@ func erfc(x float64) float64 {
 	return math.Erfc(x)
 }
 
-// erfcTail is exp(-a^2) * ErfcPoly / (1+2a), with products and quotients as sums of two numbers: see erfc of package
-// expand.
+// erfcTail is exp(-a^2) * ErfcPoly / (1+2a), as erfc of package expand. Products and quotients are sums of two numbers.
 func erfcTail(a float64) float64 {
 	z := a * a
 	t := -z * math.Log2E

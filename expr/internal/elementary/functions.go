@@ -2,8 +2,8 @@ package elementary
 
 import "math"
 
-// Unary and Binary are the elementary functions and the primitive operations of float64 that are not Go
-// operators, by the names of their operations. They are within 2 ulp, which some functions of package math are not.
+// Unary and Binary are the elementary functions and the primitive operations of float64 that are not Go operators, by
+// the names of their operations. Their errors are within 2 ulp, unlike those of some functions of package math.
 var (
 	Unary = map[string]func(float64) float64{
 		"exp": Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": Log, "log2": log2, "log10": log10,
@@ -23,7 +23,7 @@ var Complex = map[string]func(complex128) complex128{
 	"asinh": complexAsinh, "acosh": complexAcosh, "atanh": complexAtanh,
 }
 
-// scaled returns x*2^floor(power), rounded once: the operation scale of package expr.
+// scaled returns x*2^floor(power), rounded once. It is the operation scale of package expr.
 func scaled(x, power float64) float64 {
 	if power != power {
 		return power
@@ -31,7 +31,7 @@ func scaled(x, power float64) float64 {
 	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
 }
 
-// limited returns x if |x| < |to|, else |to| with the sign of x: the operation limit of package expr.
+// limited returns x if |x| < |to|, else |to| with the sign of x. It is the operation limit of package expr.
 func limited(x, to float64) float64 {
 	if to = math.Abs(to); math.Abs(x) < to {
 		return x

@@ -2,7 +2,8 @@ package elementary
 
 import "math"
 
-// Lgamma handles all cases where math.Lgamma is wrong by one comparison.
+// Lgamma returns the logarithm of the absolute value of the Gamma function. One comparison finds all operands for which
+// math.Lgamma is wrong.
 func Lgamma(x float64) float64 {
 	const least, infinity = 1 << 53, infinityBits << 1
 	if b := math.Float64bits(x) << 1; b-least >= infinity-least {
@@ -12,8 +13,9 @@ func Lgamma(x float64) float64 {
 	return v
 }
 
-// lgammaEnd handles infinities, NaN and numbers near 0. As in C, the result for negative infinity is infinite, which it
-// is not in math.Lgamma. Near 0 math.Lgamma uses a logarithm that is wrong for subnormal numbers on some processors.
+// lgammaEnd is Lgamma for infinities, NaN and numbers near 0. As in C and unlike math.Lgamma, the result for negative
+// infinity is positive infinity. Near 0, math.Lgamma uses a logarithm that is wrong for subnormal numbers on some
+// processors.
 func lgammaEnd(x float64) float64 {
 	if a := math.Abs(x); a < 1 {
 		return -Log(a)
@@ -21,8 +23,9 @@ func lgammaEnd(x float64) float64 {
 	return x * x
 }
 
-// Digamma returns the derivative of Lgamma. Negative numbers are reflected, numbers below 10 are shifted by the
-// recurrence, and the asymptotic series gives the rest (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
+// Digamma returns the derivative of the logarithm of the Gamma function. Negative numbers are reflected, numbers below
+// 10 are increased by the recurrence, and the asymptotic series gives the result (Abramowitz and Stegun 6.3.7, 6.3.5,
+// 6.3.18).
 func Digamma(x float64) float64 {
 	switch {
 	case x == 0:

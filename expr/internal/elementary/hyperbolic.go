@@ -2,14 +2,14 @@ package elementary
 
 import "math"
 
-// overflowFrom is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow; some of the true
-// values are finite.
+// overflowFrom is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow. These overflow for
+// some x for which the true value is finite.
 const overflowFrom = 709
 
 // halfSquare is e^2 / 2.
 const halfSquare = math.E * math.E / 2
 
-// sinhPoly is (sinh(x)-x)/x^3 in x^2 for |x| <= 1, to 2^-66.
+// sinhPoly is (sinh(x)-x)/x^3 in x^2 for |x| <= 1, exact to 2^-66.
 var sinhPoly = [...]float64{0.16666666666666666, 0.008333333333333333, 0.00019841269841269773, 2.755731922404034e-06,
 	2.505210836405804e-08, 1.6059048396350562e-10, 7.646625361656657e-13, 2.8445264169895285e-15}
 

@@ -2,9 +2,9 @@ package elementary
 
 import "math"
 
-// Logarithms and powers of float64. The logarithms of package math to bases 2 and 10 cancel near 1, and those of
-// subnormal numbers are wrong on some processors; its powers multiply the error of the logarithm. Operations whose
-// rounding matters are converted or explicitly fused, so that Go does neither by itself.
+// Logarithms and powers of float64. The logarithms of package math to bases 2 and 10 cancel near 1, and its logarithms
+// of subnormal numbers are wrong on some processors. Its powers multiply the error of the logarithm. Operations whose
+// rounding matters are converted or explicitly fused, so that the compiler does not choose.
 
 // logEnd returns the logarithm of infinities, NaN, 0 and negative numbers.
 func logEnd(x float64) float64 {
@@ -17,7 +17,7 @@ func logEnd(x float64) float64 {
 	return math.NaN()
 }
 
-// mantissaOf returns a positive finite x as m*2^n with m from 2/3 to 4/3.
+// mantissaOf returns n and m from 2/3 to 4/3 such that a positive finite x is m*2^n.
 func mantissaOf(x float64) (n, m float64) {
 	shift := 0.0
 	if x < 0x1p-1022 {
@@ -40,15 +40,15 @@ func logTerms(m float64) (f, half, rest float64) {
 	return f, half, s * (half + p)
 }
 
-// logParts returns log(m) as a sum whose first number has 21 bits.
+// logParts returns log(m) as a sum of two numbers. The first number has 21 bits.
 func logParts(m float64) (hi, lo float64) {
 	f, half, rest := logTerms(m)
 	hi = math.Float64frombits(math.Float64bits(f-half) &^ (1<<32 - 1))
 	return hi, ((f - hi) - half) + rest
 }
 
-// log(2), log2(e) and log10(2) in two parts. The first parts have few bits, so that their products with the first part
-// of a logarithm, or with an exponent, are exact.
+// log(2), log2(e) and log10(2) as sums of two parts. The first parts have few bits, so that their products with the
+// first part of a logarithm, or with an exponent, are exact.
 const (
 	ln2First  = 0x1.62e42fefp-1
 	ln2Rest   = 0x1.473de6af278edp-34
@@ -60,7 +60,7 @@ const (
 	log10Rest     = 0x1.ef3fde623e256p-35
 )
 
-// Log returns n*log(2) + f - (f^2/2 - ...), adding the terms from the smallest on.
+// Log returns the natural logarithm, n*log(2) + f - (f^2/2 - ...). It adds the smallest terms first.
 func Log(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
 		return logEnd(x)
@@ -98,7 +98,7 @@ func log10(x float64) float64 {
 	return n*log10Two + (hi*math.Log10E + (((f-hi)-half+rest)*math.Log10E + n*log10Rest))
 }
 
-// Pow returns x^y. Special cases are left to math.Pow.
+// Pow returns x^y. For special operands it calls math.Pow.
 func Pow(x, y float64) float64 {
 	a := math.Abs(x)
 	if !(a > 0 && a <= math.MaxFloat64 && math.Abs(y) <= math.MaxFloat64) {
@@ -130,7 +130,7 @@ func power(a, y float64) float64 {
 		return 0
 	}
 	p, _, k := powerOfSum(t, math.FMA(y, lo, math.FMA(y, hi, -t)))
-	// Two factors, because 2^k may overflow or underflow when the result does not.
+	// 2^k is two factors, because it may overflow or underflow although the result does not.
 	return p * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 
@@ -150,8 +150,8 @@ func powerOfSum(t, rest float64) (p, low float64, k int64) {
 
 func powerOf2(k int64) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
 
-// log2Sum returns log2(a) of a positive finite a as a sum of two numbers, exact to 2^-63: see log2Sum of package
-// expand.
+// log2Sum returns log2(a) of a positive finite a as a sum of two numbers, exact to 2^-63. The formula is that of
+// log2Sum in package expand.
 func log2Sum(a float64) (hi, lo float64) {
 	n, m := mantissaOf(a)
 	f, d := m-1, m+1

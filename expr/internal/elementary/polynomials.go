@@ -1,6 +1,6 @@
 package elementary
 
-// Poly has the coefficients of a polynomial, the constant one first, for float32 and float64.
+// Poly has the coefficients of a polynomial for float32 and float64. The constant coefficient comes first.
 type Poly struct{ F32, F64 []float64 }
 
 // TwoOverPi is 2/pi in words of 64 bits, after a word of zeros.
@@ -12,7 +12,8 @@ var TwoOverPi = [20]uint64{0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb629599
 // PiOver2 is pi/2 as a sum.
 var PiOver2 = [3]float64{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}
 
-// Exp2Poly is (2^r-1)/r for |r| <= 1: a relative error of 1 + r*exp2Poly below 2^-29.3 and 2^-55.0.
+// Exp2Poly is (2^r-1)/r for |r| <= 1. The relative error of 1 + r*Exp2Poly is below 2^-29.3 for float32 and 2^-55.0 for
+// float64.
 var Exp2Poly = Poly{
 	F32: []float64{0.693147182, 0.240226507, 0.0555041432, 0.00961815473, 0.00133317721, 0.000153950736,
 		1.54982026e-05, 1.38918642e-06},
@@ -22,8 +23,8 @@ var Exp2Poly = Poly{
 		1.2644675252565239e-12},
 }
 
-// ErfcPoly is (1+2a)*exp(a^2)*erfc(a) in t = (a-4)/(a+4), for a <= 10.2 with a relative error below 2^-26.1, for
-// a <= 27.3 below 2^-54.3.
+// ErfcPoly is (1+2a)*exp(a^2)*erfc(a) in t = (a-4)/(a+4). Its relative error is below 2^-26.1 for a <= 10.2 in float32,
+// and below 2^-54.3 for a <= 27.3 in float64.
 var ErfcPoly = Poly{
 	F32: []float64{1.2329951353704158, -0.13962105957918475, 0.015377358057675755, 0.068093146007564345,
 		-0.10099116458281936, 0.093823288704841121, -0.066627286097403954, 0.036413397878778418,
@@ -36,16 +37,16 @@ var ErfcPoly = Poly{
 		-8.0960091198763161e-09, -7.7892905786566916e-09, 2.0833291077339426e-10},
 }
 
-// AtanhPoly is (2*atanh(s)-2s-2s^3/3)/s^5 in s^2, for |s| <= 1/5: an error of atanh below 2^-69.0.
+// AtanhPoly is (2*atanh(s)-2s-2s^3/3)/s^5 in s^2, for |s| <= 1/5. The error of atanh is below 2^-69.0.
 var AtanhPoly = []float64{0.39999999999999719, 0.28571428571579932, 0.22222222190781893, 0.18181821568054266,
 	0.15384404537089988, 0.13341204476062268, 0.11591458593583871, 0.12576969913623301}
 
-// TwoThirds is the least mantissa of logarithms. Its bits are subtracted from those of x, so that the exponent of the
-// difference is n.
+// TwoThirds is the least mantissa of an operand of a logarithm. Its bits are subtracted from the bits of x, so that the
+// exponent of the difference is n.
 const TwoThirds = 2.0 / 3
 
-// SinPoly is (sin(r)-r)/r^3 and CosPoly is (cos(r)-1+r^2/2)/r^4, both in r^2, for |r| <= pi/4: relative errors of sin
-// below 2^-27.9 and 2^-57.9, of cos below 2^-33.0 and 2^-63.9.
+// SinPoly is (sin(r)-r)/r^3 and CosPoly is (cos(r)-1+r^2/2)/r^4, both in r^2, for |r| <= pi/4. The relative errors for
+// float32 and float64 are below 2^-27.9 and 2^-57.9 for sin, and below 2^-33.0 and 2^-63.9 for cos.
 var (
 	SinPoly = Poly{
 		F32: []float64{-0.166666552, 0.00833218824, -0.000195180939},
@@ -59,7 +60,8 @@ var (
 	}
 )
 
-// AsinPoly is (asin(x)-x)/x^3 in x^2 for |x| <= 1/2: relative errors below 2^-27.6 and 2^-59.9.
+// AsinPoly is (asin(x)-x)/x^3 in x^2 for |x| <= 1/2. The relative errors of asin for float32 and float64 are below
+// 2^-27.6 and 2^-59.9.
 var AsinPoly = Poly{
 	F32: []float64{0.166667521, 0.0749530941, 0.0454691537, 0.0241847411, 0.0421583951},
 	F64: []float64{0.1666666666666676, 0.074999999999708647, 0.044642857174562928, 0.03038194270975262,

@@ -15,7 +15,7 @@ import (
 //go:embed testdata/elementary.txt
 var exactValues embed.FS
 
-// Float are the types with elementary functions.
+// Float is the set of types for which there are elementary functions.
 type Float interface{ float32 | float64 }
 
 var (
@@ -24,7 +24,7 @@ var (
 	NegZero = math.Copysign(0, -1)
 )
 
-// Tilde stands for an ordinary number in [Ends]: other tests check such results.
+// Tilde in [Ends] means that the result is an ordinary number, which other tests check.
 const Tilde = 12345
 
 // Ends has the results of functions of one operand for 0, -0, 1, -1, inf, -inf and NaN by annex F of C99.
@@ -52,7 +52,7 @@ var Ends = map[expr.Op][7]float64{
 	expr.Erfc:  {1, 1, Tilde, Tilde, 0, 2, Nan},
 }
 
-// SameNumber distinguishes zeros of different signs and treats all NaNs as equal.
+// SameNumber reports whether a and b are the same number. Zeros of different signs differ, and all NaNs are the same.
 func SameNumber(a, b float64) bool {
 	return a != a && b != b || a == b && math.Signbit(a) == math.Signbit(b)
 }
