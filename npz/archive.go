@@ -1,11 +1,11 @@
 // Package npz reads and writes numpy's .npy and .npz files.
 //
-// [Open] opens an .npz file, a zip archive of .npy arrays, stored or deflated. [Archive.Meta] reads the
-// header of one array, [Archive.Read] the array. [ReadFile] reads all arrays, [ReadNPY] and [ReadNPYFile]
-// read a single .npy array; [WriteNPZ] and [WriteNPY] write them.
+// [Open] opens an .npz file, which is a zip archive of .npy arrays, stored or deflated. [Archive.Meta] reads the header
+// of one array, and [Archive.Read] reads the array. [ReadFile] reads all arrays of an .npz file. [ReadNPY] and
+// [ReadNPYFile] read a single .npy array. [WriteNPZ] and [WriteNPY] write archives and arrays.
 //
-// Files are not trusted: sizes in headers are checked against the size of the entry before memory is
-// allocated, and the memory that a file can claim is bounded by the data that it holds.
+// Files are not trusted. Sizes in headers are compared with the size of the entry before memory is allocated, and the
+// size of the file bounds the allocated memory.
 package npz
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxRatio bounds the compression ratio of deflate: 1032 by the documentation of zlib.
+// maxRatio is the greatest compression ratio of deflate, according to the documentation of zlib.
 const maxRatio = 1032
 
 // Archive is an open .npz file. Its methods, except Close, may be called concurrently.
@@ -49,9 +49,9 @@ func Open(path string) (*Archive, error) {
 	return a, nil
 }
 
-// NewArchive reads the directory of an .npz archive of size bytes; name identifies the file in errors. r must
-// stay readable while the archive is in use. Overlapping entries are rejected: a small file could otherwise
-// claim many arrays.
+// NewArchive reads the directory of an .npz archive of size bytes. name identifies the file in errors. r must stay
+// readable while the archive is in use. NewArchive rejects overlapping entries, because a small file could otherwise
+// contain many large arrays.
 func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	if r == nil {
 		return nil, fmt.Errorf("%s: the reader is nil", name)
@@ -102,9 +102,9 @@ func (a *Archive) Names() []string { return slices.Clone(a.names) }
 // errors name file and entry.
 func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
 
-// ReadAs is Read for a caller that knows the dtype and shape of the array. A mismatch is an error, found
-// before any data are read or inflated. The memory is allocated at once: if the process may not have that
-// much, the error is a [tensor.MemoryError] and nothing is read.
+// ReadAs is Read for a caller that knows the dtype and shape of the array. It returns an error for another dtype or
+// shape, before it reads or inflates data. It allocates all memory first. If memory is short, it returns a
+// [tensor.MemoryError] and reads nothing.
 func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) {
 	return a.read(name, &want)
 }
@@ -122,8 +122,8 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header, which
-// must agree with the entry's size in the archive's directory. The errors name file and entry.
+// Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header, which must match
+// the size of the entry in the archive's directory. The errors name file and entry.
 func (a *Archive) Meta(name string) (tensor.Meta, error) {
 	f, r, err := a.open(name)
 	var m tensor.Meta
@@ -137,7 +137,7 @@ func (a *Archive) Meta(name string) (tensor.Meta, error) {
 	return m, nil
 }
 
-// open opens an entry for reading after checking its sizes in the directory.
+// open checks the sizes of an entry in the directory, and opens the entry for reading.
 func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 	f := a.entries[name]
 	if f == nil {
@@ -155,7 +155,7 @@ func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 	return f, r, plainError(err)
 }
 
-// notArchive returns an error that says what kind of file it is instead of a zip archive.
+// notArchive returns an error that names the kind of a file that is not a zip archive.
 func notArchive(r io.ReaderAt, size int64, err error) error {
 	var start [8]byte
 	n, _ := r.ReadAt(start[:], 0)
@@ -188,8 +188,8 @@ func plainError(err error) error {
 	return err
 }
 
-// offsetError rewords the error of an entry's offset. Unless the system failed, the archive is damaged: the
-// directory may give an offset before the start of the file.
+// offsetError rewords the error of [zip.File.DataOffset]. Unless the operating system failed, the archive is damaged;
+// for example, the offset in the directory is before the start of the file.
 func offsetError(err error) error {
 	var system syscall.Errno
 	if told := plainError(err); told != err || errors.As(err, &system) {
@@ -198,7 +198,7 @@ func offsetError(err error) error {
 	return errors.New("the archive is damaged")
 }
 
-// Close closes the file. Tensors that were read stay valid.
+// Close closes the file. Tensors that were read remain valid.
 func (a *Archive) Close() error {
 	if a.file == nil {
 		return nil
@@ -238,8 +238,8 @@ func EntriesOf(m map[string]*tensor.Tensor) []Entry {
 	return out
 }
 
-// WriteNPZ writes the arrays in the given order, uncompressed as numpy's savez does, each as [WriteNPY] does.
-// The same entries always give the same bytes. Names must be unique and not empty.
+// WriteNPZ writes the arrays in the given order, without compression, like numpy's savez. [WriteNPY] defines the format
+// of an array. The same entries always give the same bytes. Names must be unique and not empty.
 func WriteNPZ(w io.Writer, entries []Entry) error {
 	if w == nil {
 		return errors.New("the writer is nil")
@@ -265,8 +265,8 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 	return z.Close()
 }
 
-// WriteFile writes the arrays to the .npz file at path, which it replaces: see [WriteNPZ]. After an error the
-// file may be incomplete. The errors name the file.
+// WriteFile writes the arrays to the .npz file at path, as [WriteNPZ] does. It replaces an existing file. After an
+// error, the file may be incomplete. The errors name the file.
 func WriteFile(path string, entries []Entry) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 // maxRank is the greatest rank that numpy and PyTorch allow.
 const maxRank = 64
 
-// maxHeader bounds a header's bytes. numpy rejects more than 10,000 unless the file is trusted; an array of
-// numbers needs less than a tenth of that.
+// maxHeader bounds the size of a header in bytes. numpy rejects more than 10,000 unless the file is trusted. The header
+// of an array of numbers is less than a tenth of that.
 const maxHeader = 1 << 16
 
-// codes maps numpy's type codes, without byte order, to dtypes. bfloat16, which numpy lacks, is written as
-// its bits.
+// codes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16, whose bits are written
+// as uint16.
 var codes = map[string]tensor.DType{
 	"b1": tensor.Bool, "u1": tensor.Uint8, "i1": tensor.Int8,
 	"i2": tensor.Int16, "i4": tensor.Int32, "i8": tensor.Int64,
@@ -57,8 +57,8 @@ func (h header) meta() (tensor.Meta, error) {
 	return m, m.Check()
 }
 
-// parseHeader parses the Python dictionary of an .npy header. It accepts what numpy accepts: the three keys,
-// each once, in any order.
+// parseHeader parses the Python dictionary of an .npy header. Like numpy, it requires the three keys, each once, in any
+// order.
 func parseHeader(text string) (h header, err error) {
 	p := &parser{rest: text}
 	p.expect('{')
@@ -99,8 +99,8 @@ func parseHeader(text string) (h header, err error) {
 
 const blanks = " \t\r\n"
 
-// parser reads Python literals. After the first error every method does nothing, so callers check err once,
-// at the end.
+// parser parses Python literals. After the first error, methods do nothing, so that callers need to check err only at
+// the end.
 type parser struct {
 	rest string
 	err  error
@@ -112,7 +112,7 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// skip drops white space and then the byte c, if it is next. It reports whether c was.
+// skip drops white space, and then byte c if that is next. It reports whether it dropped c.
 func (p *parser) skip(c byte) bool {
 	p.rest = strings.TrimLeft(p.rest, blanks)
 	if p.rest == "" || p.rest[0] != c {
@@ -197,7 +197,7 @@ func (p *parser) tuple() []int {
 	return out
 }
 
-// size reads a non-negative integer. Python 2 wrote some with the suffix L.
+// size reads a non-negative integer. It accepts the suffix L of Python 2.
 func (p *parser) size() int {
 	p.rest = strings.TrimLeft(p.rest, blanks)
 	n := 0
@@ -213,8 +213,8 @@ func (p *parser) size() int {
 	return v
 }
 
-// encodeHeader returns magic, version and header text of a row-major array, padded so that the data start at
-// a multiple of 64 bytes.
+// encodeHeader returns magic, version and header text of a row-major array. The text is padded, so that the data start
+// at a multiple of 64 bytes.
 func encodeHeader(d tensor.DType, shape []int) []byte {
 	order := "<"
 	switch {

@@ -18,9 +18,9 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
-// size is the number of bytes in r. The header must account for exactly that many, and memory is allocated
-// accordingly: the caller vouches for it. A negative size is unknown; memory then grows as data arrive, and r
-// must end with the array.
+// size is the number of bytes in r, and must be correct, because memory of this size is allocated. The size of header
+// and array must be equal to it. A negative size means that the size is unknown. Memory then grows as data arrive, and
+// r must end after the array.
 //
 // Elements are converted to the machine's byte order. Column-major data keep their memory order and get
 // column-major strides, so the result need not be contiguous.
@@ -50,13 +50,13 @@ func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, err
 	return t, nil
 }
 
-// NPYMeta is [NPYFileMeta] from a reader of size bytes: see [ReadNPY].
+// NPYMeta is [NPYFileMeta] for a reader. size is the size of the file in bytes, as for [ReadNPY].
 func NPYMeta(r io.Reader, size int64) (tensor.Meta, error) {
 	m, _, err := readMeta(r, size)
 	return m, err
 }
 
-// readMeta reads the header, which must account for exactly size bytes unless size is negative.
+// readMeta reads the header. Unless size is negative, header and array must have exactly size bytes.
 func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	if r == nil {
 		return tensor.Meta{}, header{}, errors.New("the reader is nil")
@@ -73,9 +73,9 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	return m, h, err
 }
 
-// readNPY is ReadNPY for a size that may be a mere claim: only sure bytes are known to exist, and memory for
-// more is allocated as data arrive. If want is given, dtype and shape must match it, and the memory is
-// allocated at once.
+// readNPY is ReadNPY for a size that may be wrong. Only sure bytes are known to exist, and memory for more is allocated
+// as data arrive. If want is not nil, dtype and shape must be equal to those of want, and all memory is allocated
+// first.
 func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	m, h, err := readMeta(r, size)
@@ -104,7 +104,7 @@ func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor
 	return tensor.Over(m, s)
 }
 
-// readHeader reads up to the data. start is the number of bytes read.
+// readHeader reads and parses all bytes before the data. start is the number of these bytes.
 func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	var fixed [12]byte
 	if err := readAll(r, fixed[:8]); err != nil {
@@ -143,7 +143,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	return h, start, err
 }
 
-// readAll fills b; an early end is the error "truncated header".
+// readAll fills b. If r ends before that, it returns the error "truncated header".
 func readAll(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -152,11 +152,11 @@ func readAll(r io.Reader, b []byte) error {
 	return err
 }
 
-// initialAlloc is the memory allocated on a mere claim, in bytes.
+// initialAlloc is the number of bytes that are allocated although the data may not exist.
 const initialAlloc = 1 << 20
 
-// readStorage reads need bytes into storage. It allocates at most the greatest of sure, firstStep and twice the
-// bytes that have arrived.
+// readStorage reads need bytes into storage. At any time, the storage has at most max(sure, initialAlloc) bytes, or
+// twice the bytes that have arrived.
 func readStorage(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
 	first := max(initialAlloc, min(sure, math.MaxInt))
 	s := tensor.NewStorage(int(min(int64(need), first)))
@@ -221,10 +221,10 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	return writeData(w, t)
 }
 
-// writeBlock bounds the memory of a conversion to row-major order, in bytes.
+// writeBlock bounds the size in bytes of a copy in row-major order.
 const writeBlock = 4 << 20
 
-// writeData writes the elements in row-major order; a value with another layout is converted in pieces.
+// writeData writes the elements in row-major order. It copies a value with another layout piece by piece.
 func writeData(w io.Writer, t *tensor.Tensor) error {
 	if t.Numel() == 0 {
 		return nil

@@ -1,11 +1,11 @@
-// Package safetensors reads and writes files in the safetensors format: a JSON header with dtype, shape and
-// offsets of each tensor, followed by the tensors' bytes.
+// Package safetensors reads and writes files in the safetensors format. Such a file has a JSON header with dtype, shape
+// and offsets of each tensor, followed by the bytes of the tensors.
 //
-// [Open] maps a file into memory and checks its header; [File.Tensor] returns a tensor that aliases the
-// mapping where alignment allows. [Write] and [WriteFile] write tensors.
+// [Open] maps a file into memory and checks its header. [File.Tensor] returns a tensor, which aliases the mapping if
+// its data are aligned. [Write] and [WriteFile] write tensors.
 //
-// Files are not trusted: before a tensor is made, the header must account for every byte exactly once, as the
-// reference implementation demands.
+// Files are not trusted. As in the reference implementation, each byte after the header must belong to exactly one
+// tensor, which is checked first.
 package safetensors
 
 import (
@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// maxHeader is the format's own limit on a header's bytes.
+	// maxHeader is the limit of the format on the size of a header in bytes.
 	maxHeader = 100_000_000
 	// maxRank is the greatest rank that PyTorch allows.
 	maxRank = 64
-	// metadataKey is the key of the header's only member that is no tensor.
+	// metadataKey is the key of the only member of the header that is not a tensor.
 	metadataKey = "__metadata__"
 )
 
@@ -60,9 +60,9 @@ type entry struct {
 	data       []byte
 }
 
-// Open maps the file at path and checks its header. The mapping is private: writes into a tensor do not reach
-// the file. The file must not be truncated while it is open, because the system answers a read past its end
-// with a fault. The errors name the file.
+// Open maps the file at path and checks its header. The mapping is private: writes into a tensor do not change the
+// file. The file must not be truncated while it is open, because a read beyond its end would be a fault. The errors
+// name the file.
 func Open(path string) (*File, error) {
 	f, info, err := files.OpenRegular(path)
 	if err != nil {
@@ -118,7 +118,7 @@ func Parse(data []byte) (*File, error) {
 	return f, nil
 }
 
-// parseHeader parses the JSON header. The decoder itself rejects duplicate names and invalid UTF-8.
+// parseHeader parses the JSON header. The JSON decoder rejects duplicate names and invalid UTF-8.
 func (f *File) parseHeader(text []byte) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -204,8 +204,8 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	return e, nil
 }
 
-// placeTensors sorts the names by offset, checks that the tensors fill the buffer without overlap or gap, and
-// assigns their bytes.
+// placeTensors sorts the names by offset, checks that the tensors fill the buffer without overlap or gap, and sets the
+// bytes of each tensor.
 func (f *File) placeTensors(buffer []byte) error {
 	slices.SortFunc(f.names, func(a, b string) int {
 		x, y := f.entries[a], f.entries[b]
@@ -248,14 +248,14 @@ func (f *File) Metadata() map[string]string {
 	return out
 }
 
-// Meta returns a tensor's row-major meta without touching its data.
+// Meta returns a tensor's row-major meta without reading its data.
 func (f *File) Meta(name string) (tensor.Meta, bool) {
 	e, ok := f.entries[name]
 	return e.meta, ok
 }
 
-// Tensor returns the named tensor, row-major. If its data are aligned to the element size, it aliases the
-// mapping and is valid until [File.Close]; else it is a copy. bool data with bytes other than 0 and 1 are
+// Tensor returns the named tensor, which is row-major. If its data are aligned to the element size, the tensor aliases
+// the mapping and is valid until [File.Close]. Otherwise it is a copy. Data of bools with bytes other than 0 and 1 are
 // copied and normalized.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
@@ -293,8 +293,7 @@ func (f *File) prefix() string {
 	return f.path + ": "
 }
 
-// Close unmaps the file. Tensors that alias the mapping must not be used afterwards. Later calls find no
-// tensors.
+// Close unmaps the file. Tensors that alias the mapping must not be used afterwards. A closed File has no tensors.
 func (f *File) Close() error {
 	f.names, f.entries = nil, nil
 	if f.mapped == nil {

@@ -31,9 +31,9 @@ type headerEntry struct {
 // Write writes the tensors in row-major order, with the metadata if it is not empty. The same arguments
 // always give the same bytes.
 //
-// Entries are written by falling element size, and in the given order among equal sizes, so that each is
-// aligned and [File.Tensor] need not copy. Names must be unique. complex128 is an error: the format has no
-// name for it.
+// Entries are written in order of decreasing element size, and in the given order among equal sizes. All data are thus
+// aligned, so that [File.Tensor] does not copy them. Names must be unique. Write returns an error for complex128, which
+// the format does not have.
 func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	if w == nil {
 		return errors.New("the writer is nil")
@@ -65,7 +65,7 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	return nil
 }
 
-// encodeHeader returns the header's length and JSON, padded with blanks to a multiple of 8 bytes.
+// encodeHeader returns the length of the header and its JSON, padded with blanks to a multiple of 8 bytes.
 func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	if bigEndian {
 		return nil, errors.New("safetensors files are little-endian, and this machine is not")
@@ -134,9 +134,9 @@ func codeOf(d tensor.DType) string {
 	return ""
 }
 
-// WriteFile writes the tensors to the file at path, which it replaces: see [Write]. A regular file is
-// replaced as a whole or not at all, by renaming, so that the tensors may alias a mapping of the same file
-// ([Open]), whose truncation would end the process. The errors name the file.
+// WriteFile writes the tensors to the file at path, as [Write] does. It replaces an existing regular file by renaming a
+// new one, so that a failed write leaves the old file unchanged. The tensors may therefore alias a mapping of the old
+// file ([Open]), which must not be truncated. The errors name the file.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	err := writeFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
 	if err != nil {

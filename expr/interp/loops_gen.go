@@ -2354,7 +2354,8 @@ func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// Selections are conditional moves of 64 bits, because bytes have none and a branch would be unpredictable.
+// Selections are conditional moves of 64 bits, because bytes have no conditional move and a branch would be
+// unpredictable.
 
 func chooseEq[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
@@ -2412,9 +2413,9 @@ func chooseLe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *
 	}
 }
 
-// Extremes differ from min and max of Go where two zeros meet: expressions select one of the operands by a comparison,
-// Go selects by the sign of the zero. Conditional moves of bits replace branches. For contiguous operands one
-// comparison suffices unless one of the operands is NaN, which the sum of four operands detects.
+// Extremes differ from Go's min and max for two zeros: expressions select an operand by a comparison, and Go selects by
+// the sign of the zero. Conditional moves of bits replace branches. For contiguous operands, one comparison suffices
+// unless an operand is NaN, which the sum of four operands detects.
 
 func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0

@@ -13,24 +13,24 @@ import (
 	"syscall"
 )
 
-// Folder is the folder of a graph's data files, in the operating system or in a file system. Files outside it
-// are rejected. The zero Folder has no files.
+// Folder is the folder of a graph's data files, on disk or in an [fs.FS]. Files outside the folder are rejected. The
+// zero Folder has no files.
 type Folder struct {
-	fsys  fs.FS  // nil: the operating system
-	dir   string // empty: no folder
+	fsys  fs.FS  // nil for a folder on disk
+	dir   string // empty for no folder
 	owner string
 }
 
-// FolderOf returns the folder dir of a file system; nil is the operating system. The owner names the folder
-// in errors, such as "the model". An empty dir is no folder.
+// FolderOf returns the folder dir of a file system, or the folder dir on disk if fsys is nil. Errors call it the folder
+// of the owner, such as "the model". If dir is empty, there is no folder.
 func FolderOf(fsys fs.FS, dir, owner string) Folder { return Folder{fsys, dir, owner} }
 
-// OnDisk returns the path of a folder in the operating system; false for any other.
+// OnDisk returns the path of a folder on disk. It returns false for any other folder.
 func (f Folder) OnDisk() (string, bool) { return f.dir, f.fsys == nil && f.dir != "" }
 
-// Path returns the path of a file by its name in the folder, with elements separated by slashes. ".." does not lead out
-// of the folder. On disk, symbolic links are resolved and do not lead out of it either; links within an fs.FS are the
-// concern of that file system.
+// Path returns the path of a file. name is its path in the folder, with elements separated by slashes. Path rejects a
+// name that leads out of the folder by ".." or, on disk, by symbolic links, which are resolved. Links within an fs.FS
+// are not checked.
 func (f Folder) Path(name string) (string, error) {
 	outside := fmt.Errorf("file %q is outside the folder of %s", name, f.owner)
 	local := filepath.FromSlash(name)
@@ -65,7 +65,7 @@ func (f Folder) Path(name string) (string, error) {
 	return at, nil
 }
 
-// Open opens a regular file by a path that [Folder.Path] returned. The errors name the path.
+// Open opens a regular file. at is a result of [Folder.Path]. The errors name the path.
 func (f Folder) Open(at string) (File, error) {
 	if f.fsys == nil {
 		file, info, err := OpenRegular(at)
@@ -125,8 +125,8 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 	return File{bytes.NewReader(data), int64(len(data)), file}, nil
 }
 
-// Contents returns the rest of a reader for random access: in place if the reader can seek, else read into memory. It
-// returns the cause of the context if that ends first; a nil context never ends.
+// Contents returns the rest of a reader for random access. If the reader cannot seek, its data are read into memory. If
+// ctx ends before that, Contents returns the cause of ctx. A nil ctx never ends.
 func Contents(ctx context.Context, r io.Reader) (*io.SectionReader, error) {
 	if at, ok := r.(interface {
 		io.ReaderAt

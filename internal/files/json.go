@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// JSON decodes a text, which must be one JSON document, into a value. Unknown keys and text after the
-// document are errors. The errors name place and fault, without Go's types.
+// JSON decodes a text, which must be one JSON document, into a value. It rejects unknown keys, and text after the
+// document. The errors name the line, the column and the mistake, without Go's types.
 func JSON(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -46,15 +46,14 @@ func JSON(text []byte, into any) error {
 	return err
 }
 
-// inText returns the error for a fault at an offset of a text.
+// inText returns the error for a mistake at a byte offset of a text.
 func inText(text []byte, at int64, what string) error {
 	before := text[:max(0, min(at, int64(len(text))))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), what)
 }
 
-// jsonValue describes the value in a document that the json package names by a word, or by a word and the
-// number itself.
+// jsonValue describes the value that an error of package json names, as in "string" or "number 1.5".
 func jsonValue(value string) string {
 	kind, rest, _ := strings.Cut(value, " ")
 	switch kind {
@@ -72,7 +71,7 @@ func jsonValue(value string) string {
 	return value
 }
 
-// jsonType describes the JSON value that a type is decoded from.
+// jsonType describes the JSON value from which a type is decoded.
 func jsonType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

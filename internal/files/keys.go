@@ -11,7 +11,7 @@ const maxListed = 12
 // Keys describes the keys of a file with several arrays: "the file has x, y".
 func Keys(names []string) string { return "the file has " + List(names) }
 
-// List joins names, at most the first few.
+// List joins names by commas. It lists at most the first 12.
 func List(names []string) string {
 	switch n := len(names); {
 	case n == 0:

@@ -1,4 +1,4 @@
-// Package files opens files. Errors name the path and the cause, without the name of a system call.
+// Package files opens files. Its errors name the path and the cause, without the name of a system call.
 package files
 
 import (
@@ -10,12 +10,12 @@ import (
 // Open opens a regular file or a pipe for reading. Folders and devices are rejected. A pipe can be read once.
 func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, fs.ModeNamedPipe) }
 
-// OpenRegular opens a regular file for reading. Other kinds of files are rejected before they are opened,
-// because opening a pipe waits for a writer.
+// OpenRegular opens a regular file for reading. It rejects other kinds of files before it opens them, because opening a
+// pipe waits for a writer.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
 
-// open opens a file that is regular or of an accepted type. The type is checked before opening, and again
-// after it, because the path may have changed in between.
+// open opens a file that is regular or of an accepted type. It checks the type before it opens the file, and again
+// afterwards, because the path may lead to another file then.
 func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	check := func(info fs.FileInfo, err error) error {
 		switch {

@@ -10,10 +10,11 @@ import (
 // maxPipe bounds the bytes read from a pipe, whose writer may never stop.
 const maxPipe = 1 << 30
 
-// ReadPipe reads all bytes of a named pipe. For any other path pipe is false, and the caller uses [Open].
+// ReadPipe reads all bytes of a named pipe. For any other path, pipe is false and nothing is read; the caller then uses
+// [Open].
 //
-// Opening a pipe waits for a writer, and reading it for the writer's bytes. If the context ends first, the
-// error is its cause, and a goroutine keeps waiting. A nil context never ends.
+// ReadPipe waits for a writer, and for the writer's bytes. If ctx ends first, ReadPipe returns the cause of ctx, and a
+// goroutine continues to wait. A nil ctx never ends.
 func ReadPipe(ctx context.Context, path string) (data []byte, pipe bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Type() != fs.ModeNamedPipe {
@@ -55,7 +56,7 @@ func readPipe(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// contextReader is a reader that fails when its context has ended.
+// contextReader is a reader whose Read returns the cause of its context after that has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

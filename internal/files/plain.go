@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// fileError is an error of a file in plain words.
+// fileError is an error of a file, whose text has no name of a system call.
 type fileError struct {
 	path, text string
 	err        error
@@ -25,7 +25,7 @@ func (e *fileError) Error() string {
 // Unwrap returns the system's error, for errors.Is.
 func (e *fileError) Unwrap() error { return e.err }
 
-// systemWords are the texts for errors of the system.
+// systemWords has the texts for errors of the operating system.
 var systemWords = []struct {
 	is   error
 	text string
@@ -43,9 +43,8 @@ var systemWords = []struct {
 	{syscall.EIO, "the disk could not be read"},
 }
 
-// OfFile rewords an error of a file without the names of system calls; the cause is kept for errors.Is. path
-// is the user's name of the file; if it is empty, the path in the error is kept. Any other error, and nil, is
-// returned unchanged.
+// OfFile rewords an error of a file without the names of system calls. errors.Is still finds the cause. path is the
+// user's name of the file. If it is empty, the path in the error is kept. Other errors and nil are returned unchanged.
 func OfFile(path string, err error) error {
 	var pe *fs.PathError
 	var said *fileError
@@ -73,8 +72,7 @@ func OfFile(path string, err error) error {
 	return err
 }
 
-// InFile prefixes an error from reading a file with the file's path; an error of the system is reworded as
-// [OfFile] does.
+// InFile prefixes an error from reading a file with the file's path. [OfFile] rewords errors of the operating system.
 func InFile(path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -83,7 +81,7 @@ func InFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// kinds are the first bytes of other kinds of files.
+// kinds has the first bytes of other kinds of files, and texts for messages.
 var kinds = []struct{ prefix, text string }{
 	{"version https://git-lfs", "it is a pointer of Git LFS: git lfs pull fetches the file itself"},
 	{"PK\x03\x04", "it is a zip archive, as .npz files and PyTorch's .pt files are"},
@@ -98,8 +96,8 @@ var kinds = []struct{ prefix, text string }{
 	{"{", "it starts as a JSON file does"},
 }
 
-// Kind describes the kind of file that begins with the data, for the message that it is not the wanted kind;
-// "" if it is unknown.
+// Kind describes the kind of a file from its first bytes, for the message that a file of another kind is expected. It
+// returns "" for an unknown kind.
 func Kind(data []byte) string {
 	for _, k := range kinds {
 		if bytes.HasPrefix(data, []byte(k.prefix)) {

@@ -7,8 +7,8 @@ import (
 
 var halfTypes = []string{"Half", "BF16"}
 
-// Each step is rounded as in PyTorch, but in registers: in separate instructions each rounding would be a loop of its
-// own.
+// halfLoops are the loops of formulas of 16-bit floats. Each step is rounded as in PyTorch, but in registers. As
+// separate instructions, each rounding would be a separate loop.
 var halfLoops = slices.Concat(
 	halves("add", "ab", "b", "to(f($a) + f($b))"), halves("sub", "ab", "b", "to(f($a) - f($b))"),
 	halves("mul", "ab", "b", "to(f($a) * f($b))"), halves("div", "ab", "b", "to(f($a) / f($b))"),
@@ -19,9 +19,9 @@ var halfLoops = slices.Concat(
 	halves("leakyRelu", "ab", "b", "select16(f($a) > 0, $a, to(f($a)*f($b)))"),
 )
 
-// halves returns the loops of an operation on 16-bit floats, which computes in float32. In value, f($a) converts an
-// operand, round rounds after a step as PyTorch does, to converts the result, exact converts a result that needs no
-// rounding, and lower is a quotient rounded down.
+// halves returns the loops of an operation on 16-bit floats, which is computed in float32. value is its formula: f($a)
+// converts operand a to float32, round rounds the result of a step as PyTorch does, to converts the final result, exact
+// converts a final result that needs no rounding, and lower is a quotient rounded down.
 func halves(name, operands, numbers, value string) []loop {
 	var list []loop
 	for _, h := range halfTypes {

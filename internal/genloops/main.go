@@ -1,5 +1,5 @@
-// Genloops generates the loops of package expr/interp that differ only in their operation. A loop that calls a function
-// for each element would be several times slower, and Go has no other way to parameterize the body of a loop.
+// Genloops generates the loops of package expr/interp that differ only in their operation. The body of a loop in Go can
+// be parameterized only by a function, and a call for each element would make the loop several times slower.
 package main
 
 import (
@@ -19,14 +19,14 @@ type loop struct {
 	Doc, Name string
 	Types     string // type parameters; empty for a loop of bytes
 	Elem      string // the type of elements
-	Result    string // the type of results, if not Elem
+	Result    string // the type of results; empty for Elem
 	Operands  string // the names of the operands: a, b, c
 	Value     string // the stored expression, where $a is the element of operand a
 	Before    string // statements before the loop
-	Numbers   string // sets of operands that are often scalars: one element for the whole loop
-	Commutes  bool   // a and b may be exchanged
-	Single    bool   // not unrolled, not even for contiguous operands: the loop body is long
-	InTurn    bool   // unrolled elements are stored one by one: four integers at once would exceed the registers
+	Numbers   string // sets of operands for which there is a fast case: the operands of a set are single elements
+	Commutes  bool   // a and b may be exchanged, so that b is the single element
+	Single    bool   // not unrolled even for contiguous operands, because the loop body is long
+	InTurn    bool   // unrolled elements are stored one by one, because four results would exceed the registers
 	Twice     bool   // unrolled by two for operands that are not contiguous
 }
 
@@ -39,7 +39,7 @@ const (
 	bitwise = "T float, U word"
 )
 
-// bits applies a bitwise operation to eight bytes at a time, as far as possible.
+// bits is code that applies a bitwise operation to words of eight bytes, before a loop over the remaining elements.
 const bits = `if size := int(unsafe.Sizeof(T(0))); size < 8 {
 		done := wordwise(%s[uint64], d, a, b, n, size, by)
 		if n -= done; n == 0 {
@@ -123,7 +123,7 @@ var loops = slices.Concat([]loop{
 // comparison describes a comparison loop, and a selection loop with the same comparison.
 type comparison struct {
 	Name, Choice, Op string
-	NumberFirst      bool // the first operand may be a scalar; for the others, operands are exchanged
+	NumberFirst      bool // has a fast case for a single element as the first operand; others exchange operands
 }
 
 var comparisons = []comparison{
@@ -133,11 +133,11 @@ var comparisons = []comparison{
 	{"leV", "chooseLe", "<=", true},
 }
 
-// extreme describes a loop that selects the smaller or greater of two floats.
+// extreme describes a loop that selects the smaller or the greater of two floats.
 type extreme struct {
 	Name   string
-	Second string // the comparison that selects the second operand, for numbers
-	Doubt  string // the operand for whose NaN the comparison is wrong
+	Second string // the comparison that selects the second operand if neither is NaN
+	Doubt  string // the operand whose NaN makes Second wrong
 	First  string // the condition that selects the first operand, for all values
 }
 
@@ -262,7 +262,8 @@ func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 {{end}}
-// Selections are conditional moves of 64 bits, because bytes have none and a branch would be unpredictable.
+// Selections are conditional moves of 64 bits, because bytes have no conditional move and a branch would be
+// unpredictable.
 {{range .Comparisons}}
 func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
@@ -278,9 +279,9 @@ func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, b
 	}
 }
 {{end}}
-// Extremes differ from min and max of Go where two zeros meet: expressions select one of the operands by a comparison,
-// Go selects by the sign of the zero. Conditional moves of bits replace branches. For contiguous operands one
-// comparison suffices unless one of the operands is NaN, which the sum of four operands detects.
+// Extremes differ from Go's min and max for two zeros: expressions select an operand by a comparison, and Go selects by
+// the sign of the zero. Conditional moves of bits replace branches. For contiguous operands, one comparison suffices
+// unless an operand is NaN, which the sum of four operands detects.
 {{range .Extremes}}
 func {{.Name}}[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0
@@ -343,7 +344,7 @@ func {{.Name}}Any[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
 {{end}}
 `
 
-// Firsts returns the conditions of First separately: joined they would compile to a branch.
+// Firsts returns the conditions of First one by one, because Go would compile their disjunction to a branch.
 func (e extreme) Firsts() []string { return strings.Split(e.First, " || ") }
 
 // Params returns the address parameters after d.
@@ -366,7 +367,7 @@ func (l loop) Dense() string {
 	return strings.Join(list, " && ")
 }
 
-// Of returns the expression of element k of four.
+// Of returns the expression for element k of four unrolled elements.
 func (l loop) Of(k string) string {
 	v := l.Value
 	for _, o := range l.Operands {
@@ -385,7 +386,7 @@ func (l loop) Sets() []loop {
 	return list
 }
 
-// OfNumbers is Of for scalar operands of Numbers.
+// OfNumbers is Of, but the operands of Numbers are single elements.
 func (l loop) OfNumbers(k string) string {
 	v := l.Of(k)
 	for _, o := range l.Numbers {
@@ -394,7 +395,8 @@ func (l loop) OfNumbers(k string) string {
 	return v
 }
 
-// DenseButNumbers returns the condition that the operands of Numbers are scalars and the others contiguous.
+// DenseButNumbers returns the condition that the operands of Numbers are single elements, and other operands and the
+// result are contiguous.
 func (l loop) DenseButNumbers() string {
 	v := l.Dense()
 	for _, o := range l.Numbers {
@@ -403,7 +405,7 @@ func (l loop) DenseButNumbers() string {
 	return v
 }
 
-// Constant returns the operands of Numbers.
+// Constant returns the names of the operands of Numbers.
 func (l loop) Constant() []string { return strings.Split(l.Numbers, "") }
 
 // List returns a list with an item for each operand.
@@ -420,7 +422,7 @@ func (l loop) ListDense(item string) string {
 	return l.List(item)
 }
 
-// Each returns a list with an item for d and for each operand.
+// Each returns a list with an item for first, which is "d" or empty, and for each operand.
 func (l loop) Each(item, first string) string {
 	var list []string
 	for _, o := range first + l.Operands {
@@ -429,7 +431,7 @@ func (l loop) Each(item, first string) string {
 	return strings.Join(list, ", ")
 }
 
-// At returns the expression for elements at addresses, in which $ stands for the name of an operand.
+// At returns the expression for elements in memory. In address, $ is replaced by the name of the operand.
 func (l loop) At(address string) string {
 	v := l.Value
 	for _, o := range l.Operands {

@@ -1,5 +1,5 @@
-// Package numerals parses and formats number literals of graph files and attributes: infinities, NaN and
-// complex numbers, for which JSON has no literal, in the common spellings.
+// Package numerals parses and formats number literals of graph files and attributes. It accepts common spellings of
+// infinities, NaN and complex numbers, for which JSON has no literals.
 package numerals
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Special returns the floating-point number of a graph file's special literal: "NaN", "Infinity" or
-// "-Infinity".
+// Special returns the number of a special literal of graph files: "NaN", "Infinity" or "-Infinity".
 func Special(text string) (float64, bool) {
 	switch text {
 	case "NaN":
@@ -30,15 +29,15 @@ func IsSpecial(text string) bool {
 	return ok
 }
 
-// AnySpecial is [Special] in any spelling that Go parses, such as "-inf" and "nan". Attributes and the data
-// of constants accept these.
+// AnySpecial is [Special], but accepts any spelling that Go parses, such as "-inf" and "nan". It is for attributes and
+// the data of constants.
 func AnySpecial(text string) (float64, bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }
 
-// Meant returns the literal of [Special] for another spelling of it: "-inf", "nan", "+Infinity", "np.inf". It
-// is "" for other strings.
+// Meant returns the literal of [Special] for another spelling of its number, such as "-inf", "nan", "+Infinity" or
+// "np.inf". It returns "" for other strings.
 func Meant(text string) string {
 	sign, name := "", strings.ToLower(strings.TrimSpace(text))
 	if IsSpecial(text) || name == "" {
@@ -64,7 +63,7 @@ func IsExpression(text string) bool {
 	return strings.ContainsAny(text, "+*/%()<>=") || strings.Contains(text, " - ")
 }
 
-// Float returns the number that a value of a file is or spells.
+// Float returns the number of a value in a file. A string may spell an infinity or NaN.
 func Float(v any) (float64, bool) {
 	switch x := v.(type) {
 	case int:
@@ -79,8 +78,8 @@ func Float(v any) (float64, bool) {
 	return 0, false
 }
 
-// Scalar is [tensor.ScalarOf] that also accepts spellings of infinities and NaN, and for a complex number a
-// pair of numbers or Python's notation ("1+2j").
+// Scalar is [tensor.ScalarOf], but also accepts spellings of infinities and NaN. A complex number is a pair of numbers,
+// or a string in Python's notation ("1+2j").
 func Scalar(v any) (tensor.Scalar, bool) {
 	switch x := v.(type) {
 	case string:
@@ -115,7 +114,7 @@ func pythonComplex(s string) (complex128, bool) {
 	return z, err == nil
 }
 
-// SpecialText returns the literal of an infinity or NaN; "" for other numbers.
+// SpecialText returns the literal of an infinity or NaN, or "" for other numbers.
 func SpecialText(x float64) string {
 	switch {
 	case math.IsNaN(x):

@@ -1,4 +1,4 @@
-// Package suggest suggests a known name for a misspelt one.
+// Package suggest suggests a known name for a misspelt name.
 package suggest
 
 import (
@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// maxNames bounds the names that are compared, so that an error in a graph of a million values is reported at once.
+// maxNames bounds the names that are compared, so that an error in a graph of a million values is reported without
+// delay.
 const maxNames = 1 << 16
 
 // Nearest returns the known name that was most likely meant, or "" if none is similar. Case is ignored.
 //
-// Names within an edit distance (insertion, deletion, replacement, transposition) come first: one for up to five
-// letters, one more for every three further letters, and at least half of the name must match. Ties prefer the same
-// first letter, then the alphabet. Otherwise the shortest name that contains the given one is returned, or the longest
-// name within it, each of at least three letters.
+// Names within an edit distance (insertion, deletion, replacement, transposition) come first. The distance is 1 for
+// names of up to four letters, and grows by 1 for every three further letters. At least half of the name must match.
+// Among names with equal distance, a name with the same first letter is preferred, and then the first in alphabetical
+// order. If there is no such name, Nearest returns the shortest name that contains the given name, or else the longest
+// name within it. Both must have at least three letters.
 func Nearest(name string, names iter.Seq[string]) string {
 	low := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
@@ -47,10 +49,10 @@ func Nearest(name string, names iter.Seq[string]) string {
 	return best
 }
 
-// leastContained is the least length of a name that counts as a part of another.
+// leastContained is the least length of a name that counts as a part of another name.
 const leastContained = 3
 
-// containment collects the shortest name that contains the given one, and the longest name within it.
+// containment has the shortest name that contains the given name (around), and the longest name within it (inside).
 type containment struct{ around, inside string }
 
 func (c *containment) consider(name, lower, other string) {
@@ -73,7 +75,7 @@ func (c *containment) best() string {
 	return c.inside
 }
 
-// DidYouMean returns a suggestion to append to a message; "" without one.
+// DidYouMean returns the text that suggests a name at the end of a message, or "" if the name is empty.
 func DidYouMean(meant string) string {
 	if meant == "" {
 		return ""
@@ -81,8 +83,8 @@ func DidYouMean(meant string) string {
 	return "; did you mean " + meant + "?"
 }
 
-// distance returns the number of insertions, deletions, replacements and transpositions of neighbours that
-// turn a into b (optimal string alignment: a transposed pair is not edited further).
+// distance returns the least number of insertions, deletions, replacements and transpositions of adjacent letters that
+// change a into b. A transposed pair is not edited further (optimal string alignment).
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	row := make([]int, len(b)+1)

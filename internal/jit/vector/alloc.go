@@ -7,64 +7,66 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// move is a pseudo-instruction: a load into, or a copy to, the register of a value.
+// move is a pseudo-instruction that loads or copies a value into the register of another value.
 const move = "move"
 
-// placed is an instruction with its registers. Addresses are inserted when it is written for a copy of the body.
+// placed is an instruction with registers. Its memory operands become addresses when a copy of the body is written. nt
+// is the name of the non-temporal form, or empty.
 type placed struct {
 	name, nt string
-	args     []any // asm.Arg, memory, element or accUse
+	args     []any // each is an asm.Arg, memory, element or accUse
 }
 
-// element is memory with one element that is broadcast to all lanes.
+// element is memory of one element, which the instruction broadcasts to all lanes.
 type element memory
 
-// accUse is the register of an accumulator at a width, 0 for its own.
+// accUse is the register of an accumulator, used at a width in bytes; 0 means the width of the accumulator.
 type accUse struct {
 	acc  *accRef
 	w    uint8
-	zero bool // zeroing mask
+	zero bool // for a mask register: other elements become 0
 }
 
-// Classes of registers.
+// Classes of registers: indices of file.pool, allocator.owner and allocator.pinned.
 const (
 	vectors = iota
 	masks
 )
 
-// file lists the available registers.
+// file describes the registers for a list of instructions.
 type file struct {
-	pool  [2]uint32 // for temporaries
-	fixed []int8    // by val: the register that always holds it, or -1
-	slot  []int16   // by val: the vector of the spill area that always holds it, or -1
-	slots int       // vectors of the spill area that are always in use
+	pool  [2]uint32 // by class: bit set of the registers that the allocator may assign
+	fixed []int8    // by val: its permanent register, or -1
+	slot  []int16   // by val: its permanent vector of the spill area, or -1
+	slots int       // number of vectors of the spill area that are always in use
 }
 
-// allocator assigns registers along a list of instructions without jumps. If none is free, the value whose next use is
-// farthest is evicted (Belady's rule).
+// allocator assigns registers to a list of instructions without jumps. If no register is free, it evicts the value
+// whose next use is farthest (Belady's rule).
 type allocator struct {
 	g    *gen
 	file *file
 	row  bool // the list runs once per row
 	tail bool // elements are masked
 
-	uses   []int32 // positions of uses, grouped by val
+	uses   []int32 // positions in the list of the uses of vals, grouped by val
 	at     []int32 // by val: index in uses of the next use
-	end    []int32 // by val: end of its uses
-	reg    []int8
+	end    []int32 // by val: end of its group in uses
+	reg    []int8  // by val: its current register, or -1
 	spill  []int16
-	owner  [2][32]val
-	pinned [2]uint32
-	free   []int16 // free vectors of the spill area below top
-	freed  []int16 // vectors that the current instruction reads for the last time
+	owner  [2][32]val // by class and register: the val in it, or 0
+	pinned [2]uint32  // by class: bit set of the registers that the current instruction uses
+	free   []int16    // free vectors of the spill area below top
+	freed  []int16    // vectors that the current instruction reads for the last time
 	top    int
-	pos    int32
+	pos    int32 // position of the current instruction
 	out    []placed
 	args   []any   // arguments of the instructions in out
-	cost   float64 // extra instructions that allocation adds
+	cost   float64 // estimated number of instructions that spills and reloads add
 }
 
-// allocate assigns registers for a list. It stops when the cost reaches limit.
+// allocate assigns registers to a list. Before the list, it loads the row constants in exports. It stops when the cost
+// reaches limit.
 func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limit float64) *allocator {
 	a := g.newAllocator(len(list))
 	a.g, a.file, a.row, a.tail, a.top = g, f, row, tail, f.slots
@@ -86,7 +88,7 @@ func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limi
 	return a
 }
 
-// export loads a row constant to its place.
+// export loads a row constant into its permanent register, or into its vector of the spill area.
 func (a *allocator) export(v val) {
 	a.pinned = [2]uint32{}
 	if r := a.file.fixed[v]; r >= 0 {
@@ -98,7 +100,7 @@ func (a *allocator) export(v val) {
 	a.release(v)
 }
 
-// keep stores an exported value to its slot.
+// keep stores value v, which is in register r, to its permanent vector of the spill area, if it has one.
 func (a *allocator) keep(v val, r int8) {
 	if s := a.file.slot[v]; s >= 0 {
 		a.put(a.storeName(v), a.arg(v, r, 0), memory{kind: inSlot, n: int(s)})
@@ -112,7 +114,7 @@ func (a *allocator) class(v val) int {
 	return vectors
 }
 
-// arg returns a register as an operand.
+// arg returns register r of value v as an operand of w bytes; 0 means the width of v.
 func (a *allocator) arg(v val, r int8, w uint8) any {
 	x := &a.g.vals[v]
 	if x.mask {
@@ -136,7 +138,7 @@ func vec(n int, w uint8) asm.Vec {
 
 func (a *allocator) put(name string, args ...any) { a.putEither(name, "", args...) }
 
-// putEither adds an instruction that has another name for non-temporal stores.
+// putEither adds an instruction with the name nt for its non-temporal form.
 func (a *allocator) putEither(name, nt string, args ...any) {
 	at := len(a.args)
 	a.args = append(a.args, args...)
@@ -150,7 +152,7 @@ func (a *allocator) storeName(v val) string {
 	return "VMOVUPS"
 }
 
-// copy adds a register copy for the kind of value v.
+// copy adds a copy between registers of the class of v.
 func (a *allocator) copy(v val, from, to any) {
 	if a.g.vals[v].mask {
 		a.put("KORW", from, from, to)
@@ -159,7 +161,7 @@ func (a *allocator) copy(v val, from, to any) {
 	a.put("VMOVAPS", from, to)
 }
 
-// after returns the position of the next use after the current instruction.
+// after returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is none.
 func (a *allocator) after(v val) int32 {
 	at, end := a.at[v], a.end[v]
 	for at < end && a.uses[at] <= a.pos {
@@ -186,7 +188,7 @@ func (a *allocator) pin(v val) {
 	}
 }
 
-// source returns how a value without a register is loaded.
+// source returns the load of a value that is not in a register, or nil if the value is nowhere in memory.
 func (a *allocator) source(v val) *recipe {
 	x := &a.g.vals[v]
 	slot := a.spill[v]
@@ -202,7 +204,8 @@ func (a *allocator) source(v val) *recipe {
 	return &recipe{name: a.storeName(v), plain: !x.mask, mem: memory{kind: inSlot, n: int(slot)}}
 }
 
-// grab returns a free register of a class, spilling a value if necessary.
+// grab returns a free register of a class. If there is none, it evicts a value, and spills that value if it has no
+// other source.
 func (a *allocator) grab(class int) int8 {
 	var worst, farthest = int8(-1), int32(-1)
 	for m := a.file.pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
@@ -246,7 +249,7 @@ func (a *allocator) own(v val, r int8) {
 	a.pinned[c] |= 1 << r
 }
 
-// take returns the register of a value, loading it if necessary, and pins it for the current instruction.
+// take returns the register of a value, and pins it for the current instruction. It loads the value if necessary.
 func (a *allocator) take(v val) int8 {
 	if r := a.lookup(v); r >= 0 {
 		a.pin(v)
@@ -266,7 +269,7 @@ func (a *allocator) take(v val) int8 {
 	return r
 }
 
-// operand returns a value's register as an operand.
+// operand returns a source as an operand: an immediate, or the register of its value.
 func (a *allocator) operand(s arg) any {
 	if s.v == 0 {
 		return asm.Imm(s.imm)
@@ -295,7 +298,8 @@ func (a *allocator) release(vs ...val) {
 	}
 }
 
-// foldable returns a value as a memory operand, if the instruction can use one.
+// foldable returns source s as a memory operand, and whether the instruction can use it. lane is the element size that
+// the instruction can broadcast.
 func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 	if s.v == 0 || s.w != 0 || a.g.vals[s.v].acc != nil || a.lookup(s.v) >= 0 {
 		return nil, false
@@ -326,7 +330,7 @@ func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 	return element(rec.mem), true
 }
 
-// one adds an instruction.
+// one assigns registers to an instruction and adds it.
 func (a *allocator) one(in *inst) {
 	a.free = append(a.free, a.freed...)
 	a.freed = a.freed[:0]
@@ -416,7 +420,7 @@ func (a *allocator) plain(in *inst) {
 	a.finish(in)
 }
 
-// twice reports whether a source occurs again in the same instruction, so that it is needed in a register anyway.
+// twice reports whether source src[at] occurs again in the same instruction, and is therefore needed in a register.
 func (a *allocator) twice(src []arg, at int) bool {
 	for k, s := range src {
 		if k != at && s.v == src[at].v {
@@ -426,7 +430,8 @@ func (a *allocator) twice(src []arg, at int) bool {
 	return false
 }
 
-// result returns the destination of an instruction, after freeing registers that it uses for the last time.
+// result returns the destination of an instruction. It first frees the registers of values that the instruction uses
+// for the last time, so that the destination may be one of these.
 func (a *allocator) result(in *inst) any {
 	if acc := a.g.vals[in.dst].acc; acc != nil {
 		if in.tied != 0 && in.tied != in.dst {
@@ -462,7 +467,7 @@ func (a *allocator) result(in *inst) any {
 	return dst
 }
 
-// define returns a register for a new value.
+// define returns a register for new value v.
 func (a *allocator) define(v val) any {
 	if r := a.file.fixed[v]; r >= 0 {
 		return a.arg(v, r, 0)
@@ -472,7 +477,8 @@ func (a *allocator) define(v val) any {
 	return a.arg(v, r, 0)
 }
 
-// finish frees registers after their last use, and stores the result if it is exported.
+// finish frees the registers of values without further uses. If the list runs once per row, it stores a result that has
+// a permanent vector of the spill area.
 func (a *allocator) finish(in *inst) {
 	for _, s := range in.src {
 		a.release(s.v)

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst selects instructions for one instruction of the expression. Its operands were selected before.
+// inst selects machine instructions for one instruction of the expression. Its operands must be done.
 func (g *gen) inst(v expr.Value) *lowered {
 	i := g.code.Insts[v]
 	d := i.DType
@@ -40,7 +40,7 @@ func (g *gen) inst(v expr.Value) *lowered {
 	return g.apply(i.Op, d, args[0], args[1])
 }
 
-// fits32 reports whether conversion from float to a dtype goes through int32.
+// fits32 reports whether a conversion from a float to dtype d goes through int32.
 func fits32(d tensor.DType) bool { return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32 }
 
 // constOf returns a constant of any dtype.
@@ -48,7 +48,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 	l := &lowered{dtype: d}
 	switch {
 	case d == tensor.Bool && g.z:
-		// A comparison of two constants is executed once per row.
+		// A mask constant is a comparison of two constants, which is executed once per row.
 		a, b := g.bits(4, 0), g.bits(4, imm)
 		l.v = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), rm: -1})
 	case d == tensor.Bool:
@@ -62,7 +62,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 	return l
 }
 
-// apply selects instructions for an operation on one or two values of a dtype.
+// apply selects instructions for an operation on one or two values of dtype d. b is nil for one value.
 func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	switch {
 	case d == tensor.Bool:
@@ -128,8 +128,9 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 	return g.imm1(name+suffix(l), m, a)
 }
 
-// extremum computes Min or Max. The instruction returns the second operand if either is NaN, or if both are zeros. This
-// is the correct result if the first operand is never NaN, except if one operand is a constant zero of the other sign.
+// extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both are
+// zeros. That is correct if the first operand is never NaN. The exception is a constant zero as one operand, because
+// the sign of the result may be wrong.
 func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 	name := extremumName(op, l)
 	if x, ok := g.number(a, l); ok && x == x {
@@ -160,7 +161,7 @@ func extremumName(op expr.Op, l int) string {
 	return "VMIN" + suffix(l)
 }
 
-// number returns the value of a constant float.
+// number returns the number in v if v is a constant float.
 func (g *gen) number(v val, l int) (float64, bool) {
 	r := g.vals[v].rec
 	if r == nil || r.mem.kind != inConstant {
@@ -176,7 +177,7 @@ func (g *gen) number(v val, l int) (float64, bool) {
 	return float64(math.Float32frombits(uint32(x))), true
 }
 
-// cmp compares floats by a predicate of VCMPPS: a ? b.
+// cmp compares float a with float b by a predicate of VCMPPS.
 func (g *gen) cmp(l int, predicate int64, a, b val) val {
 	dst := g.boolVal()
 	if !g.z {
@@ -186,7 +187,8 @@ func (g *gen) cmp(l int, predicate int64, a, b val) val {
 		lane: uint8(l)})
 }
 
-// blend returns yes where the mask is set, else no. Without AVX-512 the mask has lanes of the values' width.
+// blend returns yes in lanes where the mask is set, else no. Without AVX-512, the lanes of the mask must have the width
+// of those of the values.
 func (g *gen) blend(l int, mask, yes, no val) val {
 	dst := g.newVal(value{w: g.vals[yes].w})
 	if g.z {
@@ -199,8 +201,9 @@ func (g *gen) blend(l int, mask, yes, no val) val {
 	return g.add(inst{name: "VBLENDV" + suffix(l), src: of(mask, yes, no), dst: dst, rm: 1})
 }
 
-// arithmetic returns the recently selected instruction that computes a value, if it can be executed under a mask
-// instead: that saves a blend, and costs no more than the blend if the value is used elsewhere, too.
+// arithmetic returns the instruction that computes v, and whether a masked copy of it can replace a blend. It looks
+// only at recently selected instructions. If v has no other use, this saves an instruction. Otherwise the copy takes no
+// longer than the blend.
 func (g *gen) arithmetic(v val, l int) (inst, bool) {
 	for k := len(g.body) - 1; k >= max(0, len(g.body)-8); k-- {
 		if in := g.body[k]; in.dst == v {
@@ -211,7 +214,7 @@ func (g *gen) arithmetic(v val, l int) (inst, bool) {
 	return inst{}, false
 }
 
-// fma is a fused multiply-add; negations of factors and addend are merged into the instruction.
+// fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
 func (g *gen) fma(i expr.Inst) val {
 	l := lane(i.DType)
 	product, addend := false, false
@@ -239,7 +242,7 @@ func (g *gen) fused(name string, l int, a, b, c val) val {
 	return g.add(inst{name: name, fma: suffix(l), src: of(a, b, c), dst: g.newVal(value{w: g.vals[a].w}), lane: uint8(l)})
 }
 
-// boolOp is an operation on bools.
+// boolOp selects an operation on bools. b is nil for Not.
 func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
 	if op == expr.Not {
 		if g.z {
@@ -263,7 +266,7 @@ func (g *gen) maskOp(n [2]string, a, b val) val {
 	return g.add(inst{name: n[1], src: of(b, a), dst: g.newVal(g.boolVal()), rm: 0})
 }
 
-// compare returns a bool.
+// compare selects a comparison, whose result is a bool.
 func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	d := x.dtype
 	switch {
@@ -301,7 +304,7 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	return m
 }
 
-// less returns lanes of all ones where a < b, without AVX-512.
+// less returns, without AVX-512, lanes of all ones where a < b, else zeros.
 func (g *gen) less(l int, unsigned bool, a, b val) val {
 	if unsigned {
 		s := g.bits(l, signBit(l))
@@ -322,7 +325,7 @@ func (g *gen) compareBools(op expr.Op, a, b val) val {
 	return g.boolOp(expr.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)
 }
 
-// widenMask extends lanes of all ones or zeros to the width of bools, without AVX-512.
+// widenMask extends, without AVX-512, a mask of lanes of l bytes to lanes of the width of bools.
 func (g *gen) widenMask(m val, l int) val {
 	if g.z || l == g.maskLane() {
 		return m
@@ -330,7 +333,7 @@ func (g *gen) widenMask(m val, l int) val {
 	return g.to("VPMOVSXDQ", g.width(8), 0, m)
 }
 
-// narrowMask reduces a bool to 32-bit lanes, without AVX-512.
+// narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
 func (g *gen) narrowMask(m val) val {
 	if g.maskLane() == 4 {
 		return m
@@ -338,14 +341,14 @@ func (g *gen) narrowMask(m val) val {
 	return g.low(m)
 }
 
-// low returns the low halves of 64-bit lanes, without AVX-512.
+// low returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *gen) low(x val) val {
 	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{w: 16}), rm: -1})
 	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}),
 		rm: -1})
 }
 
-// laneMask returns a bool as a mask of lanes of a width.
+// laneMask returns bool m as a mask for lanes of l bytes.
 func (g *gen) laneMask(m val, l int) val {
 	if g.z || l == g.maskLane() {
 		return m

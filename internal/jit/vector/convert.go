@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convert selects instructions for a conversion with the results of tensor.Converter on amd64 for every value.
+// convert selects instructions for a conversion to dtype d. For every value, the result is that of tensor.Converter on
+// amd64.
 func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 	s := x.dtype
 	switch {
@@ -37,7 +38,7 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 	return g.intToInt(d, x)
 }
 
-// notZero compares with 0; it is true for NaN.
+// notZero compares x with 0. The result is true for NaN.
 func (g *gen) notZero(x *lowered) val {
 	zero := &lowered{v: g.bits(lane(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // both zeros differ only in the sign bit
@@ -47,7 +48,7 @@ func (g *gen) notZero(x *lowered) val {
 	return g.compare(expr.Ne, x, zero)
 }
 
-// ofBool returns 1 or 0.
+// ofBool converts a bool to 1 or 0 in dtype d.
 func (g *gen) ofBool(d tensor.DType, m val) *lowered {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
@@ -101,7 +102,8 @@ func (g *gen) bfloat16(x val) val {
 	return g.blend(4, g.cmp(4, 3, x, x), g.bits(4, 0x7fc0), g.imm1("VPSRLD", 16, sum))
 }
 
-// cvt is a conversion between vectors of different widths; names of conversions from 256 to 128 bits end in Y.
+// cvt selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of conversions from
+// 256 to 128 bits end in Y.
 func (g *gen) cvt(name string, lane int, w uint8, x val) val {
 	if g.vals[x].w == 32 && w == 16 {
 		name += "Y"
@@ -136,23 +138,23 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 		return g.fused("VFMADD", 4, hi, g.bits(4, uint64(math.Float32bits(1<<16))), lo)
 	case s == tensor.Uint32:
 		return g.doubleOf(g.to("VPMOVZXDQ", g.width(8), 0, v))
-	case d == tensor.Float32: // float64 must not round before float32 does
+	case d == tensor.Float32: // the conversion to float64 must not round
 		return g.cvt("VCVTPD2PS", 8, w, g.longToDouble(g.sticky(v, unsigned), unsigned))
 	}
 	return g.longToDouble(v, unsigned)
 }
 
-// exponent52 is 2^52: the significand of a float64 with this exponent holds an integer below 2^52.
+// exponent52 has the bits of 2^52. The sum of 2^52 and an integer below 2^52 has the integer in its significand.
 const exponent52 = 0x4330000000000000
 
-// doubleOf converts integers below 2^52 in 64-bit lanes.
+// doubleOf converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
 func (g *gen) doubleOf(v val) val {
 	m := g.bits(8, exponent52)
 	return g.op2("VSUBPD", 8, m, g.or(8, v, m))
 }
 
-// longToDouble converts 64-bit integers: both halves become significands of numbers with large exponents, and only the
-// last addition rounds.
+// longToDouble converts 64-bit integers to float64. Both halves become significands of numbers with large exponents,
+// and only the last addition rounds.
 func (g *gen) longToDouble(v val, unsigned bool) val {
 	bias, all := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
@@ -163,8 +165,8 @@ func (g *gen) longToDouble(v val, unsigned bool) val {
 	return g.sym2("VADDPD", 8, g.op2("VSUBPD", 8, g.bits(8, math.Float64bits(all)), hi), lo)
 }
 
-// sticky replaces 64-bit integers that float64 cannot represent by odd multiples of 2^11, without AVX-512: float32
-// rounds these like the integers.
+// sticky replaces, without AVX-512, 64-bit integers that float64 cannot represent by odd multiples of 2^11, which are
+// rounded to the same float32.
 func (g *gen) sticky(v val, unsigned bool) val {
 	below, none := g.bits(8, 1<<11-1), g.bits(8, 0)
 	exact := g.sym2("VPCMPEQQ", 8, g.and(8, v, below), none)
@@ -177,8 +179,9 @@ func (g *gen) sticky(v val, unsigned bool) val {
 	return g.blend(8, exact, v, odd)
 }
 
-// floatToInt truncates. Values out of range give the results of the processor's conversions to 32 or 64 bits, as in Go:
-// uint8, uint32 and 64-bit integers convert through 64 bits, others through 32, and keep the lower bits.
+// floatToInt truncates. As in Go, values out of range give the lower bits of the result of the processor's conversion
+// to 32 or 64 bits. Conversions to uint8, uint32 and 64-bit integers go through 64 bits, and other conversions through
+// 32 bits.
 func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	s, l := x.dtype, lane(x.dtype)
 	out := func(v val) *lowered { return &lowered{v: v, dtype: d, dirty: d.Size() < 4} }
@@ -197,13 +200,13 @@ func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	case s == tensor.Float64:
 		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), x.v))
 	}
-	// Also for uint8: float32 values that 32 bits cannot hold have lower bits of 0.
+	// This is correct for uint8, too: the lower bits of float32 values beyond 32 bits are 0.
 	return out(g.op1("VCVTTPS2DQ", 4, x.v))
 }
 
 func (g *gen) double(x float64) val { return g.bits(8, math.Float64bits(x)) }
 
-// floats returns a constant of float32 or float64.
+// floats returns a float constant in lanes of l bytes.
 func (g *gen) floats(l int, x float64) val {
 	if l == 8 {
 		return g.double(x)
@@ -216,8 +219,8 @@ func (g *gen) below63(x val, l int) val {
 	return g.cmp(l, 17, g.and(l, x, g.bits(l, signBit(l)-1)), g.floats(l, 1<<63))
 }
 
-// uint32Of returns the lower 32 bits of the conversion to 64 bits, which is 0 out of range. The remainder modulo 2^32
-// nearest to 0 is exact, and 2^31 converts to the right bits.
+// uint32Of returns the lower 32 bits of the conversion to 64 bits, which are 0 out of range. It converts the remainder
+// modulo 2^32 nearest to 0, which is exact. A remainder of 2^31 is converted to the right bits.
 func (g *gen) uint32Of(x val, l int) val {
 	v := g.round(expr.Trunc, l, x)
 	q := g.round(expr.Rint, l, g.sym2("VMUL"+suffix(l), l, v, g.floats(l, 1./(1<<32))))
@@ -234,7 +237,7 @@ func (g *gen) uint32Of(x val, l int) val {
 	return g.op1("VCVTTPS2DQ", 4, r)
 }
 
-// long converts to int64.
+// long converts floats in lanes of l bytes to int64.
 func (g *gen) long(x val, l int) val {
 	if g.z {
 		return g.to("VCVTT"+suffix(l)+"2QQ", g.width(8), l, x)
@@ -252,8 +255,8 @@ func (g *gen) long(x val, l int) val {
 	return g.blend(8, g.below63(x, 8), r, g.bits(8, signBit(8)))
 }
 
-// unsignedLong converts to uint64 as Go does: from 2^63 on, and for NaN, 2^63 is subtracted before the conversion, and
-// the highest bit set afterwards.
+// unsignedLong converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
+// int64, and the highest bit is set afterwards.
 func (g *gen) unsignedLong(x val, l int) val {
 	if !g.z && l == 4 {
 		x, l = g.cvt("VCVTPS2PD", 4, g.width(8), x), 8
@@ -264,7 +267,7 @@ func (g *gen) unsignedLong(x val, l int) val {
 	return g.or(8, v, g.blend(8, m, g.bits(8, 0), g.bits(8, signBit(8))))
 }
 
-// intToInt keeps the lower bits, or extends according to the sign of the source dtype.
+// intToInt keeps the lower bits, or extends the integer: with the sign if the source dtype is signed, else with zeros.
 func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 	s := x.dtype
 	out := &lowered{dtype: d}

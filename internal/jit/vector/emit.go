@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// emit writes the code: for each row its constants, full iterations, and tails.
+// emit writes the code. For each row, the code computes row constants, runs full iterations, and then the tail, which
+// is the rest of the row.
 func (g *gen) emit() error {
 	if err := g.layOut(); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (g *gen) emit() error {
 // executed returns the number of instructions that the code written so far executes, counting full iterations once.
 func (g *gen) executed() int { return g.asm.Instructions() + g.again }
 
-// pointerRegister returns the register of a pointer, or another one.
+// pointerRegister returns the register of pointer k, or other if the pointer is in the spill area.
 func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
 	if b := g.base[k]; b >= 0 {
 		return bases[b]
@@ -79,7 +80,7 @@ func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
 
 func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
 
-// loadPointer returns a register with a pointer.
+// loadPointer returns a register with pointer k. It is regTemp if the pointer is in the spill area.
 func (g *gen) loadPointer(k int) asm.Reg {
 	r := g.pointerRegister(k, regTemp)
 	if g.base[k] < 0 {
@@ -99,7 +100,7 @@ func (g *gen) nonTemporal() bool {
 	return slices.ContainsFunc(g.turn.out, func(p placed) bool { return p.nt != "" })
 }
 
-// turns writes the loop over full iterations.
+// turns writes the loop over full iterations of a row.
 func (g *gen) turns() {
 	e, a := g.asm.Emit, g.asm
 	step := g.n * g.unroll
@@ -133,7 +134,7 @@ func (g *gen) turns() {
 	a.Bind(over)
 }
 
-// aligned jumps to a label unless all non-temporal stores are aligned to vectors.
+// aligned writes a jump to otherwise, which is taken unless all non-temporal stores are aligned to vectors.
 func (g *gen) aligned(otherwise asm.Label) {
 	first := true
 	for k := range g.outs {
@@ -174,7 +175,7 @@ func (g *gen) turnLoop(step int) {
 	g.work.Row -= turn
 }
 
-// readAhead prefetches the lines at the requested distance from those of an iteration.
+// readAhead writes prefetches of the cache lines at the requested distance from the operands of an iteration.
 func (g *gen) readAhead() {
 	bytes, name := g.opts.Ahead.Bytes, "PREFETCHT1"
 	if g.opts.Ahead.Near {
@@ -197,14 +198,14 @@ func (g *gen) advance(n int) {
 	}
 }
 
-// tails writes the loop over the remaining elements, in masked iterations.
+// tails writes the loop over the tail of a row, in masked iterations.
 func (g *gen) tails() {
 	e, a := g.asm.Emit, g.asm
 	loop, done, before := a.NewLabel(), a.NewLabel(), g.executed()
 	a.Bind(loop)
 	copies := 1
 	if g.loop.Totals {
-		copies = g.copies // full iterations end at a multiple of these
+		copies = g.copies // the number of full iterations is a multiple of copies
 	}
 	for g.first = range copies {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
@@ -232,7 +233,7 @@ func (g *gen) tails() {
 	g.work.Row += 3 - all // three instructions detect an empty tail
 }
 
-// tailMasks sets the masks of a tail of regLimit elements, at most an iteration.
+// tailMasks sets the tail masks for min(regLimit, g.n) elements, with AVX-512.
 func (g *gen) tailMasks() {
 	e := g.asm.Emit
 	e("MOVQ", asm.Imm(-1), regTemp)
@@ -253,7 +254,7 @@ func (g *gen) tailMasks() {
 	e(mov, regTemp, tailMask+2)
 }
 
-// tailVectors sets the tail masks in vector registers.
+// tailVectors sets the tail masks without AVX-512, in vector registers.
 func (g *gen) tailVectors() {
 	e := g.asm.Emit
 	small := vec(tailWide, g.width(4))
@@ -272,7 +273,8 @@ func (g *gen) tailVectors() {
 	}
 }
 
-// bounceIn copies the elements of a tail to the spill area; bounceOut copies results back.
+// bounceIn copies the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot load under
+// a mask.
 func (g *gen) bounceIn() {
 	for k := g.outs; k < g.outs+len(g.code.In); k++ {
 		if _, ok := g.bounces[k]; ok {
@@ -282,6 +284,7 @@ func (g *gen) bounceIn() {
 	g.restoreTwice()
 }
 
+// bounceOut copies the results of a tail from bounce buffers to outputs.
 func (g *gen) bounceOut() {
 	any := false
 	for k := range g.outs {
@@ -308,7 +311,8 @@ func (g *gen) restoreTwice() {
 	}
 }
 
-// bounceCopy copies up to an iteration of regLimit elements, one at a time. It uses regLimit, regTwice and regTemp.
+// bounceCopy writes a loop that copies min(regLimit, g.n) elements between pointer k and its bounce buffer, one element
+// at a time: into the buffer if in is set, else out of it. The loop changes regLimit, regTwice and regTemp.
 func (g *gen) bounceCopy(k, size int, in bool) {
 	e, a := g.asm.Emit, g.asm
 	r := g.loadPointer(k)
@@ -365,7 +369,7 @@ func (g *gen) scratchVector() int {
 	return n
 }
 
-// sequence writes instructions for a copy of the body.
+// sequence writes a list of instructions for copy u of the body.
 func (g *gen) sequence(list []placed, u int) {
 	for _, p := range list {
 		name := p.name
@@ -408,7 +412,7 @@ func (g *gen) accRegister(a accUse, u int) asm.Arg {
 	return vec(n, a.w)
 }
 
-// address returns the address of memory for a copy of the body. It may use regTemp.
+// address returns the address of memory m for copy u of the body. It may change regTemp.
 func (g *gen) address(m memory, u int) asm.Mem {
 	disp := m.off + int32(u)*m.step
 	switch m.kind {
@@ -432,7 +436,7 @@ func (g *gen) address(m memory, u int) asm.Mem {
 	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns the address of accumulators; in a tail it depends on regIndex.
+// accAddress returns the address of accumulators. In a tail it depends on regIndex, and the code changes regLimit.
 func (g *gen) accAddress(m memory, u int) asm.Mem {
 	r := g.loadPointer(m.n)
 	if !g.dynamic {

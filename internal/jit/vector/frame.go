@@ -10,50 +10,51 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// General registers. Addresses of operands are in bases while registers last, else in the spill area.
+// General registers. Addresses of operands are in the registers bases or, if these do not suffice, in the spill area,
+// which is memory of the caller for values without a register.
 const (
 	regArgs  = asm.DI
 	regSpill = asm.BX // the spill area
-	regIndex = asm.CX // elements of the row already computed
-	regLimit = asm.DX // the last index at which an iteration fits; in tails the number of remaining elements
+	regIndex = asm.CX // number of elements of the row that are computed
+	regLimit = asm.DX // the last index at which a full iteration fits; in tails, the number of remaining elements
 	regTemp  = asm.AX
 	regTwice = asm.SI // 2*regIndex, for elements of 16 bytes
 )
 
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
-// frame assigns registers and memory.
+// frame is the assignment of registers and memory of a loop.
 type frame struct {
-	base        []int       // by pointer, and for the row counter: index in bases, or -1
+	base        []int       // by pointer, the last of which is the row counter: index in bases, or -1
 	counter     int         // index in base of the row counter
-	pointers    int         // vectors of the spill area that hold addresses without a register
-	bounces     map[int]int // by pointer: vector of the spill area for tail elements
-	main        file        // registers of rows and iterations
-	rest        file        // registers of tails, where accumulators are in memory
-	copies      int         // copies of the body until accumulators repeat
-	unroll      int         // copies of the body per loop iteration
-	inRegs      bool        // accumulators are in registers, starting at accAt
-	accAt       []int
-	lists       [2][]inst // the body with accumulators in memory, and in registers
-	interleaved int       // number of interleaved copies of the body
-	twice       bool      // an element has 16 bytes
+	pointers    int         // number of vectors of the spill area that hold pointers without a register
+	bounces     map[int]int // by pointer: vector of the spill area that is the bounce buffer for tail elements
+	main        file        // registers for row constants and full iterations
+	rest        file        // registers for tails; accumulators are in memory there, unless the loop has totals
+	copies      int         // number of copies of the body with different accumulators
+	unroll      int         // number of copies of the body in the loop over full iterations
+	inRegs      bool        // accumulators are in registers
+	accAt       []int       // by accumulator: its first register
+	lists       [2][]inst   // the body with accumulators in memory, and in registers
+	interleaved int         // number of copies of the body in each of lists
+	twice       bool        // an operand or output has elements of 16 bytes
 
-	// Allocated code: once per row, the body for iterations and for tails, loads and stores of accumulator registers.
+	// Allocated code: once per row, the body for full iterations and for tails, loads and stores of accumulator registers.
 	rows, turn, tail, accLoads, accStores *allocator
 
-	// State while writing code. dynamic: accumulators are addressed by the index. streaming: stores are non-temporal.
-	// first: the copy of the body at which accumulator registers start.
+	// State while code is written. dynamic is set if addresses of accumulators depend on regIndex. streaming is set if
+	// stores are non-temporal. first is the copy of the body whose accumulator registers are used.
 	dynamic, streaming bool
 	first              int
 }
 
-// shortBody is the number of instructions up to which a body is memory-bound.
+// shortBody is the greatest number of instructions of a body that counts as memory-bound.
 const shortBody = 12
 
-// spillSlots is the number of vectors in the spill area.
+// spillSlots is the number of vectors of 64 bytes in the spill area.
 const spillSlots = jit.SpillBytes / 64
 
-// layOut assigns registers and memory.
+// layOut assigns registers and memory, and chooses how many copies of the body are interleaved and unrolled.
 func (g *gen) layOut() error {
 	g.copies = 1
 	if len(g.loop.Folds) > 0 {
@@ -86,7 +87,7 @@ func (g *gen) layOut() error {
 	return nil
 }
 
-// search tries different numbers of row constants in registers, and takes the cheapest.
+// search tries different numbers of row constants in permanent registers, and sets the frame to the cheapest attempt.
 func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
 	best = math.Inf(1)
 	kept := g.frame
@@ -120,7 +121,7 @@ func (g *gen) dtypes() []tensor.DType {
 	return append(d, g.code.In...)
 }
 
-// still reports whether a pointer is constant along a row, or unused.
+// still reports whether pointer k does not advance along a row, or is unused.
 func (g *gen) still(k int) bool {
 	switch {
 	case k < g.outs:
@@ -133,7 +134,7 @@ func (g *gen) still(k int) bool {
 	return true
 }
 
-// layOutPointers assigns registers to pointers that advance along rows, then to the others.
+// layOutPointers assigns registers to pointers that advance along rows, and then to other pointers.
 func (g *gen) layOutPointers() {
 	g.counter = g.outs + len(g.code.In) + len(g.loop.Folds)
 	n := g.counter + 1
@@ -160,7 +161,7 @@ func (g *gen) layOutPointers() {
 	}
 }
 
-// shared returns the row constants that the body reads, in descending order of uses.
+// shared returns the row constants that the body reads, in descending order of their number of uses.
 func (g *gen) shared() []val {
 	times := make([]int, len(g.vals))
 	for _, list := range [][]inst{g.body, g.folds[0], g.folds[1], g.folds[2], g.stores} {
@@ -182,7 +183,8 @@ func (g *gen) shared() []val {
 	return vs
 }
 
-// attempt allocates registers with some values fixed in them, and returns the cost if it is below a limit.
+// attempt allocates registers, with the values in fixed in permanent registers. It returns the cost, and whether that
+// is below limit.
 func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.vals)
 	m := file{fixed: make([]int8, n), slot: make([]int16, n)}
@@ -236,7 +238,8 @@ func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost floa
 	return g.allocateAll(exports, limit)
 }
 
-// placeAccs decides whether accumulators are in registers in the body.
+// placeAccs decides whether accumulators are in registers in the body. used and all are numbers of vector registers,
+// and k is the last free mask register.
 func (g *gen) placeAccs(used, all, k int) {
 	need, needMasks := 0, 0
 	for _, a := range g.accs {
@@ -249,7 +252,7 @@ func (g *gen) placeAccs(used, all, k int) {
 	g.inRegs = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && k-needMasks >= 3
 }
 
-// reserveAccs removes the accumulators' registers from the body's pool.
+// reserveAccs removes the registers of accumulators from the pool of the body.
 func (g *gen) reserveAccs(used int) {
 	g.accAt = make([]int, len(g.accs))
 	k := 0
@@ -320,7 +323,8 @@ func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
 	return g.turn.cost, g.err == nil
 }
 
-// chooseUnroll unrolls short bodies, to amortize loop overhead.
+// chooseUnroll unrolls short bodies to reduce the overhead of the loop. length is the number of instructions of the
+// body.
 func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1
 	switch {

@@ -2,8 +2,8 @@ package vector
 
 import "math"
 
-// fused places a fused multiply-add. The result reuses the register of a factor or the addend that is used for the last
-// time; one of the other sources may be in memory.
+// fused adds a fused multiply-add. The result is written to the register of the addend or a factor, preferably one
+// without further uses. One of the other two sources may be in memory.
 func (a *allocator) fused(in *inst) {
 	x, y, c := in.src[0], in.src[1], in.src[2]
 	dies := func(s arg) bool {

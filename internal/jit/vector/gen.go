@@ -16,45 +16,45 @@ import (
 // gen generates the code of one loop.
 type gen struct {
 	loop *expr.Loop
-	code *expr.Code // without elementary functions
+	code *expr.Code // the code of loop, in which elementary functions are expanded
 	opts Options
-	wide bool // some value has 64 bits
-	n    int  // elements per iteration
+	wide bool // a value has 64 bits
+	n    int  // number of elements of an iteration
 	z    bool // AVX-512: masks, 32 registers of 512 bits
 	outs int
 
 	vals     []value
-	done     []*lowered     // by expr.Value
-	need     []int          // by expr.Value: see countRegisters
-	pairs    map[int][2]val // by operand: parts of complex numbers
-	consts   map[memory]val // constants by their data
-	bitMasks map[[2]val]val // masks of lanes of a value with a bit set
+	done     []*lowered     // by expr.Value: its register, once instructions were selected for it
+	need     []int          // by expr.Value: the result of countRegisters
+	pairs    map[int][2]val // by complex operand: the real and imaginary parts
+	consts   map[memory]val // by data: the value of a constant
+	bitMasks map[[2]val]val // by value and bit: the mask of the lanes in which the bit is set
 	looked   map[lookedUp]val
-	offsets  map[val]val // byte offsets of rows of tables, by index value
-	row      []inst      // executed once per row
-	body     []inst      // executed once per iteration
-	folds    [3][]inst   // once per iteration: accumulators in registers, in memory, in memory with some elements missing
-	stores   []inst      // once per iteration
-	last     []inst      // the body for tails
+	offsets  map[val]val // by index value: the byte offsets of rows of tables
+	row      []inst      // instructions that run once per row
+	body     []inst      // instructions that run once per iteration, without folds and stores
+	folds    [3][]inst   // folds of an iteration: with accumulators in registers, in memory, and those of a tail
+	stores   []inst      // stores of an iteration
+	last     []inst      // all instructions of a tail
 	accIn    []inst      // loads of accumulator registers
 	accOut   []inst      // stores of accumulator registers
 	accs     []*accRef
 	spare    []*allocator // allocators for reuse
-	inTail   val          // mask of existing elements: without AVX-512, or for totals
+	inTail   val          // mask of the elements that a tail has; 0 if it is not needed
 	err      error
 	asm      *asm.Assembler
-	again    int // instructions of inner loops beyond their first iteration
+	again    int // number of instructions that inner loops execute after their first iteration
 	work     jit.Work
 	frame
 }
 
 // lowered is a value of an expression in a register. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
-// zero-extended unless dirty; 16-bit floats likewise, zero-extended, or as a half vector; bools are masks or, without
-// AVX-512, lanes of all ones or zeros, as wide as the widest value.
+// zero-extended unless dirty. 16-bit floats are in 32-bit lanes, zero-extended, or packed in half. Bools are masks or,
+// without AVX-512, lanes of all ones or zeros with the width of the widest value.
 type lowered struct {
 	v     val
-	dirty bool // higher bits than the dtype's are undefined
-	half  val  // 16-bit floats, packed
+	dirty bool // the bits of a lane above those of the dtype are undefined
+	half  val  // 16-bit floats in lanes of 16 bits, or 0
 	dtype tensor.DType
 }
 
@@ -93,13 +93,13 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	return g, nil
 }
 
-// TargetOf returns the features of an instruction set that expansions use.
+// TargetOf returns the optional instructions of an instruction set that expansions use.
 func TargetOf(isa machine.ISA) expand.Target {
 	return expand.Target{Scale: isa == machine.AVX512}
 }
 
-// expandLoop replaces elementary functions by primitives. Values of folds are passed through as outputs that are not
-// stored.
+// expandLoop replaces elementary functions by primitives. During the expansion, the values of folds are additional
+// outputs, which tell their new numbers.
 func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
 	outs := len(l.Code.Out)
 	c := *l.Code
@@ -125,7 +125,7 @@ func (g *gen) fail(format string, args ...any) {
 	}
 }
 
-// lane returns the bytes of an element in a register.
+// lane returns the size in bytes of an element in a register.
 func lane(d tensor.DType) int {
 	if d.Size() == 8 {
 		return 8
@@ -133,10 +133,10 @@ func lane(d tensor.DType) int {
 	return 4
 }
 
-// width returns the bytes of a register with lanes of some bytes.
+// width returns the size in bytes of a register with g.n lanes of the given size.
 func (g *gen) width(lane int) uint8 { return uint8(max(g.n*lane, 16)) }
 
-// maskLane returns the width of the lanes of a bool without AVX-512.
+// maskLane returns the size in bytes of the lanes of a bool, without AVX-512.
 func (g *gen) maskLane() int {
 	if g.wide {
 		return 8
@@ -144,7 +144,7 @@ func (g *gen) maskLane() int {
 	return 4
 }
 
-// newVal adds a value.
+// newVal adds a value and returns its number.
 func (g *gen) newVal(v value) val {
 	g.vals = append(g.vals, v)
 	return val(len(g.vals) - 1)
@@ -158,7 +158,7 @@ func (g *gen) boolVal() value {
 	return value{w: g.width(g.maskLane())}
 }
 
-// add appends an instruction, to the row's instructions if its sources allow.
+// add appends an instruction to the body or, if its sources are constant along a row, to the instructions of the row.
 func (g *gen) add(in inst) val {
 	invariant, constant := true, true
 	note := func(v val) {
@@ -192,33 +192,35 @@ func of(vs ...val) []arg {
 	return a
 }
 
-// op2 is b op a in the order of Go's assembler, for lanes of some bytes.
+// op2 adds an operation on two vectors, with operands in the order of Go's assembler: the operation a - b has sources
+// b, a. lane is the size of an element in bytes.
 func (g *gen) op2(name string, lane int, b, a val) val {
 	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, lane: uint8(lane)})
 }
 
-// sym2 is a commutative operation.
+// sym2 adds a commutative operation on two vectors.
 func (g *gen) sym2(name string, lane int, a, b val) val {
 	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, comm: true,
 		lane: uint8(lane)})
 }
 
-// op1 is an operation on one vector.
+// op1 adds an operation on one vector.
 func (g *gen) op1(name string, lane int, a val) val {
 	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, lane: uint8(lane)})
 }
 
-// imm1 is an operation on an immediate and a vector. VEX shifts take no memory operand.
+// imm1 adds an operation on an immediate and a vector. The vector is in a register, because shifts in VEX encoding take
+// no memory operand.
 func (g *gen) imm1(name string, imm int64, a val) val {
 	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: -1})
 }
 
-// to is an operation whose result has another width.
+// to adds an operation on one vector whose result has w bytes.
 func (g *gen) to(name string, w uint8, lane int, a val) val {
 	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{w: w}), rm: 0, lane: uint8(lane)})
 }
 
-// bits returns a constant in all lanes.
+// bits returns a constant with x in all lanes.
 func (g *gen) bits(lane int, x uint64) val {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:lane]
 	w := g.width(lane)
@@ -232,7 +234,7 @@ func (g *gen) bits(lane int, x uint64) val {
 	return g.constant("VMOVUPS", w, 0, strings.Repeat(string(b), int(w)/lane))
 }
 
-// constant returns data as a value.
+// constant returns the value that instruction name loads from data.
 func (g *gen) constant(name string, w uint8, lane int, data string) val {
 	key := memory{kind: inConstant, data: data, n: int(w)}
 	if v, ok := g.consts[key]; ok {
@@ -249,7 +251,7 @@ func (g *gen) vector(data []byte) val {
 	return g.constant("VMOVUPS", uint8(len(data)), 0, string(data))
 }
 
-// suffix returns PS or PD.
+// suffix returns the suffix of float instructions: PS for lanes of 4 bytes, PD for 8.
 func suffix(lane int) string {
 	if lane == 8 {
 		return "PD"
@@ -257,7 +259,7 @@ func suffix(lane int) string {
 	return "PS"
 }
 
-// elem returns D or Q.
+// elem returns the suffix of integer instructions: D for lanes of 4 bytes, Q for 8.
 func elem(lane int) string {
 	if lane == 8 {
 		return "Q"
@@ -265,10 +267,10 @@ func elem(lane int) string {
 	return "D"
 }
 
-// get returns the register of an expression's value.
+// get returns the register of a value of the expression.
 func (g *gen) get(v expr.Value) *lowered { return g.done[v] }
 
-// clean returns the register of a value after normalizing the bits above its dtype.
+// clean returns the register of a value, with the bits above its dtype sign- or zero-extended.
 func (g *gen) clean(l *lowered) val {
 	if !l.dirty {
 		return g.whole(l)

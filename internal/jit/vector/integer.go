@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integer selects instructions for an operation on integers. Integers of fewer than 32 bits are normalized only where
+// integer selects instructions for an operation on integers. Integers of fewer than 32 bits are cleaned only if their
 // higher bits would affect the result.
 func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := lane(d)
@@ -52,8 +52,8 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	return a
 }
 
-// orAnd returns a or b: one instruction with AVX-512 if b is a conjunction that was selected recently, as for copying a
-// sign.
+// orAnd returns a | b. With AVX-512, if b is a recently selected conjunction, as in the copy of a sign, one instruction
+// computes both operations.
 func (g *gen) orAnd(l int, a, b val) val {
 	name := "VPAND" + elem(l)
 	for k := len(g.body) - 1; g.z && k >= max(0, len(g.body)-8); k-- {
@@ -72,7 +72,7 @@ func (g *gen) multiply(l int, a, b val) val {
 	case g.z:
 		return g.sym2("VPMULLQ", 8, a, b)
 	}
-	// By 32-bit halves; the product of the upper halves is shifted out.
+	// The products of 32-bit halves are added. The product of the upper halves does not affect the result.
 	cross := g.sym2("VPADDQ", 8, g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, a), b),
 		g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, b), a))
 	return g.sym2("VPADDQ", 8, g.imm1("VPSLLQ", 32, cross), g.sym2("VPMULUDQ", 8, a, b))
@@ -105,7 +105,7 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
 	return g.sym2(name+"S"+elem(l), l, a, b)
 }
 
-// count returns the shift distance if it is constant, else the register with the distance modulo the width.
+// count returns the shift distance if it is constant, else 0 and the register with the distance modulo the width of d.
 func (g *gen) count(d tensor.DType, b *lowered) (int64, val) {
 	bits := uint64(8 * d.Size())
 	if r := g.vals[b.v].rec; r != nil && r.mem.kind == inConstant {
@@ -114,7 +114,7 @@ func (g *gen) count(d tensor.DType, b *lowered) (int64, val) {
 	return 0, g.and(lane(d), b.v, g.bits(lane(d), bits-1))
 }
 
-// shift shifts and fills with zeros.
+// shift selects a shift by the instruction with the given name.
 func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 	l := lane(d)
 	imm, n := g.count(d, b)
@@ -124,18 +124,18 @@ func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 	return g.op2(name+"V"+elem(l), l, n, a)
 }
 
-// shiftSigned shifts right and fills with the sign.
+// shiftSigned selects an arithmetic shift to the right.
 func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
 	if l := lane(d); g.z || l == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}
-	// The shifted sign bit is subtracted after flipping it.
+	// After a logical shift, the sign bit is inverted and subtracted, which extends it.
 	sign := g.shift("VPSRL", d, g.bits(8, signBit(8)), b)
 	return g.op2("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
 }
 
-// divide divides integers through floats with more bits than the quotient needs: a quotient that is not an integer
-// differs from the next integer by more than the rounding error.
+// divide divides integers through floats that have more bits than the integers, so that a quotient that is not an
+// integer differs from each integer by more than the rounding error.
 func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 	f := tensor.Float64
 	switch d.Size() {

@@ -1,14 +1,14 @@
 package vector
 
-// interleaver duplicates a list of instructions.
+// interleaver makes a second copy of a list of instructions, for later iterations.
 type interleaver struct {
 	g    *gen
 	by   int   // number of iterations in the list
-	vals []val // by val: its copy `by` iterations later, or 0
+	vals []val // by val: its copy in the later iterations, or 0
 }
 
-// interleave doubles the iterations in a list, with each instruction of a later iteration after that of the earlier
-// one, to overlap their latencies.
+// interleave doubles the number of iterations in a list, which has by iterations. Each instruction is followed by its
+// copy for the later iterations, so that their latencies overlap.
 func (g *gen) interleave(list []inst, by int) []inst {
 	t := interleaver{g: g, vals: make([]val, len(g.vals)), by: by}
 	out := make([]inst, 0, 2*len(list))
@@ -37,7 +37,7 @@ func (g *gen) interleave(list []inst, by int) []inst {
 	return out
 }
 
-// of returns the value of the earlier (0) or later (1) iterations for a value of the list.
+// of returns, for a value v of the list, its value in the earlier (k is 0) or later (k is 1) iterations.
 func (t *interleaver) of(k int, v val) val {
 	x := t.g.vals[v]
 	if k == 0 || v == 0 || x.invariant {
@@ -59,15 +59,16 @@ func (t *interleaver) of(k int, v val) val {
 	return y
 }
 
-// after returns the address some iterations later.
+// after returns the memory that a later iteration accesses; turns is the number of iterations.
 func (m memory) after(turns int) memory {
 	m.off += int32(turns) * m.step
 	return m
 }
 
-// tryInterleave interleaves two iterations, then four, unless that adds more than one memory access per six
-// instructions. Up to there it was faster: gelu with AVX-512, whose constants then do not all fit into registers, by a
-// fifth. More was not tried. Memory-bound bodies gain nothing from four.
+// tryInterleave interleaves two iterations, then four, unless that adds more than one memory access for six
+// instructions. Below this limit, interleaving was faster: gelu with AVX-512 by a fifth, although not all of its
+// constants then fit into registers. More than four iterations were not tried. Memory-bound bodies gain nothing from
+// four.
 func (g *gen) tryInterleave(uses []val, slots int, cost float64, length int) {
 	most := 4
 	switch {

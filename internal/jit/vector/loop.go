@@ -1,16 +1,22 @@
 // Package vector compiles loops of expressions ([expr.Loop]) to machine code with AVX-512 or AVX2 for amd64.
 //
-// [Compile] works in five steps. Elementary functions are expanded into primitives ([expr.Code.Expand]). Instructions
-// are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go), in an order that keeps few
-// values live; values that depend on constants and Scalar operands alone are computed once per row. Registers are
-// allocated along the straight-line body (alloc.go): a value that a single load recomputes is loaded again or used from
-// memory; otherwise the value whose next use is farthest is spilled (Belady's rule). The number of row constants kept
-// in registers is chosen by trial (frame.go), and two or four iterations are interleaved if that causes little spilling
-// (interleave.go). Finally the loops over elements and rows are written (emit.go).
+// [Compile] works in five steps:
 //
-// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half of that if a value has 64 bits: every value
-// occupies one register. Integers of fewer bits are kept in lanes of 32 bits and normalized only where it matters;
-// bools are masks. The rest of a row is computed under masks, so that no byte next to an operand is accessed.
+//  1. Elementary functions are expanded into primitives (package expr/expand).
+//  2. Instructions are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go), in an order
+//     that keeps few values live. Row constants, which depend only on constants and Scalar operands, are computed once
+//     per row.
+//  3. Registers are allocated along the body, which has no jumps (alloc.go). The value whose next use is farthest is
+//     evicted (Belady's rule). A value that a single load can restore is loaded again or used from memory; other values
+//     are spilled.
+//  4. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
+//     interleaved if that causes little spilling (interleave.go).
+//  5. The loops over elements and rows are written (emit.go).
+//
+// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half of that number if a value has 64 bits, so
+// that every value occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and sign- or
+// zero-extended only where that affects results. Bools are masks. The tail of a row, which does not fill an iteration,
+// is computed under masks, so that no byte beyond an operand is accessed.
 package vector
 
 import (
@@ -24,20 +30,22 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// ErrUnsupported is wrapped by errors for loops that cannot be compiled, with the reason. They run in Go.
+// ErrUnsupported is wrapped by the error for a loop that cannot be compiled. The error states the reason. Package
+// interp can run such a loop.
 var ErrUnsupported = errors.New("no machine code")
 
 func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// Options do not affect results.
+// Options affect the speed of a loop, and never its results.
 type Options struct {
-	// NonTemporal writes outputs with non-temporal stores in rows whose outputs are all aligned to 64 bytes.
+	// NonTemporal selects non-temporal stores for outputs, in rows in which all these outputs are aligned to 64 bytes.
 	NonTemporal bool
-	// Unfenced requires the caller to call [Fence] after its last run, before another goroutine reads the outputs.
+	// Unfenced omits the fence after non-temporal stores. The caller must then call [Fence] after its last run, before
+	// another goroutine reads the outputs.
 	Unfenced bool
-	// Kept is a bit mask of outputs that use ordinary stores anyway.
+	// Kept is a bit set of outputs for which NonTemporal does not apply.
 	Kept uint32
 	// Ahead requests prefetching.
 	Ahead Ahead
@@ -45,8 +53,8 @@ type Options struct {
 	registers int // number of vector registers, for tests; 0 for all
 }
 
-// key returns the options for keys of code. Default options have a short key, because lookups are frequent when sizes
-// are bound.
+// key returns the part of the cache key of code that describes the options. Formatting takes long and lookups are
+// frequent when sizes are bound, so default options have a constant key.
 func (o *Options) key() string {
 	if *o == (Options{}) {
 		return " plain "
@@ -54,12 +62,12 @@ func (o *Options) key() string {
 	return fmt.Sprintf(" %v ", *o)
 }
 
-// Ahead requests prefetching at a distance of Bytes from operands that advance along the row; 0 means none. The
-// addresses need not be mapped.
+// Ahead requests prefetching of operands that advance along the row, at a distance of Bytes from the elements of an
+// iteration. If Bytes is 0, nothing is prefetched. The prefetched addresses need not be mapped.
 type Ahead struct {
-	Operands uint32 // a bit each
+	Operands uint32 // bit set of the operands
 	Bytes    int32
-	Near     bool // into L1, else into L2
+	Near     bool // prefetches into L1, else into L2
 }
 
 // Loop is an [expr.Loop] as machine code. It is immutable and safe for concurrent use.
@@ -68,8 +76,8 @@ type Loop struct {
 	ptrs int // number of outputs, operands and folds
 }
 
-// Compile compiles a loop, or returns existing code of an equal one. An error that wraps [ErrUnsupported] gives the
-// reason why it cannot be compiled. Code can be generated for any instruction set, and runs on processors that have it.
+// Compile compiles a loop, or returns the existing code of an equal loop. If the loop cannot be compiled, the error
+// wraps [ErrUnsupported]. Code can be generated for any instruction set, but runs only on processors that have it.
 func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
@@ -108,14 +116,15 @@ func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) (jit.Code,
 // Work returns a bound on the instructions of a run.
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
-// Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, operands, then for each fold
-// its [expr.Lanes] accumulators, which each row updates, or its total, which is written. strides are the bytes between
-// rows in the same order, 0 for operands shared by all rows. Outputs of dtype Invalid need neither. An error means that
-// there is no executable memory, and that nothing was done.
+// Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, operands, and then, for each
+// fold, its [expr.Lanes] accumulators, which each row updates, or its total, which is written. strides are the bytes
+// between rows in the same order, 0 for an operand that all rows share. The entries of outputs of dtype Invalid are
+// ignored. If there is no executable memory, Run returns an error and does nothing.
 //
-// A row may be cut into several runs at multiples of expr.Lanes elements, unless there are totals. Stopping the world
-// waits for a run, so callers cut long work such that a run takes less than 50 us. a is exclusively used by the run.
-// Addresses are not checked, and must point to the heap or to memory outside of Go.
+// Unless the loop has totals, a row may be cut into several runs at multiples of expr.Lanes elements. Go's garbage
+// collector waits for the end of a run to stop the world, so callers cut long work into runs of less than 50 us. No
+// other goroutine may use a during the run. Addresses are not checked, and must point to the heap or to memory outside
+// of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.ptrs || len(strides) != c.ptrs {
 		panic("vector: Run of other operands than the loop has")
@@ -129,9 +138,9 @@ func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows in
 	return c.fn.Call(a)
 }
 
-// Fence waits for the non-temporal stores of Unfenced loops.
+// Fence waits for the non-temporal stores of loops with [Options.Unfenced].
 func Fence() { jit.Fence() }
 
-// Call is [Loop.Run] with arguments in a: N and Rows, both positive, and Ptr and Row for each pointer. They are not
-// modified, so that a step with unchanged operands can be called again at the cost of a call.
+// Call is [Loop.Run] with all arguments in a: N and Rows, which must be positive, and Ptr and Row for each pointer.
+// Call does not modify a, so that a step with unchanged operands can use the same arguments again.
 func (c *Loop) Call(a *jit.Args) error { return c.fn.Call(a) }

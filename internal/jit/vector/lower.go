@@ -34,8 +34,8 @@ func (g *gen) lower() error {
 	return g.err
 }
 
-// countRegisters estimates the registers needed to compute each value, as if no value were used twice (Sethi-Ullman
-// numbers).
+// countRegisters estimates the number of registers that the computation of each value needs, under the assumption that
+// no value is used twice (Sethi-Ullman numbers).
 func (g *gen) countRegisters() {
 	g.need = make([]int, len(g.code.Insts))
 	for v, i := range g.code.Insts {
@@ -55,8 +55,8 @@ func (g *gen) countRegisters() {
 	}
 }
 
-// visit selects instructions for a value after those for its operands, the operand that needs most registers first, so
-// that few values are live.
+// visit selects instructions for a value, after those for its operands. The operand that needs the most registers comes
+// first, so that few values are live.
 func (g *gen) visit(v expr.Value) {
 	if g.done[v] != nil {
 		return
@@ -77,8 +77,8 @@ func (g *gen) visit(v expr.Value) {
 	g.done[v] = g.inst(v)
 }
 
-// lowerFolds selects instructions for folds. In the body accumulators are in registers if possible, in tails in memory;
-// loads and stores of the registers surround the iterations.
+// lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
+// before the loop and stores after it. In tails, accumulators are in memory, unless the loop has totals.
 func (g *gen) lowerFolds() {
 	for _, f := range g.loop.Folds {
 		if v := g.get(f.V); f.Op == expr.Min || f.Op == expr.Max {
@@ -100,12 +100,12 @@ func (g *gen) lowerFolds() {
 	g.body = body
 }
 
-// accMemory returns the address of the accumulators of a fold.
+// accMemory returns the memory of the accumulators of fold k.
 func (g *gen) accMemory(k int) memory {
 	return memory{kind: inAcc, n: g.outs + len(g.code.In) + k, step: int32(g.n * g.loop.DType(k).Size())}
 }
 
-// part returns the instructions that a function selects.
+// part returns the instructions that the function selecting adds to the body.
 func (g *gen) part(selecting func()) []inst {
 	g.body = nil
 	selecting()
@@ -129,7 +129,7 @@ func (g *gen) foldInMemory(k int) {
 	}
 }
 
-// newAcc returns the registers of accumulators.
+// newAcc returns a value for an accumulator, which is described by x.
 func (g *gen) newAcc(x value) val {
 	x.acc = &accRef{fold: len(g.accs)}
 	v := g.newVal(x)
@@ -170,14 +170,14 @@ func (g *gen) foldInRegisters(k int) {
 	})...)
 }
 
-// losesNaN reports whether the fold instruction drops a NaN in the accumulator. With AVX-512, a mask records the lanes
-// without NaN, off the critical path.
+// losesNaN reports whether the instruction of a fold drops a NaN in the accumulator. Such a fold, with AVX-512, also
+// has a mask of the lanes without NaN, which is computed off the critical path.
 func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 	return g.z && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
-// foldInto folds a value into a register. ordered is the NaN mask, or 0. The comparison is masked by itself, so that a
-// lane once cleared stays cleared.
+// foldInto folds value v into the register of acc. ordered is the mask of lanes without NaN, or 0. The comparison that
+// computes this mask is masked by the mask, so that a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
 	if ordered != 0 {
 		l := lane(v.dtype)

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// load returns part 0 or 1 of operand k.
+// load returns operand k, or its real (part is 0) or imaginary part (1) if the operand is complex.
 func (g *gen) load(k, part int) *lowered {
 	d, at := g.code.In[k], g.outs+k
 	if d.IsComplex() {
@@ -22,13 +22,13 @@ func (g *gen) load(k, part int) *lowered {
 	return g.loadVector(memory{kind: inOperand, n: at, step: int32(g.n * d.Size())}, d)
 }
 
-// from returns a value that is loaded.
+// from returns a value that instruction name loads from memory.
 func (g *gen) from(w uint8, name string, plain bool, mem memory) val {
 	invariant := mem.kind == inRow
 	return g.newVal(value{w: w, invariant: invariant, rec: &recipe{name: name, mem: mem, plain: plain}})
 }
 
-// loadVector returns contiguous elements.
+// loadVector returns the contiguous elements of an iteration.
 func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	l := &lowered{dtype: d}
 	mem.lane = uint8(d.Size())
@@ -55,7 +55,7 @@ func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	return l
 }
 
-// halfMove returns the instruction that moves n elements of 2 bytes.
+// halfMove returns the instruction that loads or stores g.n elements of 2 bytes.
 func (g *gen) halfMove() string {
 	switch {
 	case g.n == 4:
@@ -84,7 +84,7 @@ func (g *gen) loadBool(mem memory) val {
 	return g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
 }
 
-// loadScalar broadcasts one element.
+// loadScalar returns one element, broadcast to all lanes. at is the pointer and off the offset in bytes.
 func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	mem := memory{kind: inRow, n: at, off: off}
 	l := &lowered{dtype: d}
@@ -124,7 +124,7 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	return l
 }
 
-// pair returns the parts of a complex operand.
+// pair returns the real and the imaginary parts of complex operand k. at is its pointer, and d the dtype of a part.
 func (g *gen) pair(k, at int, d tensor.DType) [2]val {
 	if p, ok := g.pairs[k]; ok {
 		return p
@@ -139,7 +139,7 @@ func (g *gen) pair(k, at int, d tensor.DType) [2]val {
 	return p
 }
 
-// split loads complex elements and separates their parts.
+// split loads the complex elements of an iteration and separates their parts. size is the size of a part in bytes.
 func (g *gen) split(at, size int) [2]val {
 	w := g.width(size)
 	var h [2]val
@@ -165,13 +165,13 @@ func (g *gen) split(at, size int) [2]val {
 	return p
 }
 
-// half returns the address of one half of an iteration's complex elements.
+// half returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
 func (g *gen) half(at, k, size int) memory {
 	return memory{kind: inOperand, n: at, off: int32(k * g.n * size), step: int32(2 * g.n * size), part: uint8(1 + k),
 		lane: uint8(size)}
 }
 
-// evenOdd returns the indices of the first or second parts in two vectors of n elements.
+// evenOdd returns the indices of the real (part is 0) or imaginary parts (1) in two vectors of n elements.
 func evenOdd(n, part int) []int {
 	at := make([]int, n)
 	for k := range at {
@@ -190,14 +190,15 @@ func (g *gen) permute2(a, b val, lane int, at []int) val {
 	return g.pick2(a, b, g.vector(data), lane)
 }
 
-// pick2 selects elements of two vectors by the lowest bits of the lanes of a third.
+// pick2 selects elements of the vectors a and b. The lowest bits of the lanes of at are the indices.
 func (g *gen) pick2(a, b, at val, lane int) val {
 	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, at), tied: a, dst: g.newVal(value{w: g.vals[a].w}),
 		rm: 0})
 }
 
-// lookup selects elements of a table by the lowest 5 bits of lanes. A table of two equal halves is looked up as one
-// half. If an instruction cannot hold the table, both halves are looked up and the highest index bit selects.
+// lookup selects elements of a table. The lowest bits of the lanes of at are the indices. For a table of two equal
+// halves, one half suffices. If a table is too large for one instruction, both halves are looked up, and the highest
+// bit of the index selects one of the results.
 func (g *gen) lookup(table []float32, at val) val {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
@@ -224,7 +225,7 @@ func (g *gen) numbers(x []float32) val {
 	return g.vector(data)
 }
 
-// bitOf returns the mask of lanes with a bit set.
+// bitOf returns the mask of the lanes of at in which a bit is set.
 func (g *gen) bitOf(at val, bit int) val {
 	key := [2]val{at, val(bit)}
 	m, ok := g.bitMasks[key]
@@ -239,13 +240,13 @@ func (g *gen) bitOf(at val, bit int) val {
 	return m
 }
 
-// shuffle is an operation on an immediate and two vectors.
+// shuffle adds an operation on an immediate and two vectors.
 func (g *gen) shuffle(name string, imm int64, b, a val) val {
 	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: 1})
 }
 
-// emitStore returns a store. An operand that is stored unchanged must be loaded before any store, because an output may
-// share its memory.
+// emitStore returns a store. If there are several outputs, an operand that is stored unchanged is loaded before any
+// store, because an output may share the operand's memory.
 func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
 	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
 		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{w: g.vals[v].w}), rm: -1})
@@ -256,12 +257,12 @@ func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
 	return inst{name: name, nt: nt, src: of(v), store: &mem, rm: -1}
 }
 
-// isNonTemporal reports whether memory is an output with non-temporal stores.
+// isNonTemporal reports whether mem is an output with non-temporal stores.
 func (g *gen) isNonTemporal(mem memory) bool {
 	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.Kept>>mem.n&1 == 0
 }
 
-// store returns the store of a value. Conversions to the element format are added to the body.
+// store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
 func (g *gen) store(mem memory, l *lowered) inst {
 	d := l.dtype
 	mem.lane = uint8(d.Size())
@@ -288,7 +289,7 @@ func (g *gen) store(mem memory, l *lowered) inst {
 	return g.storeNarrow(mem, l)
 }
 
-// streamed returns the non-temporal store of an iteration of elements of 1 or 2 bytes, if there is one.
+// streamed returns the instruction for a non-temporal store of g.n elements of 1 or 2 bytes, or "" if there is none.
 func (g *gen) streamed(size int) string {
 	if g.n*size < 16 {
 		return ""
@@ -296,7 +297,8 @@ func (g *gen) streamed(size int) string {
 	return "VMOVNTDQ"
 }
 
-// storeLow packs lanes into elements of 1 or 2 bytes with AVX-512, within the store unless that is non-temporal.
+// storeLow packs, with AVX-512, lanes into elements of 1 or 2 bytes. The store instruction packs, unless the store is
+// non-temporal.
 func (g *gen) storeLow(mem memory, size int, v val) inst {
 	name, move := "VPMOVDB", "VMOVDQU8"
 	if size == 2 {
@@ -310,7 +312,7 @@ func (g *gen) storeLow(mem memory, size int, v val) inst {
 	return g.emitStore(move, nt, mem, x)
 }
 
-// storeNarrow packs lanes into elements of 1 or 2 bytes without AVX-512.
+// storeNarrow packs, without AVX-512, lanes into elements of 1 or 2 bytes.
 func (g *gen) storeNarrow(mem memory, l *lowered) inst {
 	size := l.dtype.Size()
 	x := g.whole(l)
@@ -337,7 +339,7 @@ func (g *gen) storeNarrow(mem memory, l *lowered) inst {
 	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], g.streamed(size), mem, x)
 }
 
-// storePair stores complex numbers.
+// storePair returns the stores of complex numbers with parts re and im.
 func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
 	size := d.ToReal().Size()
 	var h [2]val

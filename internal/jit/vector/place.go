@@ -6,15 +6,16 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// Masks of a tail: of elements, and of the halves of an iteration's pairs. Without AVX-512 these are vectors, as wide
-// as the widest value and, if different, of 32-bit lanes.
+// Registers of tail masks. With AVX-512, tailMask is the mask of elements, and the next two registers are the masks of
+// the halves of the complex elements of an iteration. Without AVX-512, the masks are vectors: tailWide has lanes of the
+// width of the widest value, and tailSmall has 32-bit lanes if that width is another.
 const (
 	tailMask  = asm.K1
 	tailWide  = 15
 	tailSmall = 14
 )
 
-// load places the load of a value.
+// load adds the load of a value into dst, which is masked in a tail.
 func (a *allocator) load(rec *recipe, dst any) {
 	if !a.tail || rec.mem.kind != inOperand {
 		a.put(rec.name, rec.mem, dst)
@@ -35,7 +36,7 @@ func (a *allocator) load(rec *recipe, dst any) {
 	a.put(name, a.g.bounce(rec.mem), dst)
 }
 
-// store places a store of args.
+// store adds the store of args, which is masked in a tail.
 func (a *allocator) store(in *inst, args []any) {
 	mem, name := *in.store, in.name
 	switch {
@@ -46,7 +47,7 @@ func (a *allocator) store(in *inst, args []any) {
 			name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[mem.lane]
 		}
 		args = append(args, tailMask+asm.Mask(mem.part), mem)
-	case mem.kind == inAcc && mem.lane < 4: // missing elements were blended in
+	case mem.kind == inAcc && mem.lane < 4: // foldInMemory kept the accumulators of missing elements
 		args = append(args, mem)
 	case mem.kind == inAcc || !a.g.bounced(mem):
 		name = "VMASKMOV" + suffix(int(mem.lane))
@@ -57,7 +58,7 @@ func (a *allocator) store(in *inst, args []any) {
 	a.putEither(name, in.nt, args...)
 }
 
-// tailVector returns the register with the tail mask for elements of some bytes, without AVX-512.
+// tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
 func (g *gen) tailVector(lane int) asm.Vec {
 	if lane == g.maskLane() {
 		return vec(tailWide, g.width(lane))
@@ -65,10 +66,11 @@ func (g *gen) tailVector(lane int) asm.Vec {
 	return vec(tailSmall, g.width(lane))
 }
 
-// bounced reports whether tail elements are copied through the spill area: AVX2 masks only whole 4 and 8 bytes.
+// bounced reports whether tail elements are copied through the spill area, because AVX2 has masked loads and stores
+// only for elements of 4 and 8 bytes.
 func (g *gen) bounced(mem memory) bool { return mem.lane < 4 || mem.part != 0 }
 
-// bounce returns the address of an operand's elements in the spill area.
+// bounce returns the memory of an operand's or output's tail elements in the spill area.
 func (g *gen) bounce(mem memory) memory {
 	s, ok := g.bounces[mem.n]
 	if !ok {
@@ -77,7 +79,7 @@ func (g *gen) bounce(mem memory) memory {
 	return memory{kind: inSlot, n: s, off: mem.off}
 }
 
-// findUses lists the uses of each value in a list of instructions, once per occurrence.
+// findUses sets a.uses to the uses of each value in a list of instructions, with an entry for each occurrence.
 func (a *allocator) findUses(list []inst) {
 	for k := range list {
 		in := &list[k]
@@ -108,7 +110,7 @@ func (a *allocator) findUses(list []inst) {
 	}
 }
 
-// newAllocator returns an empty allocator, reusing memory of an old one.
+// newAllocator returns an empty allocator. It reuses the memory of a spare allocator if there is one.
 func (g *gen) newAllocator(length int) *allocator {
 	var a *allocator
 	if n := len(g.spare); n > 0 {
@@ -137,7 +139,7 @@ func (g *gen) newAllocator(length int) *allocator {
 	return a
 }
 
-// sized returns a slice of n elements with any contents, reusing s if it is large enough.
+// sized returns a slice of n elements with arbitrary contents. It reuses the memory of s if that is large enough.
 func sized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -145,7 +147,7 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// spare holds allocators for reuse by other loops.
+// spare has allocators whose memory other loops can reuse.
 var spare sync.Pool
 
 // release returns allocators to spare after the code is written.
@@ -159,7 +161,7 @@ func (g *gen) release() {
 	}
 }
 
-// discard keeps the allocators of an attempt that was not taken, for reuse.
+// discard adds the allocators of an abandoned attempt to g.spare.
 func (g *gen) discard(f *frame) {
 	for _, a := range []*allocator{f.rows, f.turn, f.tail, f.accLoads, f.accStores} {
 		if a != nil {

@@ -9,17 +9,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduceWork is the weight of a reduction's loop body: it runs at most 42 times, since a quotient of float64 has up to
-// 2,098 bits, of which an iteration takes at least 51, and each iteration waits for a division.
+// reduceWork is the weight of the instructions in the loop of writeReduce, for the bound on the instructions of a run.
+// The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at
+// least 51 of these. The factor 4 is for the division in each iteration.
 const reduceWork = 4 * 42
 
-// reduce is a pseudo-instruction: the rest of a division of floats that one step did not complete.
+// reduce is a pseudo-instruction that completes the remainder of floats if one division is not enough.
 const reduce = "reduce"
 
-// mod is C's fmod. A fused multiply-add computes the remainder of a rounded integer quotient exactly; it is at most
-// half of the quotient's last place times the divisor. So each step leaves a remainder that is some 2^23 or 2^52 times
-// smaller. One step is nearly always enough; a vector with an element for which it is not takes a loop that is
-// otherwise skipped (writeReduce).
+// mod is C's fmod. A fused multiply-add computes the remainder of a rounded integer quotient exactly. The remainder is
+// at most half of the quotient's last place times the divisor, so each step makes it about 2^23 (float32) or 2^52
+// (float64) times smaller. One step is nearly always enough. If it is not enough for an element of a vector, the loop
+// of writeReduce runs, which is otherwise skipped.
 func (g *gen) mod(l int, x, y val) val {
 	ps := suffix(l)
 	a, d := g.float(expr.Abs, l, x, 0), g.float(expr.Abs, l, y, 0)
@@ -38,7 +39,7 @@ func (g *gen) mod(l int, x, y val) val {
 	return g.or(l, r, g.and(l, x, g.bits(l, signBit(l))))
 }
 
-// reduce places the pseudo-instruction of that name, which needs several scratch registers.
+// reduce adds the pseudo-instruction reduce with its scratch registers.
 func (a *allocator) reduce(in *inst) {
 	x, d := a.operand(in.src[0]), a.operand(in.src[1])
 	args := []any{a.result(in), x, d}
@@ -62,20 +63,21 @@ func (a *allocator) reduce(in *inst) {
 	a.finish(in)
 }
 
-// reducer writes the instructions of one reduction.
+// reducer writes the instructions of one pseudo-instruction reduce.
 type reducer struct {
 	g          *gen
 	lane       int
-	r, x, d    asm.Arg // the remainder after one step, and the absolute values of dividend and divisor
-	t, s, u, m asm.Arg // scratch; m is a mask
-	chosen     asm.Arg // a mask, with AVX-512
+	r, x, d    asm.Arg // registers of the remainder after one step, and of the absolute values of dividend and divisor
+	t, s, u, m asm.Arg // scratch registers; m is a mask
+	chosen     asm.Arg // scratch mask, only with AVX-512
 	ps         string
 }
 
-// writeReduce writes the loop, which is skipped if the remainder is less than the divisor. Otherwise it starts again
-// from the dividend, because the quotient may have been infinite. While the remainder is not less than the divisor, a
-// multiple of the divisor is subtracted, scaled by a power of 2 if the quotient would overflow. The remainder may
-// become negative. NaN divisors are unordered, and make the result NaN at the end; infinite ones leave it unchanged.
+// writeReduce writes the loop of reduce, which is skipped if all remainders are less than the divisors. Otherwise the
+// loop starts again from the dividends, because a quotient may have been infinite. While a remainder is not less than
+// its divisor, a multiple of the divisor is subtracted. The divisor is scaled by a power of 2 if the quotient would
+// overflow. The remainder may become negative. A NaN divisor makes the result NaN at the end. An infinite divisor
+// leaves the dividend unchanged.
 func (g *gen) writeReduce(args []any) {
 	lane := int(args[len(args)-1].(asm.Imm))
 	arg := func(k int) asm.Arg { return args[k].(asm.Arg) }
@@ -87,7 +89,7 @@ func (g *gen) writeReduce(args []any) {
 	e, a := g.asm.Emit, g.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
 	w.abs()
-	w.compare(21, w.d, w.t, w.m) // not less, or NaN
+	w.compare(21, w.d, w.t, w.m) // true if t is not less than d, or NaN
 	w.none(done)
 	e("VMOVAPS", w.x, w.r)
 	a.Bind(loop)
@@ -113,12 +115,12 @@ func (w *reducer) compare(predicate int, b, a, to asm.Arg) {
 	w.g.asm.Emit("VCMP"+w.ps, asm.Imm(predicate), b, a, to)
 }
 
-// abs sets t to the absolute value of the remainder.
+// abs writes t = |r|.
 func (w *reducer) abs() {
 	w.g.asm.Emit("VAND"+w.ps, w.constant(signBit(w.lane)-1), w.r, w.t)
 }
 
-// none jumps if the mask is empty.
+// none writes a jump to a label, which is taken if mask m is empty.
 func (w *reducer) none(to asm.Label) {
 	e := w.g.asm.Emit
 	if w.g.z {
@@ -130,7 +132,7 @@ func (w *reducer) none(to asm.Label) {
 	e("JEQ", to)
 }
 
-// step subtracts a multiple of the divisor, where t is not less than it.
+// step writes the subtraction of a multiple of the divisor in lanes in which t is not less than the divisor.
 func (w *reducer) step() {
 	e := w.g.asm.Emit
 	scale := scaleOf(w.lane)
@@ -160,8 +162,7 @@ func (w *reducer) step() {
 	e("VBLENDV"+w.ps, w.m, w.u, w.r, w.r)
 }
 
-// scaleOf returns the bits of a power of 2; multiplying divisors by it at most twice keeps every quotient from
-// overflowing.
+// scaleOf returns the bits of a power of 2. If a divisor is multiplied by it at most twice, no quotient overflows.
 func scaleOf(lane int) uint64 {
 	if lane == 8 {
 		return (1023 + 1000) << 52
@@ -169,7 +170,7 @@ func scaleOf(lane int) uint64 {
 	return (127 + 100) << 23
 }
 
-// constant returns a number broadcast to all lanes.
+// constant returns a memory operand with a number in all lanes.
 func (w *reducer) constant(x uint64) asm.Arg {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:w.lane]
 	if w.g.z {
@@ -180,9 +181,9 @@ func (w *reducer) constant(x uint64) asm.Arg {
 	return w.g.asm.Constant(bytes.Repeat(b, int(w.g.width(w.lane))/w.lane))
 }
 
-// divideLong divides 64-bit integers through float64. The quotient of the nearest float64 values is wrong by less than
-// 2^13/divisor, so the remainder, computed modulo 2^64, fits 64 bits with its sign. The quotient of that remainder is
-// correct except for rounding, which is to nearest.
+// divideLong divides 64-bit integers through float64. The quotient of the nearest float64 values has an error of less
+// than 2^13/divisor, so the remainder, computed modulo 2^64, fits a signed 64-bit integer. The remainder is divided in
+// the same way, and this second quotient has only a rounding error, because it is rounded to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	do := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *lowered { return &lowered{v: g.bits(8, x), dtype: tensor.Int64} }
@@ -207,10 +208,10 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	}
 	if d == tensor.Uint64 {
 		q = g.selectOf(less(rest, zero), do(expr.Sub, q, number(1)), q)
-		// Beyond 2^63 the remainder may need more bits, but the quotient is 0 or 1.
+		// For divisors from 2^63 on, the remainder may need more bits, but the quotient is 0 or 1.
 		return as(d, g.selectOf(less(y, zero), g.selectOf(less(a, b), zero, number(1)), as(d, q)))
 	}
-	// If the remainder's sign differs from the dividend's, the quotient is one too far from 0.
+	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
 	wrong := do(expr.And, less(do(expr.Xor, rest, x), zero),
 		&lowered{v: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
 	nearer := g.selectOf(less(do(expr.Xor, x, y), zero), do(expr.Add, q, number(1)), do(expr.Sub, q, number(1)))

@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// tableRows is a pseudo-instruction that loads two rows of a table, selected by lanes k and k+4 of the first source,
-// into the lower and upper half of the result.
+// tableRows is a pseudo-instruction that loads two rows of a table into the lower and the upper half of the result. The
+// byte offsets of the rows are lanes k and k+4 of the first source; k is the second source.
 const tableRows = "rows"
 
-// Several tables with the same index are combined into one table with rows of rowTables numbers.
+// Up to rowTables tables with the same index are combined into one table. Row i of this table has entry i of each.
 const (
 	rowTables = 4
 	rowBytes  = 4 * rowTables
-	regTable  = regTwice // address of the table; this is free, because no element of 16 bytes has as many lanes
+	regTable  = regTwice // address of the table; regTwice is free, because it is only used if g.wide is set
 )
 
 // lookedUp identifies the lookup of a table by the lanes of a value.
@@ -26,9 +26,9 @@ type lookedUp struct {
 	at    val
 }
 
-// lookupOf selects elements of a table. With AVX2 a table of 32 takes four permutations, all on one port, and three
-// blends. If several tables have the same index, as in a piecewise polynomial, rows of four tables are loaded and
-// transposed instead, in three quarters of the time.
+// lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries takes four permutations, all on one
+// port, and three blends. If several tables have the same index, as in a piecewise polynomial, rows of four tables are
+// loaded and transposed instead, which takes three quarters of the time.
 func (g *gen) lookupOf(i expr.Inst) val {
 	at := g.get(i.A).v
 	if v, ok := g.looked[lookedUp{i.Imm, at}]; ok {
@@ -42,7 +42,7 @@ func (g *gen) lookupOf(i expr.Inst) val {
 	return g.lookup(table[:], at)
 }
 
-// lookedUpTogether returns the lookups that are combined with i by rows.
+// lookedUpTogether returns i and the lookups with the same index that are combined with i, or nil if i is not combined.
 func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
 	if g.z || g.wide || g.width(4) != 32 {
 		return nil
@@ -62,7 +62,7 @@ func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
 	return group
 }
 
-// lookupRows performs several lookups: rows of four lanes become columns.
+// lookupRows selects instructions for several lookups with index at: it loads rows of four lanes and transposes them.
 func (g *gen) lookupRows(group []expr.Inst, at val) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
 	for k, i := range group {
@@ -89,7 +89,7 @@ func (g *gen) lookupRows(group []expr.Inst, at val) {
 	}
 }
 
-// rowOffsets returns the byte offsets of rows, from the lowest 5 bits of lanes.
+// rowOffsets returns the byte offsets of the rows whose indices are the lowest 5 bits of the lanes of at.
 func (g *gen) rowOffsets(at val) val {
 	v, ok := g.offsets[at]
 	if !ok {
@@ -99,7 +99,7 @@ func (g *gen) rowOffsets(at val) val {
 	return v
 }
 
-// rows places a tableRows pseudo-instruction: offsets reach general registers through memory.
+// rows adds the instructions of tableRows. Offsets are moved to general registers through memory.
 func (a *allocator) rows(in *inst) {
 	slot := a.newSlot()
 	a.freed = append(a.freed, slot)

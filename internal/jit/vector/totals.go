@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldTotal selects instructions for a fold that reduces each row. Accumulators stay in registers: they start as the
-// neutral element, missing elements of a tail are neutral too, and after the tails the registers are combined pairwise
-// down to one element.
+// foldTotal selects instructions for fold k of a loop with totals. Accumulators stay in registers and start as the
+// neutral element, which also replaces the missing elements of a tail. After the tail, the registers are combined
+// pairwise into one element.
 func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
 	v := g.get(f.V)
@@ -39,7 +39,7 @@ func (g *gen) foldTotal(k int) {
 	})...)
 }
 
-// accCopies returns the registers of an accumulator, one for each copy of the body.
+// accCopies returns a value for each register of an accumulator; there is one register for each copy of the body.
 func (g *gen) accCopies(acc val) []val {
 	vs := []val{acc}
 	for c := 1; c < expr.Lanes/g.n; c++ {
@@ -50,7 +50,7 @@ func (g *gen) accCopies(acc val) []val {
 	return vs
 }
 
-// halved repeatedly joins the second half of a list into the first, down to one value.
+// halved joins the second half of a list with the first half, until one value remains, which it returns.
 func halved(vs []val, join func(a, b val) val) val {
 	for n := len(vs) / 2; n > 0; n /= 2 {
 		for k := range n {
@@ -60,7 +60,7 @@ func halved(vs []val, join func(a, b val) val) val {
 	return vs[0]
 }
 
-// combine folds the registers of an accumulator into one, and that into its first element.
+// combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
 func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	vs := g.accCopies(acc)
 	join := func(a, b val) val {
@@ -86,7 +86,7 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	return r
 }
 
-// storeOne stores the first element.
+// storeOne returns the store of the first lane of v.
 func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
 	first := []arg{{v: v, w: 16}}
 	switch d.Size() {
@@ -100,7 +100,7 @@ func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
 	return inst{name: "VMOVQ", src: first, store: &mem, rm: -1}
 }
 
-// upper moves the element at an offset of some bytes to the front. Other elements are undefined.
+// upper returns v with the lane at the given byte offset moved to the front. Other lanes are undefined.
 func (g *gen) upper(bytes int, v val) val {
 	switch {
 	case bytes == 32:

@@ -1,30 +1,31 @@
 package vector
 
-// val is a virtual register, for a vector or a mask; 0 is none.
+// val is the number of a virtual register for a vector or a mask. 0 means none.
 type val int32
 
-// value describes a val.
+// value describes a virtual register.
 type value struct {
 	mask      bool    // a mask register
-	w         uint8   // width of the vector register in bytes
+	w         uint8   // size of the vector register in bytes
 	invariant bool    // the same for all elements of a row
 	constant  bool    // the same for all calls
-	rec       *recipe // a single load can recompute it
-	acc       *accRef // an accumulator, in registers of its own
+	rec       *recipe // the single load that computes the value, or nil
+	acc       *accRef // for an accumulator, which has permanent registers; else nil
 }
 
-// accRef is the accumulator of a fold: one register for each copy of the body, until expr.Lanes elements are covered.
+// accRef is an accumulator of a fold. It has a register for each copy of the body, so that there are expr.Lanes
+// elements.
 type accRef struct {
 	fold int
 	val  val
-	turn int // index of the interleaved copy of the body
+	turn int // index of the copy of the body among interleaved copies
 }
 
-// recipe describes how a value is loaded.
+// recipe is the load that computes a value.
 type recipe struct {
 	name string // name of the load instruction; KMOVW for a mask
 	mem  memory
-	// plain says that an instruction may use the memory as an operand: directly or, if lane is not 0, as one element of
+	// plain is set if an instruction may use the memory as an operand: directly or, if lane is not 0, as an element of
 	// lane bytes that is broadcast.
 	plain bool
 	lane  uint8
@@ -33,29 +34,29 @@ type recipe struct {
 type memKind uint8
 
 const (
-	inOperand  memKind = iota + 1 // element of operand n: outputs, then operands, then accumulators
-	inRow                         // operand n, constant along the row
-	inConstant                    // data behind the code
+	inOperand  memKind = iota + 1 // elements at pointer n; pointers are outputs, then operands, then accumulators
+	inRow                         // the element at pointer n, which does not advance along the row
+	inConstant                    // data that is stored after the code
 	inSlot                        // vector n of the spill area
-	inAcc                         // accumulators, operand n, from the first lane of this iteration on
+	inAcc                         // accumulators at pointer n, from the first lane of the iteration on
 )
 
-// memory is an address.
+// memory is a memory operand, whose address may depend on the iteration.
 type memory struct {
 	kind memKind
 	n    int
-	off  int32  // bytes
+	off  int32  // offset in bytes
 	step int32  // bytes between copies of the body
-	data string // of a constant
-	// part selects the tail mask: 0 for elements, 1 and 2 for the halves of pairs.
+	data string // contents of a constant
+	// part selects the tail mask: 0 for elements, 1 and 2 for the halves of complex elements.
 	part uint8
-	lane uint8 // bytes per bit of the tail mask
+	lane uint8 // number of bytes for each bit of the tail mask
 }
 
 // arg is a source of an instruction: a value or, if v is 0, an immediate.
 type arg struct {
 	v   val
-	w   uint8 // width at which it is read; 0 for its own
+	w   uint8 // number of bytes of the register that are read; 0 means all
 	imm int64
 }
 
@@ -64,15 +65,15 @@ type inst struct {
 	name string
 	src  []arg
 	dst  val
-	tied val   // dst's register holds this value before the instruction
-	mask val   // elements that are written
-	zero bool  // other elements become zero instead of being kept
-	rm   int8  // index of the source that may be memory, or -1
+	tied val   // the value in the register of dst before the instruction, or 0
+	mask val   // the mask of the elements that are written, or 0
+	zero bool  // other elements become 0; without it they keep their values
+	rm   int8  // index of the source that may be a memory operand, or -1
 	comm bool  // sources rm and rm+1 may be exchanged
-	lane uint8 // size of the element that memory may broadcast; 0 if it may not
+	lane uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 	// fma is the suffix of a fused multiply-add src[0]*src[1] + src[2]; name is the part before the digits.
 	fma   string
-	store *memory // destination of src[0], or of src[1] after an immediate; dst is 0 then
-	nt    string  // name of the non-temporal store, if there is one
-	table string  // contents of a table
+	store *memory // for a store: its destination; dst is then 0
+	nt    string  // name of the non-temporal form of a store, or empty
+	table string  // for tableRows: contents of the table
 }
