@@ -155,7 +155,7 @@ func AdaptiveAvgPool1d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 //
 // Attributes:
 //
-//   - outputSize: height and width of the result
+//   - outputSize: sizes of the result
 func AdaptiveAvgPool2d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 	return node("adaptive_avg_pool2d", 1, with(nil, "output_size", outputSize), self)[0]
 }
@@ -191,7 +191,7 @@ func AdaptiveMaxPool1d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 //
 // Attributes:
 //
-//   - outputSize: height and width of the result
+//   - outputSize: sizes of the result
 func AdaptiveMaxPool2d[A Ints](self *graph.Value, outputSize A) (out, indices *graph.Value) {
 	made := node("adaptive_max_pool2d", 2, with(nil, "output_size", outputSize), self)
 	return made[0], made[1]
@@ -536,7 +536,7 @@ func AvgPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool1dAttrs)
 type AvgPool2dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// zeros on both sides of each dimension, or [top, left, bottom, right] (default 0)
+	// zeros on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
@@ -557,7 +557,7 @@ type AvgPool2dAttrs struct {
 //
 // Attributes:
 //
-//   - kernelSize: height and width of the window
+//   - kernelSize: sizes of the window
 func AvgPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool2dAttrs) *graph.Value {
 	return node("avg_pool2d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
 }
@@ -587,7 +587,7 @@ type AvgPool3dAttrs struct {
 //
 // Attributes:
 //
-//   - kernelSize: depth, height and width of the window
+//   - kernelSize: sizes of the window
 func AvgPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool3dAttrs) *graph.Value {
 	return node("avg_pool3d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
 }
@@ -2776,7 +2776,7 @@ type MaxPool1dWithIndicesAttrs struct {
 //
 // Attributes:
 //
-//   - kernelSize: height and width of the window
+//   - kernelSize: sizes of the window
 func MaxPool1dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool1dWithIndicesAttrs) (out, indices *graph.Value) {
 	made := node("max_pool1d_with_indices", 2, with(given(attrs), "kernel_size", kernelSize), self)
 	return made[0], made[1]
@@ -2803,7 +2803,7 @@ type MaxPool2dAttrs struct {
 //
 // Attributes:
 //
-//   - kernelSize: height and width of the window
+//   - kernelSize: sizes of the window
 func MaxPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool2dAttrs) *graph.Value {
 	return node("max_pool2d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
 }
@@ -2829,7 +2829,7 @@ type MaxPool2dWithIndicesAttrs struct {
 //
 // Attributes:
 //
-//   - kernelSize: height and width of the window
+//   - kernelSize: sizes of the window
 func MaxPool2dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool2dWithIndicesAttrs) (out, indices *graph.Value) {
 	made := node("max_pool2d_with_indices", 2, with(given(attrs), "kernel_size", kernelSize), self)
 	return made[0], made[1]
@@ -2855,7 +2855,7 @@ type MaxPool3dAttrs struct {
 //
 // Attributes:
 //
-//   - kernelSize: height and width of the window
+//   - kernelSize: sizes of the window
 func MaxPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool3dAttrs) *graph.Value {
 	return node("max_pool3d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
 }
@@ -2880,7 +2880,7 @@ type MaxPool3dWithIndicesAttrs struct {
 //
 // Attributes:
 //
-//   - kernelSize: height and width of the window
+//   - kernelSize: sizes of the window
 func MaxPool3dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool3dWithIndicesAttrs) (out, indices *graph.Value) {
 	made := node("max_pool3d_with_indices", 2, with(given(attrs), "kernel_size", kernelSize), self)
 	return made[0], made[1]

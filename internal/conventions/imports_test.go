@@ -167,7 +167,7 @@ var familyImports = map[string][]string{
 	"kernels/internal/reduce":    {"compose", "copies", "folds", "kit", "pointwise", "view"},
 	"kernels/internal/sequence":  {"copies", "kit", "multiply", "pointwise"},
 	"kernels/internal/view":      {"copies", "kit"},
-	"kernels/internal/window":    {"copies", "folds", "kit"},
+	"kernels/internal/window":    {"copies", "folds", "geometry", "kit"},
 }
 
 // TestFamilyImports compares the imports between packages under kernels with the list.

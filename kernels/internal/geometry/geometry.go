@@ -46,7 +46,7 @@ type Axis struct {
 	Window
 	Size, Results int
 	Adaptive      bool
-	list          []Range // the first windows, see Listed
+	list          []Range // all windows, or nil
 }
 
 // Adaptive returns the axis of an adaptive pooling of size elements.
@@ -59,12 +59,16 @@ func Unit() Axis { return Adaptive(1, 1) }
 // tap is inside, End is at most Start.
 type Range struct {
 	Start, End, Step int
-	First            int // number of taps in the padding before Start
 	Padded           int // number of taps in the operand and its padding; the last window may have fewer than Taps
 }
 
 // Count returns the number of taps inside the operand.
-func (r Range) Count() int { return max(0, kit.DivUp(r.End-r.Start, r.Step)) }
+func (r Range) Count() int {
+	if r.Step == 1 { // avoids the division
+		return max(0, r.End-r.Start)
+	}
+	return max(0, kit.DivUp(r.End-r.Start, r.Step))
+}
 
 // maxListed bounds the windows that an axis stores: 40 KiB.
 const maxListed = 1 << 10
@@ -103,8 +107,7 @@ func (a *Axis) compute(o int) Range {
 	r := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
 		Padded: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}
 	if start < 0 {
-		r.First = kit.DivUp(-start, a.Dilation)
-		r.Start += r.First * a.Dilation
+		r.Start += kit.DivUp(-start, a.Dilation) * a.Dilation
 	}
 	return r
 }
@@ -132,6 +135,25 @@ func (a *Axis) firstClippedEnd() int {
 func (a *Axis) Inside() (first, end int) {
 	first = min(kit.DivUp(a.Before, a.Stride), a.Results)
 	return first, max(first, a.firstClippedEnd())
+}
+
+// Span returns a range of elements that contains the windows of results first to end-1; first must be less than end.
+func (a *Axis) Span(first, end int) (from, to int) {
+	if a.Adaptive {
+		from = a.At(first).Start
+	} else {
+		from = min(max(first*a.Stride-a.Before, 0), a.Size)
+	}
+	return from, max(from, a.At(end-1).End)
+}
+
+// MaxSpan bounds the length of [Axis.Span] for the given number of neighbouring results.
+func (a *Axis) MaxSpan(results int) int {
+	if a.Adaptive {
+		span, _ := mulDiv(results, a.Size, a.Results)
+		return min(a.Size, span+2)
+	}
+	return min(a.Size, (results-1)*a.Stride+a.Reach()+1)
 }
 
 // MaxCount returns the maximum of [Range.Count] over all windows. For dilated windows without a window inside the

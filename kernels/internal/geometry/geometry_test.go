@@ -9,7 +9,7 @@ import (
 )
 
 // taps lists the elements of window o by its definition, and counts its taps in operand and padding.
-func taps(a *Axis, o int) (inside []int, first, padded int) {
+func taps(a *Axis, o int) (inside []int, padded int) {
 	if a.Adaptive {
 		for i := range a.Size {
 			// Element i belongs to window o if their intervals of length 1/Size and 1/Results overlap.
@@ -17,21 +17,18 @@ func taps(a *Axis, o int) (inside []int, first, padded int) {
 				inside = append(inside, i)
 			}
 		}
-		return inside, 0, len(inside)
+		return inside, len(inside)
 	}
 	for k := range a.Taps {
 		i := o*a.Stride - a.Before + k*a.Dilation
-		switch {
-		case i < 0:
-			first++
-		case i < a.Size:
+		if i >= 0 && i < a.Size {
 			inside = append(inside, i)
 		}
 		if i < a.Size+a.After {
 			padded++
 		}
 	}
-	return inside, first, padded
+	return inside, padded
 }
 
 // randomAxis returns a small axis, sliding or adaptive.
@@ -54,15 +51,15 @@ func TestWindows(t *testing.T) {
 		listed := a.Listed()
 		var counts, paddeds []int
 		for o := range a.Results {
-			inside, first, padded := taps(&a, o)
+			inside, padded := taps(&a, o)
 			w := a.At(o)
 			var got []int
 			for i := w.Start; i < w.End; i += w.Step {
 				got = append(got, i)
 			}
-			if !slices.Equal(got, inside) || w.Count() != len(inside) || w.Padded != padded || w.First != first ||
+			if !slices.Equal(got, inside) || w.Count() != len(inside) || w.Padded != padded ||
 				listed.At(o) != w {
-				t.Fatalf("%+v: window %d is %+v; want %v, %d taps before, %d with padding", a, o, w, inside, first, padded)
+				t.Fatalf("%+v: window %d is %+v; want %v, %d taps with padding", a, o, w, inside, padded)
 			}
 			counts, paddeds = append(counts, len(inside)), append(paddeds, padded)
 		}
@@ -80,6 +77,22 @@ func TestWindows(t *testing.T) {
 			t.Fatalf("%+v: counts %v with padding are called uniform", a, paddeds)
 		}
 		checkRuns(t, &a, 1+r.IntN(8), r.IntN(2) == 0)
+		checkSpan(t, &a, r)
+	}
+}
+
+// checkSpan checks that the span of some neighbouring results contains their windows.
+func checkSpan(t *testing.T, a *Axis, r *rand.Rand) {
+	first := r.IntN(a.Results)
+	end := first + 1 + r.IntN(a.Results-first)
+	from, to := a.Span(first, end)
+	if from < 0 || to < from || to > a.Size || to-from > a.MaxSpan(end-first) {
+		t.Fatalf("%+v: results %d to %d span %d to %d, bound %d", a, first, end, from, to, a.MaxSpan(end-first))
+	}
+	for o := first; o < end; o++ {
+		if w := a.At(o); w.Count() > 0 && (w.Start < from || w.End > to) {
+			t.Fatalf("%+v: window %+v is outside the span %d to %d", a, w, from, to)
+		}
 	}
 }
 

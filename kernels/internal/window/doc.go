@@ -4,22 +4,23 @@
 //
 // # Terms
 //
-// A window is the range of a dimension that one result reads; a tap is one of its elements, or an element with a weight
-// in an interpolation. By pixels, an implementation computes all channels of a position at once, since the channels of
-// a channels-last operand are contiguous; by planes, it computes each channel separately.
+// Package geometry defines windows and taps; in an interpolation, a tap is an element with a weight. By pixels, an
+// implementation computes all channels of a position at once, since the channels of a channels-last operand are
+// contiguous. By planes, it computes each channel separately.
 //
 // # Poolings
 //
-// Each pooling has the implementations pixels and planes, and each of these has up to three kernels:
+// A [pooling] describes an op: the number of pooled dimensions, the reduction, and how windows follow from attributes.
+// Inference (pool_infer.go), the reference (pool_reference.go) and prices (pool_impls.go) use its list of axes. A
+// [pool] adds the layouts of a call. Its windows always have three dimensions, of which the first ones may be missing
+// and then have size 1. Three kernels compute it:
 //
-//   - Compiled loops, wherever machine code is available. By pixels, each tap is an operand of a loop over channels;
-//     taps outside the operand read a neutral element (pool_compiled_pixels.go). By planes, the rows of a window are
-//     folded first and then their columns (pool_compiled_planes.go).
-//   - Loops in Go over one or two dimensions (pool.go, pool_ops.go).
-//   - Loops in Go over three dimensions, which also support asymmetric padding, dilated averages, integers and indices
-//     (pool_volume.go, pool_volume_pixels.go). [volumePool.extend] adds them to the ops over fewer dimensions.
-//
-// pool_axis.go computes the windows of a dimension for all of them.
+//   - Compiled loops by pixels: each tap is an operand of a loop over channels, and taps outside the operand read a
+//     neutral element (pool_compiled_pixels.go).
+//   - Compiled loops by planes: the rows of a window are folded first and then their columns
+//     (pool_compiled_planes.go).
+//   - Loops in Go for all other calls: sums of powers, large or irregular windows, indices by planes, and strided
+//     operands (pool_go.go, pool_go_folds.go).
 //
 // # Interpolation
 //

@@ -16,36 +16,26 @@ const (
 	tapsPerLoop = 16
 )
 
-// poolFold is the reduction of a pooling: its kind, the divisor of averages if it is not the window's size, and whether
-// indices are computed.
-type poolFold struct {
-	kind    poolKind
-	divisor int
-	indices bool
-}
-
 // tapLoops folds the elements of windows by compiled loops: one loop for small windows, else several: `first` begins,
 // `next` continues, and `last` divides. Elements are folded in the order of the window, however they are divided among
 // loops; the neutral element stands for missing ones.
 type tapLoops struct {
-	poolFold
-	d, sum            tensor.DType      // dtypes of elements and sums
-	taps              int               // taps per loop
-	offset            func(tap int) int // difference to the index of the first tap
-	single            bool
+	*pool
+	d, sum            tensor.DType // dtypes of elements and sums
+	perLoop           int          // taps of a loop
+	single            bool         // one loop folds all taps
 	first, next, last *loops.Loop
 }
 
-// newTapLoops returns nil if the loops cannot be compiled. offset returns the difference between the indices of a tap
-// and of the first one.
-func newTapLoops(f poolFold, d tensor.DType, taps int, offset func(tap int) int) (*tapLoops, error) {
-	t := &tapLoops{poolFold: f, d: d, sum: d.OpMath(), taps: taps, offset: offset}
-	t.single = taps <= maxLoopTaps
-	if !loops.Compiles() || f.kind == poolNorm || f.indices && !t.single {
+// newTapLoops returns nil if the loops cannot be compiled.
+func newTapLoops(p *pool) (*tapLoops, error) {
+	d := p.meta.DType
+	t := &tapLoops{pool: p, d: d, sum: d.OpMath(), perLoop: p.taps, single: p.taps <= maxLoopTaps}
+	if !loops.Compiles() || p.kind == poolNorm || p.indices && !t.single {
 		return nil, nil
 	}
 	if !t.single {
-		t.taps = tapsPerLoop
+		t.perLoop = tapsPerLoop
 		if d.IsFloat() {
 			t.sum = tensor.Float64
 		}
@@ -56,9 +46,9 @@ func newTapLoops(f poolFold, d tensor.DType, taps int, offset func(tap int) int)
 		begin, end bool
 		wanted     bool
 	}{
-		{&t.first, t.taps, true, t.single || f.kind == poolMax, true},
-		{&t.next, t.taps, false, f.kind == poolMax, !t.single},
-		{&t.last, 0, false, true, !t.single && f.kind == poolAvg},
+		{&t.first, t.perLoop, true, t.single || p.kind == poolMax, true},
+		{&t.next, t.perLoop, false, p.kind == poolMax, !t.single},
+		{&t.last, 0, false, true, !t.single && p.kind == poolAvg},
 	} {
 		if !l.wanted {
 			continue
@@ -146,22 +136,20 @@ func (t *tapLoops) divides() expr.Op {
 func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
 // putDivisor writes the divisor of a sum over a window of the given area, or its inverse.
-func (f poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
-	n, x := divisorOf[int64](area), area
-	if f.divisor != 0 {
-		n, x = int64(f.divisor), float64(f.divisor)
+func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
+	if sum == tensor.Int64 {
+		binary.LittleEndian.PutUint64(to, uint64(divisorOf[int64](f, area)))
+		return
 	}
+	x := divisorOf[float64](f, area)
 	if inverse(d, sum) {
 		x = 1 / x
 	}
-	switch sum {
-	case tensor.Int64:
-		binary.LittleEndian.PutUint64(to, uint64(n))
-	case tensor.Float32:
+	if sum == tensor.Float32 {
 		binary.LittleEndian.PutUint32(to, math.Float32bits(float32(x)))
-	default:
-		binary.LittleEndian.PutUint64(to, math.Float64bits(x))
+		return
 	}
+	binary.LittleEndian.PutUint64(to, math.Float64bits(x))
 }
 
 // maximum returns the maximum of the taps and the partial result. NaN propagates.
@@ -181,7 +169,7 @@ func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, 
 // maximumIndex returns the maximum of all taps and its index: among equal ones the first, among NaNs the last.
 func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
 	best, where := tap(0), b.Int(tensor.Int32, 0)
-	for k := 1; k < t.taps; k++ {
+	for k := 1; k < t.perLoop; k++ {
 		x := tap(k)
 		take := b.Do(expr.Lt, best, x)
 		if t.d.IsFloat() {
@@ -195,7 +183,7 @@ func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first
 }
 
 // fill sets memory to the neutral element of a dtype.
-func (f poolFold) fill(d tensor.DType, mem []byte) {
+func (f *poolFold) fill(d tensor.DType, mem []byte) {
 	if f.kind != poolMax {
 		clear(mem)
 		return

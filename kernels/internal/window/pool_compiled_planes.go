@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,11 +21,8 @@ const foldedBytes = 16 << 10
 // columns are folded. With steps of 2, a row is read as pairs of even and odd elements.
 type compiledPlanes struct {
 	*rowLoops
-	planes, plane int // number of planes of the operand; elements of a plane
-	width, size   int // elements of a row; bytes of an element
-	in            [3]int
-	axes          [3]poolAxis
-	most          [2]int // maximum elements of a window by depth and height
+	planes, width int    // number of planes, elements of a row of the operand
+	size          int    // bytes of an element
 	pitch, begin  int    // of folded rows, in elements: stride, and padding before the first
 	rows, batch   int    // rows of results, and planes, that are folded at once
 	divisors      []byte // of averages, by depth, height and width
@@ -32,35 +30,30 @@ type compiledPlanes struct {
 	state         graph.PerWorker[poolRun]
 }
 
-// newCompiledPlanes returns nil if there is no machine code, or the windows are not supported.
-func newCompiledPlanes(c *graph.Call, f poolFold, axes []poolAxis) (*compiledPlanes, error) {
-	m, out := c.Meta(0), c.Out[0]
-	if len(c.Out) > 1 || out.Numel() == 0 || !m.IsContiguous() || !out.IsContiguous() {
+// compilePlanes returns no kernel if there is no machine code, or the windows are not supported.
+func compilePlanes(p *pool) (*graph.Kernel, error) {
+	if p.indices || !p.meta.IsContiguous() || !p.outs[0].IsContiguous() {
 		return nil, nil
 	}
-	v := newVolume(m, axes)
-	p := &compiledPlanes{planes: v.planes, plane: v.plane(), width: v.in[2], size: m.DType.Size(), in: v.in, axes: v.axes}
-	for d := range p.most {
-		p.most[d] = p.axes[d].most()
-	}
+	d, lines := p.meta.DType, kit.Times(p.most[0], p.most[1])
+	x := &compiledPlanes{planes: p.n * p.c, width: p.axes[2].Size, size: d.Size()}
 	cols, ok := newColumns(&p.axes[2])
-	if !ok || p.most[0]*p.most[1] == 0 || p.most[0]*p.most[1] > maxLoopTaps {
+	if !ok || lines == 0 || lines > maxLoopTaps {
 		return nil, nil
 	}
-	sum := m.DType.OpMath()
-	if f.kind == poolAvg && m.DType.IsFloat() && p.most[0]*p.most[1]*cols.taps > maxLoopTaps {
+	sum := d.OpMath()
+	if p.kind == poolAvg && d.IsFloat() && lines*cols.taps > maxLoopTaps {
 		sum = tensor.Float64
 	}
-	if !p.divide(f, sum, m.DType) {
+	if !x.divide(p, sum) {
 		return nil, nil
 	}
 	var err error
-	p.rowLoops, err = newRowLoops(f, m.DType, sum, p.most[0]*p.most[1], cols, p.uniform)
-	if p.rowLoops == nil || err != nil {
+	if x.rowLoops, err = newRowLoops(p, sum, lines, cols, x.uniform); x.rowLoops == nil || err != nil {
 		return nil, err
 	}
-	p.cut()
-	return p, nil
+	x.cut()
+	return x.kernel(), nil
 }
 
 // columns are equally spaced windows of a row: window i begins at first + i*step and has taps elements, dilation
@@ -68,24 +61,23 @@ func newCompiledPlanes(c *graph.Call, f poolFold, axes []poolAxis) (*compiledPla
 type columns struct{ first, step, taps, dilation, results int }
 
 // newColumns returns false if the windows of an axis are not equally spaced, or the loops do not support them.
-func newColumns(axis *poolAxis) (c columns, ok bool) {
-	c = columns{step: 1, dilation: 1, results: axis.out}
-	first := axis.at(0)
+func newColumns(axis *geometry.Axis) (c columns, ok bool) {
+	c = columns{step: 1, dilation: 1, results: axis.Results}
+	first := axis.At(0)
 	switch {
-	case axis.out == 1:
-		c.first, c.taps, c.dilation = first.start, first.taps(), max(1, first.step)
-	case axis.adaptive:
-		least, most := axis.adaptiveTaps()
-		if least != most || axis.n%axis.out != 0 {
+	case axis.Results == 1:
+		c.first, c.taps, c.dilation = first.Start, first.Count(), max(1, first.Step)
+	case axis.Adaptive:
+		if axis.Size%axis.Results != 0 {
 			return c, false
 		}
-		c.taps, c.step = most, most
+		c.taps, c.step = first.Count(), first.Count()
 	default:
-		s := &axis.params
-		c.first, c.taps, c.step, c.dilation = -s.begin, s.kernel, s.stride, s.dilation
+		c.first, c.taps, c.step, c.dilation = -axis.Before, axis.Taps, axis.Stride, axis.Dilation
 	}
 	// Rows with their padding must not be much longer than those of operand and results.
-	far := c.taps > 2*maxLoopTaps || mulBounded(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.n+axis.out)
+	far := c.taps > 2*maxLoopTaps ||
+		kit.Times(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
 	return c, c.taps > 0 && !far && (c.step == 1 || c.step == 2)
 }
 
@@ -96,9 +88,9 @@ func (p *compiledPlanes) cut() {
 	last := p.cols.first + (p.cols.results-1)*p.cols.step + (p.cols.taps-1)*p.cols.dilation
 	p.pitch = p.begin + max(p.width, last+2) + 1 // one more for the last pair
 	row := p.pitch * p.sum.Size()
-	p.rows = min(p.axes[1].out, max(1, foldedBytes/row))
+	p.rows = min(p.axes[1].Results, max(1, foldedBytes/row))
 	p.batch = 1
-	if p.rows == p.axes[1].out {
+	if p.rows == p.axes[1].Results {
 		p.batch = min(p.planes, max(1, foldedBytes/(row*p.rows)))
 	}
 }
@@ -108,33 +100,33 @@ const maxDivisors = 1 << 22
 
 // divide sets the divisors of averages: one number, or one for each result of a plane. It returns false if there would
 // be too many.
-func (p *compiledPlanes) divide(f poolFold, sum, d tensor.DType) bool {
-	p.uniform = f.kind != poolAvg || f.divisor != 0 ||
-		p.axes[0].uniform() && p.axes[1].uniform() && p.axes[2].uniform()
-	if f.kind != poolAvg {
+func (x *compiledPlanes) divide(p *pool, sum tensor.DType) bool {
+	if x.uniform = p.kind != poolAvg; x.uniform {
 		return true
 	}
-	nd, nh, nw := p.axes[0].out, p.axes[1].out, p.axes[2].out
-	if p.uniform {
+	nd, nh, nw := p.axes[0].Results, p.axes[1].Results, p.axes[2].Results
+	x.uniform = p.divisor != 0 || !slices.ContainsFunc(p.axes[:], func(a geometry.Axis) bool {
+		return !a.Uniform(p.countPadding)
+	})
+	if x.uniform {
 		nd, nh, nw = 1, 1, 1
 	}
-	if mulBounded(mulBounded(nd, nh), nw) > maxDivisors {
+	n := kit.Times(nd, nh, nw)
+	if n > maxDivisors {
 		return false
 	}
 	size := sum.Size()
-	p.divisors = make([]byte, 0, nd*nh*nw*size)
-	for i := range nd * nh * nw {
-		ds, hs, ws := p.axes[0].at(i/nw/nh), p.axes[1].at(i/nw%nh), p.axes[2].at(i%nw)
-		p.divisors = p.divisors[:(i+1)*size]
-		f.putDivisor(p.divisors[i*size:], d, sum, areaOf(ds.size, hs.size, ws.size))
+	x.divisors = make([]byte, n*size)
+	for i := range n {
+		p.putDivisor(x.divisors[i*size:], p.meta.DType, sum, p.area(p.windows(i/nw/nh, i/nw%nh, i%nw)))
 	}
 	return true
 }
 
 // kernel iterates over planes, depths and blocks of rows.
 func (p *compiledPlanes) kernel() *graph.Kernel {
-	depths := p.axes[0].out
-	blocks, batches := kit.DivUp(p.axes[1].out, p.rows), kit.DivUp(p.planes, p.batch)
+	depths := p.axes[0].Results
+	blocks, batches := kit.DivUp(p.axes[1].Results, p.rows), kit.DivUp(p.planes, p.batch)
 	units := batches * depths * blocks
 	work := p.batch * p.rows * (p.width*p.most[0]*p.most[1] + p.cols.results*p.cols.taps)
 	cut := machine.CutUnits(units, work, machine.ReduceGrain)
@@ -158,7 +150,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 // block computes a block of rows of a batch of planes.
 func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) {
 	first := batch * p.batch
-	planes, rows := min(p.batch, p.planes-first), min(p.rows, p.axes[1].out-row)
+	planes, rows := min(p.batch, p.planes-first), min(p.rows, p.axes[1].Results-row)
 	in := unsafe.Add(m.Ptrs[1], first*p.plane*p.size)
 	folded := unsafe.Pointer(&m.Worker[kit.AlignUp(p.width*p.size)])
 	at := func(plane, h int) unsafe.Pointer {
@@ -166,8 +158,8 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 	}
 	line := p.pitch * p.sum.Size()
 	for from := row; from < row+rows; {
-		run := p.axes[1].run(from, row+rows-from, false)
-		end := from + run.n
+		run := p.axes[1].RunAt(from, row+rows-from, false)
+		end := from + run.Results
 		switch {
 		case planes > end-from: // plane by plane, row after row
 			for h := from; h < end; h++ {
@@ -176,20 +168,20 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 		default:
 			for i := range planes {
 				p.foldDown(m, r, unsafe.Add(in, i*p.plane*p.size), depth, from, rowStream{at(i, from), line},
-					run.step*p.width*p.size, end-from)
+					run.Step*p.width*p.size, end-from)
 			}
 		}
 		from = end
 	}
-	results := p.axes[1].out * p.cols.results
-	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].out+depth)*results+row*p.cols.results)*p.size)
+	results := p.axes[1].Results * p.cols.results
+	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+row*p.cols.results)*p.size)
 	begin := unsafe.Add(at(0, row), p.cols.first*p.sum.Size())
-	if p.uniform && (planes == 1 || p.axes[0].out == 1) { // results of all planes are adjacent
+	if p.uniform && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
 		p.foldAcross(r, out, begin, 0, depth, planes*rows)
 		return
 	}
 	for i := range planes {
-		p.foldAcross(r, unsafe.Add(out, i*p.axes[0].out*results*p.size), unsafe.Add(begin, i*rows*line), row, depth, rows)
+		p.foldAcross(r, unsafe.Add(out, i*p.axes[0].Results*results*p.size), unsafe.Add(begin, i*rows*line), row, depth, rows)
 	}
 }
 
@@ -202,15 +194,14 @@ type rowStream struct {
 // foldDown folds the rows of n windows, which are step bytes apart in the operand.
 func (p *compiledPlanes) foldDown(m *graph.Mem, r *poolRun, in unsafe.Pointer, depth, h int, to rowStream,
 	step, n int) {
-	ds, hs := p.axes[0].at(depth), p.axes[1].at(h)
+	ds, hs := p.axes[0].At(depth), p.axes[1].At(h)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	m.Count(loopCall + p.width*n)
 	r.add(to.ptr, to.step)
 	for d := range p.most[0] {
 		for k := range p.most[1] {
-			if d < ds.taps() && k < hs.taps() {
-				line := (ds.start+d*ds.step)*p.in[1] + hs.start + k*hs.step
-				r.add(unsafe.Add(in, line*p.width*p.size), step)
+			if d < ds.Count() && k < hs.Count() {
+				r.add(unsafe.Add(in, p.index(ds.Start+d*ds.Step, hs.Start+k*hs.Step, 0)*p.size), step)
 			} else {
 				r.add(neutral, 0)
 			}
@@ -232,7 +223,7 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 		r.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
 		step := p.cols.results * size
-		r.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].out+row)*step]), step)
+		r.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
 	}
 	r.run(p.across, p.cols.results, n)
 }
@@ -240,8 +231,8 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 // rowLoops are the loops of a pooling by planes: down folds the rows of windows, and across the columns of the folded
 // rows.
 type rowLoops struct {
-	poolFold
-	d, sum       tensor.DType
+	*pool
+	d, sum       tensor.DType // dtypes of elements and sums
 	cols         columns
 	down, across *loops.Loop
 }
@@ -259,9 +250,9 @@ func (c *columns) operands() (list []int) {
 }
 
 // newRowLoops returns nil if the loops cannot be compiled. uniform says that all averages have one divisor.
-func newRowLoops(f poolFold, d, sum tensor.DType, lines int, cols columns, uniform bool) (*rowLoops, error) {
-	t := &rowLoops{poolFold: f, d: d, sum: sum, cols: cols}
-	if !loops.Compiles() || f.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
+func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform bool) (*rowLoops, error) {
+	t := &rowLoops{pool: p, d: p.meta.DType, sum: sum, cols: cols}
+	if !loops.Compiles() || p.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sum.IsFloat() {
 		return nil, nil
 	}

@@ -1,241 +1,266 @@
 package window
 
 import (
-	"math"
-	"unsafe"
+	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-func avgPoolOp(d tensor.DType, divisor int) poolOp {
-	switch kit.Wide(d) {
-	case tensor.Int64:
-		return avgPool[int64, int64]{divisor}
-	case tensor.Float32:
-		return avgPool[float32, float64]{divisor}
-	}
-	return avgPool[float64, float64]{divisor}
-}
-
-// avgPool sums in A; a divisor of 0 stands for the window's area.
-type avgPool[T, A int64 | float32 | float64] struct{ divisor int }
-
-func (a avgPool[T, A]) by(area float64) A {
-	if a.divisor != 0 {
-		return A(a.divisor)
-	}
-	return divisorOf[A](area)
-}
-
-func (a avgPool[T, A]) row(m *graph.Mem, p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
-	y, hs := unsafe.Slice((*T)(dst), p.cols.out), p.rows.at(oh)
-	for o := range y {
-		if o%volumeLook == volumeLook-1 {
-			m.CheckContext()
-		}
-		ws := p.cols.at(o)
-		if hs.start >= hs.end || ws.start >= ws.end {
-			y[o] = 0
-			continue
-		}
-		var sum A
-		for h := hs.start; h < hs.end; h++ {
-			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
-			for _, v := range line[ws.start:ws.end] {
-				sum += A(v)
-			}
-		}
-		y[o] = T(sum / a.by(areaOf(1, hs.size, ws.size)))
-	}
-}
-
-func (a avgPool[T, A]) fold() poolFold { return poolFold{kind: poolAvg, divisor: a.divisor} }
-
-func (avgPool[T, A]) size() int { return 8 }
-
-func (avgPool[T, A]) begin(acc unsafe.Pointer, n, _ int) { clear(unsafe.Slice((*A)(acc), n)) }
-
-func (avgPool[T, A]) take(acc, x unsafe.Pointer, n, _ int) {
-	folds.SumColumns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), 0)
-}
-
-func (a avgPool[T, A]) end(dst, _, acc unsafe.Pointer, n int, area float64) {
-	y, d := unsafe.Slice((*T)(dst), n), a.by(area)
-	for i, s := range unsafe.Slice((*A)(acc), n) {
-		y[i] = T(s / d)
-	}
-}
-
-func avgPoolReference(t *tensor.Tensor, shape []int, axes []poolAxis, divisor int) *tensor.Tensor {
-	out := tensor.Zeros(t.DType, shape...)
-	eachWindow(t, shape, axes, func(index []int, w *foldedWindow, taps int, area float64) {
-		if taps > 0 {
-			out.Set(w.result(poolAvg, nil, area, divisor), index...)
-		}
-	})
-	return out
-}
-
 type maxPoolAttrs struct {
-	KernelSize []int `attr:"kernel_size" doc:"height and width of the window"`
+	KernelSize []int `attr:"kernel_size" doc:"sizes of the window"`
 	Stride     []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
 	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or all begins and then all ends"`
 	Dilation   []int `attr:"dilation" default:"1" doc:"distance between elements of the window"`
 	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 }
 
-func poolExamples(a graph.Attrs) []graph.Example {
+type maxPool1dAttrs struct {
+	KernelSize []int `attr:"kernel_size" len:"1" doc:"length of the window"`
+	Stride     []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides, or [begin, end]"`
+	Dilation   []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+}
+
+type avgPoolAttrs struct {
+	KernelSize      []int `attr:"kernel_size" doc:"sizes of the window"`
+	Stride          []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides of each dimension, or all begins and then all ends"`
+	Dilation        []int `attr:"dilation" default:"1" doc:"distance between elements of the window; not in PyTorch"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
+	DivisorOverride *int  `attr:"divisor_override" default:"none" range:"int64" doc:"divisor to use instead of the size of the window"`
+}
+
+type avgPool1dAttrs struct {
+	KernelSize      []int `attr:"kernel_size" len:"1" doc:"length of the window"`
+	Stride          []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides, or [begin, end]"`
+	Dilation        []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window; not in PyTorch"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
+}
+
+type lpPoolAttrs struct {
+	KernelSize []int   `attr:"kernel_size" doc:"sizes of the window, one for each pooled dimension"`
+	Stride     []int   `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
+	Padding    []int   `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or all begins and then all ends"`
+	Dilation   []int   `attr:"dilation" default:"1" doc:"distance between elements of the window"`
+	CeilMode   bool    `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	NormType   float64 `attr:"norm_type" default:"2" doc:"the p of the p-norm"`
+}
+
+type adaptivePoolAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the result"`
+}
+
+type adaptivePool1dAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
+}
+
+func (a *maxPoolAttrs) args() *poolArgs {
+	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode}
+}
+
+func (a *maxPool1dAttrs) args() *poolArgs { return (*maxPoolAttrs)(a).args() }
+
+func (a *avgPoolAttrs) args() *poolArgs {
+	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+		countPadding: a.CountIncludePad, divisor: a.DivisorOverride}
+}
+
+func (a *avgPool1dAttrs) args() *poolArgs {
+	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+		countPadding: a.CountIncludePad}
+}
+
+func (a *lpPoolAttrs) args() *poolArgs {
+	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+		norm: a.NormType}
+}
+
+func (a *adaptivePoolAttrs) args() *poolArgs { return &poolArgs{output: a.OutputSize} }
+
+func (a *adaptivePool1dAttrs) args() *poolArgs { return &poolArgs{output: a.OutputSize} }
+
+// definePool defines a pooling with attributes A. Poolings of images follow the operand's layout.
+func definePool[A any, P interface {
+	*A
+	args() *poolArgs
+}](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
+	p.args = func(c *graph.Call) *poolArgs { return P(kit.Attrs[A](c)).args() }
+	o := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
+	if p.dims == 2 {
+		o.Kind, o.ImageRole = graph.Requires, graph.ImageOp
+	}
+	if p.indices {
+		o.Outputs = []string{"out", "indices"}
+	}
+	return kit.Define[A](poolOp(o, func(*graph.Call) *pooling { return &p }))
+}
+
+// poolOp adds operands, inference, reference and implementations to an op.
+func poolOp(o graph.Op, p func(c *graph.Call) *pooling) graph.Op {
+	o.Params = []graph.Param{kit.Self}
+	if o.Infer == nil {
+		o.Infer = func(c *graph.Call) ([]graph.Result, error) { return p(c).infer(c) }
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return p(c).reference(c, in) }
+	o.Impls = poolImpls(p, o.Kind == graph.Requires)
+	return o
+}
+
+// poolExample returns a row-major call of a pooling.
+func poolExample(a graph.Attrs, shape ...int) graph.Example {
+	return graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: a}
+}
+
+// imageExamples returns calls with a row-major and with a channels-last operand.
+func imageExamples(a graph.Attrs) []graph.Example {
+	return []graph.Example{poolExample(a, 2, 3, 4, 6),
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: a}}
+}
+
+// maxExamples returns calls of a max pooling over the last dimensions of shape [N, C, ...]: one with floats, and one
+// with integers and padding in ONNX's form.
+func maxExamples(shape ...int) []graph.Example {
+	padding := append(make([]int, len(shape)-2), slices.Repeat([]int{1}, len(shape)-2)...)
 	return []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6)}, Attrs: a},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: a},
+		poolExample(graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}, shape...),
+		{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)}, Attrs: graph.Attrs{"kernel_size": 2, "padding": padding}},
 	}
 }
 
-func maxPoolOp(d tensor.DType, indices bool) poolOp {
-	switch {
-	case kit.Wide(d) == tensor.Float32 && indices:
-		return maxIndexPool[float32]{}
-	case kit.Wide(d) == tensor.Float32:
-		return maxPool[float32]{}
-	case indices:
-		return maxIndexPool[float64]{}
-	}
-	return maxPool[float64]{}
-}
+// Max poolings take the maximum of each window; NaN propagates.
+var (
+	MaxPool1d = definePool[maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: poolMax},
+		"Takes the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
+		poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
+	MaxPool1dWithIndices = definePool[maxPoolAttrs]("max_pool1d_with_indices",
+		pooling{name: "max_pool1d_with_indices", dims: 1, kind: poolMax, indices: true},
+		"Takes the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.",
+		maxExamples(2, 2, 5)...)
+	MaxPool2d = definePool[maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: poolMax},
+		"Takes the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format "+
+			"that the operand suggests.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
+	MaxPool2dWithIndices = definePool[maxPoolAttrs]("max_pool2d_with_indices",
+		pooling{name: "max_pool2d", dims: 2, kind: poolMax, indices: true},
+		"Takes the maximum of each window and its index in the plane. The results have the memory format that the "+
+			"operand suggests.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
+	MaxPool3d = definePool[maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: poolMax},
+		"Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
+		maxExamples(2, 2, 5, 6, 4)...)
+	MaxPool3dWithIndices = definePool[maxPoolAttrs]("max_pool3d_with_indices",
+		pooling{name: "max_pool3d", dims: 3, kind: poolMax, indices: true},
+		"Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
+		maxExamples(2, 2, 5, 6, 4)...)
+)
 
-// maxPool computes maxima without indices.
-type maxPool[T float32 | float64] struct{}
+// Average poolings average each window. Sums of floats are float64, or in the compute dtype for small windows; sums of
+// int64 are int64.
+var (
+	AvgPool1d = definePool[avgPool1dAttrs]("avg_pool1d", pooling{name: "avg_pool1d", dims: 1, kind: poolAvg},
+		"Averages each window of an operand [N, C, L] or [C, L].", poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
+	AvgPool2d = definePool[avgPoolAttrs]("avg_pool2d", pooling{name: "avg_pool2d", dims: 2, kind: poolAvg},
+		"Averages each window of an operand [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. "+
+			"The result has the memory format that the operand suggests.",
+		imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
+	AvgPool3d = definePool[avgPoolAttrs]("avg_pool3d", pooling{name: "avg_pool3d", dims: 3, kind: poolAvg},
+		"Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is "+
+			"the only supported integer dtype.",
+		poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 4, 5, 6),
+		graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4, 5, 6).WithStrides([]int{1, 3, 12, 60})},
+			Attrs: graph.Attrs{"kernel_size": 3, "stride": 2, "padding": []int{0, 1, 1, 1, 0, 1}, "count_include_pad": false}})
+)
 
-func (maxPool[T]) row(m *graph.Mem, p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
-	y, hs := unsafe.Slice((*T)(dst), p.cols.out), p.rows.at(oh)
-	least := T(math.Inf(-1))
-	for o := range y {
-		if o%volumeLook == volumeLook-1 {
-			m.CheckContext()
+// Adaptive average poolings average windows that divide the operand evenly among the results.
+var (
+	AdaptiveAvgPool1d = definePool[adaptivePool1dAttrs]("adaptive_avg_pool1d",
+		pooling{name: "adaptive_avg_pool1d", dims: 1, kind: poolAvg, adaptive: true},
+		"Averages windows that divide an operand [N, C, L] or [C, L] evenly among output_size results.",
+		poolExample(graph.Attrs{"output_size": 2}, 2, 3, 8))
+	AdaptiveAvgPool2d = definePool[adaptivePoolAttrs]("adaptive_avg_pool2d",
+		pooling{name: "adaptive_avg_pool2d", dims: 2, kind: poolAvg, adaptive: true},
+		"Averages windows that divide an operand [N, C, H, W] or [C, H, W] evenly among output_size results. The "+
+			"result has the memory format that the operand suggests.",
+		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
+	AdaptiveAvgPool3d = definePool[adaptivePoolAttrs]("adaptive_avg_pool3d",
+		pooling{name: "adaptive_avg_pool3d", dims: 3, kind: poolAvg, adaptive: true},
+		"Averages windows that divide an operand [N, C, D, H, W] or [C, D, H, W] evenly among output_size results.",
+		poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
+)
+
+// Adaptive max poolings take the maximum of such windows, and its index.
+var (
+	AdaptiveMaxPool1d = definePool[adaptivePoolAttrs]("adaptive_max_pool1d",
+		pooling{name: "adaptive_max_pool1d", dims: 1, kind: poolMax, indices: true, adaptive: true},
+		"Takes the maximum, and its index in the sequence, of windows that divide the operand evenly among output_size "+
+			"results.", poolExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
+	AdaptiveMaxPool2d = definePool[adaptivePoolAttrs]("adaptive_max_pool2d",
+		pooling{name: "adaptive_max_pool2d", dims: 2, kind: poolMax, indices: true, adaptive: true},
+		"Takes the maximum, and its index in the plane, of windows that divide the operand evenly among output_size "+
+			"results. Both results have the memory format that the operand suggests.",
+		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
+	AdaptiveMaxPool3d = definePool[adaptivePoolAttrs]("adaptive_max_pool3d",
+		pooling{name: "adaptive_max_pool3d", dims: 3, kind: poolMax, indices: true, adaptive: true},
+		"Takes the maximum, and its index in the volume, of windows that divide the operand evenly among output_size "+
+			"results.", poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
+)
+
+// LpPool is the p-norm of each window, as ONNX defines it: of absolute values, ignoring padding.
+var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
+	Name: "lp_pool",
+	Doc:  "Takes the p-norm of each window over the last len(kernel_size) dimensions, 1 to 3.",
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a := kit.Attrs[lpPoolAttrs](c)
+		if n := len(a.KernelSize); n < 1 || n > 3 {
+			return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", n)
 		}
-		ws := p.cols.at(o)
-		best := least
-		for h := hs.start; h < hs.end; h += hs.step {
-			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
-			for w := ws.start; w < ws.end; w += ws.step {
-				if v := line[w]; v > best || v != v {
-					best = v
-				}
-			}
+		if a.NormType <= 0 {
+			return nil, fmt.Errorf("lp_pool: norm_type must be positive, but got %v", a.NormType)
 		}
-		y[o] = best
+		return lpPool(c).infer(c)
+	},
+	Examples: []graph.Example{
+		poolExample(graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}, 2, 3, 5, 6),
+		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
+	},
+}}, lpPool))
+
+// lpPool returns the pooling of a call of lp_pool, which pools as many dimensions as kernel_size has numbers.
+func lpPool(c *graph.Call) *pooling {
+	a := kit.Attrs[lpPoolAttrs](c)
+	return &pooling{name: "lp_pool", dims: len(a.KernelSize), kind: poolNorm,
+		args: func(*graph.Call) *poolArgs { return a.args() }}
+}
+
+// InIntegers returns the attributes with which max_pool2d computes the same windows on integers of dtype d: the padding
+// in ONNX's form, with both ends. It returns false if the windows would differ.
+func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
+	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
+		return nil, false
 	}
-}
-
-func (maxPool[T]) fold() poolFold { return poolFold{kind: poolMax} }
-
-func (maxPool[T]) size() int { return int(unsafe.Sizeof(T(0))) }
-
-func (maxPool[T]) begin(acc unsafe.Pointer, n, _ int) {
-	a, least := unsafe.Slice((*T)(acc), n), T(math.Inf(-1))
-	for i := range a {
-		a[i] = least
+	a, ok := c.Attrs.(*maxPoolAttrs)
+	if !ok {
+		return nil, false
 	}
-}
-
-func (maxPool[T]) take(acc, x unsafe.Pointer, n, _ int) {
-	a, v := unsafe.Slice((*T)(acc), n), unsafe.Slice((*T)(x), n)
-	for i := range a {
-		if v[i] > a[i] || v[i] != v[i] {
-			a[i] = v[i]
-		}
+	padding := a.Padding
+	switch len(padding) {
+	case 1:
+		padding = slices.Repeat(padding, 4)
+	case 2:
+		padding = slices.Repeat(padding, 2)
 	}
-}
-
-func (maxPool[T]) end(dst, _, acc unsafe.Pointer, n int, _ float64) {
-	copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(acc), n))
-}
-
-// maxIndexPool also computes indices; among several NaNs, the last one's, as in PyTorch.
-type maxIndexPool[T float32 | float64] struct{}
-
-func (maxIndexPool[T]) row(m *graph.Mem, p *pool, dst, index, x unsafe.Pointer, step, top, oh int) {
-	y, at := unsafe.Slice((*T)(dst), p.cols.out), unsafe.Slice((*int64)(index), p.cols.out)
-	hs, least := p.rows.at(oh), T(math.Inf(-1))
-	for o := range y {
-		if o%volumeLook == volumeLook-1 {
-			m.CheckContext()
-		}
-		ws := p.cols.at(o)
-		best, where := least, hs.start*p.w+ws.start
-		for h := hs.start; h < hs.end; h += hs.step {
-			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
-			for w := ws.start; w < ws.end; w += ws.step {
-				if v := line[w]; v > best || v != v {
-					best, where = v, h*p.w+w
-				}
-			}
-		}
-		y[o], at[o] = best, int64(where)
+	at := graph.Attrs{"kernel_size": a.KernelSize, "stride": a.Stride, "padding": padding, "dilation": a.Dilation,
+		"ceil_mode": a.CeilMode}
+	attrs, err := MaxPool2d.Schema.Decode(at, nil)
+	if err != nil {
+		return nil, false
 	}
-}
-
-// indexedMax is a maximum and its index, initially that of the first element of the window.
-type indexedMax[T float32 | float64] struct {
-	v T
-	i int64
-}
-
-func (maxIndexPool[T]) fold() poolFold { return poolFold{kind: poolMax} }
-
-func (maxIndexPool[T]) size() int { return int(unsafe.Sizeof(indexedMax[T]{})) }
-
-func (maxIndexPool[T]) begin(acc unsafe.Pointer, n, first int) {
-	a, none := unsafe.Slice((*indexedMax[T])(acc), n), indexedMax[T]{T(math.Inf(-1)), int64(first)}
-	for i := range a {
-		a[i] = none
-	}
-}
-
-func (maxIndexPool[T]) take(acc, x unsafe.Pointer, n, at int) {
-	a, v := unsafe.Slice((*indexedMax[T])(acc), n), unsafe.Slice((*T)(x), n)
-	for i := range a {
-		if v[i] > a[i].v || v[i] != v[i] {
-			a[i] = indexedMax[T]{v[i], int64(at)}
-		}
-	}
-}
-
-func (maxIndexPool[T]) end(dst, index, acc unsafe.Pointer, n int, _ float64) {
-	y, at := unsafe.Slice((*T)(dst), n), unsafe.Slice((*int64)(index), n)
-	for i, s := range unsafe.Slice((*indexedMax[T])(acc), n) {
-		y[i], at[i] = s.v, s.i
-	}
-}
-
-func maxPoolReference(t *tensor.Tensor, shape []int, axes []poolAxis) []*tensor.Tensor {
-	out, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
-	eachWindow(t, shape, axes, func(index []int, w *foldedWindow, _ int, _ float64) {
-		out.Set(w.best, index...)
-		indices.Set(tensor.IntScalar(int64(w.where)), index...)
-	})
-	return []*tensor.Tensor{out, indices}
-}
-
-// eachWindow calls f for every index of the output with its folded window, the number of its elements, and its area
-// with padding.
-func eachWindow(t *tensor.Tensor, shape []int, axes []poolAxis,
-	f func(index []int, w *foldedWindow, taps int, area float64)) {
-	lead := t.Rank() - 2
-	kit.EachIndex(shape, func(index []int) {
-		hs, ws := axes[0].at(index[lead]), axes[1].at(index[lead+1])
-		folded, taps := newFoldedWindow(t.DType, hs.start*t.Shape[lead+1]+ws.start), 0
-		src := append([]int(nil), index...)
-		for h := hs.start; h < hs.end; h += hs.step {
-			for w := ws.start; w < ws.end; w += ws.step {
-				src[lead], src[lead+1] = h, w
-				folded.take(t.At(src...), h*t.Shape[lead+1]+w, poolMax, nil)
-				taps++
-			}
-		}
-		f(index, folded, taps, areaOf(1, hs.size, ws.size))
-	})
+	t, err := kit.InferredType(MaxPool2d, attrs, tensor.NewType(d, c.Type(0).Shape...))
+	return at, err == nil && tensor.SameSizes(t.Shape, c.Out[0].Type().Shape)
 }

@@ -2,101 +2,92 @@ package window
 
 import (
 	"math"
+	"slices"
 
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// volumeReference is the reference implementation of poolings. For a dimension and a result, taps returns the begin of
-// the window, the indices of its elements in the operand, and its factor of the divisor of averages. If indices is set,
-// the indices of maxima are a second result.
-func volumeReference(t *tensor.Tensor, shape []int, dims int, kind poolKind, a *poolArgs, indices bool,
-	taps func(d, o int) (first int, at []int, size int)) []*tensor.Tensor {
+// poolReference is the reference implementation of poolings over the last len(axes) dimensions.
+func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFold) []*tensor.Tensor {
 	out := []*tensor.Tensor{tensor.Zeros(t.DType, shape...)}
-	if indices {
+	if f.indices {
 		out = append(out, tensor.Zeros(tensor.Int64, shape...))
 	}
-	lead := t.Rank() - dims
+	lead := t.Rank() - len(axes)
+	sizes := t.Shape[lead:]
 	kit.EachIndex(shape, func(index []int) {
-		var elements [][]int
-		counts, area, begin := make([]int, dims), 1.0, 0
-		for d := range dims {
-			first, at, size := taps(d, index[lead+d])
-			begin = begin*t.Shape[lead+d] + first
-			elements, area, counts[d] = append(elements, at), area*float64(size), len(at)
+		counts, start, area := make([]int, len(axes)), 0, 1.0
+		for d := range axes {
+			w := axes[d].At(index[lead+d])
+			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*f.counted(w)
 		}
-		src := append([]int(nil), index...)
-		w := newFoldedWindow(t.DType, begin)
-		kit.EachIndex(counts, func(k []int) {
-			flat := 0
-			for d := range dims {
-				src[lead+d] = elements[d][k[d]]
-				flat = flat*t.Shape[lead+d] + src[lead+d]
+		src, w := slices.Clone(index), newFoldedWindow(t.DType, start)
+		kit.EachIndex(counts, func(tap []int) {
+			at := 0
+			for d := range axes {
+				r := axes[d].At(index[lead+d])
+				src[lead+d] = r.Start + tap[d]*r.Step
+				at = at*sizes[d] + src[lead+d]
 			}
-			w.take(t.At(src...), flat, kind, a)
+			w.take(t.At(src...), at, &f)
 		})
-		divisor := 0
-		if a != nil && a.divisor != nil {
-			divisor = *a.divisor
-		}
-		out[0].Set(w.result(kind, a, area, divisor), index...)
-		if indices {
+		out[0].Set(w.result(&f, max(area, 1)), index...)
+		if f.indices {
 			out[1].Set(tensor.IntScalar(int64(w.where)), index...)
 		}
 	})
 	return out
 }
 
-// foldedWindow accumulates the elements of a window. Integers are exact.
+// foldedWindow accumulates the elements of a window: their maximum, its index, and their sum. Integers are exact.
 type foldedWindow struct {
 	integers  bool
 	best, sum tensor.Scalar
 	where     int
 }
 
-func newFoldedWindow(d tensor.DType, first int) *foldedWindow {
+// newFoldedWindow returns the fold of an empty window that begins at index start of the plane.
+func newFoldedWindow(d tensor.DType, start int) *foldedWindow {
 	if !d.IsIntegral(true) {
-		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), where: first}
+		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), where: start}
 	}
 	least := int64(0)
-	if d != tensor.Uint8 && d != tensor.Bool {
+	if d != tensor.Uint8 {
 		least = -1 << (8*d.Size() - 1)
 	}
-	return &foldedWindow{integers: true, best: tensor.IntScalar(least), sum: tensor.IntScalar(0), where: first}
+	return &foldedWindow{integers: true, best: tensor.IntScalar(least), sum: tensor.IntScalar(0), where: start}
 }
 
-func (w *foldedWindow) take(e tensor.Scalar, at int, kind poolKind, a *poolArgs) {
+// take folds an element with its index in the plane.
+func (w *foldedWindow) take(e tensor.Scalar, index int, f *poolFold) {
 	if w.integers {
 		if e.Int() > w.best.Int() {
-			w.best, w.where = e, at
+			w.best, w.where = e, index
 		}
 		w.sum = tensor.IntScalar(w.sum.Int() + e.Int())
 		return
 	}
-	f := e.Float()
-	if f > w.best.Float() || f != f {
-		w.best, w.where = e, at
+	x := e.Float()
+	if x > w.best.Float() || x != x {
+		w.best, w.where = e, index
 	}
-	if kind == poolNorm {
-		f = math.Pow(math.Abs(f), a.norm)
+	if f.kind == poolNorm {
+		x = math.Pow(math.Abs(x), f.norm)
 	}
-	w.sum = tensor.FloatScalar(w.sum.Float() + f)
+	w.sum = tensor.FloatScalar(w.sum.Float() + x)
 }
 
-// result returns the element of the result; a divisor of 0 stands for the area.
-func (w *foldedWindow) result(kind poolKind, a *poolArgs, area float64, divisor int) tensor.Scalar {
-	area = max(area, 1)
-	by := divisorOf[int64](area)
-	if divisor != 0 {
-		area, by = float64(divisor), int64(divisor)
-	}
+// result returns the element of the result for a window of the given area.
+func (w *foldedWindow) result(f *poolFold, area float64) tensor.Scalar {
 	switch {
-	case kind == poolMax:
+	case f.kind == poolMax:
 		return w.best
-	case kind == poolNorm:
-		return tensor.FloatScalar(math.Pow(w.sum.Float(), 1/a.norm))
+	case f.kind == poolNorm:
+		return tensor.FloatScalar(math.Pow(w.sum.Float(), 1/f.norm))
 	case w.integers:
-		return tensor.IntScalar(w.sum.Int() / by)
+		return tensor.IntScalar(w.sum.Int() / divisorOf[int64](f, area))
 	}
-	return tensor.FloatScalar(w.sum.Float() / area)
+	return tensor.FloatScalar(w.sum.Float() / divisorOf[float64](f, area))
 }

@@ -24,7 +24,7 @@ type axisTaps struct {
 const maxListedTaps = 1 << 16
 
 // listed reports whether the table of taps is made when a kernel is lowered.
-func (t *axisTaps) listed() bool { return mulBounded(t.out, t.most) <= maxListedTaps }
+func (t *axisTaps) listed() bool { return kit.Times(t.out, t.most) <= maxListedTaps }
 
 // take calls add for the taps of an index with non-zero weight.
 func (t *axisTaps) take(i int, add func(at int, w float64)) {

@@ -276,7 +276,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}
 	n := p.taps.out
 	units := kit.DivUp(p.outer, p.rows) * n
-	grain := max(1, machine.MoveGrain/max(1, mulBounded(p.inner*p.rows, p.taps.most)))
+	grain := max(1, machine.MoveGrain/max(1, kit.Times(p.inner*p.rows, p.taps.most)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		from, to, table := p.from.Address(m), p.to.Address(m), p.tapsOf(m)
 		s := p.state.Of(m)
@@ -325,7 +325,7 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 func (p *resamplePass[T]) gathers() graph.Phase {
 	n := p.taps.out
 	units := p.outer * n
-	grain := max(1, machine.GatherGrain/max(1, mulBounded(p.inner, p.taps.most)))
+	grain := max(1, machine.GatherGrain/max(1, kit.Times(p.inner, p.taps.most)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		table := p.tapsOf(m)
 		p.gather(m.Context, &table, p.from.Address(m), p.to.Address(m), chunk*grain, min(units, (chunk+1)*grain))

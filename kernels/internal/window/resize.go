@@ -249,7 +249,7 @@ func (x *resizeAxis) wideTaps(radius float64) int { return 2 - 2*x.wideFirst(rad
 
 // wideFirst returns the first of these taps, relative to the element before the source position.
 func (x *resizeAxis) wideFirst(radius float64) int {
-	return int(math.Floor(max(-radius/min(x.scale, 1), -farReach))) + 1
+	return int(math.Floor(max(-radius/min(x.scale, 1), -kit.Huge))) + 1
 }
 
 func (x *resizeAxis) taps(i int, add func(at int, w float64)) {

@@ -1,0 +1,183 @@
+package window
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/axes"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// goGrain is the number of taps of a chunk of a pooling in Go. A tap costs a few nanoseconds, because maxima branch.
+const goGrain = machine.ReduceGrain / 2
+
+// minRun is the minimum number of neighbouring windows of a row that are folded tap by tap. Fewer windows are folded
+// one by one, because a call for each tap costs more than it saves.
+const minRun = 4
+
+// The dimensions along which results are folded together: channels by pixels, columns by planes.
+const (
+	channelDim = 1
+	columnDim  = 1 + maxDims
+)
+
+// goPool is a pooling in Go, for all windows, dtypes and layouts. It folds the windows of a vector of results at once,
+// tap by tap. By pixels, a vector is neighbouring channels. By planes, it is a run of neighbouring windows of a row.
+type goPool struct {
+	*pool
+	dim   int         // dimension of the vectors
+	load  axes.Loader // converts elements to the dtype of the loops
+	store [2]tensor.ConvertFunc
+	fold  windowFold
+	block int // maximum results of a vector
+}
+
+// poolInGo returns the kernel whose vectors are along dimension dim. A unit is the results along dim at one index of
+// the other dimensions.
+func poolInGo(p *pool, dim int) *graph.Kernel {
+	sizes := [...]int{p.n, p.c, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
+	length := sizes[dim]
+	sizes[dim] = 1
+	d := p.meta.DType.OpMath()
+	g := &goPool{pool: p, dim: dim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
+		fold: newWindowFold(d, &p.poolFold), block: min(length, axes.BlockLen)}
+	g.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
+	cut := machine.CutUnits(tensor.Numel(sizes[:]), kit.Times(length, max(1, p.taps)), goGrain)
+	return &graph.Kernel{
+		Worker: kit.AlignUp(g.fold.size(g.block)) + 2*kit.AlignUp(axes.BlockBytes) + kit.AlignUp(g.block*8),
+		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+			first, end := cut.Range(chunk)
+			for next := 0; next < length; {
+				f := g.vectorAt(m, next)
+				at, rest := [len(sizes)]int{}, first
+				for d := len(sizes) - 1; d >= 0; d-- {
+					at[d], rest = rest%sizes[d], rest/sizes[d]
+				}
+				at[dim] = next
+				for range end - first {
+					f.compute(m, &at)
+					for d := len(sizes) - 1; d >= 0; d-- { // the next unit
+						if at[d]++; d != dim && at[d] < sizes[d] {
+							break
+						}
+						if at[d] = 0; d == dim {
+							at[d] = next
+						}
+					}
+				}
+				next += f.n
+			}
+			return nil
+		}}},
+	}
+}
+
+// resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins step bytes, and
+// indexStep elements of a plane, after the window of result i.
+type resultVector struct {
+	*goPool
+	n, step, indexStep int
+	acc, buf, tmp, out unsafe.Pointer // worker memory: partial results, two blocks of elements, results
+	windows            [maxDims]geometry.Range
+}
+
+// vectorAt returns the vector whose first result has index first along the dimension of vectors.
+func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
+	r := kit.RegionOf(m.Worker)
+	f := resultVector{goPool: g, acc: r.Take(g.fold.size(g.block)), buf: r.Take(axes.BlockBytes),
+		tmp: r.Take(axes.BlockBytes), out: r.Take(g.block * 8)}
+	if g.dim == channelDim {
+		f.n, f.step = min(g.block, g.c-first), g.in[channelDim]
+		return f
+	}
+	run := g.axes[2].RunAt(first, g.block, g.countPadding)
+	if run.Results < minRun {
+		run.Results = 1
+	}
+	f.n, f.step, f.indexStep = run.Results, run.Step*g.in[columnDim], run.Step
+	return f
+}
+
+// compute computes the results; at is the index of the first one: batch, channel and spatial dimensions.
+func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
+	f.windows = f.pool.windows(at[2], at[3], at[4])
+	ds, hs := &f.windows[0], &f.windows[1]
+	f.fold.begin(f.acc, f.n, f.index(ds.Start, hs.Start, f.windows[2].Start), f.indexStep)
+	x := unsafe.Add(m.Ptrs[len(f.outs)], at[0]*f.in[0]+at[1]*f.in[1])
+	for d := ds.Start; d < ds.End; d += ds.Step {
+		if f.n == 1 && f.load.Direct {
+			f.plane(x, d)
+			continue
+		}
+		for h := hs.Start; h < hs.End; h += hs.Step {
+			f.row(unsafe.Add(x, d*f.in[2]+h*f.in[3]), f.index(d, h, 0))
+		}
+	}
+	m.Count(2 * f.n * f.taps)
+	for i := range f.outs {
+		o := &f.pool.out[i]
+		f.finish(i, unsafe.Add(m.Ptrs[i], at[0]*o[0]+at[1]*o[1]+at[2]*o[2]+at[3]*o[3]+at[4]*o[4]))
+	}
+}
+
+// plane folds the taps of a single window at one depth; x is the address of the channel.
+func (f *resultVector) plane(x unsafe.Pointer, depth int) {
+	hs, ws := &f.windows[1], &f.windows[2]
+	if hs.Start < hs.End && ws.Start < ws.End {
+		x = unsafe.Add(x, depth*f.in[2]+hs.Start*f.in[3]+ws.Start*f.in[4])
+		f.fold.takeWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.in[3], rowIndex: f.index(0, hs.Step, 0),
+			taps: ws.Count(), step: ws.Step * f.in[4], tapIndex: ws.Step}, f.index(depth, hs.Start, ws.Start))
+	}
+}
+
+// row folds the taps of one row of the operand, which begins at x and at the given index in the plane.
+func (f *resultVector) row(x unsafe.Pointer, index int) {
+	ws, column := &f.windows[2], f.in[4]
+	if f.load.Direct {
+		for w := ws.Start; w < ws.End; w += ws.Step {
+			f.fold.take(f.acc, unsafe.Add(x, w*column), f.n, f.step, index+w, f.indexStep)
+		}
+		return
+	}
+	// By planes, the elements from the first tap of the first window to the last tap of the last one are converted at
+	// once if they fit in a block.
+	span := (f.n-1)*f.indexStep + ws.End - ws.Start
+	if f.dim == columnDim && span > 0 && span <= axes.BlockLen {
+		f.load.Load(f.buf, f.tmp, unsafe.Add(x, ws.Start*column), column, span)
+		for w := ws.Start; w < ws.End; w += ws.Step {
+			from := unsafe.Add(f.buf, (w-ws.Start)*f.load.Size)
+			f.fold.take(f.acc, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
+		}
+		return
+	}
+	for w := ws.Start; w < ws.End; w += ws.Step {
+		f.load.Load(f.buf, f.tmp, unsafe.Add(x, w*column), f.step, f.n)
+		f.fold.take(f.acc, f.buf, f.n, f.load.Size, index+w, f.indexStep)
+	}
+}
+
+// finish writes output i at address to, through worker memory if its dtype differs or its elements are not contiguous.
+func (f *resultVector) finish(i int, to unsafe.Pointer) {
+	step, size := f.pool.out[i][f.dim], tensor.Int64.Size()
+	if i == 0 {
+		size = f.load.Size
+	}
+	dst, inPlace := to, (f.load.Direct || i > 0) && (step == size || f.n == 1)
+	if !inPlace {
+		dst = f.out
+	}
+	switch {
+	case i > 0:
+		f.fold.indices(dst, f.acc, f.n)
+	case f.kind == poolAvg:
+		f.fold.end(dst, f.acc, f.n, f.area(f.windows))
+	default:
+		f.fold.end(dst, f.acc, f.n, 1)
+	}
+	if !inPlace {
+		f.store[i](to, dst, step, size, f.n)
+	}
+}

@@ -1,0 +1,207 @@
+package window
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// windowFold reduces the windows of n results in Go. acc is memory of size(n) bytes for the partial results. Steps are
+// in bytes; index steps are differences of indices in the plane.
+type windowFold interface {
+	size(n int) int
+	// begin initializes acc. The first element of the window of result i has the index index + i*indexStep.
+	begin(acc unsafe.Pointer, n, index, indexStep int)
+	// take folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
+	take(acc, x unsafe.Pointer, n, step, index, indexStep int)
+	// takeWindow folds taps of a single result. The first tap is at x and has the given index.
+	takeWindow(acc, x unsafe.Pointer, g tapGrid, index int)
+	// end writes the results to contiguous memory; area is the number of taps that averages count.
+	end(to, acc unsafe.Pointer, n int, area float64)
+	// indices writes the indices of maxima to contiguous memory.
+	indices(to, acc unsafe.Pointer, n int)
+}
+
+// tapGrid is the taps of a window at one depth. Steps are in bytes; rowIndex and tapIndex are differences of indices.
+type tapGrid struct{ rows, rowStep, rowIndex, taps, step, tapIndex int }
+
+// newWindowFold returns the reduction of elements of dtype d, the dtype in which the loops compute.
+func newWindowFold(d tensor.DType, f *poolFold) windowFold {
+	switch {
+	case f.kind == poolMax:
+		return newMaxFold(d, f.indices)
+	case d == tensor.Int64:
+		return &sumFold[int64, int64]{poolFold: f}
+	case d == tensor.Float32:
+		return newSumFold[float32](f)
+	}
+	return newSumFold[float64](f)
+}
+
+func newMaxFold(d tensor.DType, indices bool) windowFold {
+	switch d {
+	case tensor.Uint8:
+		return maxFold[uint8]{0, indices}
+	case tensor.Int8:
+		return maxFold[int8]{math.MinInt8, indices}
+	case tensor.Int16:
+		return maxFold[int16]{math.MinInt16, indices}
+	case tensor.Int32:
+		return maxFold[int32]{math.MinInt32, indices}
+	case tensor.Int64:
+		return maxFold[int64]{math.MinInt64, indices}
+	case tensor.Float32:
+		return maxFold[float32]{float32(math.Inf(-1)), indices}
+	}
+	return maxFold[float64]{math.Inf(-1), indices}
+}
+
+// maxFold computes maxima and, with where set, their indices: among equal maxima the first, among NaNs the last, as in
+// PyTorch. An empty window has the least value and the index of its first element.
+type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct {
+	least T
+	where bool
+}
+
+// split divides acc into the maxima of n results and their indices.
+func (f maxFold[T]) split(acc unsafe.Pointer, n int) (best []T, where []int64) {
+	best = unsafe.Slice((*T)(acc), n)
+	if f.where {
+		where = unsafe.Slice((*int64)(unsafe.Add(acc, kit.AlignUp(n*int(unsafe.Sizeof(f.least))))), n)
+	}
+	return best, where
+}
+
+func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.least))) + n*8 }
+
+func (f maxFold[T]) begin(acc unsafe.Pointer, n, index, indexStep int) {
+	best, where := f.split(acc, n)
+	for i := range best {
+		best[i] = f.least
+	}
+	for i := range where {
+		where[i] = int64(index + i*indexStep)
+	}
+}
+
+func (f maxFold[T]) take(acc, x unsafe.Pointer, n, step, index, indexStep int) {
+	best, where := f.split(acc, n)
+	if !f.where {
+		for i := range best {
+			if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
+				best[i] = e
+			}
+		}
+		return
+	}
+	where = where[:len(best)]
+	for i := range best {
+		if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
+			best[i], where[i] = e, int64(index+i*indexStep)
+		}
+	}
+}
+
+func (f maxFold[T]) takeWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
+	best, where := f.split(acc, 1)
+	b, at := best[0], -1
+	for row := range g.rows {
+		for k := range g.taps {
+			if e := *(*T)(unsafe.Add(x, row*g.rowStep+k*g.step)); e > b || e != e {
+				b, at = e, index+row*g.rowIndex+k*g.tapIndex
+			}
+		}
+	}
+	if best[0] = b; f.where && at >= 0 {
+		where[0] = int64(at)
+	}
+}
+
+func (f maxFold[T]) end(to, acc unsafe.Pointer, n int, _ float64) {
+	best, _ := f.split(acc, n)
+	copy(unsafe.Slice((*T)(to), n), best)
+}
+
+func (f maxFold[T]) indices(to, acc unsafe.Pointer, n int) {
+	_, where := f.split(acc, n)
+	copy(unsafe.Slice((*int64)(to), n), where)
+}
+
+// sumFold computes averages or, with power set, norms. Sums have dtype A.
+type sumFold[T int64 | float32 | float64, A int64 | float64] struct {
+	*poolFold
+	power, root func(float64) float64 // of norms
+}
+
+// newSumFold returns the fold of an average or a norm of floats.
+func newSumFold[T float32 | float64](f *poolFold) windowFold {
+	s := &sumFold[T, float64]{poolFold: f}
+	if f.kind != poolNorm {
+		return s
+	}
+	switch p := f.norm; p {
+	case 1:
+		s.power, s.root = math.Abs, func(x float64) float64 { return x }
+	case 2:
+		s.power, s.root = func(x float64) float64 { return x * x }, math.Sqrt
+	default:
+		s.power = func(x float64) float64 { return math.Pow(math.Abs(x), p) }
+		s.root = func(x float64) float64 { return math.Pow(x, 1/p) }
+	}
+	return s
+}
+
+func (f *sumFold[T, A]) size(n int) int { return n * 8 }
+
+func (f *sumFold[T, A]) begin(acc unsafe.Pointer, n, _, _ int) { clear(unsafe.Slice((*A)(acc), n)) }
+
+func (f *sumFold[T, A]) take(acc, x unsafe.Pointer, n, step, _, _ int) {
+	sums := unsafe.Slice((*A)(acc), n)
+	switch {
+	case f.power != nil:
+		for i := range sums {
+			sums[i] += A(f.power(float64(*(*T)(unsafe.Add(x, i*step)))))
+		}
+	case step == int(unsafe.Sizeof(T(0))):
+		for i, e := range unsafe.Slice((*T)(x), n) {
+			sums[i] += A(e)
+		}
+	default:
+		for i := range sums {
+			sums[i] += A(*(*T)(unsafe.Add(x, i*step)))
+		}
+	}
+}
+
+func (f *sumFold[T, A]) takeWindow(acc, x unsafe.Pointer, g tapGrid, _ int) {
+	sum := *(*A)(acc)
+	for row := range g.rows {
+		for k := range g.taps {
+			e := *(*T)(unsafe.Add(x, row*g.rowStep+k*g.step))
+			if f.power != nil {
+				sum += A(f.power(float64(e)))
+			} else {
+				sum += A(e)
+			}
+		}
+	}
+	*(*A)(acc) = sum
+}
+
+func (f *sumFold[T, A]) end(to, acc unsafe.Pointer, n int, area float64) {
+	y, sums := unsafe.Slice((*T)(to), n), unsafe.Slice((*A)(acc), n)
+	if f.root != nil {
+		for i, s := range sums {
+			y[i] = T(f.root(float64(s)))
+		}
+		return
+	}
+	divisor := divisorOf[A](f.poolFold, area)
+	for i, s := range sums {
+		y[i] = T(s / divisor)
+	}
+}
+
+func (f *sumFold[T, A]) indices(_, _ unsafe.Pointer, _ int) { panic("window: sums have no indices") }

@@ -1,0 +1,376 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Inference of poolings follows PyTorch's checks in their order, with PyTorch's messages. As in PyTorch, a pooling of
+// sequences is a pooling of images of height 1.
+
+// infer checks a call and infers the results: row-major for volumes, else in the format that the operand suggests.
+func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
+	switch {
+	case p.adaptive:
+		return p.inferAdaptive(c)
+	case p.kind == poolMax && p.dims == 1 && !p.indices:
+		return p.inferMaxPool1d(c)
+	}
+	a, t := p.args(c), c.Type(0)
+	windows, err := p.sliding(a)
+	if err != nil {
+		return nil, err
+	}
+	if a.divisor != nil && *a.divisor == 0 {
+		return nil, errors.New("divisor must be not zero")
+	}
+	if err := p.checkRank(t); err != nil {
+		return nil, err
+	}
+	if p.dims == 1 {
+		t, windows = asImages(t), append([]geometry.Window{{Taps: 1, Stride: 1, Dilation: 1}}, windows...)
+	}
+	shape, err := p.shape(t, windows, p.asymmetric(a))
+	if err != nil {
+		return nil, err
+	}
+	if !p.supports(a, t.DType) {
+		return nil, p.dtypeError(t)
+	}
+	return p.results(c, t, shape)
+}
+
+// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers; padding in ONNX's
+// form marks calls that need them.
+func (p *pooling) supports(a *poolArgs, d tensor.DType) bool {
+	switch p.kind {
+	case poolMax:
+		return d.IsFloat() || p.asymmetric(a) && d.IsIntegral(false) && !d.IsBareUnsigned()
+	case poolAvg:
+		return d.IsFloat() || d == tensor.Int64
+	}
+	return d.IsFloat()
+}
+
+// results returns results of the given shape; t is the operand, with height 1 if it is a sequence.
+func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]graph.Result, error) {
+	format := tensor.Contiguous
+	if p.dims < 3 {
+		format = t.SuggestMemoryFormat(false)
+	}
+	out, err := tensor.NewTypeFormat(t.DType, shape, format)
+	if err == nil && p.dims == 1 {
+		out, err = out.Squeeze(-2)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.indices {
+		return kit.WithIndices(c, out), nil
+	}
+	return c.One(out), nil
+}
+
+// asImages returns the type of sequences with a dimension of size 1 before the last one.
+func asImages(t tensor.Type) tensor.Type {
+	p, err := t.Unsqueeze(-2)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// lengthError is the error for an attribute whose list has n numbers.
+func (p *pooling) lengthError(attr string, n int) error {
+	must := "must either be"
+	switch {
+	case p.dims == 1 && attr == "stride":
+		return fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", p.name, n)
+	case p.dims == 1:
+		return fmt.Errorf("%s() argument '%s' should contain one int (got %d)", p.name, attr, n)
+	case p.kind == poolAvg && p.dims == 3:
+		must = "must be"
+	case p.kind == poolMax && attr == "padding":
+		must = "must be either be"
+	case p.kind == poolMax && attr == "dilation":
+		must = "must be either"
+	}
+	if attr == "stride" {
+		must += " omitted,"
+	}
+	number := []string{"two", "three"}[p.dims-2]
+	return fmt.Errorf("%s: %s %s a single int, or a tuple of %s ints", p.name, attr, must, number)
+}
+
+// checkRank rejects operands whose rank or format the op does not support.
+func (p *pooling) checkRank(t tensor.Type) error {
+	rank := t.Rank()
+	switch {
+	case p.dims == 1:
+		if rank != 2 && rank != 3 {
+			return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while "+
+				"checking arguments for %s)", rank, strings.TrimSuffix(p.name, "_with_indices"))
+		}
+		return nil
+	case p.dims == 2 && p.kind == poolAvg && rank != 4:
+		if _, err := tensor.WrapDim(-3, rank); err != nil || rank == 3 {
+			return err
+		}
+		return emptyImages(t)
+	case p.dims == 2 && p.kind == poolMax && t.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
+		return errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
+	case rank != p.dims+1 && rank != p.dims+2:
+		return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
+	}
+	return nil
+}
+
+// shape checks the windows of images or volumes and returns the shape of the result (pool2d_shape_check,
+// pool3d_shape_check).
+func (p *pooling) shape(t tensor.Type, windows []geometry.Window, asymmetric bool) ([]sym.Int, error) {
+	lead := t.Rank() - len(windows)
+	shape := slices.Clone(t.Shape)
+	for i, w := range windows {
+		switch pad := min(w.Before, w.After); {
+		case w.Stride == 0:
+			return nil, errors.New("stride should not be zero")
+		case pad < 0:
+			return nil, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
+		case !asymmetric && pad > w.Taps/2:
+			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, w.Taps)
+		}
+		shape[lead+i] = w.Results(t.Shape[lead+i])
+	}
+	if err := checkPositive(windows); err != nil {
+		return nil, err
+	}
+	if err := p.checkNotEmpty(t, lead); err != nil {
+		return nil, err
+	}
+	for i, w := range windows {
+		if p.kind == poolAvg && p.dims == 3 && !kit.AtLeastSize(t.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
+			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
+				t.Shape[lead], t.Shape[lead+1], t.Shape[lead+2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
+		}
+	}
+	for _, n := range shape[lead:] {
+		if !kit.AtLeastSize(n, 1) {
+			return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small",
+				joinSizes(t.Shape[lead-1:]), joinSizes(shape[lead-1:]))
+		}
+	}
+	return shape, nil
+}
+
+// checkPositive rejects taps, strides and dilations that are not positive.
+func checkPositive(windows []geometry.Window) error {
+	letters := []string{"T", "H", "W"}[3-len(windows):]
+	for _, l := range []struct {
+		name, prefix string
+		get          func(w geometry.Window) int
+	}{
+		{"kernel size", "k", func(w geometry.Window) int { return w.Taps }},
+		{"stride", "d", func(w geometry.Window) int { return w.Stride }},
+		{"dilation", "dilation", func(w geometry.Window) int { return w.Dilation }},
+	} {
+		positive, text := true, ""
+		for i, w := range windows {
+			positive = positive && l.get(w) > 0
+			text += fmt.Sprintf(" %s%s: %d", l.prefix, letters[i], l.get(w))
+		}
+		if !positive {
+			return fmt.Errorf("%s should be greater than zero, but got%s", l.name, text)
+		}
+	}
+	return nil
+}
+
+// checkNotEmpty rejects operands with an empty dimension other than the batch; lead is the first pooled dimension.
+func (p *pooling) checkNotEmpty(t tensor.Type, lead int) error {
+	for d := lead - 1; d < t.Rank(); d++ {
+		switch {
+		case !kit.Is(t.Shape[d], 0):
+			continue
+		case p.dims < 3:
+			return emptyImages(t)
+		}
+		name := p.name
+		if p.kind == poolMax {
+			name += "_with_indices_out_cpu_template"
+		}
+		return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s "+
+			"and non-batch dimension %d has length zero!", name, tensor.Sizes(t.Shape), d-(lead-1))
+	}
+	return nil
+}
+
+// emptyImages is the error for images with an empty dimension, or of another rank.
+func emptyImages(t tensor.Type) error {
+	return fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s",
+		tensor.Sizes(t.Shape))
+}
+
+// joinSizes formats sizes as "1x2x3".
+func joinSizes(sizes []sym.Int) string {
+	parts := make([]string, len(sizes))
+	for i, s := range sizes {
+		parts[i] = fmt.Sprint(s)
+	}
+	return strings.Join(parts, "x")
+}
+
+// dtypeError is the error for an unsupported dtype, with the name of the kernel that PyTorch would choose for images t
+// of their layout.
+func (p *pooling) dtypeError(t tensor.Type) error {
+	name := map[poolKind]string{poolMax: "max_pool", poolAvg: "avg_pool", poolNorm: p.name}[p.kind]
+	if p.adaptive {
+		name = "adaptive_" + name
+	}
+	switch {
+	case p.kind == poolNorm:
+	case p.dims == 3 && p.adaptive:
+		name += "3d_cpu"
+	case p.dims == 3:
+		name += map[poolKind]string{poolMax: "3d_with_indices_cpu", poolAvg: "3d_out_frame"}[p.kind]
+	case t.SuggestMemoryFormat(false) == tensor.ChannelsLast:
+		name += "2d_channels_last"
+	default:
+		name += "2d"
+	}
+	return kit.NotImplementedBy(name, t.DType)
+}
+
+// inferMaxPool1d is infer for max_pool1d, which has its own checks and row-major results.
+func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
+	t, a := c.Type(0), p.args(c)
+	if r := t.Rank(); r != 2 && r != 3 || kit.Is(t.Shape[r-1], 0) || kit.Is(t.Shape[r-2], 0) {
+		return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
+			"input, but got:" + tensor.Sizes(t.Shape))
+	}
+	windows, err := p.sliding(a)
+	if err != nil {
+		return nil, err
+	}
+	w := windows[0]
+	switch pad := min(w.Before, w.After); {
+	case w.Taps <= 0:
+		return nil, fmt.Errorf("max_pool1d() kernel_size must be greater than zero, but got %d", w.Taps)
+	case w.Stride <= 0:
+		return nil, fmt.Errorf("max_pool1d() stride must be greater than zero, but got %d", w.Stride)
+	case pad < 0:
+		return nil, fmt.Errorf("max_pool1d() padding must be non-negative, but got %d", pad)
+	case pad > w.Taps/2 && !p.asymmetric(a):
+		return nil, fmt.Errorf("max_pool1d() padding should be at most half of kernel size, but got padding=%d and "+
+			"kernel_size=%d", pad, w.Taps)
+	case w.Dilation <= 0:
+		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", w.Dilation)
+	}
+	n := w.Results(t.Shape[t.Rank()-1])
+	if kit.Negative(n) {
+		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
+	}
+	if !p.supports(a, t.DType) {
+		return nil, kit.NotImplementedBy("max_pool1d_impl", t.DType)
+	}
+	return c.One(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
+}
+
+// inferAdaptive is infer for adaptive windows.
+func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
+	t, size, dims := c.Type(0), p.args(c).output, p.dims
+	if dims == 1 {
+		if len(size) != 1 {
+			return nil, p.lengthError("output_size", len(size))
+		}
+		if err := p.checkRank(t); err != nil {
+			return nil, err
+		}
+		t, size, dims = asImages(t), []sym.Int{sym.Of(1), size[0]}, 2
+	}
+	name := []string{poolMax: "adaptive_max_pool", poolAvg: "adaptive_avg_pool"}[p.kind] + []string{"2d", "3d"}[dims-2]
+	if dims == 2 && len(size) == 1 {
+		size = []sym.Int{size[0], size[0]}
+	}
+	if len(size) != dims {
+		if p.kind == poolMax {
+			return nil, fmt.Errorf("%s(): internal error: output_size.size() must be %d", name, dims)
+		}
+		return nil, fmt.Errorf("%s: output_size must be %d", name, dims)
+	}
+	for _, n := range size {
+		if p.kind == poolAvg && kit.Negative(n) {
+			return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but "+
+				"received {%s}", strings.Trim(tensor.Sizes(size), "[]"))
+		}
+	}
+	single := p.kind == poolAvg && (dims == 2 || t.DType.IsComplex()) &&
+		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.Is(n, 1) })
+	if single && dims == 2 {
+		return p.inferGlobalAvg(c, t)
+	}
+	if err := p.checkAdaptive(name, t, dims); err != nil {
+		return nil, err
+	}
+	if !t.DType.IsFloat() && !(single && t.DType.IsComplex()) && !(p.kind == poolAvg && dims == 2 && kit.Empty(t)) {
+		return nil, p.dtypeError(t)
+	}
+	shape := kit.With(t.Shape, t.Rank()-dims, size...)
+	if _, err := kit.FreshType(t.DType, shape); err != nil {
+		return nil, err
+	}
+	return p.results(c, t, shape)
+}
+
+// checkAdaptive rejects operands of other ranks, or with an empty dimension other than the batch.
+func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
+	first, colon := 1, ":"
+	if p.kind == poolAvg && dims == 2 { // PyTorch does not check the channels, and its message has no colon
+		first, colon = t.Rank()-2, ""
+	}
+	if t.Rank() != dims+1 && t.Rank() != dims+2 {
+		return fmt.Errorf("%s(): Expected %dD or %dD tensor, but got%s %s", name, dims+1, dims+2, colon,
+			tensor.Sizes(t.Shape))
+	}
+	for d := first; d < t.Rank(); d++ {
+		if kit.Is(t.Shape[d], 0) {
+			return fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s "+
+				"with dimension %d being empty", name, tensor.Sizes(t.Shape), d)
+		}
+	}
+	return nil
+}
+
+// inferGlobalAvg infers the average of whole planes. PyTorch computes it as a mean over the last two dimensions, which
+// supports any rank and complex values, and gives it channels-last strides.
+func (p *pooling) inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
+	for _, d := range []int{-1, -2} {
+		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {
+			return nil, err
+		}
+	}
+	if !t.DType.IsFloat() && !t.DType.IsComplex() {
+		return nil, fmt.Errorf("mean(): could not infer output dtype. Input dtype must be either a floating point or "+
+			"complex dtype. Got: %s", t.DType.TorchName())
+	}
+	if t.Rank() < 2 {
+		return nil, errors.New("dim 0 appears multiple times in the list of dims")
+	}
+	one := sym.Of(1)
+	out := tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-2, one, one)...)
+	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		out.Strides = []sym.Int{t.Shape[1], one, t.Shape[1], t.Shape[1]}
+	}
+	if p.dims == 2 {
+		return c.One(out), nil
+	}
+	out, err := out.Squeeze(-2)
+	return c.One(out), err
+}

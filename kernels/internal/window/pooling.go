@@ -1,0 +1,161 @@
+package window
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// pooling describes a pooling op over the last dims dimensions, 1 to 3. The operand has a channel dimension before
+// these, and may have a batch dimension before the channels.
+type pooling struct {
+	name     string // in error messages
+	dims     int
+	kind     poolKind
+	indices  bool // the op also returns the indices of maxima
+	adaptive bool
+	args     func(c *graph.Call) *poolArgs
+}
+
+// poolArgs is the attributes of a pooling, as given. Lists of one number apply to all dimensions.
+type poolArgs struct {
+	kernel, stride, padding, dilation []int     // of sliding windows
+	output                            []sym.Int // of adaptive windows
+
+	ceil         bool
+	countPadding bool    // averages count the padding
+	divisor      *int    // divisor_override of averages
+	norm         float64 // exponent of poolNorm
+}
+
+// asymmetric reports whether the padding lists all begins and then all ends. ONNX needs this form; PyTorch has no
+// equivalent.
+func (p *pooling) asymmetric(a *poolArgs) bool { return len(a.padding) == 2*p.dims }
+
+// sliding returns the windows of all dimensions by the attributes.
+func (p *pooling) sliding(a *poolArgs) ([]geometry.Window, error) {
+	stride, before, after := a.stride, a.padding, a.padding
+	if len(stride) == 0 {
+		stride = a.kernel
+	}
+	if p.asymmetric(a) {
+		before, after = a.padding[:p.dims], a.padding[p.dims:]
+	}
+	windows := make([]geometry.Window, p.dims)
+	for _, l := range []struct {
+		name string
+		list []int
+		set  func(w *geometry.Window, v int)
+	}{
+		{"kernel_size", a.kernel, func(w *geometry.Window, v int) { w.Taps, w.Ceil = v, a.ceil }},
+		{"stride", stride, func(w *geometry.Window, v int) { w.Stride = v }},
+		{"padding", before, func(w *geometry.Window, v int) { w.Before = v }},
+		{"padding", after, func(w *geometry.Window, v int) { w.After = v }},
+		{"dilation", a.dilation, func(w *geometry.Window, v int) { w.Dilation = v }},
+	} {
+		if len(l.list) != 1 && len(l.list) != p.dims {
+			return nil, p.lengthError(l.name, len(l.list))
+		}
+		for i := range windows {
+			l.set(&windows[i], l.list[min(i, len(l.list)-1)])
+		}
+	}
+	return windows, nil
+}
+
+// axes returns the pooled dimensions of an operand with the given sizes. The sizes of the results are known.
+func (p *pooling) axes(a *poolArgs, in, out []int) ([]geometry.Axis, error) {
+	axes := make([]geometry.Axis, p.dims)
+	in, out = in[len(in)-p.dims:], out[len(out)-p.dims:]
+	if p.adaptive {
+		for i := range axes {
+			axes[i] = geometry.Adaptive(in[i], out[i])
+		}
+		return axes, nil
+	}
+	windows, err := p.sliding(a)
+	for i, w := range windows {
+		axes[i] = geometry.Axis{Window: w, Size: in[i], Results: out[i]}
+	}
+	return axes, err
+}
+
+// callAxes returns the pooled dimensions of a call.
+func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
+	return p.axes(p.args(c), c.Meta(0).Shape, c.Out[0].Shape)
+}
+
+// fold returns the reduction with its attributes.
+func (p *pooling) fold(a *poolArgs) poolFold {
+	f := poolFold{kind: p.kind, indices: p.indices, countPadding: a.countPadding, norm: a.norm}
+	if a.divisor != nil {
+		f.divisor = *a.divisor
+	}
+	return f
+}
+
+// isMean reports whether an operand is averaged by a fold over its last dimensions. PyTorch computes adaptive averages
+// with one result per channel as means, which also support complex numbers, empty operands and other ranks.
+func (p *pooling) isMean(m tensor.Meta) bool {
+	return p.adaptive && p.kind == poolAvg &&
+		(m.DType.IsComplex() || m.Rank() != p.dims+1 && m.Rank() != p.dims+2 || m.Numel() == 0)
+}
+
+// mean returns the mean over the last dims dimensions.
+func (p *pooling) mean(m tensor.Meta) *folds.Spec {
+	mask := make([]bool, m.Rank())
+	for d := range p.dims {
+		mask[m.Rank()-1-d] = true
+	}
+	n := float64(folds.Count(m.Shape, mask))
+	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
+		How: func() folds.How {
+			return folds.How{Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
+		}}
+}
+
+// compile makes the kernel with a walk.
+func (p *pooling) compile(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	if m := c.Meta(0); p.isMean(m) && c.Out[0].Numel() > 0 {
+		return p.mean(m).Compile(c)
+	}
+	axes, err := p.callAxes(c)
+	if err != nil {
+		return nil, err
+	}
+	return poolKernel(c, by, p.fold(p.args(c)), axes)
+}
+
+// reference computes a pooling by its definition.
+func (p *pooling) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := p.infer(c)
+	if err != nil {
+		return nil, err
+	}
+	t, shape := in[0], kit.NumbersOf(res[0].Type.Shape)
+	if p.isMean(t.Meta) && tensor.Numel(shape) > 0 {
+		return p.mean(t.Meta).Reference(t), nil
+	}
+	axes, err := p.axes(p.args(c), t.Shape, shape)
+	if err != nil {
+		return nil, err
+	}
+	return poolReference(t, shape, axes, p.fold(p.args(c))), nil
+}
+
+// area estimates the number of taps of a window, for prices.
+func (p *pooling) area(c *graph.Call) float64 {
+	axes, err := p.callAxes(c)
+	if err != nil {
+		panic("window: inference accepted a pooling with invalid attributes: " + err.Error())
+	}
+	area := 1.0
+	for i := range axes {
+		area *= float64(axes[i].TypicalCount())
+	}
+	return area
+}
