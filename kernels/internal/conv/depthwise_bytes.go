@@ -19,23 +19,23 @@ import (
 // some rows of the result. If windows reach outside the image, the chunk first copies its input rows, with padding, to
 // worker memory.
 type byteWindow struct {
-	s      *convShape
-	isa    machine.ISA
-	spec   *depthwise.Bytes
-	code   *jit.Func
-	rows   int                               // rows of the result per chunk
-	h, w   int                               // size of the input of a chunk
-	copied bool                              // the input is copied to worker memory
-	room   struct{ begin, scale, point int } // offsets in scratch memory
-	size   int                               // bytes of an element of the result
-	tail   *fusion.Epilogue                  // epilogue of int32 results
-	run    graph.PerWorker[byteWindowRun]
+	s        *convShape
+	isa      machine.ISA
+	spec     *depthwise.Bytes
+	code     *jit.Func
+	rows     int                               // rows of the result per chunk
+	h, w     int                               // size of the input of a chunk
+	copied   bool                              // the input is copied to worker memory
+	room     struct{ begin, scale, point int } // offsets in scratch memory
+	size     int                               // bytes of an element of the result
+	epilogue *fusion.Epilogue                  // epilogue of int32 results
+	run      graph.PerWorker[byteWindowRun]
 }
 
 // byteWindowRun is a worker's state.
 type byteWindowRun struct {
-	args jit.Args
-	tail fusion.EpilogueRun
+	args     jit.Args
+	epilogue fusion.EpilogueRun
 }
 
 // windowCallUops bounds the instructions of a call of machine code, which must not take longer than 50 us.
@@ -158,7 +158,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newByteWindow(c)
 	s := t.s
-	t.tail = fusion.EpilogueOf(c)
+	t.epilogue = fusion.EpilogueOf(c)
 	var err error
 	if t.code, err = depthwise.CompileBytes(t.spec, t.isa); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
@@ -228,10 +228,10 @@ func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
 		a.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.room.point])
 		err := t.compute(a, rows)
 		clear(a.Ptr[:])
-		if t.tail != nil && err == nil {
-			t.tail.Enter(&r.tail, m)
-			t.tail.Do(&r.tail, at, rows*s.w.Results, s.c, s.c, 1)
-			r.tail.Release()
+		if t.epilogue != nil && err == nil {
+			t.epilogue.Enter(&r.epilogue, m)
+			t.epilogue.Do(&r.epilogue, at, rows*s.w.Results, s.c, s.c, 1)
+			r.epilogue.Release()
 		}
 		return err
 	}}

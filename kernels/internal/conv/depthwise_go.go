@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has depthwise convolutions in Go. They serve dtypes and processors that the machine code of planeTiles and
-// depthwiseWindow does not support. Windows are applied to planes, or to vectors of channels, in place: packing them
-// would gain nothing, because each output channel has one input channel.
+// This file has depthwise convolutions in Go, for dtypes and processors that the machine code of planeTiles and
+// depthwiseWindow does not support. Windows are applied in place, to planes or to vectors of channels. Packing the
+// windows would gain nothing, because each output channel has one input channel.
 
 // number is the element types of convolutions.
 type number interface {
@@ -131,7 +131,7 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 	}
 }
 
-// addTap adds tap kw of a row of the window to those of the outputs [o0, o1) for which the tap is inside the image.
+// addTap adds tap kw of a row of the window to the results [o0, o1), except those whose tap is in the padding.
 func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
 	iw := s.w.Position(o0, kw)
 	first, end := geometry.Valid(iw, s.w.Stride, s.w.Size, o1-o0)
@@ -144,27 +144,21 @@ func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int)
 // weight is packed in the order (kh, kw, channel).
 func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
+	if windowCompiles(s, d) {
+		return depthwiseWindows(s, d)
+	}
 	weight, err := newPackedWeight(s.call, convPanels(s, depthwiseByPixels, d))
 	if err != nil {
 		return nil, err
-	}
-	k := &graph.Kernel{Phases: weight.phases(), Scratch: weight.Scratch}
-	if windowCompiles(s, d) {
-		t, err := newDepthwiseWindow(s, d)
-		if err != nil {
-			return nil, err
-		}
-		k.Phases, k.Worker, k.Code = append(k.Phases, t.phase(weight.at)), s.denseBiasBytes(t.size), t.listings
-		return k, nil
 	}
 	loops, err := depthwiseIn(d)
 	if err != nil {
 		return nil, err
 	}
-	s.tail.Leave()
-	k.Phases = append(k.Phases, depthwiseRows(s.n*s.h.Results, s.w.Results*s.o*s.h.Taps*s.w.Taps,
-		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.at(m), row) }))
-	return k, nil
+	s.epilogue.Leave()
+	rows := depthwiseRows(s.n*s.h.Results, s.w.Results*s.o*s.taps(),
+		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.at(m), row) })
+	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
 }
 
 func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
@@ -208,7 +202,7 @@ func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, 
 	}
 }
 
-// addThree adds three pixels, each times its weight. The distance between pixels is step elements.
+// addThree adds three pixels, each times its weights. The pixels are step elements apart.
 func addThree[T number](out, x []T, step int, w []T) {
 	n := len(out)
 	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
@@ -218,7 +212,7 @@ func addThree[T number](out, x []T, step int, w []T) {
 	}
 }
 
-// addOne adds a pixel times its weights. Each input channel has og output channels.
+// addOne adds one pixel times its weights. Each input channel has og output channels.
 func addOne[T number](out, x, w []T, og int) {
 	w = w[:len(out)]
 	if og == 1 {

@@ -10,8 +10,8 @@ import (
 // lanes empty. This file uses depthwise windows for small groups: a vector holds the channels of several groups, and
 // each input channel is broadcast to the lanes of its group.
 
-// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, because these
-// take fewer instructions than register tiles. The choice depends only on sizes and the instruction set.
+// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, because the
+// windows take fewer instructions than register tiles. The choice depends only on sizes and the instruction set.
 func (s *convShape) groupsByWindow(d tensor.DType) bool {
 	if s.groups == 1 || s.cg < 2 || s.volumetric() || s.depth() == 0 || s.depth() > blockTerms ||
 		!windowCompiles(s, d) {
@@ -21,8 +21,8 @@ func (s *convShape) groupsByWindow(d tensor.DType) bool {
 	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.h.Taps*s.w.Taps)
 }
 
-// groupInstructions estimates the instructions of an inner pixel of the result: multiplications, and broadcasts of
-// input elements to the lanes of their groups.
+// groupInstructions estimates the instructions for a pixel of the result whose window is inside the image:
+// multiplications, and broadcasts of input elements to the lanes of their groups.
 func (s *convShape) groupInstructions(f *windowShape) (n float64) {
 	cols := min(f.tile[1], s.w.Results)
 	inputs := min(s.w.Extent(cols), cols*s.w.Taps)
@@ -45,8 +45,8 @@ func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	w.Flops = 2 * pixels * float64(s.o*s.depth())
 }
 
-// convGroups is the kernel of depthwise windows over groups of several channels.
-func convGroups(s *convShape, d tensor.DType) (*graph.Kernel, error) {
+// depthwiseWindows is the kernel of depthwise windows by pixels, over groups of one or several channels.
+func depthwiseWindows(s *convShape, d tensor.DType) (*graph.Kernel, error) {
 	weight, err := newPackedWeight(s.call, s.windowPanels(d))
 	if err != nil {
 		return nil, err

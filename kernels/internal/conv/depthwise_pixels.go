@@ -29,17 +29,17 @@ type depthwiseWindow struct {
 	outPixelStride int
 	down           []axisTile
 	// across are the tiles of a row of tiles, which is a strip.
-	across []axisTile
-	kinds  [][]int // index of the spec by kinds of down and across
-	tail   codeTail
-	run    graph.PerWorker[windowRun]
+	across   []axisTile
+	kinds    [][]int // index of the spec by kinds of down and across
+	epilogue codeEpilogue
+	run      graph.PerWorker[windowRun]
 }
 
 // windowRun is a worker's state.
 type windowRun struct {
-	args  jit.Args
-	tail  fusion.EpilogueRun
-	calls []windowCall // of a strip
+	args     jit.Args
+	epilogue fusion.EpilogueRun
+	calls    []windowCall // of a strip
 }
 
 // windowCompiles reports whether machine code by pixels supports a convolution with groups of one or few channels.
@@ -84,10 +84,10 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
 	t := &depthwiseWindow{s: s, outPixelStride: s.outPixel()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
-	t.tail = newCodeTail(s.tail, s.o, depthwise.EpilogueOperands)
-	if t.tail.tail != nil && t.repeats() {
-		s.tail.Leave()
-		t.tail.tail = nil
+	t.epilogue = newCodeEpilogue(s.epilogue, s.o, depthwise.EpilogueOperands)
+	if t.epilogue.strips != nil && t.repeats() {
+		s.epilogue.Leave()
+		t.epilogue.strips = nil
 	}
 	t.cut()
 	for _, spec := range t.specs {
@@ -124,7 +124,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		a := &r.args
 		a.Ptr[depthwise.In], a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		a.Ptr[depthwise.Bias] = s.denseBias(m, t.size)
-		t.tail.enter(a, &r.tail, m)
+		t.epilogue.enter(a, &r.epilogue, m)
 		err := order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
 				return err
@@ -133,7 +133,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 			return nil
 		})
 		clear(a.Ptr[:])
-		r.tail.Release()
+		r.epilogue.Release()
 		return err
 	}}
 }
@@ -165,7 +165,7 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[depthwise.In], a.Row[depthwise.Out], a.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
-		t.tail.at(a, out+c.out, channel)
+		t.epilogue.at(a, out+c.out, channel)
 		a.Rows, a.Step[depthwise.WindowRows] = c.tiles, c.rows
 		if err := t.codes[c.code].Call(a); err != nil {
 			return err
@@ -176,7 +176,7 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 
 // finish applies the epilogue, if registers have not, to a row of tiles of an image and the channels of a block.
 func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
-	if t.tail.tail == nil {
+	if t.epilogue.strips == nil {
 		return
 	}
 	s := t.s
@@ -184,7 +184,7 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	channel := block * t.block * t.lanes
 	channels := min(t.block*t.lanes, s.c-channel)
 	at := (image*s.h.Results+first)*s.w.Results*t.outPixelStride + channel
-	t.tail.tail.Do(&r.tail, at, (end-first)*s.w.Results, t.outPixelStride, channels, 1)
+	t.epilogue.strips.Do(&r.epilogue, at, (end-first)*s.w.Results, t.outPixelStride, channels, 1)
 }
 
 // rowOf returns the first output row of a strip.

@@ -9,12 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxTaps is the maximum number of taps of one loop: each takes two operands, beside the result and the initial value.
+// maxTaps is the maximum number of taps of one loop. Each tap takes two operands; the result and the initial value take
+// two more.
 const maxTaps = (expr.MaxOperands - 2) / 2
 
-// tapSum computes elements of a depthwise convolution by compiled loops: bias + x0*w0 + x1*w1 + ..., by fused
-// multiply-adds in the order of the taps. If a loop has too few operands for all taps, several loops follow one
-// another, each starting with the sum of the one before. So the bits of an element do not depend on how rows are split.
+// tapSum computes elements of a depthwise convolution by compiled loops. An element is bias + x0*w0 + x1*w1 + ...,
+// summed by fused multiply-adds in the order of the taps. If a loop has too few operands for all taps, several loops
+// run one after another, and each adds to the result of the previous one. Therefore the bits of an element do not
+// depend on the division of rows.
 type tapSum struct {
 	parts []tapPart
 	bias  bool
@@ -26,7 +28,7 @@ type tapPart struct {
 	first, end int
 }
 
-// stream is an operand of a loop: the address of its first row, and the stride of rows in bytes.
+// stream is an operand of a loop: the address of its first row, and the stride of its rows in bytes.
 type stream struct {
 	ptr  unsafe.Pointer
 	step int
@@ -35,10 +37,10 @@ type stream struct {
 // tapRun is a worker's state for running a tapSum. It is released at the end of each chunk.
 type tapRun struct {
 	loops.State
-	x, w    []stream // by tap
+	x, w    []stream // inputs and weights by tap
 	ptrs    [expr.MaxOperands]unsafe.Pointer
 	strides [expr.MaxOperands]int
-	used    int
+	used    int // number of operands in ptrs and strides
 }
 
 func (r *tapRun) release() {
@@ -61,8 +63,8 @@ func compilesTaps(d tensor.DType) bool {
 	return loops.Compiles() && (d == tensor.Float32 || d == tensor.Float64)
 }
 
-// newTapSum returns nil if the loops cannot be compiled. scalar says that a row has one bias and one weight per tap;
-// otherwise each element has its own.
+// newTapSum returns nil if the loops cannot be compiled. With scalar set, a row has one bias and one weight per tap.
+// Otherwise each element of a row has a bias and weights of its own.
 func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
 	if !compilesTaps(d) {
 		return nil, nil
@@ -117,7 +119,7 @@ func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.L
 	return &expr.Loop{Code: c, Scalar: scalars}, err
 }
 
-// run computes n1 rows of n0 elements from the streams in r.
+// run computes n1 rows of n0 elements from the streams in r, to which it adds bias.
 func (t *tapSum) run(r *tapRun, out, bias stream, n0, n1 int) {
 	start := bias
 	for k, p := range t.parts {

@@ -21,15 +21,15 @@ type volumeTaps struct {
 	dtype      tensor.DType
 	elem       strided.Elem
 	sum        *tapSum
-	rows       int // rows of a plane of the padded channel
-	remainders int // columns of a row per remainder of the column stride
+	rows       int // number of rows of a plane of the padded channel
+	remainders int // number of columns of a row that have the same remainder modulo the column stride
 	run        graph.PerWorker[tapRun]
 }
 
 // maxTapsBytes bounds the worker memory of compiled taps.
 const maxTapsBytes = 4 << 20
 
-// newVolumeTaps returns nil if a convolution of volumes is not depthwise, or cannot be compiled.
+// newVolumeTaps returns nil if groups have several input channels, or if the loops cannot be compiled.
 func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
 	if s.cg != 1 || !compilesTaps(d) || s.os.w != 1 && s.w.Results > 1 {
 		return nil
@@ -92,7 +92,7 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 	return list
 }
 
-// load copies a channel into worker memory, between the zeros.
+// load copies a channel into worker memory, where the padding is already zero.
 func (t *volumeTaps) load(m *graph.Mem, from unsafe.Pointer) {
 	size, room := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
 	rows := min(t.h.Size, t.rows-t.h.Before)

@@ -15,59 +15,62 @@ import (
 )
 
 // direct convolves by register tiles of output pixels by output channels. The channels of a block are contiguous in the
-// result and in the packed weight. Pixels of the input are read in place, in either order. Taps outside the image are
-// skipped: tiles at the left and right border have code of their own, and the number of rows of the window is an
-// argument of the code.
+// result and in the packed weight. Pixels of the input are read in place, in either layout. Taps outside the image are
+// skipped: there is separate code for tiles at the left and at the right border, and the number of rows of the window
+// is an argument of the code.
+//
+// newDirect divides the results of an image into tiles and strips (cut), chooses their order (arrange), and generates
+// code for each kind of tile (compile). When a strip is computed, callsOf lists the calls of that code.
 type direct struct {
 	s               *convShape
 	shape           directShape
 	size            int            // bytes of an element
 	panel           int            // stride of terms in a panel, in bytes
-	codes           [2][]*jit.Func // by spec: of whole blocks, and of the last block of a group
-	specs           []*tile.Spec   // of whole blocks
+	codes           [2][]*jit.Func // code for each spec, in whole blocks and in the last block of a group
+	specs           []*tile.Spec   // kinds of tiles, with the channels of a whole block
 	tiles           pieces         // tiles of an image's pixels, or of a row
 	row             []directCall   // calls of a row of the result, if strips are rows
 	strips          int            // number of strips of an image
-	parts           machine.Cut    // tiles of each strip, if strips are not rows
+	parts           machine.Cut    // tiles or bands of each strip, if strips are not rows
 	sums            sumBlocks
-	images          int            // images of the batch; 1 if strips span all of them
+	images          int            // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int            // stride of the input's images, in bytes
 	inPixelBytes    int            // stride of the input's pixels, in bytes
 	outPixelStride  int            // stride of the result's pixels, in elements
 	outSize         int            // bytes of an element of the result
 	levels          tile.Quantized // requantization of sums, if elements are bytes or words
-	byteElements    bool           // elements are four bytes
-	wordElements    bool           // elements are two words
+	byteElements    bool           // an element is four bytes
+	wordElements    bool           // an element is two 16-bit words
 	order           multiply.Strips
-	prefetch        int  // cache lines to prefetch per step of the code
-	stripPrefetch   int  // bytes of the next block's weight to prefetch per strip
-	prefetchesImage bool // prefetch pixels of the next tile instead of weights
-	tail            codeTail
+	prefetch        int  // cache lines that each step of the code prefetches
+	stripPrefetch   int  // bytes of the next block's weight that each strip prefetches
+	prefetchesImage bool // steps prefetch pixels of the next tile instead of weights
+	epilogue        codeEpilogue
 	run             graph.PerWorker[directRun]
 }
 
 // directCall is a call of machine code within an image and a block.
 type directCall struct {
-	code         int
-	in, out, vec int // byte offsets within the image, its result, and the block's panel
-	planes, rows int // planes and rows of the window, if dynamic
-	tiles        int // tiles of the call
+	code         int // index of the spec
+	in, out, vec int // byte offsets in the image, in its result, and in the block's panel
+	planes, rows int // numbers of planes and rows of the window, if the code takes them as arguments
+	tiles        int // number of adjacent tiles
 }
 
 // directRun is a worker's state.
 type directRun struct {
-	args  jit.Args
-	tail  fusion.EpilogueRun
-	calls []directCall // of a strip
+	args     jit.Args
+	epilogue fusion.EpilogueRun
+	calls    []directCall // of a strip
 }
 
 const (
-	// directCallMACs bounds a call, which must not take longer than 50 us, for vectors of 64 bytes: half of the measured
-	// rate is 50,000 multiply-adds of float32 per microsecond.
+	// directCallMACs bounds the multiply-adds of a call with vectors of 64 bytes, because a call must not take longer than
+	// 50 us. Half of the measured rate is 50,000 multiply-adds of float32 per microsecond.
 	directCallMACs = 5 << 19
-	// directDepth bounds the terms of an element, so that a call of one tile keeps within that time.
+	// directDepth bounds the terms of a result, so that a call with one tile takes at most 50 us.
 	directDepth = 1 << 14
-	// directFlatMACs is the number of multiply-adds of a strip of a pointwise convolution.
+	// directFlatMACs is the approximate number of multiply-adds of a strip of a pointwise convolution.
 	directFlatMACs = 1 << 19
 )
 
@@ -84,7 +87,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
 		inImageBytes: s.xs.n * d.Size(), inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(),
 		outSize: d.Size()}
-	t.tail = newCodeTail(s.tail, s.o, tile.EpilogueOperands)
+	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()
 	t.arrange()
@@ -101,7 +104,7 @@ func (t *direct) compile() error {
 		for _, whole := range t.specs {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.AheadLines, spec.Epilogue = t.prefetch, t.tail.steps
+			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.levels
 			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
 			if t.s.hasBias {
@@ -127,7 +130,7 @@ func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 		if t.prefetchesImage {
 			a.Ptr[tile.Ahead] = a.Ptr[tile.In]
 		}
-		t.tail.enter(a, &r.tail, m)
+		t.epilogue.enter(a, &r.epilogue, m)
 		err := t.order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
 				return err
@@ -136,7 +139,7 @@ func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 			return nil
 		})
 		clear(a.Ptr[:])
-		r.tail.Release()
+		r.epilogue.Release()
 		return err
 	}}
 }
@@ -164,7 +167,7 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 		if t.prefetchesImage {
 			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixel()
 		}
-		t.tail.at(a, out+c.out, channel)
+		t.epilogue.at(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
 		if t.shape.volumes {
 			a.Step[tile.LoopTrips+t.shape.windowLoop()-1] = c.planes
@@ -194,7 +197,7 @@ func (t *direct) listings() (list []expr.Listing) {
 func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
 	if a == directByPixels && s.groupsByWindow(d) {
-		return convGroups(s, d)
+		return depthwiseWindows(s, d)
 	}
 	weight, err := newPackedWeight(s.call, convPanels(s, a, d))
 	if err != nil {
@@ -212,15 +215,16 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
 }
 
-// finish applies the epilogue, if registers have not, to a strip of an image and the channels of a block.
+// finish applies the epilogue to a strip of an image and the channels of a block, unless the code has applied it.
 func (t *direct) finish(r *directRun, image, block, strip int) {
-	if t.tail.tail == nil {
+	if t.epilogue.strips == nil {
 		return
 	}
 	s := t.s
 	channel, channels := t.channels(block)
 	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	t.tail.tail.Do(&r.tail, image*s.os.n+first*t.outPixelStride+channel, end-first, t.outPixelStride, channels, 1)
+	at := image*s.os.n + first*t.outPixelStride + channel
+	t.epilogue.strips.Do(&r.epilogue, at, end-first, t.outPixelStride, channels, 1)
 }
 
 // channels returns the first output channel of a block, and its number of channels.

@@ -2,20 +2,20 @@ package conv
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// sumBlocks describes how the terms of an element of the result are divided into blocks, whose sums are added at the
-// end. The rounding error of a chain of thousands of additions is several times that of a chain of hundreds. A field is
-// 0 if terms are not divided in that way.
+// sumBlocks describes how the terms of a result are divided into blocks. Each block is summed separately, because the
+// rounding error of a chain of thousands of additions is several times the error of a chain of hundreds. At most two
+// fields are set; a field is 0 if terms are not divided in this way.
 type sumBlocks struct {
-	terms    int // terms of one tap in a block
-	taps     int // taps of a row of the window in a block
-	channels int // channels, with all taps, in a block; for inputs in planes
+	terms    int // number of terms of a block, all of one tap
+	taps     int // number of taps of a block, all of one row of the window
+	channels int // number of channels of a block, with all taps; for inputs in planes
 }
 
-// blockTerms bounds the terms of a block. Adding a block's sum takes 3 instructions.
+// blockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, which 512 terms outweigh.
 const blockTerms = 512
 
-// newSumBlocks chooses blocks only by the sizes of the convolution, so that results do not depend on the instruction
-// set.
+// newSumBlocks chooses blocks by the sizes of the convolution alone, so that results have the same bits with every
+// instruction set.
 func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	switch {
 	case s.depth() <= blockTerms:
@@ -28,11 +28,11 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	return sumBlocks{taps: evenParts(s.w.Taps, max(1, blockTerms/s.cg))}
 }
 
-// evenParts divides n into the fewest parts of at most `most`, as equal as possible, and returns the size of the
-// largest.
+// evenParts divides n into as few equal parts as possible, none larger than most. It returns the size of the largest
+// part.
 func evenParts(n, most int) int { return kit.DivUp(n, kit.DivUp(n, most)) }
 
-// endAt reports whether a block ends after tap kw of a row of the window with taps taps.
+// endAt reports whether a block ends after tap kw of a row of the window that has the given number of taps.
 func (b *sumBlocks) endAt(kw, taps int) bool {
 	return b.taps > 0 && ((kw+1)%b.taps == 0 || kw == taps-1)
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementBytes is the size of an element of a direct convolution of bytes: four channels as bytes, whose dot product is
-// one instruction, or two channels as words where there is no such instruction.
+// elementBytes is the size of an element in bytes. The direct convolution of bytes multiplies elements that contain
+// several channels: four bytes, whose dot product is one instruction, or two 16-bit words on processors without this
+// instruction.
 const elementBytes = 4
 
 // perElement returns the number of channels per element.
@@ -30,23 +31,24 @@ func perElement() int {
 // directDType is a dtype of the size of an element.
 const directDType = tensor.Float32
 
-// smallGroup is the minimum number of output channels for which a group fills enough of a vector.
+// smallGroup is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
 const smallGroup = 8
 
-// directBytes is a direct convolution of elements of several channels, over images padded with their zero point. Sums
-// are requantized in registers. Bytes of images are multiplied as unsigned; words keep the sign of the image.
+// directBytes is a direct convolution of elements. If windows reach outside the image, pixels are not whole elements,
+// or bytes are signed, the kernel first copies the images to scratch memory, with their zero point as padding. Sums are
+// requantized in registers. Bytes are multiplied as unsigned numbers; words keep the sign.
 type directBytes struct {
 	direct
-	image  *convShape                        // the original shape; direct.s counts elements and has no padding
-	per    int                               // channels per element
+	image  *convShape                        // convolution of bytes; direct.s is the convolution of elements, unpadded
+	per    int                               // number of channels of an element
 	copied bool                              // images are copied to scratch memory
 	flip   uint8                             // mask that makes copied bytes unsigned
-	widen  *loops.Loop                       // converts bytes to words
+	widen  *loops.Loop                       // conversion of bytes to words; nil if elements are bytes
 	room   struct{ sums, point, images int } // offsets in scratch memory
 	state  graph.PerWorker[loops.State]
 }
 
-// packedShape returns the shape of the convolution of elements: padded, with `per` channels per element.
+// packedShape returns the convolution of elements of `per` channels. Its input includes the padding.
 func (s *convShape) packedShape(per int) *convShape {
 	q := *s
 	q.h.Size, q.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
@@ -60,12 +62,12 @@ func (s *convShape) packedShape(per int) *convShape {
 	q.h.Before, q.w.Before, q.hasBias = 0, 0, true
 	q.c = s.groups * kit.DivUp(s.cg, per)
 	q.xs = ncdhw{n: kit.Times(q.h.Size, q.w.Size, q.c), c: 1, h: kit.Times(q.w.Size, q.c), w: q.c}
-	q.os, q.tail = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
+	q.os, q.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
 	return &q
 }
 
-// joinsRow reports whether elements pack all channels of a row of the window, and not those of one pixel. For images of
-// few channels, this needs fewer elements, because pixels are not padded to whole elements.
+// joinsRow reports whether an element may have channels of several pixels of a row of the window. For images of few
+// channels, this needs fewer elements, because pixels are not padded to whole elements.
 func (s *convShape) joinsRow(per int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
 		kit.DivUp(s.w.Taps*s.cg, per) < s.w.Taps*kit.DivUp(s.cg, per)
@@ -104,10 +106,11 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// copies reports whether images are padded, or pixels are not whole elements.
+// copies reports whether images must be padded, or pixels are not whole elements.
 func (s *convShape) copies(per int) bool { return s.bordered() || s.cg%per != 0 }
 
-// signBit returns the mask that maps bytes of a dtype to unsigned bytes in the same order: signed ones increase by 128.
+// signBit returns the mask whose exclusive or with a byte of dtype d gives an unsigned byte. Signed bytes increase by
+// 128, so that their order is kept.
 func signBit(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
 		return 1 << 7
@@ -115,7 +118,7 @@ func signBit(d tensor.DType) uint8 {
 	return 0
 }
 
-// weightAt returns the offset of a weight from the first of its output channel.
+// weightAt returns the offset of a weight from the first weight of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
 	term, i := (kh*t.s.w.Taps+kw)*t.s.cg, c
 	if t.image.joinsRow(t.per) {
@@ -131,7 +134,7 @@ func (t *directBytes) packedAt(o int) int {
 	return block*t.panelBytes() + o%og%width*elementBytes
 }
 
-// newDirectBytes returns a convolution without its code.
+// newDirectBytes returns a convolution whose code is not yet generated.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
 	flip := signBit(c.Meta(bytesX).DType)
@@ -186,7 +189,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newDirectBytes(c)
 	if t.levels == tile.Sums {
-		t.tail = newCodeTail(fusion.EpilogueOf(c), t.s.o, tile.EpilogueOperands)
+		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.s.o, tile.EpilogueOperands)
 	}
 	t.cut()
 	t.arrange()
@@ -277,7 +280,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 // paddedChannels returns the number of channels per pixel in scratch memory.
 func (t *directBytes) paddedChannels() int { return t.pixel() * t.per / elementBytes }
 
-// move copies pixels, fills the last element of each group with zeros, and makes bytes unsigned.
+// move copies pixels to whole elements, whose missing channels are 0, and makes bytes unsigned.
 func (t *directBytes) move(to, from []uint8) {
 	s, padded := t.image, t.paddedChannels()
 	if padded == s.c {
@@ -290,10 +293,10 @@ func (t *directBytes) move(to, from []uint8) {
 	}
 }
 
-// padPixels copies pixels of the given number of channels to a stride of padded bytes, and clears the rest.
+// padPixels copies pixels of the given number of channels. A copied pixel has padded bytes, and the rest of it is 0.
 func padPixels(to, from []uint8, padded, channels int) {
 	at := 0
-	if padded == 4 { // copy four bytes at once and mask those of the next pixel
+	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel
 		mask := uint32(1)<<(8*channels) - 1
 		for ; len(from) >= 4 && at < len(to); at += 4 {
 			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(from)&mask)

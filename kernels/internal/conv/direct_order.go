@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache together with a part of the
-	// image while all blocks of a strip are computed. cachedImage bounds the bytes of the part of an image that stays
-	// in the L2 cache while the blocks of a larger weight are computed.
+	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache, together with a part of the
+	// image, while all blocks of a strip are computed. cachedImage is the maximum size, in bytes, of a part of an image
+	// that stays in the L2 cache while all blocks of a larger weight are computed.
 	cachedWeight = 1 << 16
 	cachedImage  = 1 << 20
 	// prefetchDistance is the prefetch distance of weights, in bytes.
 	prefetchDistance = 8 << 10
-	// minStripPixels is the number of pixels of a strip from which multiplying by the weight takes longer than loading
-	// the weight.
+	// minStripPixels is the minimum number of pixels of a strip for which multiplying takes longer than loading the
+	// weight.
 	minStripPixels = 16
 	// maxPrefetch bounds the cache lines that are prefetched per step.
 	maxPrefetch = 4
@@ -31,16 +31,17 @@ func (t *direct) panelBytes() int { return t.s.depth() * t.panel }
 // largeWeight reports whether the weight exceeds what stays in the L2 cache.
 func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 
-// arrange chooses the order of blocks and strips, and what the code prefetches.
+// arrange chooses the order of blocks and strips, and the memory that the code prefetches.
 //
-// If the weight stays in cache, the order is strip by strip, each in all blocks. Otherwise the image is divided into
-// bands: sequences of strips whose input stays in cache. The order is then band by band, in each band block by block,
-// and in each block strip by strip. If the image has more bytes than the weight, a band is at most half of the image,
-// so that two workers divide the rows and not the channels.
+// If the weight stays in cache, the order is strip by strip, and all blocks of a strip follow each other. Otherwise the
+// image is divided into bands. A band is a sequence of strips whose input stays in cache. The order is then band by
+// band, in a band block by block, and in a block strip by strip. If the image has more bytes than the weight, a band is
+// at most half of the image, so that two workers divide the rows between them and not the channels.
 //
-// With a large weight, the strips prefetch equal shares of the weight of the next block. Without that, the first tile
-// of a block would wait for the whole weight of the block. With a small weight and an image beyond the L2 cache, tiles
-// prefetch the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile reads.
+// With a large weight, each strip prefetches an equal part of the weight of the next block, because otherwise the first
+// tile of that block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each
+// tile prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile
+// reads.
 func (t *direct) arrange() {
 	s := t.s
 	strips := t.strips

@@ -12,35 +12,36 @@ import (
 
 // directShape describes the register tiles of a direct convolution.
 type directShape struct {
-	planes  bool // the input is in planes
-	volumes bool // windows have several planes
-	lanes   int  // output channels per vector
-	vectors int  // vectors per block
-	rows    int  // maximum rows (pixels) of a tile
+	planes  bool // the input has the layout by planes
+	volumes bool // the code has a loop over the planes of the window
+	lanes   int  // number of output channels of a vector
+	vectors int  // number of vectors of a block
+	rows    int  // maximum number of rows of a tile; a row is an output pixel
 	cut     directCut
-	unit    bool // uses the matrix unit
+	unit    bool // the code uses the matrix unit
 }
 
-// directCut says which output pixels are the rows of a tile.
+// directCut is the way in which output pixels are divided into tiles.
 type directCut uint8
 
 const (
-	// alongRows: pixels of one row of the result; the rows of the window are a dynamic loop.
+	// alongRows: a tile has pixels of one row of the result. The code loops over the rows of the window.
 	alongRows directCut = iota
-	// allTaps: pixels of a small image, in any rows; the window is fully unrolled.
+	// allTaps: a tile has consecutive pixels of a small image. The window is fully unrolled.
 	allTaps
-	// flat: consecutive pixels of a pointwise convolution.
+	// flat: a tile has consecutive pixels of a pointwise convolution.
 	flat
-	// byBands: pixels of one or two rows of the result, for the matrix unit.
+	// byBands: a tile has pixels of one or two rows of the result, for the matrix unit.
 	byBands
 )
 
-// smallImage bounds the output pixels of an image, and shortTile those of its rows, for the cut allTaps.
+// smallImage bounds the output pixels of an image, and shortTile the output pixels of a row, for the cut allTaps.
 const (
 	smallImage = 64
 	shortTile  = 7
-	// maxVectors bounds the vectors of a block, and cachedPanel the weight of a block with more than two: each tile reads
-	// all of it, and tiles of more vectors have fewer rows, so it has to stay in the L1 cache.
+	// maxVectors is the maximum number of vectors of a block. cachedPanel is the maximum size, in bytes, of the panel of a
+	// block with more than two vectors. Such a panel must stay in the L1 cache: each tile reads all of it, and tiles of
+	// more vectors have fewer rows.
 	maxVectors  = 6
 	cachedPanel = 32 << 10
 )
@@ -48,8 +49,8 @@ const (
 // block returns the number of output channels of a tile.
 func (f *directShape) block() int { return f.vectors * f.lanes }
 
-// windowLoop returns the index of the loop over the window's rows. It is inside the loop over channels, if the input is
-// in planes, and inside the loop over the window's planes, for volumes.
+// windowLoop returns the index of the loop over the window's rows. Outside this loop are a loop over channels, for
+// inputs by planes, and a loop over the window's planes, for volumes.
 func (f *directShape) windowLoop() (loop int) {
 	if f.planes {
 		loop++
@@ -60,8 +61,8 @@ func (f *directShape) windowLoop() (loop int) {
 	return loop
 }
 
-// newDirectShape chooses the tiles by sizes only. If possible, a tile has at least ten sums, since each multiply-add
-// depends on the one before on the same sum.
+// newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums, because
+// each multiply-add depends on the previous multiply-add of the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	f := directShape{planes: planes, volumes: s.volumetric(), lanes: 32 / d.Size()}
 	registers := 16
@@ -94,7 +95,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	return f
 }
 
-// rowsBeside returns the number of rows whose sums fit in registers, beside the vectors and two elements.
+// rowsBeside returns the number of rows whose sums fit in registers, beside the vectors of weights and two elements.
 func rowsBeside(vectors, registers int) int {
 	rows := (registers - 2 - vectors) / vectors
 	if vectors == 1 {
@@ -104,9 +105,9 @@ func rowsBeside(vectors, registers int) int {
 }
 
 // fewestInstructions returns the number of vectors of a block, for 32 registers, for which all tiles together take the
-// fewest instructions per term: loads of elements and vectors, and multiplications. Thus channels that do not fill
-// blocks of two vectors avoid tiles of one vector, which load as much as they multiply. panel is the bytes of a
-// vector's weight.
+// fewest instructions per term. It counts loads of elements, loads of vectors, and multiplications. A tile of one
+// vector loads as much as it multiplies, so channels that do not fill blocks of two vectors get larger blocks. panel is
+// the size of a vector's weight in bytes. most is the number of vectors of a group.
 func fewestInstructions(most, pixels, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, most); v <= min(most, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
@@ -126,8 +127,8 @@ func fewestInstructions(most, pixels, panel int) (best int) {
 	return best
 }
 
-// pieces divides n into count pieces that are as equal as possible, the longer ones first. There are no pieces if n is
-// 0.
+// pieces divides n into count pieces whose sizes differ by at most 1, the longer ones first. There are no pieces if n
+// is 0.
 type pieces struct{ n, count int }
 
 // split divides n into pieces of at most `most`.
@@ -144,7 +145,7 @@ func (p pieces) at(i int) int {
 // size returns the size of piece i.
 func (p pieces) size(i int) int { return p.at(i+1) - p.at(i) }
 
-// kinds returns the longer pieces and the others, as up to two sets of equal pieces.
+// kinds returns up to two sets of equal pieces: the longer ones and the shorter ones.
 func (p pieces) kinds() (list []pieces) {
 	if p.count == 0 {
 		return nil
@@ -164,8 +165,8 @@ const (
 	directTiles = "direct.tiles" // start and store of a tile
 )
 
-// directWork adds the cost of a direct convolution, with the given rate for multiply-adds. Tiles of few sums wait for
-// their own results, or for elements, and are priced as if they had more.
+// directWork adds the cost of a direct convolution. kernel is the rate of its multiply-adds. Tiles of few sums wait for
+// previous multiply-adds or for loads, so they are priced as if they had more sums.
 func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, planes bool) {
 	if !planes && kernel == directTaps && s.groupsByWindow(d) {
 		s.groupWork(w, d)
@@ -213,11 +214,11 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	w.Flops = 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.depth())
 }
 
-// sumLatency is the latency of a multiply-add, in turns.
+// sumLatency is the latency of a multiply-add, in turns (see directWork).
 const sumLatency = 4
 
-// The number of pages that the TLB of a core holds, and the turns that a miss takes. With planes, a tile reads a row of
-// every plane.
+// A tile reads a row of every plane, so that many planes exceed the TLB of a core. The TLB holds tlbPages pages of
+// pageBytes, and a miss takes pageTurns turns.
 const (
 	pageBytes = 4096
 	tlbPages  = 112

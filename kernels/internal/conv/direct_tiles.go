@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// cut makes the specs of an image's tiles. The calls of a strip are made when it is computed (see callsOf), so that
-// memory does not grow with the image.
+// cut divides an image into tiles and strips, and makes the spec of each kind of tile. The calls of a strip are listed
+// when the strip is computed (see callsOf), so that memory does not grow with the image.
 func (t *direct) cut() {
 	switch t.shape.cut {
 	case flat:
@@ -47,13 +47,14 @@ func (t *direct) firstPixel(strip int) int {
 	return t.tiles.at(first)
 }
 
-// pixel and channel return the strides of the input's pixels and channels, in bytes.
+// pixel returns the stride of the input's pixels, and channel the stride of its channels, in bytes.
 func (t *direct) pixel() int   { return t.inPixelBytes }
 func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
 
 // outPixel returns the stride of the result's pixels, in bytes.
 func (t *direct) outPixel() int { return t.outPixelStride * t.outSize }
 
+// channelOf returns the stride of the input's channels, in elements.
 func (s *convShape) channelOf(planes bool) int {
 	if planes {
 		return s.pixelsIn()
@@ -61,7 +62,7 @@ func (s *convShape) channelOf(planes bool) int {
 	return 1
 }
 
-// spec returns the spec of a tile with the given number of rows, whose offsets and runs are still to be set.
+// spec returns the spec of a tile with the given number of rows. The caller sets its offsets and runs.
 func (t *direct) spec(rows int) *tile.Spec {
 	s := &tile.Spec{Size: t.size, Rows: rows}
 	if !t.shape.unit { // loads of the matrix unit have many lines; prefetching does not help
@@ -70,7 +71,7 @@ func (t *direct) spec(rows int) *tile.Spec {
 	return s
 }
 
-// callMACs bounds the multiply-adds of a call, for the width of the vectors.
+// callMACs returns the maximum number of multiply-adds of a call.
 func (t *direct) callMACs() int {
 	if t.shape.unit {
 		return tile.UnitCallGroups
@@ -83,7 +84,7 @@ func (t *direct) tileRows() int {
 	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.s.depth())))
 }
 
-// cutFlat makes strips of consecutive pixels; with channels last, of all images.
+// cutFlat makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
 func (t *direct) cutFlat() {
 	s := t.s
 	pixels := s.pixelsOut()
@@ -102,7 +103,7 @@ func (t *direct) cutFlat() {
 	}
 }
 
-// flatCalls appends the calls of a strip: one for its longer tiles, and one for the others.
+// flatCalls appends the calls of a strip: one for its longer tiles, and one for its shorter tiles.
 func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 	first, end := t.parts.Range(strip)
 	longer := t.tiles.n % t.tiles.count
@@ -130,12 +131,12 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 	return s
 }
 
-// rowTile identifies the spec of a tile of a row: its number of pixels, and the distances by which its windows reach
-// over the left and the right border of the image, each at most the width of the tile's windows.
-type rowTile struct{ pixels, before, behind int }
+// rowTile identifies the spec of a tile of a row: its number of pixels, and the numbers of input columns under its
+// windows that are left and right of the image.
+type rowTile struct{ pixels, left, right int }
 
-// cutRows makes a strip of each row of the result, plane by plane. Adjacent tiles with the same taps share a call. All
-// rows have the same calls, except for the rows and planes of the window.
+// cutRows makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call. The
+// calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *direct) cutRows() {
 	s := t.s
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
@@ -175,7 +176,7 @@ func (t *direct) rowCalls(calls []directCall, row int) []directCall {
 	return calls
 }
 
-// runTerms returns the number of consecutive terms of a tap in a panel.
+// runTerms returns the number of terms of one tap that are adjacent in a panel.
 func (t *direct) runTerms() int {
 	if t.shape.planes {
 		return 1
@@ -183,7 +184,7 @@ func (t *direct) runTerms() int {
 	return t.s.cg
 }
 
-// rowSpec returns the spec of a tile of n pixels of an output row, from column ow on.
+// rowSpec returns the spec of a tile that has n pixels of an output row, from column ow on.
 func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
@@ -202,7 +203,7 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	return f
 }
 
-// overChannels adds the outer loop over channels if the input is in planes.
+// overChannels puts loops into a loop over channels if the input has the layout by planes.
 func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
@@ -212,9 +213,10 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	return append([]tile.Loop{channels}, within...)
 }
 
-// windowRow adds the runs of a row of the window; in and vec are the byte offsets of its terms. sees reports whether a
-// row of the tile has a tap. Taps of the same rows of the tile that are adjacent in the input form one run.
-func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) bool) {
+// windowRow adds the runs of a row of the window. in and vec are the byte offsets of its first term in the input and in
+// the panel. inside reports whether tap kw of a row of the tile is inside the image. Adjacent taps form one run if they
+// are inside the image for the same rows of the tile.
+func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
 	s := t.s
 	begin := len(f.Runs)
 	step := t.channel()
@@ -224,7 +226,7 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) boo
 	for kw := range s.w.Taps {
 		rows := uint32(0)
 		for i := range f.Rows {
-			if sees(kw, i) {
+			if inside(kw, i) {
 				rows |= 1 << i
 			}
 		}
@@ -241,15 +243,15 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) boo
 	}
 }
 
-// continues reports whether run b continues run a: it has the same rows, begins at the offsets of a's next term, and
-// has the same blocks of sums, which end where a ends.
+// continues reports whether run b continues run a. Run b must have the same rows, begin at the offsets of the term
+// after a, and have sums of the same blocks, the last of which ends at the end of a.
 func continues(a, b *tile.Run) bool {
 	n := a.Terms
 	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
 }
 
-// cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.
+// cutSmall makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the image.
 func (t *direct) cutSmall() {
 	t.tiles = split(t.s.h.Results*t.s.w.Results, t.tileRows())
 	t.strips = t.tiles.count
@@ -259,7 +261,7 @@ func (t *direct) cutSmall() {
 	}
 }
 
-// smallSpec returns the spec of a tile of n pixels, from pixel at on.
+// smallSpec returns the spec of a tile of n consecutive pixels, the first of which is pixel `at`.
 func (t *direct) smallSpec(at, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// unitPixels is the minimum number of pixels for which the matrix unit is used: fewer would not amortize loading the
-// weight.
+// unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels would not amortize loading
+// the weight.
 const unitPixels = 8
 
 // unitMultiplies reports whether the matrix unit computes a convolution of elements of four bytes.
@@ -18,7 +18,7 @@ func (s *convShape) unitMultiplies() bool {
 		kit.Times(2, s.w.Results, s.o, elementBytes) < maxReach // two rows of the result
 }
 
-// elementShape returns the tiles of a convolution of elements of several channels.
+// elementShape returns the tiles of a convolution whose elements have `per` channels each.
 func (s *convShape) elementShape(per int) directShape {
 	f := newDirectShape(s, directDType, false)
 	if per < elementBytes || !s.unitMultiplies() {
@@ -33,7 +33,7 @@ func (s *convShape) elementShape(per int) directShape {
 	return f
 }
 
-// bandRows returns the rows of the result that a tile of the matrix unit spans: two if both fit, else one.
+// bandRows returns the number of rows of the result that a tile of the matrix unit spans: two if they fit, else one.
 func (t *direct) bandRows() int {
 	if t.s.w.Results > tile.UnitRows || 2*t.s.w.Results > t.tileRows() {
 		return 1
@@ -41,8 +41,8 @@ func (t *direct) bandRows() int {
 	return min(2, t.s.h.Results)
 }
 
-// unitChunks returns the number of chunks of terms that the matrix unit multiplies for a pixel. The taps of a row of
-// the window form one run if they are adjacent.
+// unitChunks returns the number of instructions of the matrix unit for a pixel. One instruction multiplies up to
+// tile.UnitTerms adjacent terms. The taps of a row of the window are adjacent without dilation and groups.
 func (s *convShape) unitChunks() int {
 	if s.w.Dilation == 1 && s.groups == 1 {
 		return s.h.Taps * kit.DivUp(s.w.Taps*s.cg, tile.UnitTerms)
@@ -50,11 +50,11 @@ func (s *convShape) unitChunks() int {
 	return s.h.Taps * s.w.Taps * kit.DivUp(s.cg, tile.UnitTerms)
 }
 
-// unitDepth returns the terms of an element with partial chunks counted as whole ones, which take as long.
+// unitDepth returns the number of terms of a result that take as long as its instructions, which may be partly filled.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
-// cutBands makes strips of bands; a band is the rows of the result that a tile spans. Tiles of a strip that are above
-// one another share a call. The last band of an image may have fewer rows, and then tiles of its own.
+// cutBands makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
+// columns share a call. If the last band of an image has fewer rows, there are separate specs for it.
 func (t *direct) cutBands() {
 	s, band := t.s, t.bandRows()
 	t.tiles = split(s.w.Results, t.tileRows()/band)
@@ -71,7 +71,7 @@ func (t *direct) cutBands() {
 	}
 }
 
-// bandCalls appends the calls of a strip: of whole bands, and of a shorter last one.
+// bandCalls appends the calls of a strip: those for whole bands, and those for a shorter last band.
 func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	s, band := t.s, t.bandRows()
 	first, end := t.parts.Range(strip)
@@ -93,8 +93,8 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	return calls
 }
 
-// bandSpec returns the spec of a tile of n pixels in each of several rows of the result. Images are padded, so all taps
-// are present.
+// bandSpec returns the spec of a tile that has n pixels in each of several rows of the result. Images have been padded,
+// so that all taps are inside.
 func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	s, f := t.s, t.spec(rows*n)
 	for i := range rows * n {

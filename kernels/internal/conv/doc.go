@@ -1,13 +1,23 @@
 // Package conv has the convolutions: of sequences, images and volumes ([Conv1d], [Conv2d], [Conv3d]), transposed ones
 // ([ConvTranspose2d]), deformable ones ([DeformConv2d]), and convolutions of quantized images ([ConvBytes]).
 //
+// # Geometry
+//
+// All convolutions describe their windows by one type: an axis of package geometry for depth, height and width
+// (window.go). An image is a volume with one plane, and a sequence is an image with one row. convShape adds channels,
+// groups, strides, the bias and the fused epilogue (shape.go). Prices, packed weights and kernels are computed from it.
+// A transposed convolution has the geometry of the convolution whose gradient it is.
+//
 // # Terms
 //
-// A tap is an element of the window. Pixels are the elements of a channels-last image, whose channels are contiguous;
-// planes are the channels of a row-major one. "By pixels" and "by planes" say in which of the two layouts an
-// implementation works. A panel is a part of the weight, packed for a vector or a block of output channels; a constant
-// weight is packed when the graph is planned. A tile is the set of results that the registers hold at once. A strip is
-// a sequence of tiles; it is the smallest piece of work of a chunk.
+// A tap is an element of the window. A term is one of the products that are summed for a result: one tap in one input
+// channel. Pixels are the elements of a channels-last image, whose channels are contiguous; planes are the channels of
+// a row-major one. "By pixels" and "by planes" say in which of the two layouts an implementation works.
+//
+// A block is some output channels that are computed together. A panel is the part of the weight for one block or one
+// vector of output channels, packed in the order in which the code reads it; a constant weight is packed when the graph
+// is planned. A tile is the set of results that the registers hold at once. A strip is a sequence of tiles in one
+// block; the chunks of a kernel, which workers execute in any order, consist of strips.
 //
 // # Implementations
 //
@@ -17,7 +27,7 @@
 //     when the operand is packed). They support all dtypes and any groups.
 //   - direct_nhwc and direct_planes read pixels in place, by machine code generated for the window (direct*.go,
 //     internal/jit/tile). Taps outside the image are skipped, not multiplied by zeros. Sums of many terms are divided
-//     into blocks, which bounds the rounding error. For groups of few channels, direct_nhwc uses depthwise windows
+//     into parts, which bounds the rounding error. For groups of few channels, direct_nhwc uses depthwise windows
 //     whose vectors hold several groups (depthwise_groups.go).
 //   - depthwise_nhwc and depthwise_planes serve groups of one input channel. By pixels, tiles of results stay in
 //     registers and vectors hold channels (depthwise_pixels.go, internal/jit/depthwise). By planes, compiled loops add
@@ -28,11 +38,13 @@
 //     largest result, so exact plans exclude them. The transform points 0, +-3/4, +-3/2 and infinity have a third of
 //     the error of 0, +-1 and +-2.
 //
-// Volumes have the same kinds: planes (products), direct_ndhwc and direct_ncdhw, and taps (depthwise). Transposed
+// Volumes have the products by planes (named planes), both direct implementations (direct_ndhwc, direct_ncdhw), and
+// taps, which adds one stream per tap over a padded copy of a whole channel (depthwise_volumes.go). Transposed
 // convolutions multiply the weight by the input and sum the overlapping windows. Deformable convolutions sample the
 // windows into columns and multiply.
 //
 // Convolutions of bytes multiply four channels at a time by a dot-product instruction, or two channels as 16-bit words
-// where there is none. On a processor with a matrix unit, the direct implementation uses it. Sums are exact int32, so
-// all of these give the same bits.
+// on processors without this instruction. On a processor with a matrix unit, the direct implementation uses the unit.
+// Sums are exact int32, so all of these give the same bits. The packed weight contains the sums by which the zero point
+// of the input is subtracted (bytes_weight.go).
 package conv

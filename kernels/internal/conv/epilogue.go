@@ -8,26 +8,28 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// codeTail applies the epilogue of a convolution: in registers if it is a chain of simple operations, else to each
+// codeEpilogue applies the epilogue of a convolution: in registers if it is a chain of simple operations, else to each
 // strip of the result after it is computed.
-type codeTail struct {
-	tail  *fusion.Epilogue // applied to strips; nil if registers apply it all
-	steps []tile.EpilogueStep
-	reads []fusion.EpilogueStep // operands of steps
-	slot  int                   // of the first operand among the code's arguments
+type codeEpilogue struct {
+	strips *fusion.Epilogue // the epilogue if it is applied to strips, else nil
+	steps  []tile.EpilogueStep
+	reads  []fusion.EpilogueStep // the steps that have operands
+	slot   int                   // index of the first operand among the arguments of the code
 }
 
-// maxTailOperands bounds the epilogue operands that tiles read.
-const maxTailOperands = 3
+// maxEpilogueOperands bounds the epilogue operands that tiles read.
+const maxEpilogueOperands = 3
 
-// newCodeTail chooses by sizes and layouts. An operand by lanes must have one element per output channel.
-func newCodeTail(t *fusion.Epilogue, channels, slot int) codeTail {
-	byStrips := codeTail{tail: t}
+// newCodeEpilogue chooses between registers and strips by the operations, sizes and layouts of the epilogue t, which
+// may be nil. Registers apply steps with a number, a tensor of the result's shape, or a vector of one element per
+// output channel. slot is the index of the first operand among the arguments of the code.
+func newCodeEpilogue(t *fusion.Epilogue, channels, slot int) codeEpilogue {
+	byStrips := codeEpilogue{strips: t}
 	chain := t.Chain()
 	if len(chain) == 0 {
 		return byStrips
 	}
-	d := codeTail{slot: slot}
+	d := codeEpilogue{slot: slot}
 	for _, s := range chain {
 		x := tile.EpilogueStep{Operand: len(d.reads), Lo: s.Number, Hi: s.Number}
 		switch number := s.Place == 0; {
@@ -52,7 +54,7 @@ func newCodeTail(t *fusion.Epilogue, channels, slot int) codeTail {
 		}
 		if s.Place == 0 {
 			x.Operand = 0
-		} else if d.reads = append(d.reads, s); len(d.reads) > maxTailOperands {
+		} else if d.reads = append(d.reads, s); len(d.reads) > maxEpilogueOperands {
 			return byStrips
 		}
 		d.steps = append(d.steps, x)
@@ -61,18 +63,18 @@ func newCodeTail(t *fusion.Epilogue, channels, slot int) codeTail {
 	return d
 }
 
-// enter sets the operand addresses for a chunk.
-func (d *codeTail) enter(a *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
+// enter sets the addresses of the operands for a chunk.
+func (d *codeEpilogue) enter(a *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
 	for i, s := range d.reads {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
 	}
-	if d.tail != nil {
-		d.tail.Enter(r, m)
+	if d.strips != nil {
+		d.strips.Enter(r, m)
 	}
 }
 
-// at sets the offsets of epilogue operands to an element of the result and a channel, both in bytes.
-func (d *codeTail) at(a *jit.Args, out, channel int) {
+// at sets the offsets of the operands for an element of the result and its channel, both in bytes.
+func (d *codeEpilogue) at(a *jit.Args, out, channel int) {
 	for i, s := range d.reads {
 		a.Row[d.slot+i] = out
 		if s.Lanes {

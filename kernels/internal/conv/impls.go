@@ -29,7 +29,7 @@ func (a convAlgorithm) byPixels() bool {
 // direct reports whether an algorithm is direct convolution, which exists as machine code only.
 func (a convAlgorithm) direct() bool { return a == directByPixels || a == directFromPlanes }
 
-// lowerConv compiles a convolution whose operands have the result's dtype.
+// lowerConv makes the kernel of a convolution whose operands have the result's dtype.
 func lowerConv(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	switch a {
 	case depthwiseByPixels:
@@ -64,8 +64,8 @@ var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 		"planes", "Multiplies the packed weight by windows of volumes, volume by volume."},
 }
 
-// impls lists the implementations. Those by pixels come first: an image of one pixel has both orders, and they are
-// faster for it. Weights are packed, so any weight layout is accepted.
+// impls lists the implementations. Implementations by pixels come first, because an image of one pixel has both
+// layouts, and they are faster for it. Weights are packed, so that any weight layout is accepted.
 func (v convolution) impls() (list []graph.Impl) {
 	if v.dims == 3 {
 		list = append(list, v.tapsImpl())
@@ -104,8 +104,8 @@ func (v convolution) impls() (list []graph.Impl) {
 	return list
 }
 
-// order returns the image layout of an algorithm. Unbatched images have no channels-last format and inference never
-// gives them such a result, so algorithms by pixels do not support them.
+// order returns the layout of results of an algorithm. Algorithms by pixels do not support unbatched images, which have
+// no channels-last format, so that inference never gives them such a result.
 func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported bool) {
 	switch {
 	case !a.byPixels():
@@ -123,8 +123,8 @@ func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported
 	return o, err == nil
 }
 
-// walks returns the layouts in which an algorithm writes the result: its own order, and candidates that its products
-// can write. Sequences and volumes are convolved by planes whatever their layout.
+// walks returns the layouts in which an algorithm writes the result: its own order, and those of the candidates that
+// its products can write. Sequences and volumes of any layout are convolved by planes.
 func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	if v.depthwise(c) != (a <= depthwiseByPlanes) && (v.dims < 3 || a != convByPlanes) {
 		return nil
@@ -166,8 +166,8 @@ func (v convolution) depthwise(c *graph.Call) bool {
 	return c.Meta(1).Shape[1] == 1 && v.params(c).groups > 1
 }
 
-// writes reports whether an algorithm writes results in dimension order `to`. Products write matrices, so the pixel
-// stride must be constant.
+// writes reports whether an algorithm writes results in dimension order to. Products write matrices, so the stride of
+// pixels must be constant.
 func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
 	if to.Rank() != out.Rank() || a <= depthwiseByPlanes { // transposing a copy of planes is faster
 		return false
@@ -176,8 +176,8 @@ func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) b
 	return even
 }
 
-// writesSlice reports whether an algorithm writes results with padding between pixels, as a slice of a wider image has.
-// Machine code requires contiguous channels and constant strides of pixels and images.
+// writesSlice reports whether an algorithm writes a result of layout m, which may be a slice of the channels of a
+// larger image. Machine code requires contiguous channels and a constant distance between pixels.
 func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
 	laid := *c
 	laid.Out = []tensor.Meta{m}
@@ -196,8 +196,8 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	return even
 }
 
-// readsSlice reports whether machine code by pixels reads images of m's layout. The code takes the distance between
-// pixels as a parameter and assumes no more than that it is constant.
+// readsSlice reports whether machine code by pixels reads an input of layout m, which may be a slice of the channels of
+// a larger image. The code requires contiguous channels and a constant distance between pixels.
 func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
 	size, stride := spatial(m, v.dims)
 	if multiply.ComputesIn(c) != m.DType || a == depthwiseByPixels && !windowCompiles(v.shape(c), m.DType) {
@@ -207,11 +207,11 @@ func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) b
 	return stride.c == 1 && pixel >= size.c && v.shape(c).inReach(pixel, m.DType.Size()) < maxReach
 }
 
-// outPixel returns the constant distance between neighbouring pixels of the result, over rows and images too; 0 if
-// there is none.
+// outPixel returns the constant distance between neighbouring pixels of the result, also across rows and images, or 0
+// if the distance is not constant.
 func (s *convShape) outPixel() int { return pixelDistance(s.outSize(), s.os) }
 
-// inPixel is outPixel for the input; the pixels of planes are adjacent.
+// inPixel returns this distance for the input. In inputs by planes, pixels are adjacent.
 func (s *convShape) inPixel(planes bool) int {
 	if planes {
 		return 1
@@ -219,16 +219,16 @@ func (s *convShape) inPixel(planes bool) int {
 	return pixelDistance(s.inSize(), s.xs)
 }
 
-// onePixelOrChannel reports whether an image has one pixel or one channel; then both orders describe it.
+// onePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.
 func (v convolution) onePixelOrChannel(m tensor.Meta) bool {
 	size, _ := spatial(m, v.dims)
 	return size.c == 1 || size.d*size.h*size.w == 1
 }
 
-// pixelOrder reports whether an image, batched or not, is dense with channels as the fastest dimension.
+// pixelOrder reports whether an image, batched or not, is dense and channels-last.
 func (v convolution) pixelOrder(m tensor.Meta) bool { return denseChannelsLast(spatial(m, v.dims)) }
 
-// read accepts images in the algorithm's order, and sequences and volumes by planes with any strides.
+// read accepts images in the layout of the algorithm. Sequences and volumes by planes may have any strides.
 func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch {
 	case i > 0: // packed, once where it is constant

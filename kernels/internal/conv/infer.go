@@ -45,7 +45,8 @@ func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.T
 	return m
 }
 
-// groupOf mirrors PyTorch's subtensor: the first of the groups along dim, copied in the format of the whole.
+// groupOf mirrors PyTorch's subtensor, for the first of the groups along dim. The group is copied in the memory format
+// of the tensor.
 func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
 	if err != nil {
@@ -54,8 +55,8 @@ func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	return inFormat(g, m.SuggestMemoryFormat(false))
 }
 
-// emptyBatch returns the type of a result that has the input's shape and no elements. PyTorch returns a view of the
-// product of the input and a number, and a view of the same shape keeps the strides.
+// emptyBatch returns the type of a result that has the input's shape and no elements. PyTorch multiplies the input by a
+// number and returns a view of the product, which keeps the strides.
 func emptyBatch(x tensor.Type) tensor.Type {
 	line := x.Rank() == 3
 	if line {
@@ -236,7 +237,7 @@ func (p convParams) window(w tensor.Type, d int) sym.Int {
 	return kit.TimesSizes(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
-// checkBias rejects a bias of another dtype. PyTorch makes this check before the others for images only.
+// checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all others.
 func (v convolution) checkBias(c *graph.Call, x tensor.Type) error {
 	if b := c.Type(2); c.Has(2) && v.dims == 2 && b.DType != x.DType {
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(x.DType), kit.CppName(b.DType))
@@ -244,7 +245,7 @@ func (v convolution) checkBias(c *graph.Call, x tensor.Type) error {
 	return nil
 }
 
-// outShape returns [n, o, ...]. Without input channels the result has no channels either (calc_output_size).
+// outShape returns the shape [n, o, ...] of the result. If the input has no channels, o is 0 (calc_output_size).
 func (p convParams) outShape(x, w tensor.Type) []sym.Int {
 	shape := make([]sym.Int, 2, 2+len(p.stride))
 	shape[0], shape[1] = x.Shape[0], w.Shape[0]
@@ -266,8 +267,8 @@ func (p convParams) dilated() bool {
 	return false
 }
 
-// supports rejects dtypes that no CPU kernel of PyTorch accepts, and weights of another dtype, with the message of the
-// kernel that PyTorch would choose.
+// supports rejects dtypes that no CPU kernel of PyTorch accepts, and weights of another dtype. The message is the one
+// of the kernel that PyTorch would choose.
 func (p convParams) supports(c *graph.Call, x, w tensor.Type) error {
 	d, same := x.DType, x.DType == w.DType
 	sameBias := !c.Has(2) || c.Type(2).DType == d
@@ -294,8 +295,8 @@ func (p convParams) supports(c *graph.Call, x, w tensor.Type) error {
 	return nil
 }
 
-// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. It affects layouts in one case only: groups of one channel
-// that PyTorch computes one by one.
+// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on it for groups, which
+// PyTorch's other kernels compute one by one.
 func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 	if x.DType != tensor.Float32 {
 		return x.DType == tensor.BFloat16
@@ -315,8 +316,8 @@ func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 	return p.groups > 1 || large || x.Shape[0].Gt(sym.Of(1)).Or(x.Numel().Gt(sym.Of(20480))).Holds()
 }
 
-// layOut returns the type of a batched, non-empty result: channels-last if the strides of input or weight suggest it,
-// else row-major.
+// layOut returns the type of a batched, non-empty result. The result is channels-last if the strides of input or weight
+// suggest this format, else row-major.
 func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	if len(shape) == 5 {
 		return tensor.NewType(x.DType, shape...)
@@ -339,9 +340,9 @@ func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	return out
 }
 
-// layOut2d chooses the format twice, as PyTorch does (determine_backend_memory_format, then the backend): strides that
-// suggest channels-last can be ambiguous after the operand is copied to that format. whole says that all groups are
-// computed by one call.
+// layOut2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
+// choices can differ, because strides that suggest channels-last can be ambiguous after the operand is copied to that
+// format. whole is set if one call computes all groups.
 func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, whole bool) tensor.Type {
 	f := suggested(x, w)
 	x, w = inFormat(x, f), inFormat(w, f)

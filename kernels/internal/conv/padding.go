@@ -16,8 +16,9 @@ const (
 	paddingValid = "valid"
 )
 
-// wordPadding returns the padding that a word stands for: all begins and then all ends. If the total is odd, the end
-// gets one zero more. For calls that checkWord rejects, it returns zeros.
+// wordPadding returns the padding for a word: first the padding before all dimensions, then the padding after them. If
+// the sum of both is odd, the padding after a dimension is larger by 1. The padding is 0 for calls that checkWord
+// rejects.
 func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int {
 	pad := make([]sym.Int, 2*dims)
 	if word != paddingSame || w.Rank() != dims+2 || len(dilation) != dims {
@@ -57,9 +58,9 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 	return nil
 }
 
-// withSymmetricPadding mirrors _convolution_same, which pads a copy of the input at the ends that need more zeros than
-// the begins, and then uses equal padding on both sides. That copy determines the layout of the result; the kernels
-// read the original input.
+// withSymmetricPadding mirrors _convolution_same. If the padding after a dimension is larger than the padding before
+// it, PyTorch pads a copy of the input there, and then uses equal padding on both sides. The function returns the type
+// of this copy, which determines the layout of the result. The kernels read the original input.
 func (p convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
 	if p.word != paddingSame || tensor.SameSizes(p.padding, p.end) {
 		return p, x, nil

@@ -13,18 +13,18 @@ import (
 // convParams are the attributes of a convolution, ordinary or transposed.
 type convParams struct {
 	stride, dilation []int
-	padding, end     []sym.Int // begin and end of each dimension
-	output           []int     // output_padding of transposed convolutions, otherwise nil
+	padding, end     []sym.Int // padding before and after each dimension
+	output           []int     // output_padding of a transposed convolution; nil for an ordinary one
 	groups           int
-	word             string // padding given as a word: "same" or "valid"
+	word             string // padding if it is given as a word, "same" or "valid"; else empty
 }
 
-// newConvParams repeats single numbers for all dimensions. A padding of 2*dims numbers lists all begins and then all
-// ends; ONNX needs this form, PyTorch has no equivalent.
+// newConvParams returns attributes in which single numbers are repeated for all dimensions. A padding of 2*dims numbers
+// has the padding before all dimensions and then the padding after them. ONNX needs this form, which PyTorch lacks.
 func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
 	groups int) convParams {
 	p := convParams{stride: perDim(stride, dims), groups: groups, word: padding.Word}
-	if p.dilation = p.stride; !slices.Equal(dilation, stride) { // neither is modified
+	if p.dilation = p.stride; !slices.Equal(dilation, stride) { // the lists may be shared: no code modifies them
 		p.dilation = perDim(dilation, dims)
 	}
 	pad := padding.Ints
@@ -35,7 +35,7 @@ func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWo
 		p.padding, p.end = pad[:dims], pad[dims:]
 	} else {
 		p.padding = perDim(pad, dims)
-		p.end = p.padding // neither is modified
+		p.end = p.padding
 	}
 	return p
 }
@@ -47,7 +47,7 @@ type convolution struct {
 	params func(c *graph.Call) convParams
 }
 
-// perDim repeats a single number, as PyTorch does for int[2].
+// perDim repeats a single number n times, as PyTorch does for int[2]. It returns other lists unchanged.
 func perDim[T any](v []T, n int) []T {
 	if len(v) != 1 {
 		return v
@@ -59,12 +59,11 @@ func perDim[T any](v []T, n int) []T {
 	return out
 }
 
-// tapPair is an index of the input and the tap of the window that multiplies it, along one dimension.
+// tapPair is a product along one dimension: an index of the input, and the tap that multiplies the input there.
 type tapPair struct{ at, tap int }
 
-// addProducts adds the products of one element of the result to s. pairs lists, by dimension and index of the result,
-// the input elements and taps to multiply; padding and gaps of dilated windows are absent from it. ix and iw are the
-// indices of input and weight; addProducts sets their last len(pairs) entries.
+// addProducts adds the products of one element of the result to s. pairs lists the products by dimension and by index
+// of the result. ix and iw are the indices of input and weight, and addProducts sets their last len(pairs) entries.
 func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs [][][]tapPair, result []int) {
 	n := len(pairs)
 	if n == 0 {
@@ -77,9 +76,9 @@ func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs []
 	}
 }
 
-// reference sums the products of each element of the result m, and adds the bias in[2] if there is one. Each element
-// has products in cg input channels. pairsOf lists the products along an axis, and indices returns, for output channel
-// o, its k-th input channel and the first two indices of its weight.
+// reference computes a result of type m: sums of products in cg input channels, and the bias in[2] if there is one.
+// pairsOf lists the products along an axis by index of the result. indices returns the k-th input channel of output
+// channel o, and the first two indices of its weights.
 func reference(m tensor.Meta, in []*tensor.Tensor, cg int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {
@@ -127,5 +126,6 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	}, func(o, k int) (channel, row, column int) { return o/(w[0]/p.groups)*w[1] + k, o, k })
 }
 
-// maxProductBytes bounds the memory of the products, or the sampled columns, that are computed before they are reduced.
+// maxProductBytes bounds the bytes of intermediate results: of products before they are summed (transposed
+// convolution), and of samples before they are multiplied (deformable convolution).
 const maxProductBytes = 32 << 20

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// imageRows bounds the pixels that are multiplied as one matrix. Batches with more pixels are split into several
-	// products, so that packed panels stay small.
+	// imageRows is the maximum number of pixels that are multiplied as one matrix. Batches with more pixels are divided
+	// into several products, so that packed panels stay small.
 	imageRows = 8192
-	// rowChannels is the number of channels below which a whole row of the window is copied at once, and not pixel by
-	// pixel.
+	// rowChannels is the number of channels from which windows are copied pixel by pixel. Windows with fewer channels are
+	// copied row by row.
 	rowChannels = 16
 )
 
 // convNHWC multiplies the windows of pixels by the weight. The rows of A are the windows of output pixels, gathered
-// while A is packed (implicit im2col); the rows of B are the weight by (kh, kw, channel). Images are adjacent, so
-// several images form one matrix.
+// while A is packed (implicit im2col). The rows of B are the weight by (kh, kw, channel). Several images form one
+// matrix if they are adjacent in memory.
 func convNHWC(s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
@@ -62,7 +62,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 		x.C = entryOffsets(entries, images*s.os.n, s.groups, s.og()*s.os.c)
 		x.Bias = entryOffsets(entries, 0, s.groups, s.og()*s.bias)
 	}
-	x.Then(s.tail, spec)
+	x.Then(s.epilogue, spec)
 	x.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.at(m), s.biasAt(m)
 	}
@@ -88,14 +88,15 @@ func imagesPerEntry(s *convShape) int {
 	return 1
 }
 
-// pixelPacker fills panels of windows from channels-last images. K is divided into runs that are contiguous in the
-// image: the channels of a pixel or, where there are few channels, a whole row of the window.
+// pixelPacker fills panels with the windows of channels-last images. The K dimension of the product, the terms of a
+// result, is divided into runs that are contiguous in the image: the channels of one pixel or, if there are few, of a
+// row of the window.
 type pixelPacker struct {
 	s     *convShape
-	width int
+	width int // number of output pixels of a panel
 	elem  strided.Elem
-	run   int  // elements of a run
-	rows  bool // a run is a row of the window
+	run   int  // number of elements of a run
+	rows  bool // a run is a row of the window, else a pixel
 }
 
 // pack is a gemm.PackFunc.
@@ -120,7 +121,7 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	}
 }
 
-// locate computes the windows of lanes output pixels, from pixel l on.
+// locate computes the position of the windows of `lanes` output pixels, from pixel l on.
 func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	s := p.s
 	img, rest := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
@@ -152,8 +153,8 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
 }
 
-// packRow packs elements [a, b) of row kh of the window. Rows that reach into the padding are zeroed first; then the
-// pixels inside the image are copied.
+// packRow packs elements [a, b) of row kh of the window. A row that reaches into the padding is first set to zero. Then
+// its pixels inside the image are copied.
 func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 	s, size := p.s, p.elem.Src
 	for q := range lanes {

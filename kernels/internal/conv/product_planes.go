@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// convNCHW multiplies the weight by the windows of planes. A is the weight; the columns of B are the windows of output
-// pixels, gathered while B is packed (implicit im2col). Each image and group is a separate product. The input may have
-// any strides.
+// convNCHW multiplies the weight by the windows of planes or volumes. A is the weight. The columns of B are the windows
+// of output pixels, gathered while B is packed (implicit im2col). Each group of each image is a separate product. The
+// input may have any strides.
 func convNCHW(s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
@@ -38,7 +38,7 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.Times(s.og(), s.pixelsOut(), s.depth())}
-	x.Then(s.tail, spec)
+	x.Then(s.epilogue, spec)
 	planeEntries(x, s, weight)
 	if !inPlace {
 		p := &windowPacker{window: s.window, xs: s.xs, width: plan.PackCols(), elem: strided.Move(d.Size())}

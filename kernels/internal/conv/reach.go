@@ -11,14 +11,14 @@ import (
 // 32 bits, and sums of two distances must fit.
 const maxReach = math.MaxInt32 / 4
 
-// maxTileRows is more than the rows of any tile.
+// maxTileRows is larger than the number of pixels of any tile.
 const maxTileRows = 64
 
-// inReach returns a bound on the distance in bytes between two elements of an image in windows. pixel is the stride of
-// pixels in elements, and size is the bytes of an element.
+// inReach returns an upper bound of the distance, in bytes, between two input elements of windows. pixel is the stride
+// of pixels in elements, and size is the size of an element in bytes.
 func (s *convShape) inReach(pixel, size int) int { return kit.Times(s.reach(), pixel, size) }
 
-// outReach is inReach for a tile of the result, whose pixels may be in two rows.
+// outReach returns this bound for two elements of a tile of the result, whose pixels may be in two rows.
 func (s *convShape) outReach(size int) int {
 	rows := min(maxTileRows, kit.Times(s.n, s.pixelsOut()))
 	if s.w.Results <= maxTileRows {
@@ -27,8 +27,8 @@ func (s *convShape) outReach(size int) int {
 	return kit.Times(rows, max(s.outPixel(), s.o), size)
 }
 
-// proportionate reports whether memory of the given number of elements is in proportion to the convolution's operands
-// and work.
+// proportionate reports whether scratch memory of the given number of elements is small, or at most 16 times as large
+// as the input and its windows together.
 func (s *convShape) proportionate(elements int) bool {
 	const always, most = 1 << 22, 16
 	data := kit.Times(s.n, s.c, s.pixelsIn()) + kit.Times(s.n, s.pixelsOut(), s.taps(), s.c)

@@ -14,24 +14,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convShape is a convolution as kernels see it. Unbatched inputs have n = 1. Strides count elements.
+// convShape is a convolution of numbers of known sizes. Unbatched inputs have n = 1. Strides are in elements.
 type convShape struct {
 	window
-	n, c   int // images and channels of the input
-	o, cg  int // output channels, and input channels per group
+	n, c   int // numbers of images and of channels of the input
+	o, cg  int // numbers of output channels, and of input channels per group
 	groups int
 
 	xs, ws, os ncdhw // strides of input, weight and result
-	bias       int   // stride of the bias
+	bias       int   // stride of the bias, in elements
 	hasBias    bool
 	call       *graph.Call      // operand 1 is the weight
-	tail       *fusion.Epilogue // fused epilogue; nil for none
+	epilogue   *fusion.Epilogue // operations fused after the convolution; nil for none
 }
 
 // og returns the output channels per group.
 func (s *convShape) og() int { return s.o / s.groups }
 
-// depth returns the number of products summed for an output element.
+// depth returns the number of terms of a result.
 func (s *convShape) depth() int { return s.cg * s.taps() }
 
 // inSize and outSize return the sizes of the input and of the result.
@@ -42,7 +42,7 @@ func (s *convShape) outSize() ncdhw { return ncdhw{s.n, s.o, s.d.Results, s.h.Re
 // constant.
 func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.os) }
 
-// errPixelStride is an internal error: walks only offer layouts with a constant pixel stride.
+// errPixelStride is an internal error, because walks only offer layouts with a constant stride of pixels.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
 
 // tapAt returns the offset of a tap in the weight.
@@ -77,14 +77,14 @@ func (s *convShape) channelsFirstTerms() []int {
 func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels {
 	switch a {
 	case convByPixels:
-		return s.weightPanels(d, gemm.PanelCols(d), "kh,kw,c", s.depth(), s.channelsLastTerms)
+		return s.weightPanels(d, gemm.PanelCols(d), "kh,kw,c", s.channelsLastTerms)
 	case convByPlanes:
-		return s.weightPanels(d, gemm.PanelRows(d), "c,"+s.tapNames(), s.depth(), s.channelsFirstTerms)
+		return s.weightPanels(d, gemm.PanelRows(d), "c,"+s.tapNames(), s.channelsFirstTerms)
 	case depthwiseByPixels:
 		if windowCompiles(s, d) {
 			return s.windowPanels(d)
 		}
-		p := s.weightPanels(d, s.o, "kh,kw", s.depth(), s.channelsLastTerms)
+		p := s.weightPanels(d, s.o, "kh,kw", s.channelsLastTerms)
 		p.Lanes, p.Starts = s.o, []int{0} // one panel covers all groups
 		return p
 	case directByPixels:
@@ -92,10 +92,10 @@ func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels 
 			return s.windowPanels(d)
 		}
 		f := newDirectShape(s, d, false)
-		return s.weightPanels(d, f.block(), s.tapNames()+",c", s.depth(), s.channelsLastTerms)
+		return s.weightPanels(d, f.block(), s.tapNames()+",c", s.channelsLastTerms)
 	case directFromPlanes:
 		f := newDirectShape(s, d, true)
-		return s.weightPanels(d, f.block(), "c,"+s.tapNames(), s.depth(), s.channelsFirstTerms)
+		return s.weightPanels(d, f.block(), "c,"+s.tapNames(), s.channelsFirstTerms)
 	}
 	return nil
 }
@@ -108,11 +108,11 @@ func (s *convShape) tapNames() string {
 	return "kh,kw"
 }
 
-// weightPanels returns the panels of each group's output channels, width channels per panel. `by` names the order of
-// the terms in the packing's form.
-func (s *convShape) weightPanels(d tensor.DType, width int, by string, depth int, terms func() []int) *multiply.Panels {
-	p := &multiply.Panels{DType: d, Width: width, Lanes: s.og(), Lane: s.ws.n, Depth: depth, Terms: terms}
-	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + by
+// weightPanels returns the panels of each group, with width output channels per panel. terms lists the weight offsets
+// of an output channel's terms, and order names their order in the form of the packed weight.
+func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
+	p := &multiply.Panels{DType: d, Width: width, Lanes: s.og(), Lane: s.ws.n, Depth: s.depth(), Terms: terms}
+	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + order
 	if s.groups > 1 {
 		p.Form += " in " + strconv.Itoa(s.groups) + " groups"
 	}
@@ -126,8 +126,8 @@ func (s *convShape) weightPanels(d tensor.DType, width int, by string, depth int
 // into scratch memory.
 type packedWeight struct {
 	*multiply.Panels
-	before  bool // packed when the graph was planned
-	Scratch int  // bytes at the start of the kernel's scratch
+	before  bool // the weight was packed when the graph was planned
+	Scratch int  // bytes of the panels at the begin of the kernel's scratch memory; 0 if packed before
 }
 
 func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err error) {
@@ -138,7 +138,7 @@ func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err err
 	return w, err
 }
 
-// phases returns the packing phase, or nothing if the weight was packed before.
+// phases returns the phase that packs the weight, or nil if the weight was packed before.
 func (w packedWeight) phases() []graph.Phase {
 	if w.before {
 		return nil
@@ -174,8 +174,8 @@ func (s *convShape) biasAt(m *graph.Mem) unsafe.Pointer {
 	return m.Ptrs[3]
 }
 
-// denseBias returns the address of a contiguous bias with elements of size bytes, or nil. A strided bias is copied to
-// the beginning of the worker's memory, which takes denseBiasBytes.
+// denseBias returns the address of a contiguous bias with elements of size bytes, or nil without a bias. A strided bias
+// is first copied to the beginning of the worker's memory, where it takes denseBiasBytes.
 func (s *convShape) denseBias(m *graph.Mem, size int) unsafe.Pointer {
 	if s.denseBiasBytes(size) == 0 {
 		return s.biasAt(m)
@@ -193,7 +193,8 @@ func (s *convShape) denseBiasBytes(size int) int {
 	return kit.AlignUp(s.o * size)
 }
 
-// entryOffsets returns an offset for each image and group, img apart for images and group apart for groups.
+// entryOffsets returns the offset of each group of each image. img is the distance between images, and group the
+// distance between groups.
 func entryOffsets(images, img, groups, group int) []int {
 	out := make([]int, 0, images*groups)
 	for i := range images {
@@ -221,7 +222,7 @@ func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
 // shape returns the convolution of a call.
 func (v convolution) shape(c *graph.Call) *convShape {
 	p := v.params(c)
-	s := &convShape{groups: p.groups, call: c, tail: fusion.EpilogueOf(c)}
+	s := &convShape{groups: p.groups, call: c, epilogue: fusion.EpilogueOf(c)}
 	var x, w ncdhw
 	x, s.xs = spatial(c.Meta(0), v.dims)
 	w, s.ws = spatial(c.Meta(1), v.dims)

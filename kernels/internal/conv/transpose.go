@@ -179,7 +179,8 @@ func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	return nil
 }
 
-// named formats a parameter by dimension for PyTorch's messages, which treat sequences as images of height 1.
+// named formats an attribute by dimension for PyTorch's messages, which treat sequences as images of height 1. one is
+// the value for that height.
 func (v transposedConv) named(name string, list []int, one int) string {
 	if v.dims == 1 {
 		list = []int{one, list[0]}
@@ -223,7 +224,7 @@ func (v transposedConv) windows(c *graph.Call) *transposedWindows {
 	return s
 }
 
-// transposedPanels returns the panels of the transposed weight, whose rows are the taps of a group's output channels.
+// transposedPanels returns the panels of the transposed weight. Its rows are the taps of a group's output channels.
 func transposedPanels(s *transposedWindows, d tensor.DType) *multiply.Panels {
 	rows, depth := s.rows(), s.c/s.groups
 	return multiply.MatrixPanels(d, gemm.PanelRows(d), rows, 1, depth, rows, entryOffsets(1, 0, s.groups, depth*rows))
@@ -241,8 +242,8 @@ func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	return multiply.PackingOf(transposedPanels(v.windows(c), d)), true
 }
 
-// lower multiplies the transposed weight by the input, for a few images at a time, which gives a product for each input
-// element and tap. Then it sums the overlapping windows in the result. d is the dtype of sums.
+// lower multiplies the transposed weight by the input, a few images at a time. This gives a product for each input
+// element, output channel and tap. Then the overlapping windows are summed in the result. d is the dtype of sums.
 func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
 	s, x := v.windows(c), copies.NewCompound(c)
 	ins := x.Operands(d)
@@ -314,8 +315,8 @@ var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdd
 	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
 }
 
-// addChannels sums the windows of channels [begin, end) of a batch, which are channels first+begin and on of the
-// result.
+// addChannels sums the windows of channels [begin, end) of some images. They are channels first+begin to first+end-1 of
+// the whole batch.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int) {
 	each, windows := s.pixelsIn(), s.pixelsOut()*s.taps()
@@ -333,7 +334,7 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transp
 	}
 }
 
-// ref is the reference implementation: each element of the result sums the products that fall on it.
+// ref is the reference implementation. Each element of the result is the sum of the products that are added to it.
 func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := v.result(c)
 	if err != nil {

@@ -25,15 +25,15 @@ type transposedWindows struct {
 // rows returns the number of elements in the windows of a group's output channels.
 func (s *transposedWindows) rows() int { return s.o / s.groups * s.taps() }
 
-// windowAdder sums overlapping windows by machine code, as a polyphase decomposition: elements of the result that are a
-// stride apart meet the same taps. They form a phase, in which the contribution of a tap has the layout of the input,
-// row by row. Phases are interleaved at the end.
+// windowAdder sums overlapping windows by machine code, as a polyphase decomposition. Elements of the result that are a
+// stride apart are sums over the same taps; they form a phase. In a phase, the products of a tap are as dense as in the
+// operand, so that they are added row by row. At the end, the phases are interleaved.
 type windowAdder struct {
 	*transposedWindows
 	add    *loops.Loop
 	size   int    // bytes of an element
-	phases [3]int // number of phases of each dimension
-	length [3]int // elements of a phase
+	phases [3]int // number of phases of depth, height and width
+	length [3]int // depth, height and width of a phase, in elements
 	run    graph.PerWorker[adderRun]
 }
 
@@ -45,7 +45,7 @@ type adderRun struct {
 	runs    []unsafe.Pointer
 }
 
-// minPlaneElements is the number of elements of a plane below which machine code does not pay.
+// minPlaneElements is the minimum number of elements of an operand's plane for which machine code is faster.
 const minPlaneElements = 128
 
 // newWindowAdder returns nil if there is no machine code for a dtype, or too few elements.
@@ -69,10 +69,10 @@ func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) 
 	return a, nil
 }
 
-// inPlace reports whether there is a single phase, which is the result itself.
+// inPlace reports whether there is a single phase. The windows are then summed in the result.
 func (a *windowAdder) inPlace() bool { return a.phases == [3]int{1, 1, 1} }
 
-// room returns the bytes of the phases of a channel; 0 for nil.
+// room returns the bytes of worker memory for the phases of a channel. It is 0 for a nil windowAdder.
 func (a *windowAdder) room() int {
 	if a == nil || a.inPlace() {
 		return 0
@@ -93,7 +93,8 @@ func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
 	return phase, (at - phase) / a.Stride, first, max(first, end)
 }
 
-// channel sums the windows of one channel and its bias. to is worker memory of room bytes.
+// channel sums the windows of one channel and its bias. cols has the products tap by tap, and to is worker memory of
+// room bytes.
 func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
 	r := a.run.Of(m)
 	r.state.Context = m.Context
@@ -117,7 +118,7 @@ func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias flo
 	}
 }
 
-// window adds one tap of all windows.
+// window adds the products of one tap to its phase.
 func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer, tap int) {
 	kd, kh, kw := a.tap(tap)
 	pd, sd, d0, d1 := tapPhase(&a.d, kd)

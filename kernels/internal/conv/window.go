@@ -71,8 +71,8 @@ func (w *window) reach() int {
 	return kit.Times(rows, w.w.Size) + w.w.Bound()
 }
 
-// ncdhw has a number for each dimension of an image or volume: a size, or a stride in elements. The dimensions of a
-// weight are output channels, input channels per group, and the window.
+// ncdhw has a number for each dimension of an image or volume: a size, or a stride in elements. For a weight, n stands
+// for the output channels and c for the input channels per group.
 type ncdhw struct{ n, c, d, h, w int }
 
 // spatial returns the sizes and strides of a value with dims spatial dimensions. Missing dimensions have size 1 and

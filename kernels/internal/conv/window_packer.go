@@ -8,16 +8,16 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// windowPacker fills panels with the windows of an input by planes: for each (channel, tap), the elements under the
-// panel's outputs. Images are volumes of depth 1. Strides count elements.
+// windowPacker fills panels with the windows of an input by planes. A panel has a row for each channel and tap: the
+// input elements that the tap multiplies, one for each output of the panel.
 type windowPacker struct {
 	window
-	xs    ncdhw // strides of the input
-	width int   // outputs of a panel
+	xs    ncdhw // strides of the input, in elements
+	width int   // number of outputs of a panel
 	elem  strided.Elem
 }
 
-// use makes x gather B with the packer.
+// use makes the product x gather its operand B with the packer.
 func (p *windowPacker) use(x *multiply.Multiplier) {
 	taps := p.taps()
 	x.Prepare = func(j *multiply.Job) {
@@ -55,9 +55,8 @@ func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	}
 }
 
-// copyPixels copies n elements that are step apart. Runs of adjacent elements are at most as long as a panel is wide,
-// so that they are copied without a call of the element's row function, which took a tenth of the time of a convolution
-// of 64 channels.
+// copyPixels copies n elements that are step elements apart. It does not call e.Row for adjacent elements: there are at
+// most as many as a panel is wide, and the calls took a tenth of the time of a convolution of 64 channels.
 func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
 	dst = dst[:n*e.Dst]
 	switch {
@@ -70,7 +69,8 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 	}
 }
 
-// plan lists, by tap, the moves that fill the lanes from output l on, and the number of lanes in the padding.
+// plan lists the moves that fill a panel, whose first lane is output l, tap by tap. It also counts the lanes of each
+// tap that are in the padding.
 func (p *windowPacker) plan(j *multiply.Job, l, lanes int) {
 	j.Moves = j.Moves[:0]
 	row, column := l/p.w.Results, l%p.w.Results

@@ -35,7 +35,7 @@ type winogradRun struct {
 	productStride int // bytes between two points of the products
 	blockStride   int // bytes between two blocks of products, with byPoints
 	prefetch      int // cache lines of the next weights to prefetch per step of the product code
-	tail          codeTail
+	epilogue      codeEpilogue
 	args          graph.PerWorker[winogradArgs]
 }
 
@@ -46,13 +46,13 @@ type resultCode struct{ rows, cols, partial int }
 // winogradArgs are a worker's arguments of the generated code.
 type winogradArgs struct {
 	transform, product jit.Args
-	tail               fusion.EpilogueRun
+	epilogue           fusion.EpilogueRun
 }
 
 func (a *winogradArgs) release() {
 	clear(a.transform.Ptr[:])
 	clear(a.product.Ptr[:])
-	a.tail.Release()
+	a.epilogue.Release()
 }
 
 const (
@@ -73,7 +73,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
 		operands: map[winograd.Part]*winograd.Transform{}, inverses: map[resultCode]*winograd.Transform{},
 		products: map[int]*jit.Func{}}
-	r.tail = newCodeTail(w.s.tail, w.s.o, winograd.EpilogueOperands)
+	r.epilogue = newCodeEpilogue(w.s.epilogue, w.s.o, winograd.EpilogueOperands)
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
 		if err := compiled(r.inverses, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.tail.steps, c.partial)
+			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.epilogue.steps, c.partial)
 		}); err != nil {
 			return err
 		}

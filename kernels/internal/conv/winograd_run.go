@@ -102,7 +102,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
-		r.tail.enter(&a.transform, &a.tail, m)
+		r.epilogue.enter(&a.transform, &a.epilogue, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
 		if byBlock {
 			part, block = chunk%parts.n, chunk/parts.n
@@ -123,7 +123,7 @@ func (r *winogradRun) wholePhase() graph.Phase {
 		}); err != nil {
 			return err
 		}
-		r.tail.enter(&a.transform, &a.tail, m)
+		r.epilogue.enter(&a.transform, &a.epilogue, m)
 		parts := r.parts(section)
 		for i := range parts.n {
 			part := parts.at(i)
@@ -225,7 +225,7 @@ func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
-		r.tail.enter(&a.transform, &a.tail, m)
+		r.epilogue.enter(&a.transform, &a.epilogue, m)
 		first, end := cut.Range(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blocks {
@@ -259,13 +259,13 @@ func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, bl
 		bias = unsafe.Add(s.biasAt(m), 4*first)
 	}
 	code := r.resultCode(t.ty, t.tx, block)
-	r.tail.at(&a.transform, 4*y, 4*first)
+	r.epilogue.at(&a.transform, 4*y, 4*first)
 	if err := r.inverses[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
 		return err
 	}
-	if r.tail.tail != nil {
+	if r.epilogue.strips != nil {
 		for row := range code.rows {
-			r.tail.tail.Do(&a.tail, y+row*s.os.h, (t.n-1)*r.form.M+code.cols, s.os.w, r.channels(block), 1)
+			r.epilogue.strips.Do(&a.epilogue, y+row*s.os.h, (t.n-1)*r.form.M+code.cols, s.os.w, r.channels(block), 1)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of convolutions, by their names in machine profiles. Products have their own.
+// The names of the rates of convolutions in machine profiles. Package multiply has the rates of products.
 const (
 	tapsPlanes = "depthwise.planes" // a multiply-add, by planes
 	tapsTile   = "depthwise.tile"   // an element of a plane that is copied to a tile
@@ -22,16 +22,17 @@ const (
 	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added to the result
 )
 
-// multiResultCost is the relative cost of a multiply-add by pixels where a channel has several results.
+// multiResultCost is the cost of a multiply-add in Go by pixels if an input channel has several output channels,
+// relative to tapsGo.
 const multiResultCost = 3
 
-// rowPixels bounds the pixels of a row that are copied by one move.
+// rowPixels is the maximum number of pixels of a row that one move of the packer copies, for prices.
 const rowPixels = 28
 
 // cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.
 const cachedPixelBytes = 2 * machine.L2Bytes
 
-// work prices an algorithm: products and the packing of windows.
+// work prices an algorithm. The price of products includes the packing of windows.
 func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
@@ -117,8 +118,8 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 	}
 }
 
-// windowWork adds the cost of machine code by pixels: multiply-adds of whole vectors, for the taps inside the image.
-// Its tiles do not read memory sequentially, so the time adds to that of memory.
+// windowWork adds the cost of depthwise machine code by pixels: multiply-adds of whole vectors, for the taps inside the
+// image. Tiles do not read memory sequentially, so this time is added to the time of memory accesses.
 func (s *convShape) windowWork(w *graph.Work, size int) {
 	f, _ := newWindowShape(s, size)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
@@ -132,8 +133,8 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 	}
 }
 
-// pixelRun returns the length of the runs that are contiguous both in a channels-last image and in a window: the
-// channels of a pixel or, where they are few, those of a row of the window.
+// pixelRun returns the length of the runs of elements that are contiguous in a channels-last image and in a window. A
+// run is the channels of a pixel or, if rows is true, of a row of the window.
 func pixelRun(s *convShape) (run int, rows bool) {
 	if s.groups == 1 && s.w.Dilation == 1 && s.c < rowChannels {
 		return s.w.Taps * s.c, true
