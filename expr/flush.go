@@ -11,8 +11,8 @@ import (
 // returns c and false if no exponential can be replaced. The purpose is speed: results of exp near the end of its range
 // are subnormal, and processors take a hundred times as long for operations on subnormal numbers. FlushExp replaces
 // only exponentials of an element minus the maximum of its row, one of which is 1. They must only be scaled, and summed
-// over the whole row, so that the small ones do not change the sum. A logarithm of an exponential, or a sum over a part
-// of the row, prevents the replacement. NaN is preserved.
+// over the whole row, so that the small results do not change the sum. A logarithm of an exponential, or a sum over a
+// part of the row, prevents the replacement. NaN is preserved.
 func (c *Code) FlushExp(least float64) (*Code, bool) {
 	if c == nil || !(least < 0) || math.IsInf(least, 0) {
 		return c, false

@@ -3,7 +3,7 @@ package expr
 // Listing shows the code that was generated for a [Loop].
 type Listing struct {
 	Name string // the name of the loop in its step; empty if there is only one
-	Loop *Loop  // nil for machine code without an expression, such as that of matrix products
+	Loop *Loop  // nil for machine code without an expression, such as the code of matrix products
 	// Staged marks the outputs, and then the operands, that the loop accesses in a buffer of the worker instead of in
 	// place. They are copied from or to that buffer.
 	Staged []bool

@@ -74,7 +74,7 @@ func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
 func (it *Iterator) WalkStrides(i int) []int {
-	it.Operand(i) // panics if there is none
+	it.Operand(i) // panics if i is out of range
 	st := make([]int, len(it.walkShape))
 	for d := range st {
 		st[d] = it.walkStrides[d*len(it.ops)+i]

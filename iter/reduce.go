@@ -12,9 +12,10 @@ import (
 
 // Reducer prepares the reduction of the iteration's input into its outputs by f.
 //
-// The iteration has one input. Its outputs must be given, and have size 1 or stride 0 in the reduced dimensions, which
-// are the same for all outputs ([ReduceOutput]). Elements of the input are widened to the dtype of the Fold, within the
-// same kind (bool and integers, floats, complex numbers). Results are converted to the dtypes of the outputs.
+// The iteration has one input. Its outputs must be defined, and have size 1 or stride 0 in the reduced dimensions,
+// which are the same for all outputs ([ReduceOutput]). Elements of the input are widened to the dtype of the Fold,
+// within the same kind (bool and integers, floats, complex numbers). Results are converted to the dtypes of the
+// outputs.
 //
 // For a part of an iteration ([Iterator.Narrow] and similar), only the elements of the part are reduced, and the
 // results overwrite the outputs. If [Iterator.Accumulates] is true, the Fold instead resumes from the contents of the

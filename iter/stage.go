@@ -160,8 +160,9 @@ func (it *Iterator) isTransposed(i int) bool {
 const panelPieces = 4
 
 // pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit into a block, and calls f with the
-// addresses in c.ptrs. Pieces are whole rows if possible. If an operand is transposed, a piece has as many rows as a
-// cache line of the operand has elements, so that each line is read once. Such pieces are processed in panels.
+// addresses in c.ptrs. Pieces are whole rows if possible. If an operand is transposed, the number of rows of a piece is
+// the number of the operand's elements in a cache line, so that each line is read once. Such pieces are processed in
+// panels.
 func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
 	rows, long := max(1, s.len/n0), s.len
 	panel := rows

@@ -364,7 +364,8 @@ func absorb(parts []*cond) []*cond {
 // long.
 const maxCompared = 1 << 10
 
-// compareConds orders conditions by size, then small ones by their text, and others by id.
+// compareConds orders conditions by size. Conditions of equal size are ordered by their text if the size is at most
+// maxCompared, and by id otherwise.
 func compareConds(a, b *cond) int {
 	if a.size != b.size {
 		return a.size - b.size

@@ -79,7 +79,7 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	return s, nil
 }
 
-// Guards returns the recorded conditions in the order of the decisions, in a fresh slice.
+// Guards returns the recorded conditions in the order of the decisions, in a new slice.
 func (v *Env) Guards() []Bool { return slices.Clone(v.guards) }
 
 // Assume adds a condition to the facts without recording a guard. It is for knowledge about symbols beyond their

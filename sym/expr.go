@@ -21,7 +21,7 @@ type expr struct {
 	zero, nonNegative proven
 
 	// The following fields depend on the current facts.
-	fact    *fact // what is known beyond bounds; only for sums that linear returns
+	fact    *fact // facts about the sum that lo and hi do not express; only for sums that linear returns
 	spanGen int   // the generation of facts in which span is valid, 0 for none
 	span    [2]int
 	plain   *expr // the sum, simplified under the facts

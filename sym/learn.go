@@ -194,7 +194,7 @@ func (v *Env) propagate(p *expr, lo, hi int) {
 	}
 }
 
-// propagateSum narrows each term to lo and hi minus the bounds of the other terms.
+// propagateSum narrows each term of p, which is between lo and hi, by the bounds of the other terms.
 func (v *Env) propagateSum(p *expr, lo, hi int) {
 	for i, t := range p.terms {
 		restLo, restHi := 0, 0

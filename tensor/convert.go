@@ -13,8 +13,8 @@ type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 
 // Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. A bool is the result of a
 // comparison with 0, for complex numbers too. Conversion to a 16-bit float goes through float32, and from a float to
-// uint8 through int64. A real number takes the real part of a complex one. Integers wrap. Converter panics if a dtype
-// is invalid.
+// uint8 through int64. Conversion of a complex number to a real dtype keeps the real part. Integers wrap. Converter
+// panics if a dtype is invalid.
 func Converter(dst, src DType) ConvertFunc {
 	if !dst.Valid() || !src.Valid() {
 		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))

@@ -144,7 +144,7 @@ func (d DType) TorchName() string {
 	return dtypeInfo[d].torch
 }
 
-// Size returns the bytes of one element; 0 for an invalid dtype.
+// Size returns the number of bytes of one element, or 0 for an invalid dtype.
 func (d DType) Size() int {
 	if d >= numDTypes {
 		return 0

@@ -27,8 +27,7 @@ func New(d DType, shape ...int) Meta {
 	return Meta{DType: d, Shape: shape, Strides: ContiguousStrides(shape)}
 }
 
-// NewFormat returns a dense meta in the given format. It keeps shape. The errors are those of
-// [MemoryFormat.Strides].
+// NewFormat returns a dense meta in the given format. It keeps shape. It fails where [MemoryFormat.Strides] fails.
 func NewFormat(d DType, shape []int, f MemoryFormat) (Meta, error) {
 	st, err := f.Strides(shape)
 	return Meta{DType: d, Shape: shape, Strides: st}, err
@@ -160,7 +159,7 @@ func (m *Meta) panicMismatch() {
 	panic(fmt.Sprintf("tensor: a meta has %d sizes and %d strides", len(m.Shape), len(m.Strides)))
 }
 
-// ContiguousStrides returns row-major strides in a fresh slice; a size 0 counts as 1, so that no stride is 0
+// ContiguousStrides returns row-major strides in a new slice. A size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 func ContiguousStrides(shape []int) []int {
 	st := make([]int, len(shape))

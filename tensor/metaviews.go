@@ -115,8 +115,8 @@ func intsOf(sizes []sym.Int, err error) ([]int, error) {
 	return out, nil
 }
 
-// Broadcast returns the common shape of two operands in a fresh slice: sizes are matched from the last
-// dimension, and a size 1 is broadcast (at::infer_size).
+// Broadcast returns the common shape of two operands in a new slice: sizes are matched from the last dimension, and a
+// size 1 is broadcast (at::infer_size).
 func Broadcast(a, b []int) ([]int, error) {
 	return intsOf(BroadcastSizes(sym.Ints(a...), sym.Ints(b...)))
 }

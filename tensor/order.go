@@ -137,7 +137,7 @@ func (o Order) mustHaveRank(rank int) {
 	}
 }
 
-// Strides returns the strides of a dense value of the shape, in a fresh slice. It panics unless the shape has o's rank.
+// Strides returns the strides of a dense value of the shape, in a new slice. It panics unless the shape has o's rank.
 // As in PyTorch, a size 0 counts as 1 in row-major strides, and as 0 in all others.
 func (o Order) Strides(shape []int) []int {
 	o.mustHaveRank(len(shape))

@@ -59,7 +59,7 @@ type search struct {
 // term is k*stride with lo <= k <= hi.
 type term struct {
 	stride, lo, hi int
-	least, most    int // bounds of the sum of this term and the following ones
+	least, most    int // bounds of the sum of this term and the following terms
 }
 
 // maxSteps bounds the steps of the search. A term whose stride exceeds the sum of all smaller terms takes only one or

@@ -13,7 +13,7 @@ import (
 // operand's bytes do not bound this number.
 const maxParts = 1 << 20
 
-// Split cuts a dimension into parts of the given size; the last one may be smaller (Tensor.split). A dimension of size
+// Split cuts a dimension into parts of the given size; the last part may be smaller (Tensor.split). A dimension of size
 // 0 gives one part. If sizes are symbolic, a guard fixes the number of parts.
 func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
 	defer sym.Catch(&err)

@@ -24,7 +24,7 @@ func Product(sizes []sym.Int) sym.Int {
 	return n
 }
 
-// RowMajor returns row-major strides in a fresh slice; a size 0 counts as 1, so that no stride is 0
+// RowMajor returns row-major strides in a new slice. A size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 func RowMajor(shape []sym.Int) []sym.Int {
 	strides := make([]sym.Int, len(shape))

@@ -55,7 +55,7 @@ func aligned(b []byte) []byte {
 // tensors use it.
 func StorageOf(b []byte) *Storage { return StorageAt(Host, b) }
 
-// Bytes returns the storage itself, not a copy; nil for nil storage. It panics after [Storage.Release].
+// Bytes returns the storage itself, not a copy, or nil for nil storage. It panics after [Storage.Release].
 func (s *Storage) Bytes() []byte {
 	if s == nil {
 		return nil
@@ -66,7 +66,7 @@ func (s *Storage) Bytes() []byte {
 	return s.data
 }
 
-// Len returns the size in bytes; 0 for nil storage. It panics after [Storage.Release].
+// Len returns the size in bytes, or 0 for nil storage. It panics after [Storage.Release].
 func (s *Storage) Len() int { return len(s.Bytes()) }
 
 // Tensor is a Meta over Storage. The functions that make a tensor check that the storage holds all elements of the
@@ -139,8 +139,8 @@ func Must(t *Tensor, err error) *Tensor {
 	return t
 }
 
-// ToSlice returns the elements in logical (row-major) order in a fresh slice. T must be the Go type of the
-// tensor's dtype.
+// ToSlice returns the elements in logical (row-major) order in a new slice. T must be the Go type of the tensor's
+// dtype.
 func ToSlice[T Element](t *Tensor) ([]T, error) {
 	if err := t.Check(); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (e *DimError) Error() string {
 		-e.Rank, e.Rank-1, e.Dim)
 }
 
-// cloneWithRoom returns t with fresh slices that have capacity for one more dimension.
+// cloneWithRoom returns t with new slices that have capacity for one more dimension.
 func (t Type) cloneWithRoom() Type {
 	n := len(t.Shape)
 	shape, strides := newLists(n + 1)
@@ -321,7 +321,7 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 	return i, nil
 }
 
-// Squeeze drops those of the given dimensions that have size 1. Without arguments it drops every dimension of size 1
+// Squeeze drops the given dimensions whose size is 1. Without arguments it drops every dimension of size 1
 // (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops none, has no equivalent.
 func (t Type) Squeeze(dims ...int) (Type, error) {
 	if err := t.check(); err != nil {

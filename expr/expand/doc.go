@@ -8,8 +8,8 @@
 // # Methods
 //
 //   - exp of float32 reduces its operand to steps of ln 2 / 4. The powers of 2, and their rounding errors, come from
-//     a table that fits a vector register; a polynomial of degree 4 gives the rest: within 0.8 ulp by 13 operations
-//     with an instruction for scaling by powers of 2 (AVX-512), 17 without (AVX2).
+//     a table that fits a vector register; a polynomial of degree 4 gives the rest. The error is at most 0.8 ulp.
+//     This takes 13 operations with an instruction for scaling by powers of 2 (AVX-512), and 17 without (AVX2).
 //   - tanh and erfc of float32 are polynomials whose coefficients come from tables by interval (scripts/tables.py
 //     fits them). 1 + erf(x), as in gelu, is computed as erfc, so that no rounding error of erf remains where the
 //     sum cancels.

@@ -41,8 +41,8 @@ type blockFinder struct {
 }
 
 // predicateBlocks reorders the code so that the instructions of each predicated block are adjacent, and removes dead
-// instructions. It returns the new code, the new value of each old value, and the blocks; an outer block precedes inner
-// ones. uses has the operands of each value.
+// instructions. It returns the new code, the new value of each old value, and the blocks; an outer block precedes its
+// inner blocks. uses has the operands of each value.
 func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*expr.Code, []expr.Value,
 	[]predicatedBlock) {
 	f := blockFinder{code: c, uses: uses, branches: make([]branch, 1), where: make([]int, len(c.Insts)),

@@ -47,8 +47,8 @@ type compiledPass struct {
 	loop  *loops.Loop
 	slots []int // objects of the loop's outputs, operands and accumulators; -1 for an output that is not stored
 	folds []fold
-	// unrolled is a loop over columns that processes unroll elements of each column at once. unrolledSlots describes its
-	// pointers by those of loop.
+	// unrolled is a loop over columns that processes unroll elements of each column at once. unrolledSlots derives its
+	// pointers from the pointers of loop.
 	unrolled      *loops.Loop
 	unroll        int
 	unrolledSlots []elementSlot

@@ -32,7 +32,7 @@ type Pieces struct {
 	partialBytes     int     // the size of all these results in bytes
 }
 
-// NewPieces plans an expression whose rows are cut into pieces. Its arguments are those of [New]. It returns nil and no
+// NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
 // error if the results of pieces do not determine the result, or if no fold depends on another fold; in the latter case
 // [New] can cut the rows.
 func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pieces, error) {
@@ -126,7 +126,7 @@ func (p *Pieces) nearer(a, b axis) bool {
 }
 
 // pieceLayout builds the metas of the plans. The outputs of the plan for pieces are the folds by row and piece, in
-// scratch memory. Its operands are those of the expression, and the first index of each piece.
+// scratch memory. Its operands are the operands of the expression, and the first index of each piece.
 type pieceLayout struct {
 	p         *Pieces
 	metas     []tensor.Meta

@@ -245,7 +245,7 @@ func (r *Rule) sameShapes() sym.Bool {
 	return same.Decide()
 }
 
-// markResize marks given outputs of the wrong shape (mark_resize_outputs).
+// markResize marks defined outputs of the wrong shape (mark_resize_outputs).
 func (r *Rule) markResize() error {
 	if r.flags.staticShape {
 		for i := range r.noutputs {

@@ -20,7 +20,7 @@ const (
 
 // Kernel is the computation of each element, with the dtypes of its results and operands. It is given by a Go function
 // over blocks ([NewKernel]) or an expression ([Expr]). Package iter has constructors for Go functions of single
-// elements and of slices. It runs kernels, and checks that their dtypes are those of the iteration. A Kernel is
+// elements and of slices. It runs kernels, and checks that their dtypes are the dtypes of the iteration. A Kernel is
 // immutable.
 type Kernel struct {
 	body       Block

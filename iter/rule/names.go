@@ -21,7 +21,7 @@ func (o Operand) Named(names ...string) Operand {
 // names.
 func (r *Rule) Names() []string { return slices.Clone(r.names) }
 
-// computeNames unifies the names of the operands that determine the shape (compute_names), and checks given outputs
+// computeNames unifies the names of the operands that determine the shape (compute_names), and checks defined outputs
 // against the result (propagate_names).
 func (r *Rule) computeNames() error {
 	some := false

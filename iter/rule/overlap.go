@@ -108,7 +108,7 @@ func InternalOverlap(m tensor.Meta) Overlap {
 // iteration, not before.
 func OverlapOf(a, b tensor.Meta) Overlap { return overlapAt(a, b, 0) }
 
-// overlapAt is OverlapOf for b in a storage that starts shift bytes after that of a.
+// overlapAt is OverlapOf for b in a storage that starts shift bytes after the storage of a.
 func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if a.Numel() == 0 || b.Numel() == 0 {
 		return OverlapNo

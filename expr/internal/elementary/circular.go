@@ -251,7 +251,7 @@ const (
 	smallBits    = (1023 - 1000) << 52 // below it, bounds may be subnormal
 )
 
-// arctanEnd is arctan for NaN, infinite and large operands, and for two small ones.
+// arctanEnd is arctan for NaN, infinite and large operands, and for two small operands.
 func arctanEnd(y, x float64) float64 {
 	switch infinite := math.IsInf(x, 0); {
 	case y != y || x != x:
