@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transposed returns a dense value whose last two dimensions are exchanged in memory.
+// transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
 func transposed(m tensor.Meta) tensor.Meta {
 	rank := m.Rank()
 	t := tensor.New(m.DType, m.Shape...)
@@ -20,8 +20,7 @@ func transposed(m tensor.Meta) tensor.Meta {
 	return t
 }
 
-// pack transposes constants that differ by row and by column, such as a mask, so that they have the layout of the
-// scores.
+// pack transposes constants that differ by row and by column, such as a mask. They then have the layout of the scores.
 func (x attended) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i < 3 || !c.Constant(i) || len(c.Out) != 1 {
 		return p, false
@@ -39,7 +38,7 @@ func (x attended) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	from := func(t *tensor.Tensor) *tensor.Tensor {
 		v, err := t.Meta.View(seen)
 		if err != nil {
-			panic("graph: " + err.Error()) // it was seen so before
+			panic("graph: " + err.Error()) // the view succeeded above
 		}
 		return tensor.Must(t.View(v))
 	}
@@ -55,14 +54,14 @@ func (x attended) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(from(dst), as(packed)) }}, true
 }
 
-// differs reports whether an operand of loops over scores differs both from row to row and from column to column.
+// differs reports whether an operand of row programs differs both from row to row and from column to column.
 func differs(m tensor.Meta) bool {
 	rank := m.Rank()
 	return m.Shape[rank-2] > 1 && m.Shape[rank-1] > 1 && m.Strides[rank-2] != 0 && m.Strides[rank-1] != 0
 }
 
-// attending returns the op of fused attentions whose products are calls of o: see [graph.Attend]. It is in no
-// catalogue; nil for an op without Attend.
+// attending returns the op of fused attentions whose products are calls of o: see [graph.Attend]. It returns nil for an
+// op without Attend. The op is not in the catalogue.
 func attending(o *graph.Op) *graph.Op {
 	op, _ := o.Derived(attentionKey{}, func() any { return makeAttending(o) }).(*graph.Op)
 	return op
@@ -73,8 +72,8 @@ type attentionKey struct{}
 // Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
 func Attends(o *graph.Op) bool { return attending(o) != nil }
 
-// leastExponent is the exponent below which the implementation "flushed" replaces weights by 0: a sum of up to 2^16
-// of them is below 1e-21 of a weight of 1, and their products with values are far from subnormal.
+// leastExponent is the exponent of e below which the implementation "flushed" replaces weights by 0. The sum of 2^16
+// such weights is below 1e-21 of a weight of 1. Products of larger weights with values are far from subnormal.
 const leastExponent = -60
 
 // makeAttending makes the op of [attending].
@@ -85,7 +84,7 @@ func makeAttending(o *graph.Op) *graph.Op {
 	t := graph.Op{
 		Semantics: graph.Semantics{
 			Name: "fused_attention", Kind: graph.Own, Many: true,
-			Doc:    "Computes a product of matrices, loops over the rows of what that makes, and a product of these rows.",
+			Doc:    "Computes a product of matrices, a row program on its result, and a product of these rows.",
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused, Ref: fusedRef,
 		},
@@ -115,7 +114,7 @@ func (x attended) impl(name, doc string) graph.Impl {
 		Lower: x.lower}
 }
 
-// attentionOf returns the attention of a call, with operands in the layouts of the call.
+// attentionOf returns a call as a [graph.Attention], with the layouts of the call.
 func (x attended) attentionOf(c *graph.Call) (*graph.Attention, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok || f.Seen == nil || len(f.Seen) != len(c.In)+1 || len(c.Out) != 1 || f.code == nil {
@@ -149,7 +148,7 @@ func (x attended) attentionOf(c *graph.Call) (*graph.Attention, error) {
 	}
 	if x.flush {
 		if a.Code, ok = f.code.FlushExp(leastExponent); !ok {
-			return nil, errors.New("there is nothing to flush")
+			return nil, errors.New("the row program has no exponential to flush")
 		}
 	}
 	return a, nil
@@ -185,7 +184,7 @@ func (x attended) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	return walks
 }
 
-// work is the work of the products and the loops, and the bytes of all operands and results once.
+// work returns the work of the products and of the row program, and the bytes of all operands and results once.
 func (x attended) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	d := denseCall(c)
 	d.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
@@ -219,7 +218,7 @@ func (x attended) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 	d.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
 	a, err := x.attentionOf(d)
 	switch {
-	case err != nil: // the joined rows of the scores are no view of this layout
+	case err != nil: // the operand has no view in the shape of Seen
 		return w, false
 	case i < 3:
 		w = x.Read(a, i)
@@ -246,12 +245,12 @@ func (x attended) lower(c *graph.Call) (*graph.Kernel, error) {
 	return x.Lower(a)
 }
 
-// Attends returns nil if nodes, in a valid order, can be one attention: the first and the last multiply matrices, and
-// the others compute or reshape the rows of the first one's result. Else the error has the reason. It depends on ops,
-// shapes and dtypes only.
+// Attends returns nil if nodes, in a valid order, can be one attention, else an error with the reason. The first and
+// the last node must multiply matrices. The nodes between them must compute or reshape the rows of the first product.
+// The result depends only on ops, shapes and dtypes.
 func (f *Fuser) Attends(nodes []*graph.Node) error {
 	if f == nil || f.graph == nil || len(nodes) < 3 {
-		return errors.New("an attention is two products and what lies between")
+		return errors.New("an attention has two products and nodes between them")
 	}
 	last := nodes[len(nodes)-1]
 	if last == nil || len(last.Out) != 1 {

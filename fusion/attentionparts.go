@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attention gathers the parts of an attention: see [Fuser.Attends]. Parts may see batches in several shapes; they are
-// seen in the finest one; each shape is a view of it.
+// attention collects the parts of an attention: see [Fuser.Attends]. Parts may have the batch in several shapes, such
+// as [b*h] and [b, h]. The attention has the finest shape, of which each other shape is a view.
 func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
@@ -50,7 +50,7 @@ func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value)
 			return err
 		}
 		if showsAlike(m) && w.fusion.Parts[i].In[0].Part < 0 {
-			return fmt.Errorf("%q shows nothing that the first product makes", m.Name)
+			return fmt.Errorf("%q is no view of a result of the first product", m.Name)
 		}
 		for _, a := range w.fusion.Parts[i].In {
 			if a.Part >= 0 || a.Number.IsSet() {
@@ -63,7 +63,7 @@ func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value)
 		}
 	}
 	if w.fusion.Parts[len(parts)-1].In[0].Part < 0 || !folds {
-		return errors.New("nothing folds rows between the products")
+		return errors.New("no node between the products folds rows")
 	}
 	rank := last.Out[0].Meta.Rank()
 	w.fusion.Seen = append(w.fusion.Seen, append(slices.Clone(fine), last.Out[0].Meta.Shape[rank-2:]...))
@@ -77,30 +77,29 @@ func betweenProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
 	case !loops.Compiles():
-		return errors.New("no machine code is made of loops")
+		return errors.New("loops have no machine code")
 	case !Attends(first.Op) || !Attends(last.Op) || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
 		return errors.New("it does not begin and end with products of matrices")
 	case slices.ContainsFunc(parts, func(m *graph.Node) bool { return slices.Contains(m.Out, last.In[1].Value) }):
-		return fmt.Errorf("needs %q as a whole, by which weights are multiplied", last.In[1].Value.Name)
+		return fmt.Errorf("needs all of %q before it multiplies weights by it", last.In[1].Value.Name)
 	}
 	return nil
 }
 
-// attendable returns an error if values are unsuitable for the products of an attention: query, key, value, scores,
-// weights.
+// attendable returns an error if values (query, key, value, scores, weights) do not suit the products of an attention.
 func attendable(values []graph.Arg) error {
 	d := values[0].Meta().DType
 	for i, a := range values {
 		m := a.Meta()
 		switch {
 		case a.Kind != graph.TensorArg || m.Rank() < 2:
-			return errors.New("a product in it is not of two matrices")
+			return errors.New("an operand of a product is not a matrix")
 		case m.Numel() == 0:
 			return errors.New("a matrix in it has no elements")
 		case m.DType != d || d != tensor.Float32 && d != tensor.Float64:
-			return fmt.Errorf("it multiplies matrices of %v, which products compute in another dtype", m.DType)
+			return fmt.Errorf("products of %v are computed in another dtype", m.DType)
 		case i < 3 && a.Value.Const != nil:
-			return fmt.Errorf("%q is constant, and better packed once", a.Value.Name)
+			return fmt.Errorf("%q is constant and is packed once", a.Value.Name)
 		}
 	}
 	return nil
@@ -120,22 +119,23 @@ func (w *whole) product(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	w.fusion.Parts = append(w.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in, Outs: 1})
 }
 
-// sees records the shape in which operand k is seen; an error if there is none, or another one.
+// sees records the shape in which the attention reads operand k. It returns an error if ok is false, or if the parts
+// require two different shapes.
 func (w *whole) sees(k int, seen []int, ok bool) error {
 	switch known := k < len(w.fusion.Seen); {
 	case !ok || known && !slices.Equal(w.fusion.Seen[k], seen):
-		return fmt.Errorf("%q lies along other dimensions", w.node.In[k].Value.Name)
+		return fmt.Errorf("%q has other dimensions than the scores", w.node.In[k].Value.Name)
 	case !known:
 		w.fusion.Seen = append(w.fusion.Seen, seen)
 	}
 	return nil
 }
 
-// between returns an error if a node cannot be between the products of an attention whose first one makes a value of
-// shape scores. folds reports whether the node folds rows.
+// between returns an error if a node cannot be between the products of an attention. scores is the shape of the result
+// of the first product. folds reports whether the node folds rows.
 func (f *Fuser) between(m *graph.Node, scores []int) (folds bool, err error) {
 	if len(m.Out) != 1 || !alikeScores(m.Out[0].Meta.Shape, scores) {
-		return false, errors.New("makes something else than rows of scores")
+		return false, errors.New("has a result that is not rows of scores")
 	}
 	if showsAlike(m) {
 		return false, nil
@@ -146,7 +146,7 @@ func (f *Fuser) between(m *graph.Node, scores []int) (folds bool, err error) {
 		ok := r.Split == 0 && len(r.Mask) == rank && r.Mask[rank-1] && !slices.Contains(r.Mask[:rank-1], true) &&
 			r.Fits(shape) && !slices.Contains(r.Channels, true)
 		if !ok || len(m.Out[0].Meta.Shape) != rank {
-			return false, errors.New("folds along other dimensions than rows of scores")
+			return false, errors.New("folds other dimensions than rows of scores")
 		}
 		return true, nil
 	}
@@ -155,13 +155,13 @@ func (f *Fuser) between(m *graph.Node, scores []int) (folds bool, err error) {
 	case err != nil:
 		return false, err
 	case !c.Compilable():
-		return false, errors.New("calls functions that only Go has")
+		return false, errors.New("calls functions without machine code")
 	}
 	return false, nil
 }
 
-// alikeScores reports whether a shape is that of scores, or of one number for each row of scores, in any shape of the
-// batch and the rows.
+// alikeScores reports whether a value of a shape has the elements of the scores, or one number for each row of scores.
+// Its dimensions of batch and rows may be split or joined.
 func alikeScores(shape, scores []int) bool {
 	a, b := len(shape), len(scores)
 	if a < 2 || b < 2 || shape[a-1] != scores[b-1] && shape[a-1] != 1 {
@@ -170,7 +170,8 @@ func alikeScores(shape, scores []int) bool {
 	return tensor.Numel(shape[:a-1]) == tensor.Numel(scores[:b-1])
 }
 
-// showsAlike reports whether a node is a view with another shape of the same rows in the same order.
+// showsAlike reports whether a node is a view that has the same rows in the same order, with another shape of the
+// batch.
 func showsAlike(m *graph.Node) bool {
 	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != graph.TensorArg {
 		return false
@@ -181,9 +182,9 @@ func showsAlike(m *graph.Node) bool {
 		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch returns the coarsest shape, without sizes of 1, that has the batches of all parts as views. Parts
-// between the products may see rows of scores in any shape; dimensions within the rows of a matrix are no part of a
-// batch.
+// fineBatch returns the finest shape of the batch, without sizes of 1: the coarsest shape of which the batches of all
+// parts are views. Parts between the products may have rows of scores in any shape. Dimensions within the rows of a
+// matrix do not belong to the batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
@@ -191,20 +192,20 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	}
 	rows, whole := scores[len(scores)-2], tensor.Numel(scores[:len(scores)-1])
 	if whole == 0 {
-		return nil, errors.New("there are no matrices in it")
+		return nil, errors.New("the batch is empty")
 	}
 	ends := []int{rows} // products of sizes, from the last but one on
 	for i, m := range parts {
 		if len(m.Out) != 1 {
-			return nil, fmt.Errorf("%q makes several values", m.Name)
+			return nil, fmt.Errorf("%q has several results", m.Name)
 		}
 		shape := m.Out[0].Meta.Shape
 		lead := shape[:max(0, len(shape)-1)]
 		if tensor.Numel(lead) != whole {
-			return nil, fmt.Errorf("%q makes another batch of matrices", m.Name)
+			return nil, fmt.Errorf("%q has another number of rows", m.Name)
 		}
 		if i == len(parts)-1 && (len(lead) == 0 || lead[len(lead)-1] != rows) {
-			return nil, fmt.Errorf("%q multiplies matrices of other rows", m.Name)
+			return nil, fmt.Errorf("%q multiplies matrices with another number of rows", m.Name)
 		}
 		n := 1
 		for _, size := range slices.Backward(lead) {
@@ -218,30 +219,30 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	var fine []int
 	for i := len(ends) - 1; i > 0; i-- {
 		if ends[i]%ends[i-1] != 0 {
-			return nil, errors.New("batches are cut in ways that do not fit together")
+			return nil, errors.New("no shape has the batches of all parts as views")
 		}
 		fine = append(fine, ends[i]/ends[i-1])
 	}
 	return fine, nil
 }
 
-// seenAs returns the shape in which an operand of a product is seen if the batch of the shape to which it is
-// broadcast is seen as fine; false if the sizes do not match.
+// seenAs returns a view of an operand of a product with a batch of shape fine, in which broadcast dimensions have size
+// 1. The operand has the given shape and is broadcast to local. It returns false if there is no such view.
 func seenAs(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 2
 	lead, ok := seenLead(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank), sizeIn(shape, local, rank+1)), ok
 }
 
-// seenRows is [seenAs] for an operand of loops over scores, which may see their rows in another shape. An operand
-// that differs within the rows of a matrix then has a row for each of them.
+// seenRows is [seenAs] for an operand of a row program. fine is the shape of the batch and the rows. An operand that
+// differs within the rows of a matrix has a row for each of them.
 func seenRows(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 1
 	lead, ok := seenLead(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank)), ok
 }
 
-// sizeIn returns the size of a value in a dimension of the shape to which it is broadcast.
+// sizeIn returns the size of a value of the given shape in dimension d of local, to which the value is broadcast.
 func sizeIn(shape, local []int, d int) int {
 	if d -= len(local) - len(shape); d < 0 {
 		return 1
@@ -249,12 +250,12 @@ func sizeIn(shape, local []int, d int) int {
 	return shape[d]
 }
 
-// seenLead returns the first rank dimensions of a value, which is broadcast to shape local, seen as fine.
+// seenLead returns a view of the first rank dimensions of a value, which is broadcast to local, with shape fine.
 func seenLead(shape, local []int, rank int, fine []int) ([]int, bool) {
 	if len(shape) > len(local) {
 		return nil, false
 	}
-	at, left := len(fine), 1 // of fine[at], from the last on
+	at, left := len(fine), 1 // left is the part of fine[at] that no dimension of local has matched yet
 	once := slices.Repeat([]bool{false}, len(fine))
 	seen := slices.Repeat([]int{1}, len(fine))
 	for d := rank - 1; d >= 0; d-- {

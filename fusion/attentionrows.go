@@ -11,27 +11,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScoreRows are the loops of an attention over a block of contiguous rows of scores, from which they compute weights.
-// It is immutable and may be used by several goroutines.
+// ScoreRows is the row program of an attention for a block of contiguous rows of scores, from which it computes
+// weights. It is immutable and may be used by several goroutines.
 type ScoreRows struct {
 	plan    *rowprog.Plan
 	inPlace bool
 	others  []scoreOperand
-	size    int // bytes of the weights, where they have memory of their own
+	size    int // bytes of the weights if they are not written in place of the scores, else 0
 	state   graph.PerWorker[rowState]
 }
 
-// scoreOperand has the offsets of an operand of loops over scores, in bytes: of each matrix, and from row to row.
+// scoreOperand has the offset of each matrix of an operand and the stride of its rows, in bytes.
 type scoreOperand struct {
 	at  []int
 	row int
 }
 
-// NewScoreRows prepares the loops of an attention for n rows of scores. row and col are the strides of the scores in
-// elements; one of them is 1, and loops go along that dimension.
+// NewScoreRows prepares the row program of an attention for n rows of scores. row and col are the strides of the scores
+// in elements. One of them must be 1; inner loops run along that dimension.
 func NewScoreRows(a *graph.Attention, n, row, col int) (*ScoreRows, error) {
 	if a == nil || a.Code == nil || n <= 0 || row != 1 && col != 1 {
-		return nil, errors.New("an attention is made by passes, and its scores lie along rows or along columns")
+		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")
 	}
 	_, s, _, _ := a.Sizes()
 	block := func(d tensor.DType, row, col int) tensor.Meta {
@@ -64,7 +64,7 @@ func NewScoreRows(a *graph.Attention, n, row, col int) (*ScoreRows, error) {
 	return r, nil
 }
 
-// Bytes is the memory that [ScoreRows.Do] needs.
+// Bytes returns the size of the memory that [ScoreRows.Do] needs.
 func (r *ScoreRows) Bytes() int {
 	if r == nil || r.plan == nil {
 		return 0
@@ -75,7 +75,7 @@ func (r *ScoreRows) Bytes() int {
 // align rounds bytes up to whole cache lines.
 func align(n int) int { return (n + 63) &^ 63 }
 
-// Listings returns those of the loops.
+// Listings returns the listings of the loops.
 func (r *ScoreRows) Listings() []expr.Listing {
 	if r == nil || r.plan == nil {
 		return nil
@@ -83,8 +83,9 @@ func (r *ScoreRows) Listings() []expr.Listing {
 	return r.plan.Listings()
 }
 
-// Do computes weights of the scores of a matrix of the batch, from a row on. It returns their address: that of the
-// scores, or in memory, which is 64-byte aligned and has [ScoreRows.Bytes]. Addresses are not checked.
+// Do computes the weights of a block of scores, which starts at a row of an entry of the batch. It returns the address
+// of the weights, which is `scores` or in `memory`. memory must be 64-byte aligned and have [ScoreRows.Bytes] bytes.
+// Addresses are not checked.
 func (r *ScoreRows) Do(m *graph.Mem, scores unsafe.Pointer, entry, row int, memory []byte) (unsafe.Pointer, error) {
 	weights := scores
 	if !r.inPlace {

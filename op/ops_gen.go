@@ -1065,11 +1065,11 @@ func Conv3d(input, weight, bias *graph.Value, attrs ...Conv3dAttrs) *graph.Value
 type ConvIntegerAttrs struct {
 	// steps of the window (default 1)
 	Stride []int `attr:"stride"`
-	// zero points around the input: one number for each dimension, or all begins and then all ends (default 0)
+	// number of zero points around the input, for each dimension, or for all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups of channels that are convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1316,7 +1316,7 @@ func DepthToSpace[A Int](self *graph.Value, blockSize A, attrs ...DepthToSpaceAt
 type DequantizeLinearAttrs struct {
 	// dimension along which scales differ (default 1)
 	Axis *int `attr:"axis"`
-	// elements along axis that share a scale; 0: a scale for each, or for all
+	// number of adjacent elements along axis that share a scale; 0: one scale for each index, or one for all
 	BlockSize int `attr:"block_size"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1324,8 +1324,8 @@ type DequantizeLinearAttrs struct {
 
 // DequantizeLinear is the op dequantize_linear.
 //
-// Subtracts zero_point from integers and multiplies by scale; the result has the dtype of scale. scale and
-// zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.
+// Subtracts zero_point from integers and multiplies by scale. The result has the dtype of scale. scale and
+// zero_point have one element, or one for each index of axis, or one for each block along axis.
 //
 // May be nil: zeroPoint.
 func DequantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...DequantizeLinearAttrs) *graph.Value {
@@ -1348,13 +1348,13 @@ func Detach(self *graph.Value) *graph.Value {
 
 // DftAttrs are the optional attributes of [Dft].
 type DftAttrs struct {
-	// length of the transform: the operand is cut, or zeros are added; none: its own
+	// length of the transform: the operand is cut, or extended by zeros; none: the length of the operand
 	DftLength *int `attr:"dft_length"`
 	// dimension to transform, not the last (default 1)
 	Dim *int `attr:"dim"`
-	// transform back, and divide by the length
+	// compute the inverse transform, divided by the length
 	Inverse bool `attr:"inverse"`
-	// give the first half only: the rest is its mirror for a real operand
+	// return only the first half of the frequencies; the other half is its mirror if the operand is real
 	Onesided bool `attr:"onesided"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1362,8 +1362,8 @@ type DftAttrs struct {
 
 // Dft is the op dft.
 //
-// Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last dimension, of size 2, or
-// of size 1 for a real operand.
+// Transforms along a dimension, as ONNX's DFT does. Complex numbers are pairs along the last dimension, which
+// has size 2, or size 1 for a real operand.
 func Dft(input *graph.Value, attrs ...DftAttrs) *graph.Value {
 	return node("dft", 1, given(attrs), input)[0]
 }
@@ -1429,7 +1429,8 @@ func Dropout(input *graph.Value, attrs ...DropoutAttrs) *graph.Value {
 
 // DynamicQuantizeLinear is the op dynamic_quantize_linear.
 //
-// Quantizes float32 to uint8 by a scale and zero point that cover its range and 0; gives the three of them.
+// Quantizes float32 to uint8 by a scale and a zero point for which the range includes all elements and 0. The
+// results are the quantized values, the scale and the zero point.
 func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Value) {
 	made := node("dynamic_quantize_linear", 3, nil, input)
 	return made[0], made[1], made[2]
@@ -1629,11 +1630,11 @@ const (
 
 // FftFftAttrs are the optional attributes of [FftFft].
 type FftFftAttrs struct {
-	// length of the transform: the operand is cut, or zeros are added; none: its own
+	// length of the transform: the operand is cut, or extended by zeros; none: the length of the operand
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// which direction is scaled by 1/n; ortho: both by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
 	Norm FftFftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1658,11 +1659,11 @@ const (
 
 // FftIfftAttrs are the optional attributes of [FftIfft].
 type FftIfftAttrs struct {
-	// length of the transform: the operand is cut, or zeros are added; none: its own
+	// length of the transform: the operand is cut, or extended by zeros; none: the length of the operand
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// which direction is scaled by 1/n; ortho: both by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
 	Norm FftIfftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1687,11 +1688,11 @@ const (
 
 // FftIrfftAttrs are the optional attributes of [FftIrfft].
 type FftIrfftAttrs struct {
-	// length of the transform: the operand is cut, or zeros are added; none: its own
+	// length of the transform: the operand is cut, or extended by zeros; none: the length of the operand
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// which direction is scaled by 1/n; ortho: both by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
 	Norm FftIrfftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1699,7 +1700,8 @@ type FftIrfftAttrs struct {
 
 // FftIrfft is the op fft_irfft.
 //
-// Transforms half of the frequencies along a dimension, of which the rest is the mirror, to a real value.
+// Transforms the first half of the frequencies along a dimension to a real value. The other half is the mirror
+// of the first.
 func FftIrfft(self *graph.Value, attrs ...FftIrfftAttrs) *graph.Value {
 	return node("fft_irfft", 1, given(attrs), self)[0]
 }
@@ -1716,11 +1718,11 @@ const (
 
 // FftRfftAttrs are the optional attributes of [FftRfft].
 type FftRfftAttrs struct {
-	// length of the transform: the operand is cut, or zeros are added; none: its own
+	// length of the transform: the operand is cut, or extended by zeros; none: the length of the operand
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// which direction is scaled by 1/n; ortho: both by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
 	Norm FftRfftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1728,7 +1730,8 @@ type FftRfftAttrs struct {
 
 // FftRfft is the op fft_rfft.
 //
-// Transforms a real value along a dimension and gives the half of the frequencies that are not mirrored.
+// Transforms a real value along a dimension. The result has the first half of the frequencies; the other half is
+// its mirror.
 func FftRfft(self *graph.Value, attrs ...FftRfftAttrs) *graph.Value {
 	return node("fft_rfft", 1, given(attrs), self)[0]
 }
@@ -1966,15 +1969,15 @@ func GroupNorm[A Int](input, weight, bias *graph.Value, numGroups A, attrs ...Gr
 
 // GruAttrs are the optional attributes of [Gru].
 type GruAttrs struct {
-	// the parameters hold biases (default true)
+	// the operands have biases (default true)
 	HasBiases *bool `attr:"has_biases"`
-	// layers on top of one another (default 1)
+	// number of layers; each layer reads the results of the layer before it (default 1)
 	NumLayers *int `attr:"num_layers"`
-	// share of a layer's results that training drops
+	// fraction of the results of a layer that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only supported where dropout is 0
+	// training mode; supported only if dropout is 0
 	Train bool `attr:"train"`
-	// go through sequences both ways
+	// run sequences in both directions
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
@@ -1985,8 +1988,8 @@ type GruAttrs struct {
 // Gru is the op gru.
 //
 // Runs sequences through layers of GRU cells. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer
-// and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh [3h]; they give output [t, n, d*h] and
-// the last states.
+// and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh [3h]. The results are output [t, n,
+// d*h] and the last states.
 func Gru(operands []*graph.Value, attrs ...GruAttrs) (output, hN *graph.Value) {
 	made := node("gru", 2, given(attrs), operands)
 	return made[0], made[1]
@@ -2128,26 +2131,26 @@ func Hypot(self, other *graph.Value) *graph.Value {
 
 // If is the op if.
 //
-// Runs then_branch or else_branch, and gives what it gives.
+// Runs then_branch or else_branch. The results are the outputs of that graph.
 //
 // Attributes:
 //
-//   - thenBranch: graph to run where condition holds; its inputs are the first operands after it
-//   - elseBranch: graph to run otherwise; its inputs are the operands that follow
+//   - thenBranch: graph to run if condition holds; its inputs are the first operands after condition
+//   - elseBranch: graph to run otherwise; its inputs are the remaining operands
 func If[A Operand](condition A, values []*graph.Value, thenBranch, elseBranch *graph.Graph) []*graph.Value {
 	return node("if", 0, with(nil, "then_branch", thenBranch, "else_branch", elseBranch), condition, values)
 }
 
 // IfSizes is the op if_sizes.
 //
-// Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from sizes: once these
-// are known, the nodes of that branch take the place of the node.
+// Runs then_branch or else_branch. The results are the outputs of that graph. The choice depends only on sizes.
+// When the sizes are known, the nodes of the chosen branch replace the node.
 //
 // Attributes:
 //
 //   - condition: comparison of sizes, or several joined by & and |: Lt(100, N)
-//   - thenBranch: graph to run where condition holds; its inputs are the first operands
-//   - elseBranch: graph to run otherwise; its inputs are the operands that follow
+//   - thenBranch: graph to run if condition holds; its inputs are the first operands
+//   - elseBranch: graph to run otherwise; its inputs are the remaining operands
 func IfSizes(g *graph.Graph, values []*graph.Value, condition, thenBranch, elseBranch *graph.Graph) []*graph.Value {
 	return nodeIn(g, "if_sizes", 0, with(nil, "condition", condition, "then_branch", thenBranch, "else_branch", elseBranch), values)
 }
@@ -2580,10 +2583,10 @@ func Logsumexp[A Ints](self *graph.Value, dim A, attrs ...LogsumexpAttrs) *graph
 
 // LoopAttrs are the optional attributes of [Loop].
 type LoopAttrs struct {
-	// number of values that each iteration hands to the next
+	// number of values that each iteration passes to the next
 	Carried int `attr:"carried"`
-	// max_trip_count as an expression over sizes, of a loop whose condition stays true: once sizes are known the
-	// nodes of the iterations take the place of the node, unless they are too many; none: data tell it
+	// max_trip_count as an expression over sizes, for a loop whose condition stays true; when the sizes are known,
+	// the nodes of all iterations replace the node, unless there are too many; none: max_trip_count depends on data
 	Trips *int `attr:"trips"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2591,13 +2594,13 @@ type LoopAttrs struct {
 
 // Loop is the op loop.
 //
-// Runs body again and again, max_trip_count times at most, as long as condition holds. Gives the carried values
-// as the last iteration left them, and the collected ones stacked along a new first dimension.
+// Runs body at most max_trip_count times, as long as condition holds. The results are the carried values after
+// the last iteration, and the collected values of all iterations, stacked along a new first dimension.
 //
 // Attributes:
 //
 //   - body: inputs: the number of the iteration, the condition, the carried values, then others; outputs: the
-//     condition, the carried values, then values that are collected
+//     condition, the carried values, then the collected values
 func Loop[A, B Optional](g *graph.Graph, maxTripCount A, condition B, values []*graph.Value, body *graph.Graph, attrs ...LoopAttrs) []*graph.Value {
 	return nodeIn(g, "loop", 0, with(given(attrs), "body", body), maxTripCount, condition, values)
 }
@@ -2631,15 +2634,15 @@ func LpPool[A Ints](self *graph.Value, kernelSize A, attrs ...LpPoolAttrs) *grap
 
 // LstmAttrs are the optional attributes of [Lstm].
 type LstmAttrs struct {
-	// the parameters hold biases (default true)
+	// the operands have biases (default true)
 	HasBiases *bool `attr:"has_biases"`
-	// layers on top of one another (default 1)
+	// number of layers; each layer reads the results of the layer before it (default 1)
 	NumLayers *int `attr:"num_layers"`
-	// share of a layer's results that training drops
+	// fraction of the results of a layer that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only supported where dropout is 0
+	// training mode; supported only if dropout is 0
 	Train bool `attr:"train"`
-	// go through sequences both ways
+	// run sequences in both directions
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
@@ -2650,8 +2653,8 @@ type LstmAttrs struct {
 // Lstm is the op lstm.
 //
 // Runs sequences through layers of LSTM cells. Operands are input [t, n, i], h0 and c0 [l*d, n, h], and for each
-// layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih and b_hh [4h]; they give output [t, n,
-// d*h] and the last states.
+// layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih and b_hh [4h]. The results are output
+// [t, n, d*h] and the last states.
 func Lstm(operands []*graph.Value, attrs ...LstmAttrs) (output, hN, cN *graph.Value) {
 	made := node("lstm", 3, given(attrs), operands)
 	return made[0], made[1], made[2]
@@ -2688,10 +2691,11 @@ func Matmul(self, other *graph.Value) *graph.Value {
 
 // MatmulBytes is the op matmul_bytes.
 //
-// Multiplies matrices of uint8 or int8, as matmul does, less their zero points: of input one, or one for each
-// row; of other one, or one for each column. The sums are int32 and wrap; bias, int32 with one element for each
-// column, is added to them. With scale, float32 with one element or one for each column, and zero_point, sums
-// are scaled, rounded to even, and with the zero point saturate in its dtype, uint8 or int8.
+// Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. input has one zero
+// point, or one for each row; other has one, or one for each column. The sums are int32 and wrap. bias, int32
+// with one element for each column, is added to them. scale is float32, with one element or one for each column.
+// With scale and zero_point, sums are scaled, rounded to even, added to zero_point, and clamped to its dtype,
+// uint8 or int8.
 //
 // May be nil: inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint.
 func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint *graph.Value) *graph.Value {
@@ -3301,19 +3305,19 @@ const (
 
 // OnnxGruAttrs are the optional attributes of [OnnxGru].
 type OnnxGruAttrs struct {
-	// size of the state; 0: as R tells
+	// size of the state; 0: the last size of R
 	HiddenSize int `attr:"hidden_size"`
-	// which way sequences are gone through (default forward)
+	// order of the steps (default forward)
 	Direction OnnxGruDirectionWord `attr:"direction"`
-	// functions of the gates, for each direction; none: Sigmoid and Tanh
+	// functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh
 	Activations []string `attr:"activations"`
-	// first parameters of the functions that have one, in order
+	// parameter alpha of each function that has it, in order
 	ActivationAlpha []float64 `attr:"activation_alpha"`
-	// second parameters of the functions that have two, in order
+	// parameter beta of each function that has it, in order
 	ActivationBeta []float64 `attr:"activation_beta"`
-	// bound on what goes into the functions; 0: none
+	// bound of the arguments of the functions; 0: none
 	Clip float64 `attr:"clip"`
-	// 1: the batch comes first
+	// 1: the first dimension is the batch
 	Layout int `attr:"layout"`
 	// GRU: the reset gate applies after the product with the state
 	LinearBeforeReset int `attr:"linear_before_reset"`
@@ -3347,19 +3351,19 @@ const (
 
 // OnnxLstmAttrs are the optional attributes of [OnnxLstm].
 type OnnxLstmAttrs struct {
-	// size of the state; 0: as R tells
+	// size of the state; 0: the last size of R
 	HiddenSize int `attr:"hidden_size"`
-	// which way sequences are gone through (default forward)
+	// order of the steps (default forward)
 	Direction OnnxLstmDirectionWord `attr:"direction"`
-	// functions of the gates, for each direction; none: Sigmoid and Tanh
+	// functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh
 	Activations []string `attr:"activations"`
-	// first parameters of the functions that have one, in order
+	// parameter alpha of each function that has it, in order
 	ActivationAlpha []float64 `attr:"activation_alpha"`
-	// second parameters of the functions that have two, in order
+	// parameter beta of each function that has it, in order
 	ActivationBeta []float64 `attr:"activation_beta"`
-	// bound on what goes into the functions; 0: none
+	// bound of the arguments of the functions; 0: none
 	Clip float64 `attr:"clip"`
-	// 1: the batch comes first
+	// 1: the first dimension is the batch
 	Layout int `attr:"layout"`
 	// GRU: the reset gate applies after the product with the state
 	LinearBeforeReset int `attr:"linear_before_reset"`
@@ -3393,19 +3397,19 @@ const (
 
 // OnnxRnnAttrs are the optional attributes of [OnnxRnn].
 type OnnxRnnAttrs struct {
-	// size of the state; 0: as R tells
+	// size of the state; 0: the last size of R
 	HiddenSize int `attr:"hidden_size"`
-	// which way sequences are gone through (default forward)
+	// order of the steps (default forward)
 	Direction OnnxRnnDirectionWord `attr:"direction"`
-	// functions of the gates, for each direction; none: Sigmoid and Tanh
+	// functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh
 	Activations []string `attr:"activations"`
-	// first parameters of the functions that have one, in order
+	// parameter alpha of each function that has it, in order
 	ActivationAlpha []float64 `attr:"activation_alpha"`
-	// second parameters of the functions that have two, in order
+	// parameter beta of each function that has it, in order
 	ActivationBeta []float64 `attr:"activation_beta"`
-	// bound on what goes into the functions; 0: none
+	// bound of the arguments of the functions; 0: none
 	Clip float64 `attr:"clip"`
-	// 1: the batch comes first
+	// 1: the first dimension is the batch
 	Layout int `attr:"layout"`
 	// GRU: the reset gate applies after the product with the state
 	LinearBeforeReset int `attr:"linear_before_reset"`
@@ -3429,7 +3433,7 @@ func OnnxRnn(x, w, r, b, sequenceLens, initialH *graph.Value, attrs ...OnnxRnnAt
 
 // Outer is the op outer.
 //
-// Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].
+// Multiplies each element of self by each element of vec2: [n] and [m] give [n, m].
 func Outer(self, vec2 *graph.Value) *graph.Value {
 	return node("outer", 1, nil, self, vec2)[0]
 }
@@ -3559,11 +3563,11 @@ func Prod(self *graph.Value, attrs ...ProdAttrs) *graph.Value {
 type QlinearConvAttrs struct {
 	// steps of the window (default 1)
 	Stride []int `attr:"stride"`
-	// zero points around the input: one number for each dimension, or all begins and then all ends (default 0)
+	// number of zero points around the input, for each dimension, or for all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups of channels that are convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3594,9 +3598,9 @@ func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPo
 type QuantizeLinearAttrs struct {
 	// dimension along which scales differ (default 1)
 	Axis *int `attr:"axis"`
-	// elements along axis that share a scale; 0: a scale for each, or for all
+	// number of adjacent elements along axis that share a scale; 0: one scale for each index, or one for all
 	BlockSize int `attr:"block_size"`
-	// dtype of the result where there is no zero_point; none: uint8
+	// dtype of the result without a zero_point; none: uint8
 	DType tensor.DType `attr:"dtype"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3604,9 +3608,8 @@ type QuantizeLinearAttrs struct {
 
 // QuantizeLinear is the op quantize_linear.
 //
-// Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of
-// zero_point, or dtype. scale and zero_point have one element, one for each index of axis, or the shape of input
-// with axis cut into blocks.
+// Divides input by scale, rounds half to even, adds zero_point and clamps to the dtype of zero_point, or to
+// dtype. scale and zero_point have one element, or one for each index of axis, or one for each block along axis.
 //
 // May be nil: zeroPoint.
 func QuantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...QuantizeLinearAttrs) *graph.Value {
@@ -3615,7 +3618,7 @@ func QuantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...QuantizeLinea
 
 // RaiseAttrs are the optional attributes of [Raise].
 type RaiseAttrs struct {
-	// number of values that it stands for (default 1)
+	// number of results (default 1)
 	Results *int `attr:"results"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3623,11 +3626,12 @@ type RaiseAttrs struct {
 
 // Raise is the op raise.
 //
-// Fails with message when it runs. Its results are never made: they stand for those of what cannot be run.
+// Fails with message when it runs. Its results are never computed. They replace the results of nodes that cannot
+// run.
 //
 // Attributes:
 //
-//   - message: what the error says
+//   - message: message of the error
 func Raise(g *graph.Graph, message string, attrs ...RaiseAttrs) []*graph.Value {
 	return nodeIn(g, "raise", 0, with(given(attrs), "message", message))
 }
@@ -3937,15 +3941,15 @@ func RmsNorm[A Ints](input, weight *graph.Value, normalizedShape A, attrs ...Rms
 
 // RnnReluAttrs are the optional attributes of [RnnRelu].
 type RnnReluAttrs struct {
-	// the parameters hold biases (default true)
+	// the operands have biases (default true)
 	HasBiases *bool `attr:"has_biases"`
-	// layers on top of one another (default 1)
+	// number of layers; each layer reads the results of the layer before it (default 1)
 	NumLayers *int `attr:"num_layers"`
-	// share of a layer's results that training drops
+	// fraction of the results of a layer that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only supported where dropout is 0
+	// training mode; supported only if dropout is 0
 	Train bool `attr:"train"`
-	// go through sequences both ways
+	// run sequences in both directions
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
@@ -3956,8 +3960,8 @@ type RnnReluAttrs struct {
 // RnnRelu is the op rnn_relu.
 //
 // Runs sequences through layers of simple recurrent cells that are bounded below by 0. Operands are input [t, n,
-// i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]; they give
-// output [t, n, d*h] and the last states.
+// i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The results
+// are output [t, n, d*h] and the last states.
 func RnnRelu(operands []*graph.Value, attrs ...RnnReluAttrs) (output, hN *graph.Value) {
 	made := node("rnn_relu", 2, given(attrs), operands)
 	return made[0], made[1]
@@ -3965,15 +3969,15 @@ func RnnRelu(operands []*graph.Value, attrs ...RnnReluAttrs) (output, hN *graph.
 
 // RnnTanhAttrs are the optional attributes of [RnnTanh].
 type RnnTanhAttrs struct {
-	// the parameters hold biases (default true)
+	// the operands have biases (default true)
 	HasBiases *bool `attr:"has_biases"`
-	// layers on top of one another (default 1)
+	// number of layers; each layer reads the results of the layer before it (default 1)
 	NumLayers *int `attr:"num_layers"`
-	// share of a layer's results that training drops
+	// fraction of the results of a layer that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only supported where dropout is 0
+	// training mode; supported only if dropout is 0
 	Train bool `attr:"train"`
-	// go through sequences both ways
+	// run sequences in both directions
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
@@ -3984,8 +3988,8 @@ type RnnTanhAttrs struct {
 // RnnTanh is the op rnn_tanh.
 //
 // Runs sequences through layers of simple recurrent cells. Operands are input [t, n, i], h0 [l*d, n, h], and for
-// each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]; they give output [t, n, d*h] and the
-// last states.
+// each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The results are output [t, n, d*h] and
+// the last states.
 func RnnTanh(operands []*graph.Value, attrs ...RnnTanhAttrs) (output, hN *graph.Value) {
 	made := node("rnn_tanh", 2, given(attrs), operands)
 	return made[0], made[1]
@@ -4085,7 +4089,7 @@ func Rsub[A Operand](self *graph.Value, other A, attrs ...RsubAttrs) *graph.Valu
 
 // ScaledDotProductAttentionAttrs are the optional attributes of [ScaledDotProductAttention].
 type ScaledDotProductAttentionAttrs struct {
-	// share of the weights that are dropped; only 0 is supported
+	// fraction of the weights that is dropped; only 0 is supported
 	DropoutP float64 `attr:"dropout_p"`
 	// query i sees keys 0 to i only
 	IsCausal bool `attr:"is_causal"`
@@ -4100,8 +4104,8 @@ type ScaledDotProductAttentionAttrs struct {
 // ScaledDotProductAttention is the op scaled_dot_product_attention.
 //
 // Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give [...,
-// l, v]. attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query
-// that sees nothing gives 0.
+// l, v]. attn_mask is broadcast to [..., l, s]. Floats are added to the scores. Bools mark the keys that a query
+// sees. The result of a query that sees no key is 0.
 //
 // May be nil: attnMask.
 func ScaledDotProductAttention(query, key, value, attnMask *graph.Value, attrs ...ScaledDotProductAttentionAttrs) *graph.Value {
@@ -4114,11 +4118,11 @@ type ScanAttrs struct {
 	States int `attr:"states"`
 	// dimensions that are scanned; none: the first
 	ScanInputAxes []int `attr:"scan_input_axes"`
-	// which operands are scanned from their end
+	// by scanned operand: whether the scan starts at its end
 	ScanInputDirections []bool `attr:"scan_input_directions"`
-	// dimensions along which values are collected; none: the first
+	// dimensions along which values are stacked; none: the first
 	ScanOutputAxes []int `attr:"scan_output_axes"`
-	// which values are collected in front of the earlier ones
+	// by collected value: whether a later element precedes the earlier elements
 	ScanOutputDirections []bool `attr:"scan_output_directions"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4126,13 +4130,13 @@ type ScanAttrs struct {
 
 // Scan is the op scan.
 //
-// Runs body once for each index of the scanned operands. Gives the states as the last iteration left them, and
-// the collected values stacked along a new dimension.
+// Runs body once for each index of the scanned operands. The results are the states after the last iteration,
+// and the collected values, stacked along a new dimension.
 //
 // Attributes:
 //
-//   - body: inputs: the states, a slice of each scanned operand, then others; outputs: the states, then values
-//     that are collected
+//   - body: inputs: the states, a slice of each scanned operand, then others; outputs: the states, then the
+//     collected values
 //   - numScanInputs: number of operands that are scanned, after the states
 func Scan[A Int](g *graph.Graph, values []*graph.Value, body *graph.Graph, numScanInputs A, attrs ...ScanAttrs) []*graph.Value {
 	return nodeIn(g, "scan", 0, with(given(attrs), "body", body, "num_scan_inputs", numScanInputs), values)

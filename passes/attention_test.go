@@ -37,8 +37,8 @@ func TestAttentionOfItself(t *testing.T) {
 					why = a.Why
 				}
 			}
-			assert.Equal(t, `as an attention it cannot be one step: needs "`+by+
-				`" as a whole, by which weights are multiplied`, why)
+			assert.Equal(t, `as an attention it cannot be one step: needs all of "`+by+
+				`" before it multiplies weights by it`, why)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestAttention(t *testing.T) {
 		{"no rows", func(_ *graph.Graph, x *graph.Value) *graph.Value { return op.Relu(x).Named("weights") }, nil, ""},
 		{"other rows", func(_ *graph.Graph, x *graph.Value) *graph.Value {
 			return op.Softmax(x, -2).Named("weights")
-		}, nil, `as an attention it cannot be one step: "weights" folds along other dimensions than rows of scores`},
+		}, nil, `as an attention it cannot be one step: "weights" folds other dimensions than rows of scores`},
 		{"turned", func(_ *graph.Graph, x *graph.Value) *graph.Value {
 			return soft(op.Reshape(op.Permute(x, []int{1, 0, 2, 3}).Named("turned"), []int{6, 2, 5, 7}))
 		}, nil, ""},

@@ -1,5 +1,4 @@
-// Package compose helps ops to decompose into small graphs of other ops: functions that Decompose implementations of
-// several families share.
+// Package compose has functions that decompositions of ops into other ops share: see [graph.Lowerings].
 package compose
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Parts adds the nodes of a decomposition one by one, up to the first error.
+// Parts adds the nodes of a decomposition one by one. After the first error it adds no more nodes.
 type Parts struct {
 	C    *graph.Call
 	into *graph.Parts
@@ -55,8 +54,8 @@ func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// Along views a vector along dimension dim of values of some rank. A single element of any shape is broadcast: it keeps
-// a dimension if the values have one, so that it promotes as they do.
+// Along returns a view of a vector that broadcasts along dimension dim to values of the given rank. A single element of
+// any shape gets one dimension if the values have dimensions, so that it takes part in type promotion as they do.
 func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x

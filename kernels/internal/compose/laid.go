@@ -16,13 +16,13 @@ type laidAttrs struct {
 	Strides []int        `attr:"strides" doc:"strides of the result, in elements"`
 }
 
-// laid converts a value to a dtype and gives it exact strides, including those of dimensions of size 1, which memory
-// formats do not determine. It is not in the catalogue. After pointwise nodes it joins their loop, which then writes
-// with these strides: there is no copy.
+// laid converts a value to a dtype and gives it exact strides. Memory formats do not determine the strides of
+// dimensions of size 1, but laid does. It is not in the catalogue. After pointwise nodes it joins their loop, which
+// then writes the result with these strides, so that there is no copy.
 var laid = kit.Define[laidAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "laid",
-		Doc:      "Converts self to a dtype, and lays it out by strides.",
+		Doc:      "Converts self to a dtype and gives it strides.",
 		Params:   []graph.Param{kit.Self},
 		Infer:    inferLaid,
 		Ref:      copies.Ref(inferLaid),

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Widened rewrites products and sums of 16-bit floats, which are computed in float32 and rounded once, as the same op
-// in float32 between conversions. The conversions can then be folded for constants, joined to the loops that produce
-// the operands, and joined to the loops that use the result.
+// Widened rewrites an op on 16-bit floats as conversions to float32, the same op in float32, and a conversion back. The
+// op computes in float32 and rounds once anyway. The conversions of constants can then be folded, and the others join
+// the loops that produce the operands and the loops that use the result.
 func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	d := c.Out[0].DType
 	wide := d.OpMath()

@@ -36,7 +36,7 @@ type Multiplier struct {
 	Prepare func(j *Job)
 
 	size       int // bytes of an element
-	tail       *fusion.Epilogue
+	epilogue   *fusion.Epilogue
 	cRow, cCol int // strides of C, for the epilogue
 
 	jobs graph.PerWorker[Job]
@@ -50,7 +50,7 @@ type Job struct {
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
-	tail      fusion.EpilogueRun
+	epilogue  fusion.EpilogueRun
 	again     gemm.Repeated // recorded calls of a small product, repeated for each entry
 	mem       *graph.Mem
 
@@ -168,10 +168,9 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	}
 }
 
-// Then applies an epilogue to every completed tile of C; a nil epilogue removes the previous one. s is the spec of the
-// plan.
-func (x *Multiplier) Then(t *fusion.Epilogue, s gemm.Spec) {
-	x.tail, x.cRow, x.cCol = t, s.CRowStride, s.CColStride
+// Then sets the epilogue that is applied to every completed tile of C; nil: none. s is the spec of the plan.
+func (x *Multiplier) Then(e *fusion.Epilogue, s gemm.Spec) {
+	x.epilogue, x.cRow, x.cCol = e, s.CRowStride, s.CColStride
 }
 
 func (x *Multiplier) get(m *graph.Mem) *Job {
@@ -179,11 +178,11 @@ func (x *Multiplier) get(m *graph.Mem) *Job {
 	if x.Prepare != nil && !j.prepared {
 		x.Prepare(j)
 	}
-	if x.tail != nil {
+	if x.epilogue != nil {
 		if !j.prepared {
 			x.follow(j)
 		}
-		x.tail.Enter(&j.tail, m)
+		x.epilogue.Enter(&j.epilogue, m)
 	}
 	if !j.prepared {
 		j.Args.Check = func() { j.mem.CheckContext() }
@@ -201,7 +200,7 @@ func (x *Multiplier) follow(j *Job) {
 			previous(i0, i1, j0, j1)
 		}
 		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / x.size
-		x.tail.Do(&j.tail, entry+i0*x.cRow+j0*x.cCol, i1-i0, x.cRow, j1-j0, x.cCol)
+		x.epilogue.Do(&j.epilogue, entry+i0*x.cRow+j0*x.cCol, i1-i0, x.cRow, j1-j0, x.cCol)
 	}
 }
 
@@ -212,7 +211,7 @@ func (j *Job) release() {
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd, j.mem = nil, nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
 	j.again.Release()
-	j.tail.Release()
+	j.epilogue.Release()
 }
 
 func (x *Multiplier) enter(j *Job, e int) {

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestProductLeftOut pins where alpha 0 hides the NaNs of a product: PyTorch's library for
-// floats and complex numbers leaves it out, its loops for 16-bit floats and small batches do not.
+// TestProductLeftOut checks whether an alpha of 0 hides the NaNs of a product, as in PyTorch. Its library for floats
+// and complex numbers does not compute the product; its loops for 16-bit floats and small batches do.
 func TestProductLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		op     string
@@ -59,7 +59,7 @@ func TestProductLeftOut(t *testing.T) {
 	}
 }
 
-// TestFactorsOfOne has an infinity as addend: times 1+0i it would have a NaN beside it.
+// TestFactorsOfOne adds an infinity. A multiplication by 1+0i would make its imaginary part a NaN.
 func TestFactorsOfOne(t *testing.T) {
 	for _, name := range []string{"addmm", "baddbmm"} {
 		shape := []int{3, 3}

@@ -15,7 +15,7 @@ import (
 )
 
 type attentionAttrs struct {
-	Dropout   float64  `attr:"dropout_p" default:"0" doc:"share of the weights that are dropped; only 0 is supported"`
+	Dropout   float64  `attr:"dropout_p" default:"0" doc:"fraction of the weights that is dropped; only 0 is supported"`
 	IsCausal  bool     `attr:"is_causal" default:"false" doc:"query i sees keys 0 to i only"`
 	Scale     *float64 `attr:"scale" default:"none" doc:"factor of the scores; none: 1 / sqrt(e)"`
 	EnableGQA bool     `attr:"enable_gqa" default:"false" doc:"groups of query heads share a head of keys and values"`
@@ -27,8 +27,8 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 		Name: "scaled_dot_product_attention",
 		Doc: "Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give " +
 			"[..., l, v]. " +
-			"attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query that sees " +
-			"nothing gives 0.",
+			"attn_mask is broadcast to [..., l, s]. Floats are added to the scores. Bools mark the keys that a query sees. " +
+			"The result of a query that sees no key is 0.",
 		Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := attentionType(c)

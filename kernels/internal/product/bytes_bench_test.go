@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// BenchmarkMatmulBytes measures products of bytes: of squares, both operands inputs, and of layers with constant
-// weights, of a few rows and of many, that are scaled.
+// BenchmarkMatmulBytes measures products of square matrices that are both inputs, and scaled products of few and of
+// many rows by constant weights.
 func BenchmarkMatmulBytes(b *testing.B) {
 	r := rand.New(rand.NewPCG(3, 3))
 	run := func(name string, in []*tensor.Tensor, constants ...int) {

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// unitShape is a product that the matrix unit multiplies.
+// unitShape returns the shape of a product on the matrix unit.
 func unitShape() byteShape {
 	return byteShape{m: 40, n: 100, k: 64, per: groupBytes, groups: 16, lanes: 16, vectors: 2, height: 2 * tile.UnitRows,
 		unit: true}

@@ -32,10 +32,10 @@ type bytePacker struct {
 
 // packerRun has the state of a worker in both phases.
 type packerRun struct {
-	state loops.State
-	args  jit.Args
-	tail  byteTailRun
-	point int32
+	state    loops.State
+	args     jit.Args
+	epilogue byteEpilogueRun
+	point    int32
 }
 
 func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {

@@ -122,7 +122,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
-		t.tail.enter(a, &r.tail, m)
+		t.epilogue.enter(a, &r.epilogue, m)
 		if t.begins {
 			a.Ptr[tile.Bias] = scratch(m, t.room.begin)
 		}
@@ -192,8 +192,8 @@ func (t *byteTiles) place(entry, row, block int) int {
 // at is place in bytes.
 func (t *byteTiles) at(entry, row, block int) int { return t.place(entry, row, block) * t.d.Size() }
 
-// strip computes the sums of a strip: of the given number of rows, from row `first` on, in a block of columns. It
-// writes them to `to`, with `step` bytes between rows.
+// strip computes the sums of a strip, which has the given number of rows from row `first` on, in a block of columns. It
+// writes the sums to `to`, with `step` bytes between rows.
 func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
 	a, matrix := &r.args, t.bOf[entry]
@@ -229,7 +229,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 				row := k.row + i*k.height
 				a.Rows = min(most, k.n-i)
 				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.a.step()+g*groupBytes, row*step
-				t.tail.at(a, t.place(entry, first+row, block), block*t.width())
+				t.epilogue.at(a, t.place(entry, first+row, block), block*t.width())
 				if err := t.codes[t.code(k.height, last, start, a.N)].Call(a); err != nil {
 					return err
 				}
@@ -240,10 +240,9 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	return nil
 }
 
-// finishStrip converts the sums of a strip, which are at `from` with `step` bytes between rows, to results.
+// finishStrip converts the sums of a strip to results. The sums are at `from`, with `step` bytes between rows.
 func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first, rows int,
-	from unsafe.Pointer, step int,
-	scale, zero unsafe.Pointer) {
+	from unsafe.Pointer, step int, scale, zero unsafe.Pointer) {
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int
 	n := 0

@@ -42,7 +42,7 @@ type byteTiles struct {
 	levels            *multiply.Requantizer // converts sums without corrections, with a scale for each column
 	inTile            tile.Quantized        // conversion in tiles of the matrix unit, which replaces levels
 	finishing         multiply.Finish       // the corrections and the scaling of sums
-	tail              byteTail              // epilogue in tiles
+	epilogue          byteEpilogue          // applied by tiles
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
 	// The offsets in scratch memory of packed rows, sums of rows, zero points of rows, panels, initial values of tiles
@@ -108,7 +108,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 			t.inTile = tile.Signed
 		}
 	}
-	t.tail = t.newTail(fusion.EpilogueOf(c))
+	t.epilogue = t.newEpilogue(fusion.EpilogueOf(c))
 	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCod
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
-		Epilogue: t.tail.steps,
+		Epilogue: t.epilogue.steps,
 		Vectors:  t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
 	if t.unit {

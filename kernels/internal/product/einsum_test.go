@@ -10,8 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestEinsumRepeated sums over dimensions of which an operand repeats one: a stride of 0 is
-// no sign that nothing has been joined yet.
+// TestEinsumRepeated sums over dimensions one of which has a stride of 0 in an operand.
 func TestEinsumRepeated(t *testing.T) {
 	for equation, metas := range map[string][]tensor.Meta{
 		"ij->":      {kit.F32(4, 3).WithStrides([]int{1, 0})},

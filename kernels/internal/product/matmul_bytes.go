@@ -9,15 +9,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MatmulBytes is the product of quantized matrices: several ops of quantized models in one, with their constants
-// combined.
+// MatmulBytes is the product of quantized matrices. It replaces several ops of quantized models and combines their
+// constants.
 var MatmulBytes = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul_bytes",
-		Doc: "Multiplies matrices of uint8 or int8, as matmul does, less their zero points: of input one, or one for each " +
-			"row; of other one, or one for each column. The sums are int32 and wrap; bias, int32 with one element for each " +
-			"column, is added to them. With scale, float32 with one element or one for each column, and zero_point, sums are " +
-			"scaled, rounded to even, and with the zero point saturate in its dtype, uint8 or int8.",
+		Doc: "Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. input has one zero " +
+			"point, or one for each row; other has one, or one for each column. The sums are int32 and wrap. bias, int32 with " +
+			"one element for each column, is added to them. scale is float32, with one element or one for each column. With " +
+			"scale and zero_point, sums are scaled, rounded to even, added to zero_point, and clamped to its dtype, uint8 or " +
+			"int8.",
 		Params: []graph.Param{kit.Input, kit.Other, {Name: "input_zero_point", Optional: true},
 			{Name: "other_zero_point", Optional: true}, kit.OptBias, {Name: "scale", Optional: true},
 			{Name: "zero_point", Optional: true}},
@@ -37,11 +38,10 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	Facts: graph.Facts{AnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
-			{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
-				"panels of other, constant ones packed once; and quantizes strips of the result in cache, or continues " +
-				"with sums in registers.",
+			{Name: "tiled", Doc: "Packs other into panels, once if it is constant. Multiplies groups of four bytes, or " +
+				"of two words, in tiles whose sums stay in registers. Quantizes strips of sums in the cache, or in registers.",
 				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
-			{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
+			{Name: "loops", Doc: "Computes each element by a plain loop.", Lower: lowerBytesLoops},
 		},
 	},
 })

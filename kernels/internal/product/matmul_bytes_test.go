@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// wholeNumbers makes an operand over the whole range of an integer dtype, or of so many numbers around 0: in
-// one draw of three of the extremes alone, which is where products that saturate on the way would be wrong.
+// wholeNumbers returns an operand with random integers from the whole range of a dtype or, if span is not 0, from span
+// numbers around 0. One in three operands has only the extremes of the range, for which intermediate saturation would
+// give wrong sums.
 func wholeNumbers(r *rand.Rand, d tensor.DType, span int64, shape ...int) *tensor.Tensor {
 	t := kerneltest.RandomOperand(r, d, shape...)
 	extremes := r.IntN(3) == 0
@@ -71,8 +72,8 @@ func bytesOperands(r *rand.Rand) []*tensor.Tensor {
 	return in
 }
 
-// TestMatmulBytes compares all implementations with the definition, to the number: matrices that lie in any way,
-// batches, vectors, zero points of all kinds, packed constants and others.
+// TestMatmulBytes requires that all implementations equal the reference: for matrices in any layout, batches, vectors,
+// all kinds of zero points, and constant operands.
 func TestMatmulBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 4))
 	tiled := 0
@@ -84,7 +85,7 @@ func TestMatmulBytes(t *testing.T) {
 	}
 }
 
-// TestMatmulBytesDeep goes past the depth of a call, and past the range of int32.
+// TestMatmulBytesDeep multiplies rows that need several calls of a tile and whose sums exceed int32.
 func TestMatmulBytesDeep(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 5))
 	for i, k := range []int{16385, 40000} {
@@ -96,7 +97,7 @@ func TestMatmulBytesDeep(t *testing.T) {
 	}
 }
 
-// checkBytes runs a call in all ways, and returns how many are of machine code.
+// checkBytes runs a call by all implementations, and returns the number of those with machine code.
 func checkBytes(t *testing.T, r *rand.Rand, i int, in []*tensor.Tensor) (tiled int) {
 	t.Helper()
 	p, err := kerneltest.NewProductCall("matmul_bytes", nil, in, append(kerneltest.SomeConstants(r, in), 1)...)

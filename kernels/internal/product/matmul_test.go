@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// productSize favours small sizes, those at the edges of panels, and nothing at all.
+// productSize returns a random size: often a small size, a size near the width of a panel, or 0.
 func productSize(r *rand.Rand) int {
 	switch r.IntN(12) {
 	case 0:
@@ -108,7 +108,7 @@ func TestLinearRandom(t *testing.T) {
 	}
 }
 
-// TestMatmulLarge takes the paths of large products: several tiles, packing phases, waves.
+// TestMatmulLarge multiplies matrices that need several tiles, phases that pack, or several waves.
 func TestMatmulLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, s := range [][4]int{{1, 300, 200, 300}, {3, 200, 300, 130}, {20, 64, 64, 64}, {40, 5, 7, 9}, {2, 3, 500, 700},
@@ -139,7 +139,7 @@ func naiveProducts(x, y []float64, b, m, n, k int) []float64 {
 	return out
 }
 
-// TestMatmulNaN: no product is skipped, and a beta of 0 leaves self unread.
+// TestMatmulNaN checks that no multiplication by 0 is skipped, and that self is not read if beta is 0.
 func TestMatmulNaN(t *testing.T) {
 	inf := tensor.Must(tensor.FromSlice([]float32{0, float32(1), 2, 3}, 2, 2))
 	nan := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, float32(nanValue())}, 2, 2))

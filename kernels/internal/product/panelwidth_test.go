@@ -8,7 +8,7 @@ import (
 )
 
 // TestPanelsDoNotDependOnRows compares the panels of a constant matrix for adjacent and for strided rows of the other
-// operand: the matrix is packed before the layout of the rows is final.
+// operand. The panels must be equal, because the matrix is packed before the layout of the rows is known.
 func TestPanelsDoNotDependOnRows(t *testing.T) {
 	forms := map[string]bool{}
 	for _, rows := range [][2]int{{2, 20}, {20, 2}, {1, 40}, {13, 5}, {7, 7}, {64, 3}, {3, 64}, {29, 1}, {200, 9}} {
@@ -28,7 +28,7 @@ func TestPanelsDoNotDependOnRows(t *testing.T) {
 				want = form
 			}
 			if form != want && min(rows[0], rows[1]) > multiply.Thin {
-				t.Errorf("%d by %d rows, %v apart: %s, and %s where they follow one another", rows[0], rows[1], apart, form, want)
+				t.Errorf("%d by %d rows, %v apart: %s, but %s for adjacent rows", rows[0], rows[1], apart, form, want)
 			}
 			forms[form] = true
 		}

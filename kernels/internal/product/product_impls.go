@@ -221,8 +221,8 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 		multiply.Paneled(work, c, y.opB, y.m)
 		work.Do(multiply.Begin, entries)
 		multiply.Product(work, d, entries, y.m, y.n, y.k)
-		turns := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // gemm computes the transposed product
-		if y.n > 1 && y.c.col != 1 && !turns {
+		transposed := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // gemm computes the transposed product
+		if y.n > 1 && y.c.col != 1 && !transposed {
 			multiply.Scatter(work, int(entries)*y.m*y.n, y.k)
 		}
 		packA, packB := y.packings(c)

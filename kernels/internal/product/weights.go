@@ -45,8 +45,8 @@ func rewriteWeighed(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err erro
 		return r, nil
 	}
 	p := compose.Of(into, c)
-	turn := func(x graph.Arg) graph.Arg { return p.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x) }
-	values := turn(x)
+	transposed := func(x graph.Arg) graph.Arg { return p.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x) }
+	values := transposed(x)
 	if _, err = p.Result(); err != nil {
 		return r, err
 	}
@@ -54,7 +54,7 @@ func rewriteWeighed(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err erro
 	if err != nil {
 		return r, err
 	}
-	r.Results, err = p.Result(turn(graph.Of(product[0])))
+	r.Results, err = p.Result(transposed(graph.Of(product[0])))
 	r.Why = "weights multiply values"
 	return r, err
 }

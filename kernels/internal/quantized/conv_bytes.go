@@ -14,9 +14,9 @@ import (
 
 type quantConvAttrs struct {
 	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
-	Padding  []int `attr:"padding" default:"0" doc:"zero points around the input: one number for each dimension, or all begins and then all ends"`
+	Padding  []int `attr:"padding" default:"0" doc:"number of zero points around the input, for each dimension, or for all begins and then all ends"`
 	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
-	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Groups   int   `attr:"groups" default:"1" doc:"number of groups of channels that are convolved separately"`
 }
 
 // quantConv describes a quantized convolution. Operands are given by their indexes; -1 means that there is none.
@@ -123,9 +123,9 @@ func (p parts) lessZero(q *quantConv) graph.Arg {
 	return p.To(tensor.Int8, w)
 }
 
-// corrected returns the sums for a weight that does not fit int8 without its zero points. From the sums for the weight
-// with zero points, it subtracts the zero point times the sum of the window. The sums of windows are an additional
-// output channel whose weight is all ones. If each channel is a group, they are a separate convolution.
+// corrected returns the sums for a weight that does not fit int8 after its zero points are subtracted. It convolves
+// with the weight itself and subtracts the zero point times the sum of the window. The sums of windows are an
+// additional output channel, whose weights are 1. If each channel is a group, they are a separate convolution.
 func (p parts) corrected(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.C.Meta(q.w)

@@ -21,14 +21,12 @@ var (
 	scaleOperand = graph.Param{Name: "scale"}
 )
 
-// QuantizeLinear is ONNX's operator.
+// QuantizeLinear is ONNX's operator QuantizeLinear.
 var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "quantize_linear",
-		Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of " +
-			"zero_point, or dtype. " +
-			"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into " +
-			"blocks.",
+		Doc: "Divides input by scale, rounds half to even, adds zero_point and clamps to the dtype of zero_point, or to " +
+			"dtype. scale and zero_point have one element, or one for each index of axis, or one for each block along axis.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			a, m := kit.Attrs[quantizeAttrs](c), c.Type(0)
@@ -76,13 +74,12 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	},
 })
 
-// DequantizeLinear is ONNX's operator.
+// DequantizeLinear is ONNX's operator DequantizeLinear.
 var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dequantize_linear",
-		Doc: "Subtracts zero_point from integers and multiplies by scale; the result has the dtype of scale. " +
-			"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into " +
-			"blocks.",
+		Doc: "Subtracts zero_point from integers and multiplies by scale. The result has the dtype of scale. scale and " +
+			"zero_point have one element, or one for each index of axis, or one for each block along axis.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			a, m := kit.Attrs[dequantizeAttrs](c), c.Type(0)
@@ -171,8 +168,8 @@ func checkScales(c *graph.Call, axis, block int) error {
 	return nil
 }
 
-// place returns operand i, scales or zero points, in a shape that broadcasts to operand 0. They differ along axis. If
-// block is not 0, each of them applies to that number of adjacent elements along axis.
+// place returns operand i (scales or zero points, which differ along axis) in a shape that broadcasts to operand 0. If
+// block is not 0, a scale or zero point applies to that number of adjacent elements along axis.
 func (p parts) place(i, axis, block int) graph.Arg {
 	x, m := p.C.In[i], p.C.Meta(0)
 	if m.Rank() == 0 || block == 0 {
@@ -218,12 +215,12 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 	return []*tensor.Tensor{out}, nil
 }
 
-// DynamicQuantizeLinear is ONNX's operator.
+// DynamicQuantizeLinear is ONNX's operator DynamicQuantizeLinear.
 var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dynamic_quantize_linear",
-		Doc: "Quantizes float32 to uint8 by a scale and zero point that cover its range and 0; gives the " +
-			"three of them.",
+		Doc: "Quantizes float32 to uint8 by a scale and a zero point for which the range includes all elements and 0. The " +
+			"results are the quantized values, the scale and the zero point.",
 		Params:  []graph.Param{kit.Input},
 		Outputs: []string{"y", "y_scale", "y_zero_point"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {

@@ -113,7 +113,7 @@ func TestQuantizedConvolutions(t *testing.T) {
 	for range 150 {
 		dims := 1 + r.IntN(3)
 		g, cg, og := 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(3)
-		if r.IntN(4) == 0 { // each channel for itself
+		if r.IntN(4) == 0 { // depthwise
 			g, cg, og = 2+r.IntN(40), 1, 1
 		}
 		x, w := []int{1 + r.IntN(2), g * cg}, []int{g * og, cg}
@@ -139,14 +139,14 @@ func TestQuantizedConvolutions(t *testing.T) {
 			in[8] = quantOperand(r, tensor.Int32, g*og)
 		}
 		kerneltest.CheckParts(t, "qlinear_conv", at, in)
-		// Weights without zero points, as most models have them, may be multiplied as bytes.
+		// Products of bytes need int8 weights whose zero points are 0, as in most models.
 		in[0], in[2] = quantOperand(r, tensor.Uint8, x...), quantOperand(r, tensor.Uint8)
 		in[3], in[5] = quantOperand(r, tensor.Int8, w...), tensor.Zeros(tensor.Int8, per...)
 		kerneltest.CheckParts(t, "qlinear_conv", at, in)
 	}
 }
 
-// Zero points need not be of the dtype of what they belong to.
+// TestQuantizedZeroPointsOfOtherDTypes draws zero points that do not have the dtype of their operand.
 func TestQuantizedZeroPointsOfOtherDTypes(t *testing.T) {
 	r := rand.New(rand.NewPCG(65, 1))
 	for range 30 {
@@ -163,7 +163,7 @@ func TestQuantizedZeroPointsOfOtherDTypes(t *testing.T) {
 	}
 }
 
-// Vectors, operands without elements, and sums that wrap.
+// TestQuantizedProductsOfOddShapes multiplies vectors, operands without elements, and rows whose sums wrap.
 func TestQuantizedProductsOfOddShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(64, 1))
 	u8, f32 := tensor.Uint8, tensor.Float32
@@ -187,8 +187,8 @@ func TestQuantizedProductsOfOddShapes(t *testing.T) {
 	kerneltest.CheckParts(t, "matmul_integer", nil, []*tensor.Tensor{long, tall})
 }
 
-// TestZeroPointsOfOtherShapes: zero points have the shape of the scales; a single one may have any number of
-// dimensions.
+// TestZeroPointsOfOtherShapes checks that zero points must have the shape of the scales. A single zero point may have
+// any number of dimensions.
 func TestZeroPointsOfOtherShapes(t *testing.T) {
 	for _, c := range []struct {
 		scale, zero []int

@@ -100,11 +100,11 @@ func among(t *tensor.Tensor, limit int64) bool {
 
 type quantizeAttrs struct {
 	Axis      int          `attr:"axis" default:"1" doc:"dimension along which scales differ"`
-	BlockSize int          `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
-	DType     tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result where there is no zero_point; none: uint8"`
+	BlockSize int          `attr:"block_size" default:"0" doc:"number of adjacent elements along axis that share a scale; 0: one scale for each index, or one for all"`
+	DType     tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result without a zero_point; none: uint8"`
 }
 
 type dequantizeAttrs struct {
 	Axis      int `attr:"axis" default:"1" doc:"dimension along which scales differ"`
-	BlockSize int `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
+	BlockSize int `attr:"block_size" default:"0" doc:"number of adjacent elements along axis that share a scale; 0: one scale for each index, or one for all"`
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// What quantizes without a division gives its quotients to the bit: also where they are half-way between levels.
+// TestQuotient compares the bits of quotients by the reciprocal with divisions, also near the middle between two
+// quantized values.
 func TestQuotient(t *testing.T) {
 	f, err := expr.Parse(quotient+"; v", "x", "reciprocal", "scale")
 	require.NoError(t, err)
@@ -23,7 +24,7 @@ func TestQuotient(t *testing.T) {
 	for i := range 300_000 {
 		scale := math.Float32frombits(r.Uint32N(1<<23) | uint32(100+r.IntN(50))<<23)
 		x := math.Float32frombits(r.Uint32N(1<<23)|uint32(100+r.IntN(50))<<23) * float32(1-2*r.IntN(2))
-		if i%2 == 0 { // about a number between two levels
+		if i%2 == 0 { // near the middle between two quantized values
 			x = float32((float64(r.IntN(512)) - 255.5) * float64(scale))
 			x = math.Float32frombits(math.Float32bits(x) + uint32(r.IntN(5)) - 2)
 		}

@@ -12,28 +12,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Control-flow ops run graphs that are attributes. Values from outside that such a graph uses are among its inputs and
-// the operands of the node, after those with a meaning of their own.
+// Control-flow ops run graphs that are attributes. If such a graph uses values from outside, these values are its last
+// inputs and the last operands of the node.
 
 type ifAttrs struct {
-	Then *graph.Graph `attr:"then_branch" doc:"graph to run where condition holds; its inputs are the first operands after it"`
-	Else *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the operands that follow"`
+	Then *graph.Graph `attr:"then_branch" doc:"graph to run if condition holds; its inputs are the first operands after condition"`
+	Else *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the remaining operands"`
 }
 
 type loopAttrs struct {
-	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then others; outputs: the condition, the carried values, then values that are collected"`
-	Carried int          `attr:"carried" default:"0" doc:"number of values that each iteration hands to the next"`
-	Trips   *sym.Int     `attr:"trips" default:"none" range:"int64" doc:"max_trip_count as an expression over sizes, of a loop whose condition stays true: once sizes are known the nodes of the iterations take the place of the node, unless they are too many; none: data tell it"`
+	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then others; outputs: the condition, the carried values, then the collected values"`
+	Carried int          `attr:"carried" default:"0" doc:"number of values that each iteration passes to the next"`
+	Trips   *sym.Int     `attr:"trips" default:"none" range:"int64" doc:"max_trip_count as an expression over sizes, for a loop whose condition stays true; when the sizes are known, the nodes of all iterations replace the node, unless there are too many; none: max_trip_count depends on data"`
 }
 
 type scanAttrs struct {
-	Body         *graph.Graph `attr:"body" doc:"inputs: the states, a slice of each scanned operand, then others; outputs: the states, then values that are collected"`
+	Body         *graph.Graph `attr:"body" doc:"inputs: the states, a slice of each scanned operand, then others; outputs: the states, then the collected values"`
 	States       int          `attr:"states" default:"0" doc:"number of operands that are initial states"`
 	Scanned      int          `attr:"num_scan_inputs" doc:"number of operands that are scanned, after the states"`
 	InputAxes    []int        `attr:"scan_input_axes" default:"" doc:"dimensions that are scanned; none: the first"`
-	Backwards    []bool       `attr:"scan_input_directions" default:"" doc:"which operands are scanned from their end"`
-	OutputAxes   []int        `attr:"scan_output_axes" default:"" doc:"dimensions along which values are collected; none: the first"`
-	OutBackwards []bool       `attr:"scan_output_directions" default:"" doc:"which values are collected in front of the earlier ones"`
+	Backwards    []bool       `attr:"scan_input_directions" default:"" doc:"by scanned operand: whether the scan starts at its end"`
+	OutputAxes   []int        `attr:"scan_output_axes" default:"" doc:"dimensions along which values are stacked; none: the first"`
+	OutBackwards []bool       `attr:"scan_output_directions" default:"" doc:"by collected value: whether a later element precedes the earlier elements"`
 }
 
 var (
@@ -42,7 +42,7 @@ var (
 	// If runs one of two graphs.
 	If = kit.Define[ifAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: "if", Doc: "Runs then_branch or else_branch, and gives what it gives.",
+			Name: "if", Doc: "Runs then_branch or else_branch. The results are the outputs of that graph.",
 			Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf,
 			Ref: byReference(runIf),
 		},
@@ -52,9 +52,8 @@ var (
 	Loop = kit.Define[loopAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "loop",
-			Doc: "Runs body again and again, max_trip_count times at most, as long as condition holds. " +
-				"Gives the carried values as the last iteration left them, and the collected ones stacked along a new " +
-				"first dimension.",
+			Doc: "Runs body at most max_trip_count times, as long as condition holds. The results are the carried values " +
+				"after the last iteration, and the collected values of all iterations, stacked along a new first dimension.",
 			Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true},
 				{Name: "condition", Optional: true, Number: true}, optValues},
 			Many: true, Infer: inferLoop, Ref: byReference(runLoop),
@@ -66,7 +65,7 @@ var (
 		Semantics: graph.Semantics{
 			Name: "scan",
 			Doc: "Runs body once for each index of the scanned operands. " +
-				"Gives the states as the last iteration left them, and the collected values stacked along a new dimension.",
+				"The results are the states after the last iteration, and the collected values, stacked along a new dimension.",
 			Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Ref: byReference(runScan),
 		},
 		Lowerings: graph.Lowerings{RunDynamic: runScan},
@@ -74,16 +73,16 @@ var (
 )
 
 type raiseAttrs struct {
-	Message string `attr:"message" doc:"what the error says"`
-	Results int    `attr:"results" default:"1" doc:"number of values that it stands for"`
+	Message string `attr:"message" doc:"message of the error"`
+	Results int    `attr:"results" default:"1" doc:"number of results"`
 }
 
-// Raise is prim::RaiseException: it occurs in branches that must not be taken.
+// Raise is prim::RaiseException. It occurs in branches that must not be taken.
 var Raise = kit.Define[raiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "raise",
-		Doc: "Fails with message when it runs. Its results are never made: they stand for those of what " +
-			"cannot be run.",
+		Doc: "Fails with message when it runs. Its results are never computed. They replace the results of nodes that " +
+			"cannot run.",
 		Many: true, Infer: inferRaise,
 		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
@@ -115,7 +114,7 @@ func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*te
 	}
 }
 
-// unknownResults returns results like the given outputs of a graph, of which only the dtype is known.
+// unknownResults returns results with the dtypes of the outputs of a graph and unknown shapes.
 func unknownResults(outs []graph.Output) []graph.Result {
 	res := make([]graph.Result, len(outs))
 	for i, o := range outs {
@@ -248,8 +247,8 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	return set
 }
 
-// releaseOthers releases the memory of results of a body that are no longer needed, except memory shared with the kept
-// results or with one of the sets.
+// releaseOthers releases the memory of results of a body that are no longer needed. It does not release memory of the
+// kept results, or memory in one of the sets.
 func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {

@@ -11,26 +11,26 @@ import (
 )
 
 type dftAttrs struct {
-	N        *sym.Int `attr:"dft_length" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
+	N        *sym.Int `attr:"dft_length" default:"none" doc:"length of the transform: the operand is cut, or extended by zeros; none: the length of the operand"`
 	Dim      int      `attr:"dim" default:"1" doc:"dimension to transform, not the last"`
-	Inverse  bool     `attr:"inverse" default:"false" doc:"transform back, and divide by the length"`
-	Onesided bool     `attr:"onesided" default:"false" doc:"give the first half only: the rest is its mirror for a real operand"`
+	Inverse  bool     `attr:"inverse" default:"false" doc:"compute the inverse transform, divided by the length"`
+	Onesided bool     `attr:"onesided" default:"false" doc:"return only the first half of the frequencies; the other half is its mirror if the operand is real"`
 }
 
-// Fourier transforms along one dimension: those of aten on complex dtypes, and DFT of ONNX.
+// Fourier transforms along one dimension: the ops of aten on complex dtypes, and ONNX's DFT.
 var (
 	FftFft  = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
 	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,
 		fourierSpec{inverse: true})
-	FftRfft = fftOp("fft_rfft", "Transforms a real value along a dimension and gives the half of the frequencies that "+
-		"are not mirrored.", tensor.Float32, fourierSpec{half: true, fromReal: true})
-	FftIrfft = fftOp("fft_irfft", "Transforms half of the frequencies along a dimension, of which the rest is the "+
-		"mirror, to a real value.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
+	FftRfft = fftOp("fft_rfft", "Transforms a real value along a dimension. The result has the first half of the "+
+		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{half: true, fromReal: true})
+	FftIrfft = fftOp("fft_irfft", "Transforms the first half of the frequencies along a dimension to a real value. "+
+		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
 	Dft = kit.Define[dftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "dft",
-			Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last " +
-				"dimension, of size 2, or of size 1 for a real operand.",
+			Doc: "Transforms along a dimension, as ONNX's DFT does. Complex numbers are pairs along the last dimension, " +
+				"which has size 2, or size 1 for a real operand.",
 			Params: []graph.Param{kit.Input},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				_, t, err := newDft(c)

@@ -42,16 +42,16 @@ func (t *rootTable) at(k int) complex128 { return t.high[k>>rootBits] * t.low[k&
 type matrixFourier struct {
 	n, rows, cols   int
 	ofCols, ofLines *fourier
-	turn            rootTable
+	twiddles        rootTable
 }
 
 func newMatrixFourier(n, rows int) *matrixFourier {
 	return &matrixFourier{n: n, rows: rows, cols: n / rows, ofCols: newFourier(rows), ofLines: newFourier(n / rows),
-		turn: newRootTable(n)}
+		twiddles: newRootTable(n)}
 }
 
-// matrixRows returns the rows of a matrix of n elements, about as many as it has columns; 0 where n has other prime
-// factors than small ones.
+// matrixRows returns the number of rows of a matrix of n elements that has about as many columns; 0 if n has a prime
+// factor above longRadix.
 func matrixRows(n int) int {
 	rows, cols := 1, 1
 	for p := longRadix; p > 1; p-- {
@@ -74,11 +74,11 @@ func (f *matrixFourier) room() int {
 	return max(f.rows+f.ofCols.room(), f.cols+f.ofLines.room())
 }
 
-// columnLook is the number of rows of a column that are written between two checks of the context: each may be the
-// first access to a large page, which the system clears.
+// columnLook is the number of elements of a column that are written between two checks of the context. Each of them may
+// be the first access to a large page, which the system clears.
 const columnLook = 64
 
-// column transforms column i of the elements that get returns, into y.
+// column transforms column i of a matrix into y. get returns an element of the matrix.
 func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get func(j int) complex128) {
 	x, room := room[:f.rows], room[f.rows:]
 	for j := range x {
@@ -89,7 +89,7 @@ func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get fu
 		if k%columnLook == 0 {
 			m.CheckContext()
 		}
-		y[k*f.cols+i] = v * f.turn.at(i*k)
+		y[k*f.cols+i] = v * f.twiddles.at(i*k)
 	}
 }
 
@@ -101,7 +101,8 @@ func (f *matrixFourier) line(y, room []complex128, k int) []complex128 {
 	return x
 }
 
-// longFourier transforms long lines in phases: as a matrix, or by Bluestein's convolution of one.
+// longFourier transforms long lines in phases: as a matrix, or by Bluestein's convolution, whose transforms are those
+// of a matrix.
 type longFourier struct {
 	*fourierSpec
 	*matrixFourier
@@ -109,8 +110,8 @@ type longFourier struct {
 	lines *kit.LineSet
 	get   func(line unsafe.Pointer, i int) complex128
 	put   func(line unsafe.Pointer, x []complex128, first, step int)
-	first int // index of the first line that is transformed together with others
-	at    int // the number of these lines
+	first int // index of the first of these lines
+	at    int // number of lines that are transformed together
 }
 
 func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
@@ -152,7 +153,7 @@ func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
 }
 
-// phase runs do for units of lines, with the worker's room.
+// phase returns a phase that calls do for each unit (a row or a column) of each line. room is memory of the worker.
 func (f *longFourier) phase(lines, units, work int,
 	do func(m *graph.Mem, room []complex128, line, unit int)) graph.Phase {
 	return copies.CutUnits(lines*units, 32*work, func(m *graph.Mem, begin, end int) error {
@@ -211,8 +212,8 @@ func (f *longFourier) phases(most int) []graph.Phase {
 		})}
 }
 
-// kernelPhases computes the transform of the conjugate chirp, into the matrix after those of the lines. It uses the
-// first of those as temporary memory.
+// kernelPhases returns the phases that transform the conjugate chirp. The result is in the matrix after the matrices of
+// the lines. The first matrix is temporary memory.
 func (f *longFourier) kernelPhases() []graph.Phase {
 	n, m, at := f.fourierSpec.n, f.matrixFourier.n, 2*f.at
 	return []graph.Phase{

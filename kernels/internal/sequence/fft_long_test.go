@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestLongLines holds lines that are transformed in phases against transforms of one chunk: lengths with small factors
-// and others, all forms of operands and results, several lines, and lines that are cut or extended.
+// TestLongLines compares the transform of long lines in phases with the transform in one chunk: lengths with small and
+// with large prime factors, all forms of operands and results, several lines, and lines that are cut or extended.
 func TestLongLines(t *testing.T) {
 	for _, x := range []struct {
 		op   *graph.Op
@@ -83,7 +83,7 @@ func specOf(t *testing.T, op *graph.Op, c *graph.Call) *fourierSpec {
 	return &s
 }
 
-// transformLines transforms line by line in one go.
+// transformLines transforms the lines one by one, without phases.
 func transformLines(s *fourierSpec, c *graph.Call, out, in *tensor.Tensor) {
 	l, get, put := s.access(c)
 	f := newFourier(s.n)

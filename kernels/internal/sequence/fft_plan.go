@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fourier computes discrete Fourier transforms of one length: by mixed radices if its prime factors are small, else by
-// Bluestein's convolution with a power-of-two length. Roots of unity are computed once, in float64.
+// fourier computes discrete Fourier transforms of one length. If the prime factors of the length are small, it uses
+// mixed radices, else Bluestein's convolution of a power-of-two length. Roots of unity are computed once, in float64.
 type fourier struct {
 	n       int
 	factors []int
@@ -106,7 +106,7 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 	m := f.n / (r * l) // transforms after the stage
 	for j := range l {
 		for k := range m {
-			// The parts are m*l apart; part q is multiplied by the root of order r*l to the power of q*j.
+			// The parts are m*l elements apart. Part q is multiplied by power q*j of the root of order r*l.
 			at, to := j*m+k, j*m+k
 			switch r {
 			case 2:
@@ -116,15 +116,15 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 				a, b := src[j*4*m+k], src[j*4*m+m+k]*f.roots[j*m]
 				c, d := src[j*4*m+2*m+k]*f.roots[2*j*m], src[j*4*m+3*m+k]*f.roots[3*j*m]
 				ac, aC, bd, bD := a+c, a-c, b+d, b-d
-				turned := complex(imag(bD), -real(bD))
-				dst[to], dst[to+l*m], dst[to+2*l*m], dst[to+3*l*m] = ac+bd, aC+turned, ac-bd, aC-turned
+				rotated := complex(imag(bD), -real(bD))
+				dst[to], dst[to+l*m], dst[to+2*l*m], dst[to+3*l*m] = ac+bd, aC+rotated, ac-bd, aC-rotated
 			default:
 				for p := range r {
 					var s complex128
-					for q, turn := 0, 0; q < r; q++ {
-						s += src[j*r*m+q*m+k] * f.roots[turn]
-						if turn += (j + p*l) * m; turn >= f.n {
-							turn -= f.n
+					for q, root := 0, 0; q < r; q++ {
+						s += src[j*r*m+q*m+k] * f.roots[root]
+						if root += (j + p*l) * m; root >= f.n {
+							root -= f.n
 						}
 					}
 					dst[at+p*l*m] = s

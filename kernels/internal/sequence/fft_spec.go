@@ -14,18 +14,22 @@ import (
 )
 
 type fftAttrs struct {
-	N    *sym.Int `attr:"n" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
+	N    *sym.Int `attr:"n" default:"none" doc:"length of the transform: the operand is cut, or extended by zeros; none: the length of the operand"`
 	Dim  int      `attr:"dim" default:"-1" doc:"dimension to transform"`
-	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"which direction is scaled by 1/n; ortho: both by its root"`
+	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both are scaled by its root"`
 }
 
-// fourierSpec is a transform of the lines along dim. pairs: complex numbers are pairs along the last dimension of
-// operand and result.
+// fourierSpec is a transform of the lines along a dimension.
 type fourierSpec struct {
-	inverse, half, fromReal, mirrored, pairs bool
+	inverse  bool // frequencies are transformed to values
+	half     bool // the result has only the first half of the frequencies
+	fromReal bool // the operand is real
+	mirrored bool // the operand has only the first half of the frequencies, and the result is real
+	pairs    bool // complex numbers are pairs along the last dimension of operand and result
 
-	dim, n, in, out int
-	scale           float64
+	dim        int
+	n, in, out int // elements of a line: in the transform, in the operand, in the result
+	scale      float64
 }
 
 // fromAten checks a call of aten's ops and returns the type of the result.
@@ -62,8 +66,8 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.
 	return kit.FreshType(d.ToComplex(), shape)
 }
 
-// lengths sets the numbers of elements that are read, transformed and written, if they are known. n is the requested
-// length, nil for that of the operand. It returns the sizes of the result.
+// lengths sets in, n and out if they are known, and returns the sizes of the result. n is the requested length, or nil
+// for the length of the operand.
 func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 	in := m.Shape[s.dim]
 	points := in
@@ -89,7 +93,7 @@ func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 // maxFourier bounds the length of a transform.
 const maxFourier = 1 << 26
 
-// load fills x with a line whose elements get returns.
+// load fills x with a line of the operand, cut or extended to the length of the transform. get returns an element.
 func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0
@@ -180,8 +184,7 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 	return kit.NewLineSet(shape, s.dim, in, dst), get, put
 }
 
-// transform transforms a line and scales it. The inverse is the forward transform of the
-// conjugate, conjugated.
+// transform transforms a line and scales it. The inverse is the conjugate of the forward transform of the conjugate.
 func (s *fourierSpec) transform(f *fourier, x, room []complex128) {
 	if s.inverse {
 		for i, v := range x {

@@ -11,16 +11,16 @@ import (
 
 type ifSizesAttrs struct {
 	Condition sym.Bool     `attr:"condition" doc:"comparison of sizes, or several joined by & and |: Lt(100, N)"`
-	Then      *graph.Graph `attr:"then_branch" doc:"graph to run where condition holds; its inputs are the first operands"`
-	Else      *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the operands that follow"`
+	Then      *graph.Graph `attr:"then_branch" doc:"graph to run if condition holds; its inputs are the first operands"`
+	Else      *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the remaining operands"`
 }
 
 // IfSizes is If with a condition on sizes.
 var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "if_sizes",
-		Doc: "Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from " +
-			"sizes: once these are known, the nodes of that branch take the place of the node.",
+		Doc: "Runs then_branch or else_branch. The results are the outputs of that graph. The choice depends only on " +
+			"sizes. When the sizes are known, the nodes of the chosen branch replace the node.",
 		Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
 		Infer: inferIfSizes,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

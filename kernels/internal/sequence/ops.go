@@ -1,8 +1,8 @@
 // Package sequence has the ops that compute step by step: recurrent layers, Fourier transforms, loops and branches.
 //
-// A recurrent layer of PyTorch or ONNX is a [recurrent]: one product computes the inputs of all steps and gates, and
-// then each worker runs a block of sequences through the steps, with a product with the state and expressions for the
-// gates in each step ([stepper]).
+// A recurrent layer of PyTorch or ONNX is described by a [recurrent]. One product multiplies the inputs of all steps by
+// the weights of all gates. Then each worker runs a block of sequences through the steps ([stepper]): a step multiplies
+// the states by weights and computes the gates by loops.
 package sequence
 
 import "github.com/graphrun/graphrun/graph"

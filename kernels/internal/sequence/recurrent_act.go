@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellActs are the functions of gates, by ONNX's names in lower case, as formulas of X with the parameters A and B and
-// the defaults of these. takes is the number of parameters. From 40 on softplus equals its argument in any dtype.
+// cellActs are the functions of gates, by ONNX's names in lower case. text is a formula of X with the parameters A and
+// B. takes is the number of its parameters, and alpha and beta are their defaults. From 40 on, softplus equals its
+// argument in every dtype.
 var cellActs = map[string]struct {
 	takes       int
 	alpha, beta float64
@@ -39,7 +40,7 @@ var cellActs = map[string]struct {
 	}},
 }
 
-// of returns the formula of the function for a named value.
+// of returns the formula of the function of x, the name of a value.
 func (a cellAct) of(x string) string {
 	f := cellActs[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(f.text)
@@ -51,9 +52,9 @@ func (a cellAct) scalar() func(float64) float64 {
 	return func(x float64) float64 { return f(x, a.alpha, a.beta) }
 }
 
-// cellScalar returns the function for the numbers of a layer's reference. Complex numbers have sigmoid and tanh.
-// Integers wrap as the dtype of the layer does before they are bounded; a tanh of integers is deferred to the end of
-// the layer, because it makes the state a float.
+// cellScalar returns the function for the numbers of a [cellReference]. Complex numbers have only sigmoid and tanh.
+// Integers wrap in the dtype of the layer before they are bounded. A tanh of integers is computed at the end of the
+// layer, because it makes the state a float.
 func cellScalar[T kit.Widest](l *recurrent, a cellAct) func(T) T {
 	var f any
 	switch any(T(0)).(type) {

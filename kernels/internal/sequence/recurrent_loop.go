@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellPlace is memory that the loops of a step access by rows: one row per sequence, of hidden elements.
+// cellPlace names memory that the loops of a step access by rows of hidden elements, one row for each sequence.
 type cellPlace uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 	cellPlaces
 )
 
-// cellOperand is a part of a place, starting at an offset in elements.
+// cellOperand is the part of each row of a place that starts at an offset in elements.
 type cellOperand struct {
 	at    cellPlace
 	first int
@@ -41,7 +41,7 @@ type cellLoop struct {
 	operands []cellOperand // results first
 }
 
-// cellText builds the formula of a loop: definitions, and operands in the order of their names.
+// cellText builds the formula of a loop. lets has the definitions; operands belong to names.
 type cellText struct {
 	*recurrent
 	dir      int
@@ -62,7 +62,7 @@ func (t *cellText) let(name, value string) string {
 	return name
 }
 
-// sum returns the operand of a gate: the sum of the parts of input and state.
+// sum returns the argument of a gate: the sum of the parts of input and state.
 func (t *cellText) sum(gate int) string {
 	x, g := t.part(gate)
 	return x + " + " + g
@@ -82,7 +82,7 @@ func (t *cellText) peep(gate int, v string) string {
 	return " + " + t.operand(fmt.Sprint("p", gate), atPeeps, gate*t.hidden) + " * " + v
 }
 
-// gate defines function f of a sum, which is first bounded by the clip of the layer.
+// gate defines the value of function f for a sum. The clip of the layer bounds the sum first.
 func (t *cellText) gate(name string, f int, sum string) string {
 	if t.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))

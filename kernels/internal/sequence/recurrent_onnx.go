@@ -6,8 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Recurrent layers as ONNX defines them. Those of PyTorch are lstm, gru, rnn_tanh and
-// rnn_relu.
+// Recurrent layers as ONNX defines them. PyTorch's layers are lstm, gru, rnn_tanh and rnn_relu.
 var (
 	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences X through a layer of LSTM cells as ONNX's LSTM does: X "+
 		"[t, n, i], W [d, 4h, i] and R [d, 4h, h] (gates i, o, f, c), "+

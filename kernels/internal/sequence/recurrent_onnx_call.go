@@ -12,13 +12,13 @@ import (
 )
 
 type onnxCellAttrs struct {
-	HiddenSize  sym.Int   `attr:"hidden_size" default:"0" doc:"size of the state; 0: as R tells"`
-	Direction   string    `attr:"direction" default:"forward" oneof:"forward|reverse|bidirectional" doc:"which way sequences are gone through"`
-	Activations []string  `attr:"activations" default:"" doc:"functions of the gates, for each direction; none: Sigmoid and Tanh"`
-	Alpha       []float64 `attr:"activation_alpha" default:"" doc:"first parameters of the functions that have one, in order"`
-	Beta        []float64 `attr:"activation_beta" default:"" doc:"second parameters of the functions that have two, in order"`
-	Clip        float64   `attr:"clip" default:"0" doc:"bound on what goes into the functions; 0: none"`
-	Layout      int       `attr:"layout" default:"0" doc:"1: the batch comes first"`
+	HiddenSize  sym.Int   `attr:"hidden_size" default:"0" doc:"size of the state; 0: the last size of R"`
+	Direction   string    `attr:"direction" default:"forward" oneof:"forward|reverse|bidirectional" doc:"order of the steps"`
+	Activations []string  `attr:"activations" default:"" doc:"functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh"`
+	Alpha       []float64 `attr:"activation_alpha" default:"" doc:"parameter alpha of each function that has it, in order"`
+	Beta        []float64 `attr:"activation_beta" default:"" doc:"parameter beta of each function that has it, in order"`
+	Clip        float64   `attr:"clip" default:"0" doc:"bound of the arguments of the functions; 0: none"`
+	Layout      int       `attr:"layout" default:"0" doc:"1: the first dimension is the batch"`
 	ResetAfter  int       `attr:"linear_before_reset" default:"0" doc:"GRU: the reset gate applies after the product with the state"`
 	InputForget int       `attr:"input_forget" default:"0" doc:"LSTM: the forget gate is 1 minus the input gate"`
 }
@@ -28,7 +28,7 @@ type onnxCell struct {
 	kind cellKind
 }
 
-// shape returns a layer without its data.
+// shape returns the layer of a call without its operands.
 func (o onnxCell) shape(c *graph.Call) *recurrent {
 	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(0), c.Meta(2)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],

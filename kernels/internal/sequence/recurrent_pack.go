@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockSize returns the number of sequences that are processed together.
+// blockSize returns the number of sequences of a block.
 func (l *recurrent) blockSize() int {
 	if l.batch > cellBlock/2 {
 		return min(cellBlock, kit.DivUp(l.batch, 2))
@@ -28,8 +28,7 @@ func (l *recurrent) products() [2]int {
 	return [2]int{l.kind.gates() * l.hidden, 0}
 }
 
-// firstRow returns the first row of weights in product q. The gates z and r of a GRU are adjacent in both orders, h is
-// last.
+// firstRow returns the first row of weights in product q. Gate h of a GRU has the last rows, for ONNX and for PyTorch.
 func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 
 // fewSteps is the number of steps up to which weights that are not constant are not packed.
@@ -40,11 +39,12 @@ func (l *recurrent) packsSteps(d tensor.DType) bool {
 	return l.blockSize() > multiply.Thin || !gemm.PadsRows(d)
 }
 
-// packing returns the form of the weights of the input or of the state, with the given strides, for dirs contiguous
-// directions; false if products read them in their own layouts.
+// packing returns the packed form of the weights of the input or, if ofState is set, of the state. The weights have
+// strides row and col, and dirs directions, which are dir elements apart. It returns false if products read the weights
+// in place.
 func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	switch {
-	case d != tensor.Float32 && d != tensor.Float64, // plain loops
+	case d != tensor.Float32 && d != tensor.Float64, // addPlain computes the layer
 		l.hidden == 0,
 		ofState && !l.packsSteps(d),
 		!ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0):

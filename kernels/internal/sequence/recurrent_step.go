@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// cellRun is the state of a block of sequences. Each worker keeps one, because products take the address of args.
+// cellRun is the state of a block of sequences. Each worker keeps a cellRun, because products take the address of args.
 type cellRun struct {
 	m              *graph.Mem
 	dir, b0, n     int
-	h, c, gates, t []byte // of the block; t is the state after the reset gate of a GRU
+	h, c, gates, t []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
 	lens           []int32
 	args           gemm.Args
-	again          *[2]gemm.Repeated // products that are recorded as one call
+	again          *[2]gemm.Repeated // recorded products: a step repeats each product with the same operands
 	check          func()            // checks the context of m
 	ready          [2]bool
 	work           []byte
@@ -102,7 +102,7 @@ func (s *stepper) state(p unsafe.Pointer, r *cellRun, i int) []byte {
 	return s.rowAt(p, r.dir*s.stateDir+(r.b0+i)*s.stateBatch)
 }
 
-// repeat prepares product q, of from and the weights, for all steps.
+// repeat records product q, whose operands are `from` and the weights, for all steps.
 func (s *stepper) repeat(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
 		s.operands(r, q, from)
@@ -124,7 +124,8 @@ func (s *stepper) operands(r *cellRun, q int, from []byte) {
 	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
 }
 
-// multiply computes gates = state @ rᵀ with the weights of product q, or the state after the reset gate of a GRU.
+// multiply computes product q of a step, gates = state @ rᵀ. The second product of a GRU multiplies the state after the
+// reset gate.
 func (s *stepper) multiply(r *cellRun, q int) {
 	if r.ready[q] {
 		r.again[q].Run()

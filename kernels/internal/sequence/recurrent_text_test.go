@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// textCell is a layer as the text of ONNX has it, in float64, of one direction and one sequence: vectors and matrices.
+// textCell is a layer as ONNX's text defines it, for one direction and one sequence, with float64 vectors and matrices.
 type textCell struct {
 	kind                      string
 	w, r                      [][]float64
@@ -287,8 +287,8 @@ func (c *textCase) run(dir, b int, visit func(result int, at []int, v []float64)
 	}
 }
 
-// TestOnnxCellsByTheText compares layers with all their options to what ONNX's text says of them, written a second
-// time: in float64, since what a formula leaves out of large numbers is less than float32 has.
+// TestOnnxCellsByTheText compares kernels and references of layers, with all options, with an implementation of ONNX's
+// text. All compute in float64, whose rounding errors are far below the tolerance.
 func TestOnnxCellsByTheText(t *testing.T) {
 	r := rand.New(rand.NewPCG(57, 1))
 	for i := range 300 {

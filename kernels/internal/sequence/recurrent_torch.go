@@ -14,15 +14,15 @@ import (
 )
 
 type recurrentAttrs struct {
-	HasBiases     bool    `attr:"has_biases" default:"true" doc:"the parameters hold biases"`
-	NumLayers     int     `attr:"num_layers" default:"1" doc:"layers on top of one another"`
-	Dropout       float64 `attr:"dropout" default:"0" doc:"share of a layer's results that training drops"`
-	Train         bool    `attr:"train" default:"false" doc:"drop; only supported where dropout is 0"`
-	Bidirectional bool    `attr:"bidirectional" default:"false" doc:"go through sequences both ways"`
+	HasBiases     bool    `attr:"has_biases" default:"true" doc:"the operands have biases"`
+	NumLayers     int     `attr:"num_layers" default:"1" doc:"number of layers; each layer reads the results of the layer before it"`
+	Dropout       float64 `attr:"dropout" default:"0" doc:"fraction of the results of a layer that training drops"`
+	Train         bool    `attr:"train" default:"false" doc:"training mode; supported only if dropout is 0"`
+	Bidirectional bool    `attr:"bidirectional" default:"false" doc:"run sequences in both directions"`
 	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
 }
 
-// Recurrent layers with the operands and gates of PyTorch's ops. Those of ONNX are onnx_lstm, onnx_gru and onnx_rnn.
+// Recurrent layers with the operands and gates of PyTorch's ops. ONNX's layers are onnx_lstm, onnx_gru and onnx_rnn.
 var (
 	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input "+
 		"[t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), "+
@@ -71,7 +71,7 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 	}
 	return kit.Define[recurrentAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
+			Name: name, Doc: doc + ". The results are output [t, n, d*h] and the last states.", Outputs: outputs,
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  o.infer,
 			Ref:    o.ref,
@@ -112,7 +112,7 @@ func (a *recurrentAttrs) dirs() int {
 	return 1
 }
 
-// layer returns layer i without its data.
+// layer returns layer i of a call without its operands.
 func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
@@ -257,7 +257,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	for i := range c.In {
 		ins = append(ins, x.Dense(x.In(i), d))
 	}
-	floats := o.act == "Tanh" && d == tensor.Int64 // the results are floats that the sums become at the end
+	floats := o.act == "Tanh" && d == tensor.Int64 // the layer computes integers, and their tanh is the result
 	for i, m := range c.Out {
 		if floats {
 			outs = append(outs, x.Temp(d, m.Shape...))

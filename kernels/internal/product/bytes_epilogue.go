@@ -10,53 +10,53 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// byteTail is an epilogue of byte products: float32 operations that tiles apply to the sums in registers.
-type byteTail struct {
+// byteEpilogue is an epilogue of byte products: float32 operations that tiles apply to the sums in registers.
+type byteEpilogue struct {
 	steps []tile.EpilogueStep
 	reads []fusion.EpilogueStep // by operand index of steps: the fused step that reads the operand
 }
 
-// byteTailRun has a worker's copies of the operands with one element, broadcast to every lane of a tile.
-type byteTailRun [mostByteTails][mostByteColumns]float32
+// byteEpilogueRun has a worker's copies of the operands with one element, broadcast to every lane of a tile.
+type byteEpilogueRun [mostEpilogueOperands][mostEpilogueColumns]float32
 
 const (
-	// mostByteTails is the greatest number of operands that an epilogue reads.
-	mostByteTails = 3
-	// mostByteColumns is the greatest number of columns of a tile: four vectors of 16 lanes.
-	mostByteColumns = 64
+	// mostEpilogueOperands is the greatest number of operands that an epilogue reads.
+	mostEpilogueOperands = 3
+	// mostEpilogueColumns is the greatest number of columns of a tile: four vectors of 16 lanes.
+	mostEpilogueColumns = 64
 )
 
-// newTail returns the epilogue in the form of tiles, or an empty one if tiles cannot apply it. Tiles can apply a chain
-// of steps to sums that are complete in registers. Sums are incomplete if zero points correct them later or if several
-// calls add to them. A separate phase over whole rows then costs less than a loop over each strip.
-func (t *byteTiles) newTail(tail *fusion.Epilogue) (d byteTail) {
+// newEpilogue returns the epilogue in the form of tiles, or an empty epilogue if tiles cannot apply it. Tiles can apply
+// a chain of steps to sums that are complete in registers. Sums are incomplete if zero points correct them later or if
+// several calls add to them. A separate phase over whole rows then costs less than a loop over each strip.
+func (t *byteTiles) newEpilogue(e *fusion.Epilogue) (d byteEpilogue) {
 	if t.finishing.Rows || t.finishing.Columns || t.groups > callGroups {
-		tail.Leave()
+		e.Leave()
 		return d
 	}
-	for _, s := range tail.Chain() {
-		x, ok := byteTailStep(s, t.n)
+	for _, s := range e.Chain() {
+		x, ok := byteEpilogueStep(s, t.n)
 		if s.Place > 0 {
 			x.Operand = len(d.reads)
 			d.reads = append(d.reads, s)
 		}
-		if !ok || len(d.reads) > mostByteTails {
-			tail.Leave()
-			return byteTail{}
+		if !ok || len(d.reads) > mostEpilogueOperands {
+			e.Leave()
+			return byteEpilogue{}
 		}
 		d.steps = append(d.steps, x)
 	}
 	if len(d.steps) == 0 {
-		tail.Leave()
+		e.Leave()
 	} else {
-		tail.Absorb()
+		e.Absorb()
 	}
 	return d
 }
 
-// byteTailStep returns an operation in the form of tiles; false if tiles cannot apply the operation. columns is the
+// byteEpilogueStep returns an operation in the form of tiles; false if tiles cannot apply the operation. columns is the
 // number of columns of the result.
-func byteTailStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
+func byteEpilogueStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
 	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
 	switch {
@@ -83,7 +83,7 @@ func byteTailStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok b
 }
 
 // enter sets the addresses of a chunk.
-func (d *byteTail) enter(a *jit.Args, r *byteTailRun, m *graph.Mem) {
+func (d *byteEpilogue) enter(a *jit.Args, r *byteEpilogueRun, m *graph.Mem) {
 	for i, s := range d.reads {
 		a.Ptr[tile.EpilogueOperands+i] = m.Ptrs[s.Place]
 		if s.One {
@@ -97,7 +97,7 @@ func (d *byteTail) enter(a *jit.Args, r *byteTailRun, m *graph.Mem) {
 }
 
 // at sets the operands for the tile whose first element has the given offset in the result and the given column.
-func (d *byteTail) at(a *jit.Args, element, column int) {
+func (d *byteEpilogue) at(a *jit.Args, element, column int) {
 	for i, s := range d.reads {
 		switch {
 		case s.One:
