@@ -165,7 +165,7 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[depthwise.In], a.Row[depthwise.Out], a.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
-		t.epilogue.at(a, out+c.out, channel)
+		t.epilogue.At(a, out+c.out, channel)
 		a.Rows, a.Step[depthwise.WindowRows] = c.tiles, c.rows
 		if err := t.codes[c.code].Call(a); err != nil {
 			return err

@@ -215,7 +215,7 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 		Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 		First:    [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
-		NextIn: across.n * s.w.Stride * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.epilogue.steps,
+		NextIn: across.n * s.w.Stride * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.epilogue.Steps,
 		PrefetchResult: t.prefetchesResults()}
 	whole := down.first == 0 && down.end == s.h.Extent(down.n)
 	if p.RowsFromCall = down.n == 1 || whole && s.h.Taps >= rolledRows; p.RowsFromCall {

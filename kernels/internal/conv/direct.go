@@ -104,7 +104,7 @@ func (t *direct) compile() error {
 		for _, whole := range t.specs {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.steps
+			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.levels
 			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
 			if t.s.hasBias {
@@ -167,7 +167,7 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 		if t.prefetchesImage {
 			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixel()
 		}
-		t.epilogue.at(a, out+c.out, channel)
+		t.epilogue.At(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
 		if t.shape.volumes {
 			a.Step[tile.LoopTrips+t.shape.windowLoop()-1] = c.planes

@@ -200,7 +200,7 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
 		if err := compiled(r.inverses, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.epilogue.steps, c.partial)
+			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.epilogue.Steps, c.partial)
 		}); err != nil {
 			return err
 		}

@@ -259,7 +259,7 @@ func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, bl
 		bias = unsafe.Add(s.biasAt(m), 4*first)
 	}
 	code := r.resultCode(t.ty, t.tx, block)
-	r.epilogue.at(&a.transform, 4*y, 4*first)
+	r.epilogue.At(&a.transform, 4*y, 4*first)
 	if err := r.inverses[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
 		return err
 	}

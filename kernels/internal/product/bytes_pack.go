@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -32,10 +33,10 @@ type bytePacker struct {
 
 // packerRun has the state of a worker in both phases.
 type packerRun struct {
-	state    loops.State
-	args     jit.Args
-	epilogue byteEpilogueRun
-	point    int32
+	state loops.State
+	args  jit.Args
+	lanes multiply.EpilogueLanes // of the epilogue
+	point int32
 }
 
 func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {

@@ -122,7 +122,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
-		t.epilogue.enter(a, &r.epilogue, m)
+		t.epilogue.Enter(a, m, &r.lanes)
 		if t.begins {
 			a.Ptr[tile.Bias] = scratch(m, t.room.begin)
 		}
@@ -229,7 +229,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 				row := k.row + i*k.height
 				a.Rows = min(most, k.n-i)
 				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.a.step()+g*groupBytes, row*step
-				t.epilogue.at(a, t.place(entry, first+row, block), block*t.width())
+				t.epilogue.At(a, t.place(entry, first+row, block)*groupBytes, block*t.width()*groupBytes)
 				if err := t.codes[t.code(k.height, last, start, a.N)].Call(a); err != nil {
 					return err
 				}

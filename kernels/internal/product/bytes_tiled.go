@@ -42,7 +42,7 @@ type byteTiles struct {
 	levels            *multiply.Requantizer // converts sums without corrections, with a scale for each column
 	inTile            tile.Quantized        // conversion in tiles of the matrix unit, which replaces levels
 	finishing         multiply.Finish       // the corrections and the scaling of sums
-	epilogue          byteEpilogue          // applied by tiles
+	epilogue          multiply.TileEpilogue
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
 	// The offsets in scratch memory of packed rows, sums of rows, zero points of rows, panels, initial values of tiles
@@ -108,7 +108,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 			t.inTile = tile.Signed
 		}
 	}
-	t.epilogue = t.newEpilogue(fusion.EpilogueOf(c))
+	t.takeEpilogue(fusion.EpilogueOf(c))
 	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
 		return nil, err
 	}
@@ -118,6 +118,21 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	t.entries(c, x)
 	t.arrange()
 	return t, t.compile()
+}
+
+// takeEpilogue makes tiles apply an epilogue if they can. They cannot if sums are incomplete in registers: if zero
+// points correct them later, or if several calls add to them. A separate phase over whole rows then costs less than a
+// loop over each strip.
+func (t *byteTiles) takeEpilogue(e *fusion.Epilogue) {
+	ok := !t.finishing.Rows && !t.finishing.Columns && t.groups <= callGroups
+	if ok {
+		t.epilogue, ok = multiply.NewTileEpilogue(e, t.n, tile.EpilogueOperands, true)
+	}
+	if ok {
+		e.Absorb()
+	} else {
+		e.Leave()
+	}
 }
 
 // entries lists the distinct matrices of the operands, and the matrices and the result of each entry.
@@ -228,7 +243,7 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCod
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
-		Epilogue: t.epilogue.steps,
+		Epilogue: t.epilogue.Steps,
 		Vectors:  t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
 	if t.unit {

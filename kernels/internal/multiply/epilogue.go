@@ -1,0 +1,106 @@
+package multiply
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+)
+
+// TileEpilogue is an epilogue that tiles apply to sums in registers: a chain of additions, multiplications, minima and
+// maxima. The zero TileEpilogue has no steps.
+type TileEpilogue struct {
+	Steps []tile.EpilogueStep
+	reads []fusion.EpilogueStep // by operand of Steps: the step that reads the operand
+	slot  int                   // index of the first operand among the arguments of the code
+}
+
+// EpilogueLanes has a worker's copies of the operands with one element, broadcast to all lanes of a tile.
+type EpilogueLanes [maxEpilogueOperands][maxEpilogueColumns]float32
+
+const (
+	// maxEpilogueOperands is the greatest number of operands for which the code of tiles has arguments.
+	maxEpilogueOperands = 3
+	// maxEpilogueColumns is the greatest number of columns of a tile: four vectors of 16 lanes.
+	maxEpilogueColumns = 64
+)
+
+// NewTileEpilogue returns an epilogue in the form of tiles; false if tiles cannot apply it. columns is the number of
+// columns of the result. Without lanes, tiles cannot apply operands with one element: with lanes, Enter copies them.
+func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileEpilogue, ok bool) {
+	d.slot = slot
+	for _, s := range e.Chain() {
+		x, ok := tileStep(s, columns)
+		if !ok || s.One && !lanes {
+			return TileEpilogue{}, false
+		}
+		if s.Place > 0 {
+			x.Operand = len(d.reads)
+			d.reads = append(d.reads, s)
+		}
+		d.Steps = append(d.Steps, x)
+	}
+	if len(d.Steps) == 0 || len(d.reads) > maxEpilogueOperands {
+		return TileEpilogue{}, false
+	}
+	return d, true
+}
+
+// tileStep returns a step without its operand index; false if tiles cannot apply the step.
+func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
+	x.Lo, x.Hi = s.Number, s.Number
+	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
+	switch {
+	case number && s.Op == expr.Max:
+		x.Op = tile.AtLeast
+	case number && s.Op == expr.Min:
+		x.Op = tile.AtMost
+	case number && s.Op == expr.Mul:
+		x.Op = tile.Scale
+	case number || s.Lanes && !lanes:
+		return x, false
+	case s.Op == expr.Add && lanes:
+		x.Op = tile.AddLanes
+	case s.Op == expr.Mul && lanes:
+		x.Op = tile.MulLanes
+	case s.Op == expr.Add:
+		x.Op = tile.AddTile
+	case s.Op == expr.Mul:
+		x.Op = tile.MulTile
+	default:
+		return x, false
+	}
+	return x, true
+}
+
+// Enter sets the addresses of the operands for a chunk. copies may be nil if the epilogue was made without lanes.
+func (d *TileEpilogue) Enter(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
+	for i, s := range d.reads {
+		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
+		if s.One {
+			by := *(*float32)(m.Ptrs[s.Place])
+			for k := range copies[i] {
+				copies[i][k] = by
+			}
+			a.Ptr[d.slot+i] = unsafe.Pointer(&copies[i])
+		}
+	}
+}
+
+// At sets the offsets of the operands for a tile. element and column are the offsets of its first element in the result
+// and of its first column in a row, both in bytes.
+func (d *TileEpilogue) At(a *jit.Args, element, column int) {
+	for i, s := range d.reads {
+		switch {
+		case s.One:
+			a.Row[d.slot+i] = 0
+		case s.Lanes:
+			a.Row[d.slot+i] = column
+		default:
+			a.Row[d.slot+i] = element
+		}
+	}
+}
