@@ -11,10 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// withEpilogue returns the op of nodes in which an expression of each element follows a call of o, the anchor: see
-// [Fusion.Anchor]. It has all implementations of o, by their names. Those without Epilogues apply the expression when
-// they are done, in another pass over the result. The op is in no catalogue; nil if no implementation of o has
-// Epilogues.
+// This file derives, from the op of an anchor (a product or a convolution), the op of a fused node: the anchor followed
+// by an epilogue, an expression of each element of the anchor's result. "The whole" is the fused node. Its operands
+// are the operands of the anchor and then the operands of the epilogue. One of its results holds the anchor's result
+// until the epilogue overwrites it.
+
+// withEpilogue returns the op of an anchor of op o with an epilogue: see [Fusion.Anchor]. It has all implementations of
+// o, under the same names. An implementation without Epilogues applies the expression in another pass over the finished
+// result. The op is in no catalogue. withEpilogue returns nil if no implementation of o has Epilogues.
 func withEpilogue(o *graph.Op) *graph.Op {
 	op, _ := o.Derived(epilogueKey{}, func() any { return makeWithEpilogue(o) }).(*graph.Op)
 	return op
@@ -26,7 +30,7 @@ type epilogueKey struct{}
 // [graph.Impl.Epilogues].
 func TakesEpilogue(o *graph.Op) bool { return withEpilogue(o) != nil }
 
-// makeWithEpilogue makes the op of [withEpilogue].
+// makeWithEpilogue is [withEpilogue] without the cache.
 func makeWithEpilogue(o *graph.Op) *graph.Op {
 	if !slices.ContainsFunc(o.Impls, func(m graph.Impl) bool { return m.Epilogues }) {
 		return nil
@@ -34,7 +38,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 	t := graph.Op{
 		Semantics: graph.Semantics{
 			Name: "fused_" + o.Name, Kind: o.Kind, Many: true,
-			Doc:    fmt.Sprintf("Computes %s, and ops that go over the elements of its result. %s", o.Name, o.Doc),
+			Doc:    fmt.Sprintf("Computes %s, and pointwise ops on its result. %s", o.Name, o.Doc),
 			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, Number: true}},
 			Infer:  inferFused, NoRef: o.NoRef,
 		},
@@ -56,13 +60,13 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 // anchored is an implementation of an anchor in nodes with an epilogue.
 type anchored struct{ *graph.Impl }
 
-func (h anchored) impl() graph.Impl {
-	return graph.Impl{Name: h.Name, Doc: h.Doc, Inexact: h.Inexact,
-		Walks: h.walks, Read: h.read, Writes: h.writes, Work: h.work, Pack: h.pack, Lower: h.lower}
+func (a anchored) impl() graph.Impl {
+	return graph.Impl{Name: a.Name, Doc: a.Doc, Inexact: a.Inexact,
+		Walks: a.walks, Read: a.read, Writes: a.writes, Work: a.work, Pack: a.pack, Lower: a.lower}
 }
 
-// anchorOf returns the call of the anchor within a call of the whole, with the same operands. Its result has the
-// layout of one of the results of the whole.
+// anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the layout of the result
+// whose memory it shares.
 func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok || f.Anchor == 0 || f.Anchor > len(c.In) || len(c.Out) == 0 {
@@ -70,25 +74,25 @@ func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 	}
 	into := f.into()
 	if into < 0 || into >= len(c.Out) {
-		return nil, nil, errors.New("no result has room for what the head makes")
+		return nil, nil, errNoRoom
 	}
 	made := c.Out[into]
-	made.DType = f.code.In[0] // of the same size
+	made.DType = f.code.In[0] // has the same size: see HasRoom
 	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{made}}, nil
 }
 
-// at returns the walk of the anchor within a walk of the whole.
-func (f *Fusion) at(w graph.Walk) graph.Walk {
-	h := graph.Walk{Order: w.Order}
-	if into := f.into(); into < len(w.Out) {
-		h.Out = w.Out[into : into+1]
+// anchorWalk returns the walk of the anchor within a walk of the whole.
+func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
+	walk := graph.Walk{Order: whole.Order}
+	if into := f.into(); into < len(whole.Out) {
+		walk.Out = whole.Out[into : into+1]
 	}
-	return h
+	return walk
 }
 
-// walks returns those of the anchor, which give all results one layout. If the anchor cannot write the inferred
-// layout, there is one more, row-major.
-func (h anchored) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+// walks returns the walks of the anchor. Each gives all results of the whole the layout of the anchor's result. If the
+// anchor cannot write the inferred layout, its default layout is row-major.
+func (a anchored) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	f, anchor, err := anchorOf(c)
 	if err != nil {
 		return nil
@@ -97,19 +101,19 @@ func (h anchored) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	if m := anchor.Out[0]; !own {
 		anchor.Out = []tensor.Meta{tensor.New(m.DType, m.Shape...)}
 	}
-	list := h.Walks(anchor, candidates)
+	list := a.Walks(anchor, candidates)
 	out := make([]graph.Walk, 0, len(list))
 	for _, w := range list {
-		var lies tensor.Order
+		var layout tensor.Order
 		if len(w.Out) > 0 {
-			lies = w.Out[0]
+			layout = w.Out[0]
 		}
-		if lies == "" && !own {
-			lies = tensor.RowMajorOrder(anchor.Out[0].Rank())
+		if layout == "" && !own {
+			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
 		}
-		if lies != "" {
+		if layout != "" {
 			order := w.Order
-			w = c.InOrder(lies)
+			w = c.InOrder(layout)
 			w.Order = order
 		}
 		out = append(out, w)
@@ -117,33 +121,34 @@ func (h anchored) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	return out
 }
 
-// isStandard reports whether a result has a layout that anchors choose by themselves.
+// isStandard reports whether m is contiguous or channels last, the layouts that every anchor can write.
 func isStandard(m tensor.Meta) bool { return m.IsContiguous() || m.IsChannelsLast() }
 
-// work is the work of the anchor and of the expression, with the operands and results of the expression.
-// Implementations without Epilogues read and write the anchor's result once more.
-func (h anchored) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
+// work returns the work of the anchor and the epilogue. Implementations without Epilogues read and write the anchor's
+// result once more.
+func (a anchored) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	f, anchor, err := anchorOf(c)
 	if err != nil || f.effort == nil {
 		return w
 	}
-	w = h.Work(anchor, f.at(walk))
+	w = a.Work(anchor, f.anchorWalk(walk))
 	into := f.into()
 	epilogue := graph.Call{In: c.In[f.Anchor:], Out: slices.Delete(slices.Clone(c.Out), into, into+1)}
-	var t graph.Work
-	epilogue.Streamed(&t)
-	f.effort().Do(&t, float64(c.Out[into].Numel()), 0)
-	if !h.Epilogues {
-		t.Bytes[graph.Copied] = t.Bytes[graph.Dense] + 2*float64(c.Out[into].Bytes()) // the anchor has been computed by then
-		t.Bytes[graph.Dense] = 0
-		epilogue.AddRuns(&t, walk.Lay(into, c.Out[into]))
+	var after graph.Work
+	epilogue.Streamed(&after)
+	f.effort().Do(&after, float64(c.Out[into].Numel()), 0)
+	if !a.Epilogues {
+		// The second pass reads and writes the anchor's result again.
+		after.Bytes[graph.Copied] = after.Bytes[graph.Dense] + 2*float64(c.Out[into].Bytes())
+		after.Bytes[graph.Dense] = 0
+		epilogue.AddRuns(&after, walk.Lay(into, c.Out[into]))
 	}
-	w = w.Plus(t)
+	w = w.Plus(after)
 	w.Footprint = c.Footprint()
 	return w
 }
 
-func (h anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+func (a anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	f, is := c.Attrs.(*Fusion)
 	if into := 0; is && i >= f.Anchor {
 		if into = f.into(); into < 0 || into >= len(c.Out) {
@@ -155,7 +160,7 @@ func (h anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 		if err != nil {
 			return w, true
 		}
-		w, ok = h.Read(anchor, f.at(walk), i, m)
+		w, ok = a.Read(anchor, f.anchorWalk(walk), i, m)
 	}
 	if w != (graph.Work{}) {
 		w.Footprint = c.Footprint()
@@ -163,9 +168,9 @@ func (h anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 	return w, ok
 }
 
-// writes is that of the anchor for its result. The epilogue writes other results with any strides; it computes runs
-// of contiguous elements.
-func (h anchored) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) bool {
+// writes reports whether result i can have layout m. The anchor decides for the result that holds its own result. The
+// epilogue writes the other results with any strides, but only layouts with contiguous runs are worth it.
+func (a anchored) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) bool {
 	f, anchor, err := anchorOf(c)
 	if err != nil || runOf(m) < 2 {
 		return false
@@ -173,7 +178,7 @@ func (h anchored) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) b
 	if i != f.into() {
 		return true
 	}
-	return h.Writes != nil && h.Writes(anchor, f.at(walk), 0, m)
+	return a.Writes != nil && a.Writes(anchor, f.anchorWalk(walk), 0, m)
 }
 
 // runOf returns the largest number of elements that are contiguous along one dimension.
@@ -186,16 +191,16 @@ func runOf(m tensor.Meta) (n int) {
 	return n
 }
 
-func (h anchored) pack(c *graph.Call, i int) (graph.Packing, bool) {
+func (a anchored) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	f, anchor, err := anchorOf(c)
-	if err != nil || i >= f.Anchor || h.Pack == nil {
+	if err != nil || i >= f.Anchor || a.Pack == nil {
 		return graph.Packing{}, false
 	}
-	anchor.Impl, anchor.Walk = h.Impl, f.at(c.Walk)
-	return h.Pack(anchor, i)
+	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(c.Walk)
+	return a.Pack(anchor, i)
 }
 
-func (h anchored) lower(c *graph.Call) (*graph.Kernel, error) {
+func (a anchored) lower(c *graph.Call) (*graph.Kernel, error) {
 	f, anchor, err := anchorOf(c)
 	if err != nil {
 		return nil, err
@@ -204,11 +209,11 @@ func (h anchored) lower(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	anchor.Impl, anchor.Walk = h.Impl, f.at(c.Walk)
-	if h.Epilogues {
+	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(c.Walk)
+	if a.Epilogues {
 		anchor.Epilogue = epilogue
 	}
-	k, err := h.Lower(anchor)
+	k, err := a.Lower(anchor)
 	if err != nil || k == nil {
 		return nil, err
 	}
@@ -219,7 +224,7 @@ func (h anchored) lower(c *graph.Call) (*graph.Kernel, error) {
 	}
 	whole := *k
 	whole.InPlace, whole.Loop = nil, nil
-	if !h.Epilogues || epilogue.left {
+	if !a.Epilogues || epilogue.left {
 		whole.Phases = append(slices.Clone(k.Phases), epilogue.phase())
 		whole.Arithmetic += epilogue.loop.PerElement() * float64(epilogue.numel)
 	}
@@ -233,38 +238,39 @@ func (h anchored) lower(c *graph.Call) (*graph.Kernel, error) {
 		if epilogue.absorbed {
 			return list
 		}
-		return append(list, epilogue.loop.Listing("tail"))
+		return append(list, epilogue.loop.Listing("epilogue"))
 	}
 	return &whole, nil
 }
 
-// phase applies the epilogue to the whole of the anchor's result.
-func (t *Epilogue) phase() graph.Phase {
+// phase returns a phase that applies the epilogue to all elements of the anchor's result.
+func (e *Epilogue) phase() graph.Phase {
 	var grain int
-	if each := t.loop.PerElement(); each > 0 {
+	if each := e.loop.PerElement(); each > 0 {
 		grain = compiledGrain(each)
 	} else {
-		grain = grainOf(t.code)
+		grain = grainOf(e.code)
 	}
 	runs := new(graph.PerWorker[EpilogueRun])
-	return graph.Phase{Chunks: (t.numel + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: (e.numel + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
 		r := runs.Of(m)
-		t.Enter(r, m)
-		for at, end := chunk*grain, min((chunk+1)*grain, t.numel); at < end; {
-			n := end - at
-			if !t.dense {
-				n = min(n, t.sizes[0]-at%t.sizes[0])
+		e.Enter(r, m)
+		for i, end := chunk*grain, min((chunk+1)*grain, e.numel); i < end; {
+			n := end - i
+			if !e.dense {
+				n = min(n, e.sizes[0]-i%e.sizes[0])
 			}
-			t.Do(r, t.place(at), 1, 0, n, 1)
-			at += n
+			e.Do(r, e.offset(i), 1, 0, n, 1)
+			i += n
 		}
 		r.Release()
 		return nil
 	}}
 }
 
-// rearranged gives phases the anchor's result as the first address, then the operands of the anchor and the epilogue,
-// and then the other results.
+// rearranged returns phases that reorder the addresses of a call of the whole, which begin with all its results. The
+// kernel of the anchor expects the anchor's result first, then the operands of the anchor and the epilogue, and then
+// the other results.
 func rearranged(phases []graph.Phase, into, results int) []graph.Phase {
 	mems, out := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	for i, ph := range phases {
@@ -285,21 +291,21 @@ func rearranged(phases []graph.Phase, into, results int) []graph.Phase {
 	return out
 }
 
-// Anchors returns nil if the step of a node can continue with an expression of its result, else an error with the
-// reason. It depends on the op, shapes and dtypes only.
+// Anchors returns nil if a node can be the anchor of an epilogue, otherwise an error with the reason. The answer
+// depends only on the op, shapes and dtypes.
 func (f *Fuser) Anchors(n *graph.Node) error {
 	switch {
 	case f == nil || n == nil || withEpilogue(n.Op) == nil || len(n.Out) != 1:
 		return errNoEpilogue
 	case !loops.Compiles():
-		return errors.New("no machine code is made of loops")
+		return errNotCompiled
 	case n.Out[0].Alias != nil:
-		return errors.New("makes a view")
+		return errView
 	}
 	switch d := n.Out[0].Meta.DType; d {
 	case tensor.Float32, tensor.Float64, tensor.Int32:
 	default:
-		return fmt.Errorf("makes %v, which no tail goes on with", d)
+		return fmt.Errorf("returns %v, a dtype that epilogues do not support", d)
 	}
 	c := n.Call()
 	for i := range n.Op.Impls {
@@ -310,4 +316,10 @@ func (f *Fuser) Anchors(n *graph.Node) error {
 	return errNoEpilogue
 }
 
-var errNoEpilogue = errors.New("has no kernel that goes on with what it makes")
+// Reasons why nodes are not fused.
+var (
+	errNoEpilogue  = errors.New("has no kernel that applies an epilogue")
+	errNoRoom      = errors.New("no result has room for the anchor's result")
+	errNotCompiled = errors.New("loops are not compiled to machine code")
+	errView        = errors.New("returns a view")
+)

@@ -12,6 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file derives, from the op of a matrix product, the op of a fused attention: scores = query * key, a row program
+// that computes weights from scores, and result = weights * value. Operands 0 to 2 are query, key and value; the other
+// operands, such as a mask, are operands of the row program.
+
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
 func transposed(m tensor.Meta) tensor.Meta {
 	rank := m.Rank()

@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file checks the nodes of a candidate attention and collects them as parts of one node. The batch is the leading
+// dimensions of the matrices.
+
 // attention collects the parts of an attention: see [Fuser.Attends]. Parts may have the batch in several shapes, such
 // as [b*h] and [b, h]. The attention has the finest shape, of which each other shape is a view.
 func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
@@ -110,7 +113,7 @@ func (w *whole) product(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	in := []FusedArg{{Part: -1, Place: 0}, {Part: -1, Place: 1}}
 	if i > 0 {
 		in[1].Place = 2
-		made, inner := w.at[m.In[0].Value]
+		made, inner := w.made[m.In[0].Value]
 		if in[0] = (FusedArg{Part: made[0], Place: made[1]}); !inner {
 			in[0] = FusedArg{Part: -1, Place: -1}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// ScanSimple is the number of operations of Go code that a scan takes for an element.
+// ScanSimple is the time of a scan for one element, in operations of Go code ([graph.GoSimple]).
 const ScanSimple = 3.8
 
 // Effort counts the operations of an expression.
@@ -22,8 +22,8 @@ type Effort struct {
 	Scans  float64 // running folds, which run in Go
 }
 
-// EffortOf counts the operations of an expression. Values that depend on constants and folds only are computed once a
-// row. Values of 64 bits count twice, because a register holds half as many.
+// EffortOf counts the operations of an expression. Values that depend only on constants and folds are computed once a
+// row.
 func EffortOf(c *expr.Code) (e Effort) {
 	if c == nil {
 		return e
@@ -70,8 +70,8 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// Do adds the work of n elements. Folds go along the given number of rows; 0 if the caller adds the work of beginning
-// rows or runs of columns.
+// Do adds the work of n elements to w. rows is the number of rows of folds; it is 0 if the caller adds the work of
+// beginning rows or runs of columns.
 func (e Effort) Do(w *graph.Work, n, rows float64) {
 	if w == nil {
 		return
@@ -97,7 +97,8 @@ func (e Effort) Do(w *graph.Work, n, rows float64) {
 	}
 }
 
-// exampleEffort is that of the op's first example; false if there is none, or if it does not compile.
+// exampleEffort returns the effort of the op's first example. It returns false if there is no example or no expression,
+// or if the expression does not compile.
 func exampleEffort(o *graph.Op) (e Effort, ok bool) {
 	defer func() { _ = recover() }()
 	if c := exampleCode(o); c != nil && c.Compilable() {
@@ -106,7 +107,7 @@ func exampleEffort(o *graph.Op) (e Effort, ok bool) {
 	return e, false
 }
 
-// exampleCode is the expression of the op's first example; nil if there is none.
+// exampleCode returns the expression of the op's first example; nil if there is none.
 func exampleCode(o *graph.Op) *expr.Code {
 	if o.Expression == nil && o.Rows == nil || len(o.Examples) == 0 {
 		return nil

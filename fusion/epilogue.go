@@ -12,22 +12,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Epilogue is the expression that a step computes of each element of the result of its anchor, a product or a
-// convolution, and of further operands. Its outputs are the results of the step; the anchor's result is in the memory
-// of one of them. Kernels of implementations with [graph.Impl.Epilogues] apply it to each part of the result as soon
-// as that part is final and still in a cache. It is immutable and may be used by several goroutines.
+// Epilogue is an expression that a step applies to each element of its anchor's result and of further operands. The
+// anchor is a product or a convolution. The outputs of the expression are the results of the step; the anchor's result
+// is in the memory of one of them. Implementations with [graph.Impl.Epilogues] apply the epilogue to each part of the
+// anchor's result when the part is final and still in a cache. An Epilogue is immutable once its kernel is made, and
+// may then be used by several goroutines.
 type Epilogue struct {
 	code    *expr.Code  // its operand 0 is the anchor's result
 	loop    *loops.Loop // nil where the kernel applies the chain itself
-	streams []stream    // results, then operands, as the code has them
-	sizes   []int       // of the dimensions of the anchor's result in memory, the fastest first
-	strides []int       // of these dimensions, in elements
-	staged  []int       // the streams that are not contiguous
-	numel   int
-	dense   bool // whether the anchor's result is dense
+	streams []stream    // results, then operands, in the order of code
+	sizes   []int       // sizes of the dimensions of the anchor's result in memory, the fastest first: see span
+	strides []int       // strides of these dimensions in elements
+	staged  []int       // indices of the streams that are not contiguous and are copied to a buffer
+	numel   int         // number of elements of the anchor's result
+	dense   bool        // whether the anchor's result is dense
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
-	left     bool // the kernel does not apply it: see Leave
+	left     bool // the kernel does not apply the epilogue: see Leave
 }
 
 // stream is an operand or a result of an epilogue: the index of its address among those of the anchor's kernel, its
@@ -38,7 +39,7 @@ type stream struct {
 	size  int
 }
 
-// EpilogueOf returns the epilogue that a kernel is asked to apply; nil for none.
+// EpilogueOf returns the epilogue that the kernel of a call must apply; nil for none.
 func EpilogueOf(c *graph.Call) *Epilogue {
 	if c == nil {
 		return nil
@@ -48,114 +49,115 @@ func EpilogueOf(c *graph.Call) *Epilogue {
 }
 
 // Code returns the expression of the epilogue. Operand 0 is the anchor's result.
-func (t *Epilogue) Code() *expr.Code {
-	if t == nil {
+func (e *Epilogue) Code() *expr.Code {
+	if e == nil {
 		return nil
 	}
-	return t.code
+	return e.code
 }
 
 // Absorb records, while the kernel is made, that the kernel applies [Epilogue.Chain] in registers. No loop is then
 // listed as its code.
-func (t *Epilogue) Absorb() {
-	if t != nil {
-		t.absorbed = true
+func (e *Epilogue) Absorb() {
+	if e != nil {
+		e.absorbed = true
 	}
 }
 
-// Leave records, while the kernel is made, that the kernel does not apply the epilogue: another phase follows that
-// does.
-func (t *Epilogue) Leave() {
-	if t != nil {
-		t.left = true
+// Leave records, while the kernel is made, that the kernel does not apply the epilogue. A phase after the kernel then
+// applies it.
+func (e *Epilogue) Leave() {
+	if e != nil {
+		e.left = true
 	}
 }
 
-// newEpilogue prepares the epilogue of a fusion for a call of its node, with results as they are laid out.
+// newEpilogue prepares the epilogue of a fusion for a call of its node, in the layouts of the call.
 func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
-	t := &Epilogue{code: f.code}
+	e := &Epilogue{code: f.code}
 	into, others := f.into(), 1+len(c.In)
 	if into < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Anchor {
-		return nil, errors.New("a tail is made by passes")
+		return nil, errors.New("an epilogue is made by passes")
 	}
-	lies := c.Out[into]
+	result := c.Out[into]
 	metas := make([]tensor.Meta, 0, len(c.Out)+len(f.code.In))
 	for o, m := range c.Out {
 		s := stream{size: m.DType.Size()}
 		if o != into {
 			s.place, others = others, others+1
 		}
-		t.streams, metas = append(t.streams, s), append(metas, m)
+		e.streams, metas = append(e.streams, s), append(metas, m)
 	}
-	t.streams, metas = append(t.streams, stream{size: lies.DType.Size()}), append(metas, lies)
+	e.streams, metas = append(e.streams, stream{size: result.DType.Size()}), append(metas, result)
 	for i := f.Anchor; i < len(c.In); i++ {
 		m := c.Meta(i)
-		t.streams, metas = append(t.streams, stream{place: 1 + i, size: m.DType.Size()}), append(metas, m)
+		e.streams, metas = append(e.streams, stream{place: 1 + i, size: m.DType.Size()}), append(metas, m)
 	}
-	if err := t.span(lies, metas); err != nil {
+	if err := e.span(result, metas); err != nil {
 		return nil, err
 	}
-	return t, nil
+	return e, nil
 }
 
-// compile makes the loop of an epilogue that no kernel has absorbed.
-func (t *Epilogue) compile() (err error) {
-	results := len(t.code.Out)
-	l := &expr.Loop{Code: t.code, Scalar: make([]bool, len(t.code.In))}
-	for i, s := range t.streams {
+// compile compiles the loop of an epilogue that no kernel has absorbed.
+func (e *Epilogue) compile() (err error) {
+	results := len(e.code.Out)
+	l := &expr.Loop{Code: e.code, Scalar: make([]bool, len(e.code.In))}
+	for i, s := range e.streams {
 		switch step := s.steps[0]; {
 		case step == s.size:
 		case step == 0 && i >= results:
 			l.Scalar[i-results] = true
 		default:
-			t.staged = append(t.staged, i)
+			e.staged = append(e.staged, i)
 		}
 	}
-	t.loop, err = loops.New(l, loops.Options{})
+	e.loop, err = loops.New(l, loops.Options{})
 	return err
 }
 
-// span finds the fewest dimensions of the anchor's result in memory by which all streams can be walked.
-func (t *Epilogue) span(lies tensor.Meta, metas []tensor.Meta) error {
-	t.numel, t.dense = lies.Numel(), lies.IsNonOverlappingAndDense()
+// span sets sizes, strides and the steps of all streams. It joins dimensions of the anchor's result that are contiguous
+// in all streams, so that as few as possible remain.
+func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
+	e.numel, e.dense = result.Numel(), result.IsNonOverlappingAndDense()
 	var dims []int
-	for d, n := range lies.Shape {
+	for d, n := range result.Shape {
 		if n > 1 {
 			dims = append(dims, d)
 		}
 	}
-	slices.SortFunc(dims, func(a, b int) int { return lies.Strides[a] - lies.Strides[b] })
-	t.sizes, t.strides = []int{1}, []int{1}
-	for i := range t.streams {
-		t.streams[i].steps = []int{t.streams[i].size}
+	slices.SortFunc(dims, func(a, b int) int { return result.Strides[a] - result.Strides[b] })
+	e.sizes, e.strides = []int{1}, []int{1}
+	for i := range e.streams {
+		e.streams[i].steps = []int{e.streams[i].size}
 	}
 	extent := 1
 	for _, d := range dims {
-		if lies.Strides[d] < extent {
-			return errors.New("elements of the result of a head must have memory of their own")
+		if result.Strides[d] < extent {
+			return errors.New("elements of the anchor's result overlap in memory")
 		}
-		extent = lies.Strides[d] * lies.Shape[d]
-		last := len(t.sizes) - 1
+		extent = result.Strides[d] * result.Shape[d]
+		last := len(e.sizes) - 1
 		joins := true
 		steps := make([]int, len(metas))
 		for i, m := range metas {
-			if k := d - (lies.Rank() - m.Rank()); k >= 0 && m.Shape[k] > 1 {
-				steps[i] = m.Strides[k] * t.streams[i].size
+			if k := d - (result.Rank() - m.Rank()); k >= 0 && m.Shape[k] > 1 {
+				steps[i] = m.Strides[k] * e.streams[i].size
 			}
-			joins = joins && steps[i] == t.streams[i].steps[last]*t.sizes[last]
+			joins = joins && steps[i] == e.streams[i].steps[last]*e.sizes[last]
 		}
 		switch {
-		case t.sizes[last] == 1: // the first
-			t.sizes[last], joins = lies.Shape[d], false
+		case e.sizes[last] == 1: // the first
+			e.sizes[last], joins = result.Shape[d], false
 		case joins:
-			t.sizes[last] *= lies.Shape[d]
+			e.sizes[last] *= result.Shape[d]
 			continue
 		default:
-			t.sizes, t.strides = append(t.sizes, lies.Shape[d]), append(t.strides, lies.Strides[d])
+			e.sizes, e.strides = append(e.sizes, result.Shape[d]), append(e.strides, result.Strides[d])
 		}
-		for i := range t.streams {
-			s := &t.streams[i]
-			s.steps = append(s.steps[:len(t.sizes)-1], steps[i])
+		for i := range e.streams {
+			s := &e.streams[i]
+			s.steps = append(s.steps[:len(e.sizes)-1], steps[i])
 		}
 	}
 	return nil
@@ -164,34 +166,34 @@ func (t *Epilogue) span(lies tensor.Meta, metas []tensor.Meta) error {
 // EpilogueRun is the memory of a worker that applies an epilogue. It is released at the end of a chunk.
 type EpilogueRun struct {
 	state loops.State
-	base  []unsafe.Pointer // by stream
-	at    []int            // the place of an element, by dimension
-	ptrs  []unsafe.Pointer
-	steps []int
-	stage []byte
+	base  []unsafe.Pointer // by stream: address of the first element
+	at    []int            // coordinates of an element: see locate
+	ptrs  []unsafe.Pointer // by stream: address for the loop
+	steps []int            // by stream: stride of rows for the loop, in bytes
+	stage []byte           // buffer of the staged streams
 }
 
-// stageElems is the number of elements that are copied to contiguous memory at a time.
+// stageElems is the number of elements that the buffer of a staged stream holds.
 const stageElems = 2048
 
-// Enter takes the addresses of a chunk, which are those of the anchor's kernel and then those of the epilogue.
-func (t *Epilogue) Enter(r *EpilogueRun, m *graph.Mem) {
+// Enter sets the addresses of a chunk. m has the addresses of the anchor's kernel, followed by those of the epilogue.
+func (e *Epilogue) Enter(r *EpilogueRun, m *graph.Mem) {
 	if r.base == nil {
-		n := len(t.streams)
+		n := len(e.streams)
 		r.base, r.ptrs, r.steps = make([]unsafe.Pointer, n), make([]unsafe.Pointer, n), make([]int, n)
-		r.at = make([]int, len(t.sizes))
+		r.at = make([]int, len(e.sizes))
 		bytes := 0
-		for _, i := range t.staged {
-			bytes += stageElems * t.streams[i].size
+		for _, i := range e.staged {
+			bytes += stageElems * e.streams[i].size
 		}
 		r.stage = tensor.NewStorage(bytes).Bytes()
 	}
-	for i, s := range t.streams {
+	for i, s := range e.streams {
 		r.base[i] = m.Ptrs[s.place]
 	}
 }
 
-// Release drops the addresses.
+// Release clears the addresses, so that they keep no memory alive.
 func (r *EpilogueRun) Release() {
 	if r == nil {
 		return
@@ -201,9 +203,9 @@ func (r *EpilogueRun) Release() {
 	r.state.Release()
 }
 
-// Do applies the epilogue to a rectangle of the anchor's result, which is final: rows of cols elements. at is the
-// index of the first element in memory, step the distance of rows, and col the distance of elements in a row.
-func (t *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
+// Do applies the epilogue to a rectangle of final elements of the anchor's result: rows of cols elements. at is the
+// offset of the first element in memory, step the stride of rows and col the stride of columns, all in elements.
+func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 	if cols == 1 || col != 1 && step == 1 { // contiguous elements become rows
 		rows, step, cols, col = cols, col, rows, step
 	}
@@ -212,31 +214,32 @@ func (t *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 		return
 	case col != 1 && cols > 1: // neither is contiguous
 		for c := range cols {
-			t.lines(r, at+c*col, rows, step, 1)
+			e.lines(r, at+c*col, rows, step, 1)
 		}
 		return
-	case rows > 1 && step == cols && cols < t.sizes[0]: // several within the nearest dimension
+	case rows > 1 && step == cols && cols < e.sizes[0]: // adjacent rows within the fastest dimension
 		rows, cols = 1, rows*cols
 	}
-	t.lines(r, at, rows, step, cols)
+	e.lines(r, at, rows, step, cols)
 }
 
-// lines applies the epilogue to rows of contiguous elements.
-func (t *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
-	along := 0 // the dimension along which rows follow one another
-	for d := range t.sizes {
-		if step%t.strides[d] == 0 {
+// lines applies the epilogue to rows of contiguous elements. It groups rows that one call of block can process: rows at
+// a constant stride along one dimension.
+func (e *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
+	along := 0 // the dimension along which consecutive rows are apart
+	for d := range e.sizes {
+		if step%e.strides[d] == 0 {
 			along = d
 		}
 	}
-	by := step / t.strides[along]
-	last := len(t.sizes) - 1
+	by := step / e.strides[along]
+	last := len(e.sizes) - 1
 	for rows > 0 {
 		for done := 0; done < cols; {
-			t.locate(r, at+done)
-			n := min(cols-done, t.sizes[0]-r.at[0])
-			if done > 0 || n < cols { // the row goes over the end of the nearest dimension
-				t.block(r, 1, 0, 0, n)
+			e.locate(r, at+done)
+			n := min(cols-done, e.sizes[0]-r.at[0])
+			if done > 0 || n < cols { // the row crosses the end of the fastest dimension
+				e.block(r, 1, 0, 0, n)
 				done += n
 				continue
 			}
@@ -244,11 +247,11 @@ func (t *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
 			switch {
 			case rows == 1:
 			case along == 0:
-				together = min(rows, (t.sizes[0]-r.at[0]-cols)/by+1)
+				together = min(rows, (e.sizes[0]-r.at[0]-cols)/by+1)
 			case along < last:
-				together = min(rows, (t.sizes[along]-1-r.at[along])/by+1)
+				together = min(rows, (e.sizes[along]-1-r.at[along])/by+1)
 			}
-			t.block(r, together, along, by, cols)
+			e.block(r, together, along, by, cols)
 			at, rows = at+(together-1)*step, rows-(together-1)
 			done = cols
 		}
@@ -256,44 +259,44 @@ func (t *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
 	}
 }
 
-// place returns the offset in memory of the element with an index in the order of memory.
-func (t *Epilogue) place(index int) (at int) {
-	if t.dense {
+// offset returns the offset of an element of the anchor's result, given its index in the order of memory.
+func (e *Epilogue) offset(index int) (at int) {
+	if e.dense {
 		return index
 	}
-	for d, n := range t.sizes {
-		at += index % n * t.strides[d]
+	for d, n := range e.sizes {
+		at += index % n * e.strides[d]
 		index /= n
 	}
 	return at
 }
 
-// locate sets the coordinates of the element at an offset.
-func (t *Epilogue) locate(r *EpilogueRun, at int) {
-	for d := len(t.sizes) - 1; d >= 0; d-- {
-		r.at[d], at = at/t.strides[d], at%t.strides[d]
+// locate sets r.at to the coordinates of the element at an offset.
+func (e *Epilogue) locate(r *EpilogueRun, at int) {
+	for d := len(e.sizes) - 1; d >= 0; d-- {
+		r.at[d], at = at/e.strides[d], at%e.strides[d]
 	}
 }
 
-// block computes rows of cols elements from the coordinates that were located. Rows are by elements apart along a
-// dimension.
-func (t *Epilogue) block(r *EpilogueRun, rows, along, by, cols int) {
-	if len(t.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
-		t.pieces(r, rows, along, by, cols)
+// block applies the epilogue to rows of cols elements, the first of which is at r.at. by is the distance of rows along
+// dimension along.
+func (e *Epilogue) block(r *EpilogueRun, rows, along, by, cols int) {
+	if len(e.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
+		e.split(r, rows, along, by, cols)
 		return
 	}
-	t.aim(r, along, by)
-	t.exchange(r, rows, cols, false)
-	t.loop.Run(&r.state, r.ptrs, r.steps, cols, rows)
-	if results := len(t.code.Out); len(t.staged) > 0 && t.staged[0] < results {
-		t.aim(r, along, by)
-		t.exchange(r, rows, cols, true)
+	e.aim(r, along, by)
+	e.stageRows(r, rows, cols, false)
+	e.loop.Run(&r.state, r.ptrs, r.steps, cols, rows)
+	if results := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < results {
+		e.aim(r, along, by)
+		e.stageRows(r, rows, cols, true)
 	}
 }
 
-// aim sets the addresses of all streams at the coordinates that were located, and their strides from row to row.
-func (t *Epilogue) aim(r *EpilogueRun, along, by int) {
-	for i, s := range t.streams {
+// aim sets the addresses of all streams at r.at, and their strides between rows.
+func (e *Epilogue) aim(r *EpilogueRun, along, by int) {
+	for i, s := range e.streams {
 		off := 0
 		for d, x := range r.at {
 			off += x * s.steps[d]
@@ -302,36 +305,36 @@ func (t *Epilogue) aim(r *EpilogueRun, along, by int) {
 	}
 }
 
-// exchange points streams that are not contiguous to memory of the worker. Operands are copied there before the loop,
-// results are copied from there after it.
-func (t *Epilogue) exchange(r *EpilogueRun, rows, cols int, results bool) {
+// stageRows copies the staged streams. Before the loop (results is false) it copies operands to the buffer and points
+// all staged streams to it. After the loop it copies results from the buffer.
+func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, results bool) {
 	room := unsafe.Pointer(unsafe.SliceData(r.stage))
-	for _, i := range t.staged {
-		s, here := t.streams[i], room
+	for _, i := range e.staged {
+		s, here := e.streams[i], room
 		room = unsafe.Add(room, stageElems*s.size)
-		e := strided.Move(s.size)
+		mover := strided.Move(s.size)
 		along := strided.Axis{N: cols, Dst: s.size, Src: s.steps[0]}
 		across := strided.Axis{N: rows, Dst: cols * s.size, Src: r.steps[i]}
-		switch is := i < len(t.code.Out); {
-		case is && results:
-			e.Block(r.ptrs[i], here, along.Swapped(), across.Swapped())
+		switch isResult := i < len(e.code.Out); {
+		case isResult && results:
+			mover.Block(r.ptrs[i], here, along.Swapped(), across.Swapped())
 			continue
-		case !is && !results:
-			e.Block(here, r.ptrs[i], along, across)
+		case !isResult && !results:
+			mover.Block(here, r.ptrs[i], along, across)
 		}
 		r.ptrs[i], r.steps[i] = here, cols*s.size
 	}
 }
 
-// pieces is block for at most as many elements as the worker's memory holds.
-func (t *Epilogue) pieces(r *EpilogueRun, rows, along, by, cols int) {
+// split calls block for parts of a rectangle that fit in the buffer.
+func (e *Epilogue) split(r *EpilogueRun, rows, along, by, cols int) {
 	first, column := r.at[along], r.at[0]
 	for row := 0; row < rows; {
 		n := max(1, min(rows-row, stageElems/cols))
 		for c := 0; c < cols; c += stageElems {
 			r.at[0] = column + c
 			r.at[along] += row * by
-			t.block(r, n, along, by, min(stageElems, cols-c))
+			e.block(r, n, along, by, min(stageElems, cols-c))
 			r.at[along] = first
 		}
 		r.at[0] = column

@@ -9,17 +9,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// folding has the dimensions of a shape that are folded. If split is not 0, dimension 1 is seen as that many parts.
+// This file prices loops that fold dimensions. A loop runs along rows if the fastest dimension is folded, otherwise
+// along columns: it then folds many adjacent columns at once. Each row, and each contiguous run of columns, has a cost
+// of its own, in addition to the cost of elements.
+
+// folding describes the folded dimensions of an operand.
 type folding struct {
-	full  []int
-	mask  []bool
-	split int
+	full  []int  // shape of the operand
+	mask  []bool // marks the folded dimensions, of the shape after the split
+	split int    // if not 0, the number of parts into which dimension 1 is split
 }
 
-// lanes is the number of elements of a register. The rest of a row is processed with a partly filled register.
+// lanes is the number of float32 elements of a 64-byte register. The rest of a row is processed with a partly filled
+// register.
 const lanes = 16
 
-// either chooses the inner kernel of one pass over rows, or of several.
+// either returns the inner kernel for one fold, or for several folds, which need several passes over rows.
 func (e Effort) either(one, several string) string {
 	if e.Passes > 1 {
 		return several
@@ -27,7 +32,7 @@ func (e Effort) either(one, several string) string {
 	return one
 }
 
-// along adds the work of loops along rows, with n elements in all.
+// along adds the work of beginning and ending loops along rows, with n elements in all rows together.
 func (e Effort) along(w *graph.Work, n, rows float64) {
 	if rows <= 0 || n <= 0 || !loops.Compiles() {
 		return
@@ -38,7 +43,8 @@ func (e Effort) along(w *graph.Work, n, rows float64) {
 	}
 }
 
-// foldsOf returns the dimensions that a call folds: those that its first result lacks, or else the last one.
+// foldsOf returns the dimensions that a call folds: the dimensions that its first result lacks, or the last dimension
+// if the result has the shape of the operand.
 func foldsOf(c *graph.Call) folding {
 	x := folding{}
 	if len(c.In) == 0 || c.In[0].Kind != graph.TensorArg || len(c.Out) == 0 {
@@ -60,7 +66,7 @@ func foldsOf(c *graph.Call) folding {
 	return x
 }
 
-// rows is their number.
+// rows returns the number of rows.
 func (x *folding) rows() float64 {
 	rows := 1.0
 	for d, n := range x.seen() {
@@ -71,7 +77,7 @@ func (x *folding) rows() float64 {
 	return rows
 }
 
-// seen is the shape with dimension 1 split.
+// seen returns the shape with dimension 1 split.
 func (x *folding) seen() []int {
 	if x.split > 0 && len(x.full) > 1 {
 		return slices.Concat(x.full[:1], []int{x.split, x.full[1] / x.split}, x.full[2:])
@@ -79,7 +85,7 @@ func (x *folding) seen() []int {
 	return x.full
 }
 
-// reduces reports whether the fastest dimension of a value of the whole shape is folded.
+// reduces reports whether the fastest dimension of m, a value of shape full, is folded.
 func (x *folding) reduces(m tensor.Meta) bool {
 	d := graph.Fastest(m)
 	return d < 0 || x.folded(d) // one element
@@ -93,10 +99,10 @@ func (x *folding) folded(d int) bool {
 	return d < len(x.mask) && x.mask[d]
 }
 
-// columnTile is the approximate number of columns that several passes process together.
+// columnTile is the approximate number of columns that the passes of a loop along columns process together.
 const columnTile = 256
 
-// runs is the number of contiguous runs of a value of the whole shape in loops along columns.
+// runs returns the number of contiguous runs of columns of m, a value of shape full.
 func (x *folding) runs(m tensor.Meta) float64 {
 	n, side := m.Numel(), 1
 	for {
@@ -114,7 +120,7 @@ func (x *folding) runs(m tensor.Meta) float64 {
 	return float64(n/max(1, side)) * math.Ceil(float64(side)/columnTile)
 }
 
-// begins adds the work of beginning rows or runs of columns for a value of the whole shape.
+// begins adds the work of beginning rows or runs of columns of m, a value of shape full.
 func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
 	switch {
 	case x.reduces(m):
@@ -124,13 +130,13 @@ func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
 	}
 }
 
-// whole is the index of the first result of the whole shape, whose layout decides the loops; -1 if all results are
-// smaller, and the operands decide.
+// whole returns the index of the first result of shape full, whose layout determines the loops. It returns -1 if all
+// results are smaller; the first operand of shape full then determines the loops.
 func (x *folding) whole(c *graph.Call) int {
 	return slices.IndexFunc(c.Out, func(m tensor.Meta) bool { return slices.Equal(m.Shape, x.full) })
 }
 
-// work adds the work of the elements and, if a result decides the loops, of beginning its rows or runs.
+// work adds the work of the elements and, if a result determines the loops, of beginning its rows or runs.
 func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) {
 	e.Do(w, float64(tensor.Numel(x.full)), 0)
 	if i := x.whole(c); i >= 0 && e.Folds > 0 {
@@ -138,8 +144,9 @@ func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) 
 	}
 }
 
-// read is the additional work for operand i in layout m: to transpose it if a result decides the loops, else to begin
-// rows or runs.
+// read returns the additional work for operand i in layout m. If a result determines the loops, an operand with another
+// fastest dimension is transposed. Otherwise the first operand determines them, and has the work of beginning rows or
+// runs.
 func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work) {
 	if !slices.Equal(m.Shape, x.full) {
 		return w

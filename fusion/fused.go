@@ -13,30 +13,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fusion has the parts of a node that stands for several nodes over the same elements. It is the attributes of the
-// node. Values between parts have no memory and no layout. It is immutable.
+// Fusion is the attributes of a fused node, which replaces several nodes, its parts. Values between parts have no
+// memory and no layout. A Fusion is immutable.
 type Fusion struct {
+	// Parts are the replaced nodes in a valid order.
 	Parts []FusedPart
-	// Results are the node's values: part and output of each.
+	// Results has, for each result of the node, the index of a part and of one of its outputs.
 	Results [][2]int
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast; nil if no part folds.
 	Mask []bool
-	// Split is that of [graph.Rows]; so is Channels, by operand of the node.
+	// Split and Channels have the meaning of the same fields of [graph.Rows]. Channels is indexed by operand of the node.
 	Split    int
 	Channels []bool
-	// Anchor is the number of operands of the first part if that is a product or a convolution: they are the first
-	// operands of the node, in the same order, and the other parts compute elements of its result. 0: all parts are loops.
+	// Anchor is the number of operands of the first part if that part is an anchor, a product or a convolution. They are
+	// the first operands of the node, in the same order; the other parts compute elements of the anchor's result. Anchor
+	// is 0 if all parts are loops, and 3 in an attention.
 	Anchor int
-	// Seen is not nil if the parts are an attention: the first and the last part multiply matrices, the Anchor operands
-	// are query, key and value, and the other parts are a row program. It has the shape in which each operand and then
-	// the result is seen, as a view. See [graph.Attention].
+	// Seen is not nil if the parts are an attention. The first and the last part then multiply matrices, operands 0 to 2
+	// are query, key and value, and the other parts are a row program. Seen has, for each operand and then the result, the
+	// shape of the view that the kernel accesses: see [graph.Attention].
 	Seen [][]int
 
-	code   *expr.Code // of the whole, or of the parts after the anchor
+	code   *expr.Code // expression of all parts, or of the parts after the anchor
 	effort func() Effort
 }
 
-// FusedPart is a node within a [Fusion].
+// FusedPart is a node that a [Fusion] replaces. Outs is its number of results.
 type FusedPart struct {
 	Name  string
 	Op    *graph.Op
@@ -45,8 +47,8 @@ type FusedPart struct {
 	Outs  int
 }
 
-// FusedArg is an operand of a part: a number, operand Place of the whole if Part is negative, else output Place of an
-// earlier part. An absent operand has a negative Place.
+// FusedArg is an operand of a part: Number if it is set, operand Place of the fused node if Part is negative, otherwise
+// output Place of an earlier part. An absent operand has a negative Part and a negative Place.
 type FusedArg struct {
 	Number      tensor.Scalar
 	Part, Place int
@@ -57,7 +59,7 @@ var Fused = func() *graph.Op {
 	op, err := graph.Define(graph.Op{
 		Semantics: graph.Semantics{
 			Name: "fused", Kind: graph.Follows, Many: true,
-			Doc:    "Computes several ops that go over the same elements in one loop, or rows in a few.",
+			Doc:    "Computes several ops over the same elements in one loop, or over the same rows in a few loops.",
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused,
 			Ref:    fusedRef,
@@ -78,8 +80,8 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
-// calls replays the parts: it hands each to visit with its call, whose operands have the types that they have there.
-// visit returns the types of its results.
+// calls calls visit for each part with a call of that part, whose operands have the types that they have in the fused
+// node. visit returns the types of the part's results. in has the operands of the fused node.
 func (f *Fusion) calls(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) ([]tensor.Type, error)) ([][]tensor.Type,
 	error) {
 	types := make([][]tensor.Type, len(f.Parts))
@@ -90,7 +92,7 @@ func (f *Fusion) calls(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) (
 			switch {
 			case a.Number.IsSet():
 				c.In[k] = graph.Arg{Kind: graph.NumberArg, Number: a.Number}
-			case a.Part < 0 && a.Place < 0: // left out
+			case a.Part < 0 && a.Place < 0: // absent
 			case a.Part < 0 && a.Place < len(in):
 				c.In[k] = in[a.Place]
 			case a.Part >= 0 && a.Part < i && a.Place < len(types[a.Part]):
@@ -99,7 +101,7 @@ func (f *Fusion) calls(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) (
 				v.Meta, _ = t.Meta()
 				c.In[k] = graph.Of(v)
 			default:
-				return nil, fmt.Errorf("operand %d of %q is not there", k, p.Name)
+				return nil, fmt.Errorf("operand %d of %q does not exist", k, p.Name)
 			}
 		}
 		t, err := visit(p, c)
@@ -137,14 +139,14 @@ func inferFused(c *graph.Call) ([]graph.Result, error) {
 	res := make([]graph.Result, len(f.Results))
 	for i, r := range f.Results {
 		if r[0] >= len(types) || r[1] >= len(types[r[0]]) {
-			return nil, fmt.Errorf("result %d is made by none of the parts", i)
+			return nil, fmt.Errorf("no part computes result %d", i)
 		}
 		res[i] = graph.Result{Type: types[r[0]][r[1]], Alias: graph.Fresh}
 	}
 	return res, nil
 }
 
-// Code returns the expression of the whole, in the dtypes that operands and results have in memory. With an anchor it
+// Code returns the expression of all parts, in the dtypes that operands and results have in memory. With an anchor it
 // is the expression of the epilogue, whose operand 0 is the anchor's result.
 func (f *Fusion) Code() *expr.Code {
 	if f == nil {
@@ -153,7 +155,8 @@ func (f *Fusion) Code() *expr.Code {
 	return f.code
 }
 
-// lowerFused compiles one loop. The layouts of the outputs lead the permutation, as those of given outputs do.
+// lowerFused compiles one loop. The layouts of the outputs determine the order of its dimensions first, as the layouts
+// of given outputs do.
 func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok {
@@ -207,7 +210,7 @@ func (f *Fusion) lowerRows(c *graph.Call, code *expr.Code) (*graph.Kernel, error
 	return rowKernel(r, c, p), nil
 }
 
-// spaceOf is the shape to which all operands are broadcast.
+// spaceOf returns the shape to which all operands are broadcast.
 func (f *Fusion) spaceOf(c *graph.Call) ([]int, error) {
 	var full []int
 	for i := range c.In {
@@ -222,8 +225,8 @@ func (f *Fusion) spaceOf(c *graph.Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf is the number of elements of an interpreted loop for a chunk: fewer if it computes functions, more if it
-// copies small elements. c is nil for a function of Go.
+// grainOf returns the number of elements of a chunk of an interpreted loop: fewer if it computes functions, more if it
+// copies small elements. c is nil for a loop in Go.
 func grainOf(c *expr.Code) int {
 	if c == nil {
 		return iter.GrainSize
@@ -234,15 +237,15 @@ func grainOf(c *expr.Code) int {
 		}
 	}
 	if simple, err := c.Simplify(); err == nil && len(simple.Insts) == 1 && len(simple.Out) == 1 {
-		return max(iter.GrainSize, copiedBytes/simple.Out[0].DType.Size()) // it is loaded, and no more
+		return max(iter.GrainSize, copiedBytes/simple.Out[0].DType.Size()) // a copy
 	}
 	return iter.GrainSize
 }
 
-// copiedBytes is the size of a chunk that only copies: GrainSize elements of four bytes.
+// copiedBytes is the size of a chunk of a copy in bytes: GrainSize elements of four bytes.
 const copiedBytes = 4 * iter.GrainSize
 
-// fusedWork is the work of the expression, and every byte of operands and results once.
+// fusedWork is the work of the expression. Every byte of operands and results is counted once.
 func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	w.Steps = 1
 	f, ok := c.Attrs.(*Fusion)
@@ -261,7 +264,7 @@ func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	return w
 }
 
-// fusedPricing prices how a fused node reads its operands: its Work is stated.
+// fusedPricing prices the reads of operands of a fused node. The implementation states its Work itself.
 type fusedPricing struct{}
 
 // Work implements [graph.Pricing].
@@ -280,7 +283,7 @@ func (fusedPricing) Read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (
 	return x.read(f.effort(), c, walk, i, m), true
 }
 
-// folds returns the dimensions that the whole folds.
+// folds returns the dimensions that the parts fold.
 func (f *Fusion) folds(c *graph.Call) (x folding, ok bool) {
 	full, err := f.spaceOf(c)
 	return folding{full: full, mask: f.Mask, split: f.Split}, err == nil
@@ -303,7 +306,7 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			switch {
 			case a.Number.IsSet():
 				operands[k] = a.Number.Tensor(a.Number.DType())
-			case a.Part < 0 && a.Place < 0: // left out
+			case a.Part < 0 && a.Place < 0: // absent
 			case a.Part < 0:
 				operands[k] = in[a.Place]
 			default:
@@ -316,7 +319,7 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		out, err := p.Op.Ref(c, operands)
 		if err == nil && len(out) != len(types) {
-			err = fmt.Errorf("the reference of %q makes %d values, not %d", p.Name, len(out), len(types))
+			err = fmt.Errorf("the reference of %q returns %d values, not %d", p.Name, len(out), len(types))
 		}
 		made = append(made, out)
 		return types, err
@@ -331,8 +334,8 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// into is the index of the result whose memory holds the anchor's result: of the same dtype if there is one, else of
-// the same size; -1 for none.
+// into returns the index of the result whose memory holds the anchor's result until the epilogue overwrites it. It is
+// the first result of the same dtype, or else of a dtype of the same size; -1 if there is none.
 func (f *Fusion) into() int {
 	if f.Anchor == 0 || f.code == nil {
 		return -1
@@ -344,8 +347,8 @@ func (f *Fusion) into() int {
 	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return HasRoom(o.DType, d) })
 }
 
-// HasRoom reports whether a result of a step can hold the anchor's result until it is computed itself: whether an
-// element of one dtype fits in the memory of one of the other.
+// HasRoom reports whether the memory of a result of a step can hold the anchor's result, given their dtypes: whether
+// their elements have the same size.
 func HasRoom(result, anchor tensor.DType) bool {
 	return result == anchor || result.Size() == anchor.Size() && !result.IsComplex() && !anchor.IsComplex()
 }

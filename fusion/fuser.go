@@ -12,29 +12,30 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fuser makes one node of several nodes of a graph. It caches the expressions of nodes. It is for passes, which do
-// not change nodes while they use it, and for one goroutine.
+// Fuser replaces groups of nodes of a graph by one node each. It caches the expressions of nodes, so the nodes must not
+// change while it is used. It is not safe for concurrent use.
 type Fuser struct {
 	graph *graph.Graph
-	of    graph.ByValue[*expr.Code]  // by the first output
-	rows  graph.ByValue[*graph.Rows] // by the first output
-	last  *graph.Node
-	code  *expr.Code // of last
-	err   error
+	codes graph.ByValue[*expr.Code]  // expression of a node, by its first output
+	rows  graph.ByValue[*graph.Rows] // row program of a node, by its first output
+	last  *graph.Node                // the node of the last call of Expression that missed the cache
+	code  *expr.Code                 // expression of last
+	err   error                      // error of last
 }
 
 // NewFuser returns a Fuser for the nodes of a graph whose types are inferred.
 func NewFuser(g *graph.Graph) *Fuser {
-	return &Fuser{graph: g, of: graph.NewByValue[*expr.Code](g), rows: graph.NewByValue[*graph.Rows](g)}
+	return &Fuser{graph: g, codes: graph.NewByValue[*expr.Code](g), rows: graph.NewByValue[*graph.Rows](g)}
 }
 
-// Together is a group of nodes that become one.
+// Together is a group of nodes that become one node.
 type Together struct {
-	// Nodes are two or more in a valid order, each with a [Fuser.Expression] or, if Mask is set, a [Fuser.Rows].
+	// Nodes are at least two nodes in a valid order, each with a [Fuser.Expression] or, if Mask is set, a [Fuser.Rows].
 	Nodes []*graph.Node
-	// Anchor says that the first node is an anchor, and the others are its epilogue: see [Fuser.Anchors]. Mask is nil.
+	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.Anchors]. Mask is
+	// then nil.
 	Anchor bool
-	// Attention says that the nodes are an attention: see [Fuser.Attends]. Mask is then derived.
+	// Attention means that the nodes are an attention: see [Fuser.Attends]. Mask is then ignored.
 	Attention bool
 	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast; nil if no
 	// node folds. If Split is not 0, dimension 1 of that shape is seen as two ([graph.Rows.Split]).
@@ -42,24 +43,24 @@ type Together struct {
 	Split int
 }
 
-// errNoExpression is the reason why most nodes are no loop of an expression.
+// errNoExpression is the error of nodes whose op has no expression.
 var errNoExpression = errors.New("is stated by no expression")
 
-// Expression returns what a node computes for one element, by its own operands, in the dtypes that operands and
-// results have in memory. The error is the reason why there is none.
+// Expression returns the expression of one element of a node's results, in the dtypes that operands and results have in
+// memory. Its operands are the operands of the node. If there is no expression, the error is the reason.
 func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 	switch {
 	case f == nil || n == nil || n.Op == nil || n.Op.Expression == nil || len(n.Out) == 0:
 		return nil, errNoExpression
-	case f.of.At(n.Out[0]) != nil:
-		return f.of.At(n.Out[0]), nil
+	case f.codes.At(n.Out[0]) != nil:
+		return f.codes.At(n.Out[0]), nil
 	}
 	if !n.InfersLike(f.last) {
 		f.code, f.err = expressionOf(n)
 	}
 	f.last = n
 	if f.err == nil {
-		f.of.Set(n.Out[0], f.code)
+		f.codes.Set(n.Out[0], f.code)
 	}
 	return f.code, f.err
 }
@@ -68,12 +69,12 @@ func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 func expressionOf(n *graph.Node) (*expr.Code, error) {
 	for _, a := range n.In {
 		if a.Kind == graph.Null {
-			return nil, errors.New("leaves an operand out")
+			return nil, errors.New("lacks an optional operand")
 		}
 	}
 	for _, v := range n.Out {
 		if v.Alias != nil {
-			return nil, errors.New("makes a view")
+			return nil, errView
 		}
 	}
 	c, err := n.Op.Expression(n.Call())
@@ -83,8 +84,8 @@ func expressionOf(n *graph.Node) (*expr.Code, error) {
 	return c, err
 }
 
-// Rows returns what a node computes as an expression over rows; nil if it has none, or if loops are not compiled to
-// machine code: only machine code makes row programs fast.
+// Rows returns the computation of a node as an expression over rows. It returns nil if there is none, or if loops are
+// not compiled to machine code: interpreted row programs are slower than the node's own kernel.
 func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.Compiles() {
 		return nil
@@ -99,6 +100,7 @@ func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 	return r
 }
 
+// rowsOf is [Fuser.Rows] without the cache.
 func rowsOf(n *graph.Node) *graph.Rows {
 	c := n.Call()
 	r, err := n.Op.Rows(c)
@@ -107,19 +109,20 @@ func rowsOf(n *graph.Node) *graph.Rows {
 	}
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg && !slices.Contains(r.In, i) {
-			return nil // some form of the op that is no fold of rows
+			return nil // a form of the op with an operand that the expression does not read
 		}
 	}
 	return r
 }
 
-// Fuse makes one node of each of several groups, in the place of the group's last node. No node may be in two groups.
-// At the place of a group's last node, all operands of the group exist, and no other node has used its results.
-// Values that keep accepts are results; the others are gone. It returns the new nodes in the order of the groups.
-// After an error, which names the last node of a group, the graph is unchanged.
+// Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
+// of the groups. No node may be in two groups. At the position of a group's last node, all operands of the group must
+// exist, and no node outside the group may have read its results. keep reports whether a value of a group remains a
+// result; other values are removed. If Fuse returns an error, which names the last node of a group, the graph is
+// unchanged.
 func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
-		return nil, errors.New("nodes are fused by a Fuser of their graph, and somebody must say what is kept")
+		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
 	}
 	g, made, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
 	for i, t := range groups {
@@ -144,18 +147,18 @@ func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.
 	return made, nil
 }
 
-// whole makes the node of a group, which is not yet in the graph.
+// whole returns the fused node of a group. It does not add the node to the graph.
 func (f *Fuser) whole(t Together, keep func(*graph.Value) bool) (*graph.Node, error) {
 	parts := t.Nodes
 	if len(parts) < 2 {
-		return nil, errors.New("one node needs no other to stand for it")
+		return nil, errors.New("a group has at least two nodes")
 	}
 	w := &whole{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
-		Split: t.Split}, node: &graph.Node{Op: Fused}, at: make(map[*graph.Value][2]int, len(parts)),
-		operand: map[seenValue]int{}}
+		Split: t.Split}, node: &graph.Node{Op: Fused}, made: make(map[*graph.Value][2]int, len(parts)),
+		operand: map[operandKey]int{}}
 	for i, m := range parts {
 		if m == nil || m.Op == nil || len(m.Out) == 0 || !f.graph.Owns(m.Out[0]) {
-			return nil, fmt.Errorf("part %d is no node of the graph", i)
+			return nil, fmt.Errorf("part %d is not a node of the graph", i)
 		}
 	}
 	if err := w.gather(f, t, keep); err != nil {
@@ -165,15 +168,15 @@ func (f *Fuser) whole(t Together, keep func(*graph.Value) bool) (*graph.Node, er
 	streams := len(n.In) - w.fusion.Anchor + min(1, w.fusion.Anchor) + len(n.Out)
 	switch {
 	case len(n.Out) == 0:
-		return nil, errors.New("nobody needs what the parts make")
+		return nil, errors.New("no result of the parts is needed")
 	case len(n.In) == 0 || streams > expr.MaxOperands:
-		return nil, fmt.Errorf("%d operands and %d results are not for one loop", len(n.In), len(n.Out))
+		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(n.In), len(n.Out))
 	}
 	n.Attrs, n.Name, n.Part = w.fusion, last.Name, last.Part
-	return n, w.state(f, parts)
+	return n, w.inline(f, parts)
 }
 
-// gather adds all parts.
+// gather adds all nodes of a group as parts.
 func (w *whole) gather(f *Fuser, t Together, keep func(*graph.Value) bool) error {
 	if t.Attention {
 		return w.attention(f, t.Nodes, keep)
@@ -190,21 +193,22 @@ func (w *whole) gather(f *Fuser, t Together, keep func(*graph.Value) bool) error
 	return nil
 }
 
-// whole collects the parts of a fused node.
+// whole is a fused node while its parts are added.
 type whole struct {
 	fusion  *Fusion
 	node    *graph.Node
-	at      map[*graph.Value][2]int // what parts make, by part and output
-	operand map[seenValue]int
+	made    map[*graph.Value][2]int // the part and the output that compute a value
+	operand map[operandKey]int      // index of an operand of node
 }
 
-// seenValue is an operand of the group. One value may be both a vector along dimension 1 and an ordinary operand.
-type seenValue struct {
+// operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. One value
+// may be both such a vector and an ordinary operand.
+type operandKey struct {
 	*graph.Value
 	along bool
 }
 
-// channels returns whether operand k of a part is a vector along dimension 1.
+// channels returns a function that reports whether operand k of node m is a vector along dimension 1.
 func (f *Fuser) channels(m *graph.Node, t Together) func(k int) bool {
 	var r *graph.Rows
 	if t.Mask != nil && m.Op.Expression == nil {
@@ -213,7 +217,7 @@ func (f *Fuser) channels(m *graph.Node, t Together) func(k int) bool {
 	return func(k int) bool { return r != nil && r.Along(slices.Index(r.In, k)) }
 }
 
-// anchor adds the first part if it is an anchor.
+// anchor adds the first part, an anchor.
 func (w *whole) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
 	op := withEpilogue(m.Op)
 	if op == nil {
@@ -232,10 +236,10 @@ func (w *whole) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
 	return nil
 }
 
-// makes records the outputs of part i.
+// makes records the outputs of part i, which is node m. keep selects the results of the fused node.
 func (w *whole) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	for k, v := range m.Out {
-		w.at[v] = [2]int{i, k}
+		w.made[v] = [2]int{i, k}
 		if keep(v) {
 			w.fusion.Results = append(w.fusion.Results, [2]int{i, k})
 			w.node.Out = append(w.node.Out, v)
@@ -243,27 +247,27 @@ func (w *whole) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	}
 }
 
-// add adds part i.
+// add adds node m as part i. along reports whether operand k of m is a vector along dimension 1.
 func (w *whole) add(i int, m *graph.Node, along func(k int) bool, keep func(*graph.Value) bool) error {
 	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
 	for k, a := range m.In {
-		switch made, inner := w.at[a.Value]; {
+		switch made, inner := w.made[a.Value]; {
 		case a.Kind == graph.NumberArg:
 			p.In = append(p.In, FusedArg{Number: a.Number})
 		case a.Kind == graph.Null:
-			return fmt.Errorf("operand %d of %q is left out", k, m.Name)
+			return fmt.Errorf("operand %d of %q is absent", k, m.Name)
 		case inner && along(k):
-			return fmt.Errorf("operand %d of %q lies along another dimension", k, m.Name)
+			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, m.Name)
 		case inner:
 			p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
 		default:
-			seen := seenValue{a.Value, along(k)}
-			place, known := w.operand[seen]
+			key := operandKey{a.Value, along(k)}
+			place, known := w.operand[key]
 			if !known {
 				place = len(w.node.In)
-				w.operand[seen] = place
+				w.operand[key] = place
 				w.node.In = append(w.node.In, a)
-				w.fusion.Channels = append(w.fusion.Channels, seen.along)
+				w.fusion.Channels = append(w.fusion.Channels, key.along)
 			}
 			p.In = append(p.In, FusedArg{Part: -1, Place: place})
 		}
@@ -273,10 +277,10 @@ func (w *whole) add(i int, m *graph.Node, along func(k int) bool, keep func(*gra
 	return nil
 }
 
-// state inlines the expressions of the parts into one.
-func (w *whole) state(f *Fuser, parts []*graph.Node) error {
+// inline inlines the expressions of the parts into one.
+func (w *whole) inline(f *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
-	anchor, shift := w.fusion.Anchor, 0 // from an operand of the node to that of the expression
+	anchor, shift := w.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
 	if anchor > 0 {
 		dtypes, shift = append(dtypes, graph.Of(parts[0].Out[0]).Type().DType), 1-anchor
 	}
@@ -290,7 +294,7 @@ func (w *whole) state(f *Fuser, parts []*graph.Node) error {
 		case i == 0 && anchor > 0:
 			made[i] = []expr.Output{b.Real(b.Load(0))}
 			continue
-		case attends && (i == len(parts)-1 || showsAlike(m)): // it makes nothing of single elements
+		case attends && (i == len(parts)-1 || showsAlike(m)): // computes no elements
 			made[i] = made[w.fusion.Parts[i].In[0].Part]
 			continue
 		}
@@ -302,7 +306,7 @@ func (w *whole) state(f *Fuser, parts []*graph.Node) error {
 		made[i] = b.Inline(code, func(operand, part int) expr.Value {
 			a := in[of(operand)]
 			switch {
-			case a.Number.IsSet(): // that the op takes as an element, as where and masked_fill do
+			case a.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
 				return b.Number(code.In[operand], a.Number, part)
 			case a.Part >= 0 && part == 0:
 				return made[a.Part][a.Place].Re
@@ -321,13 +325,13 @@ func (w *whole) state(f *Fuser, parts []*graph.Node) error {
 	code, err := b.Build(out...)
 	w.fusion.code = code
 	if err == nil && anchor > 0 && w.fusion.into() < 0 {
-		err = errors.New("no result has room for what the head makes")
+		err = errNoRoom
 	}
 	w.fusion.effort = sync.OnceValue(func() Effort { return EffortOf(code) })
 	return err
 }
 
-// part returns the expression of a part, and the operand of the node that each operand of the expression is.
+// part returns the expression of a part. of maps an operand of the expression to the operand of the part.
 func (f *Fuser) part(n *graph.Node, rows bool) (code *expr.Code, of func(int) int, err error) {
 	if rows && n.Op.Expression == nil {
 		r := f.Rows(n)

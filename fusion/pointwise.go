@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// iterate builds the iteration of a call; given outputs keep their layouts.
+// iterate builds the iteration of a call. Outputs with a layout in outs keep it.
 func iterate(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel, error) {
 	cfg, err := p.Config(c, outs)
 	if err != nil {
@@ -26,8 +26,8 @@ func iterate(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iter
 	return it, body, err
 }
 
-// CompileLoop compiles the loop of a pointwise op for a call. Outputs whose layout is not the inferred one lead the
-// permutation, as given outputs do.
+// CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
+// the layouts of the outputs determine the order of dimensions first, as the layouts of given outputs do.
 func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
@@ -41,7 +41,7 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	if len(c.Out) != len(outs) {
-		return nil, fmt.Errorf("makes %d values, the call has %d", len(outs), len(c.Out))
+		return nil, fmt.Errorf("the op has %d results, the call %d", len(outs), len(c.Out))
 	}
 	same := true
 	for i, m := range c.Out {
@@ -59,12 +59,12 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	return loopKernel(c, it, body, p.Grain)
 }
 
-// chunkNS is the least arithmetic of a chunk of machine code, in nanoseconds.
+// chunkNS is the approximate minimum time of a chunk of machine code, in nanoseconds: see compiledGrain.
 const chunkNS = 4e3
 
-// compiledGrain is the number of elements of a chunk of machine code that takes `each` nanoseconds per element: a
-// power of two, smaller for expensive loops. The cut does not affect results. A finer cut costs more than it
-// balances: each chunk begins anew, and waits at its end for its non-temporal stores.
+// compiledGrain returns the number of elements of a chunk of machine code that takes `each` nanoseconds per element: a
+// power of two, smaller for expensive loops. It does not affect results. Smaller chunks would balance the load better,
+// but each chunk has a fixed cost: it sets up its addresses, and at its end waits for its non-temporal stores.
 func compiledGrain(each float64) int {
 	grain := machine.MoveGrain
 	for grain > machine.CallGrain && float64(grain)*each > 1.5*chunkNS {
@@ -73,15 +73,15 @@ func compiledGrain(each float64) int {
 	return grain
 }
 
-// evenGrain is the number of elements of chunks of equal size near a grain: a multiple of a cache line for every
-// element size.
+// evenGrain returns a number of elements near grain such that chunks have equal sizes. It is a multiple of LineBytes,
+// so that chunks end at cache lines for every element size.
 func evenGrain(elements, grain int) int {
 	chunks := machine.CutUnits(elements, 1, grain).Chunks
-	line := max(1, chunks) * machine.LineBytes // there are none of no elements
+	line := max(1, chunks) * machine.LineBytes // chunks is 0 if there are no elements
 	return max(1, (elements+line-1)/line) * machine.LineBytes
 }
 
-// loopKernel makes the kernel of a loop. A grain of 0 depends on the expression.
+// loopKernel makes the kernel of a loop. If grain is 0, the grain of an interpreted loop depends on its expression.
 func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
 	loop, err := it.Prepare(body)
 	if err != nil {
@@ -117,8 +117,8 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 			continue
 		}
 		for o := range nout {
-			// Block by block reading stays ahead of writing only if every element is
-			// replaced at its own place.
+			// A block of the operand is read before the same block of the result is written. The loop can run in place
+			// only if both have the same addresses.
 			if out := it.Meta(o); m.DType.Size() == out.DType.Size() && m.SameAddresses(out) {
 				k.InPlace = append(k.InPlace, graph.InPlace{Out: o, In: i})
 			}
@@ -127,7 +127,7 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 	return k, nil
 }
 
-// cursorOf returns the state of walks that the worker keeps.
+// cursorOf returns the worker's iteration state, which all loops share.
 func cursorOf(m *graph.Mem) *iter.Cursor {
 	c, ok := m.Walk.(*iter.Cursor)
 	if !ok {
@@ -137,7 +137,7 @@ func cursorOf(m *graph.Mem) *iter.Cursor {
 	return c
 }
 
-// RunChunk runs a chunk of a prepared loop with the worker's state of walks.
+// RunChunk runs a chunk of a prepared loop with the worker's iteration state.
 func RunChunk(loop iter.Prepared, m *graph.Mem, ptrs []unsafe.Pointer, chunk, grain int) error {
 	return loop.Chunk(cursorOf(m), ptrs, chunk, grain)
 }

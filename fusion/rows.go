@@ -13,11 +13,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowWorkerBytes bounds the memory of a worker for stored rows: longer rows are left to kernels that need none.
+// rowWorkerBytes is the maximum memory of a worker for stored rows, in bytes. Longer rows are left to kernels that
+// store none.
 const rowWorkerBytes = 4 << 20
 
-// CompileRows returns the kernel of an expression over rows; nil, without an error, if there is no machine code for all
-// its loops, or if rows take much memory.
+// CompileRows returns the kernel of an expression over rows. It returns nil without an error if some loop has no
+// machine code, or if a worker would need more than 4 MiB for stored rows.
 func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	p, err := planRows(r, c)
 	if err != nil || !p.Compiled() || p.Worker() > rowWorkerBytes {
@@ -26,11 +27,11 @@ func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	return rowKernel(r, c, p), nil
 }
 
-// ways are the loops of package rowprog.
+// ways translates the loop directions of package graph to package rowprog.
 var ways = [...]rowprog.Way{graph.AnyWay: rowprog.Choose, graph.ByRows: rowprog.ByRows,
 	graph.ByColumns: rowprog.ByColumns}
 
-// rowPlan is a compiled row program: [rowprog.Plan], or [rowprog.Pieces] of rows that are cut.
+// rowPlan is a compiled row program: [rowprog.Plan], or [rowprog.Pieces] if rows are divided among chunks.
 type rowPlan interface {
 	Phases() int
 	Chunks(phase int) int
@@ -43,7 +44,7 @@ type rowPlan interface {
 	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
 }
 
-// rowKernel is the kernel of a plan.
+// rowKernel returns the kernel of a plan.
 func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
 	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
 	k := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
@@ -61,7 +62,7 @@ func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
 	return k
 }
 
-// spaceOf is the shape that operands are broadcast to.
+// spaceOf returns the shape to which all operands are broadcast.
 func spaceOf(r *graph.Rows, c *graph.Call) []int {
 	if r.Shape != nil {
 		return r.Shape
@@ -73,10 +74,10 @@ func spaceOf(r *graph.Rows, c *graph.Call) []int {
 func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 	full := spaceOf(r, c)
 	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
-		return nil, fmt.Errorf("dimension 1 of shape %s in %d parts", tensor.ListString(full), r.Split)
+		return nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(full), r.Split)
 	}
 	if len(r.Mask) != r.Rank(len(full)) {
-		return nil, fmt.Errorf("rows of %d dimensions in an operand of shape %s", len(r.Mask), tensor.ListString(full))
+		return nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask), tensor.ListString(full))
 	}
 	var outs, ins []tensor.Meta
 	for i, m := range c.Out {
@@ -85,9 +86,9 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 		case slices.Equal(m.Shape, full):
 			m = splitRows(r, m)
 		case r.Split != 0:
-			return nil, fmt.Errorf("result %d has shape %s and not that of the operand", i, tensor.ListString(m.Shape))
+			return nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i, tensor.ListString(m.Shape))
 		case !slices.Equal(m.Shape, rule.ReduceShape(full, r.Mask, kept)):
-			return nil, fmt.Errorf("result %d has shape %s, neither that of the operand nor of its rows", i,
+			return nil, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
 				tensor.ListString(m.Shape))
 		default:
 			m = rule.ReduceOutput(m, r.Mask, kept)
@@ -96,12 +97,12 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 	}
 	for k, i := range r.In {
 		if i < 0 || i >= len(c.In) || c.In[i].Kind != graph.TensorArg {
-			return nil, errors.New("rows of an operand that is no tensor")
+			return nil, errors.New("an operand of a row program is not a tensor")
 		}
 		m := c.Meta(i)
 		if r.Along(k) {
 			if m.Rank() != 1 || len(full) < 2 {
-				return nil, fmt.Errorf("operand %d of shape %s along dimension 1", i, tensor.ListString(m.Shape))
+				return nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i, tensor.ListString(m.Shape))
 			}
 			m = alongChannels(m, len(full))
 		}
@@ -120,7 +121,7 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 	return rowprog.New(r.Code, outs, ins, r.Mask, way)
 }
 
-// alongChannels returns a vector as dimension 1 of a value of a rank.
+// alongChannels returns a vector as a value of the given rank whose dimension 1 is the vector.
 func alongChannels(m tensor.Meta, rank int) tensor.Meta {
 	shape, strides := slices.Repeat([]int{1}, rank), make([]int, rank)
 	shape[1], strides[1] = m.Shape[0], m.Strides[0]
@@ -128,7 +129,7 @@ func alongChannels(m tensor.Meta, rank int) tensor.Meta {
 	return m
 }
 
-// splitRows returns a value of the whole shape with dimension 1 split.
+// splitRows returns m, a value of the full shape, with dimension 1 split into r.Split parts.
 func splitRows(r *graph.Rows, m tensor.Meta) tensor.Meta {
 	if r.Split == 0 {
 		return m
@@ -142,11 +143,12 @@ func splitRows(r *graph.Rows, m tensor.Meta) tensor.Meta {
 // rowWork runs the chunks of a kernel.
 type rowWork struct {
 	plan         rowPlan
-	in           []int
-	outs, places int
+	in           []int // operands of the call that the plan reads, in its order
+	outs, places int   // number of results, and of results and operands
 	state        graph.PerWorker[rowState]
 }
 
+// rowState is the state of a worker in a plan.
 type rowState struct {
 	rowprog.State
 	ptrs []unsafe.Pointer

@@ -6,13 +6,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Admitted tells, for each integer input of an inferred graph that some op takes for
-// indices, which of the candidates are within all their bounds ([Param.Below]). Inputs that
-// that are not used as indices are omitted, and so are undecidable ones.
+// This file finds integers that are valid indices for a graph, so that input data can be generated. The
+// candidates are computed through the graph by references, one tensor element for each candidate.
+
+// Admitted returns, for each integer input of an inferred graph whose elements are used as indices, the candidates that
+// are within all bounds of these uses ([Param.Below]). It omits inputs that are not used as indices, and inputs for
+// which the question is not decided.
 //
-// The way from an input to an index may lead through ops that go element by element
-// (pointwise ones, copies, other dtypes) and through views. It is not followed where a
-// second input joins in, or where an op moves elements by a rule of its own.
+// Uses are found through element-wise ops (pointwise ops, copies, conversions) and through views, but not through ops
+// that combine two inputs or move elements.
 func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 	w := admission{candidates: candidates, seen: map[*Value]*outcome{}, admitted: map[*Value][]int64{}}
 	leads := g.leadToIndices()
@@ -30,7 +32,7 @@ func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 	return w.admitted
 }
 
-// leadToIndices returns the values that are indices, or that these are made from.
+// leadToIndices returns the values that are indices or on which indices depend.
 func (g *Graph) leadToIndices() map[*Value]bool {
 	leads := map[*Value]bool{}
 	for _, n := range slices.Backward(g.Nodes) {
@@ -44,22 +46,23 @@ func (g *Graph) leadToIndices() map[*Value]bool {
 	return leads
 }
 
-// outcome has the values that the candidates of an input become on the way to a value: results[i] of
-// candidates[i].
+// outcome describes a value each of whose elements is a function of one element of an input.
 type outcome struct {
 	input   *Value
-	results *tensor.Tensor // one for each candidate
-	// frame is the value whose elements are at the same places: two operands of one frame
-	// hold results of the same candidate wherever they meet.
+	results *tensor.Tensor // the function's result for each candidate
+	// frame identifies the arrangement of elements. If two values have the same frame, their elements at the same position
+	// depend on the same element of the input.
 	frame *Value
 }
 
+// admission is the state of [Graph.Admitted].
 type admission struct {
 	candidates []int64
 	seen       map[*Value]*outcome
 	admitted   map[*Value][]int64
 }
 
+// enter adds an input.
 func (w *admission) enter(v *Value) {
 	t := tensor.Zeros(v.Meta.DType, len(w.candidates))
 	for i, c := range w.candidates {
@@ -68,7 +71,7 @@ func (w *admission) enter(v *Value) {
 	w.seen[v] = &outcome{input: v, results: t, frame: v}
 }
 
-// bound strikes out what a node would reject as an index.
+// bound removes the candidates that a node would reject as an index.
 func (w *admission) bound(n *Node) {
 	dynamic := func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }
 	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {
@@ -97,7 +100,7 @@ func (w *admission) bound(n *Node) {
 	}
 }
 
-// follow finds what becomes of the candidates in a node.
+// follow computes the outcomes of a node's results.
 func (w *admission) follow(n *Node) {
 	if n.Op.Kind == View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
@@ -137,8 +140,8 @@ func (w *admission) follow(n *Node) {
 	w.apply(n, from, in)
 }
 
-// single is a constant of one element, which goes with any number of others: of one
-// dimension, or none where it has none.
+// single returns a constant of one element in a shape that broadcasts with a list of candidates: one dimension of size
+// 1, or none if the constant has none.
 func single(t *tensor.Tensor) *tensor.Tensor {
 	shape := []int{1}
 	if t.Rank() == 0 {
@@ -149,7 +152,7 @@ func single(t *tensor.Tensor) *tensor.Tensor {
 	return out
 }
 
-// apply computes a node for the candidates alone, by its reference.
+// apply computes a node for the candidates by its op's reference.
 func (w *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
 	c := &Call{Attrs: n.Attrs}
 	for i, a := range n.In {
@@ -170,8 +173,8 @@ func (w *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
 	w.seen[n.Out[0]] = &outcome{from.input, out[0], from.frame}
 }
 
-// tried computes an op by its reference on made values, for which it may
-// not be made for (a divisor of 0): nil if it rejects them, or panics.
+// tried computes an op by its reference. It returns nil if the reference rejects the operands or panics: candidates may
+// be invalid operands, such as a divisor of 0.
 func tried(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
 	defer func() {
 		if recover() != nil {
@@ -185,7 +188,7 @@ func tried(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
 	return out
 }
 
-// outcomeOf is the outcome of operand i; nil where there is none to follow.
+// outcomeOf returns the outcome of operand i; nil if there is none.
 func (w *admission) outcomeOf(n *Node, i int) *outcome {
 	if i >= len(n.In) || n.In[i].Kind != TensorArg {
 		return nil

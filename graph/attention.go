@@ -32,7 +32,7 @@ type Attention struct {
 	Code   *expr.Code // the row program from the scores, its operand 0, to the weights
 }
 
-// Sizes returns the sizes of the matrices: l queries and s keys of e elements, and values of v elements.
+// Sizes returns the sizes of the matrices: l queries and s keys of e elements each, and s values of v elements each.
 func (a *Attention) Sizes() (l, s, e, v int) {
 	rank := len(a.Batch)
 	return a.Query.Shape[rank], a.Key.Shape[rank+1], a.Query.Shape[rank+1], a.Value.Shape[rank+1]
@@ -47,8 +47,8 @@ func (a *Attention) ByColumns() bool {
 	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
 }
 
-// Entries returns the offset, in elements, of every matrix of an operand or a result of the call, in row-major order of
-// the batch; nil for a meta of another rank.
+// Entries returns, in elements, the offset of every matrix of m, an operand or result of the call, in row-major order
+// of the batch. It returns nil if m has another rank.
 func (a *Attention) Entries(m tensor.Meta) []int {
 	if a == nil || a.Code == nil || m.Rank() != len(a.Batch)+2 || len(m.Strides) != m.Rank() {
 		return nil

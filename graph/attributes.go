@@ -16,11 +16,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attributes are what a node's Attrs are decoded from: symbols, and values of the graph, may stand
-// among them. Nodes that are written alike share them.
+// attributes are the attributes of a node as they were given, before they are decoded into Node.Attrs. They may refer
+// to symbols and to values of the graph. Nodes with equal attributes in a file share them.
 type attributes struct {
 	given Attrs
-	refs  []attrRef // those that are values, sorted by name
+	refs  []attrRef // attributes that are values, sorted by name
 }
 
 // attrRef is an attribute of a node that is a value of the graph.
@@ -29,7 +29,7 @@ type attrRef struct {
 	value *Value
 }
 
-// attributesOf returns nil where no attributes are given.
+// attributesOf returns given attributes, nil if there are none.
 func attributesOf(given Attrs) *attributes {
 	if len(given) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func attributesOf(given Attrs) *attributes {
 	return a
 }
 
-// clone returns attributes whose values are the copies; the same where none are values.
+// clone returns attributes for a copy of the graph, in which values are replaced by their copies.
 func (a *attributes) clone(to *ByValue[*Value]) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
@@ -71,7 +71,7 @@ func (n *Node) written() Attrs {
 	return n.attrs.given
 }
 
-// refs returns the attributes that are values.
+// refs returns the attributes that are values of the graph.
 func (n *Node) refs() []attrRef {
 	if n.attrs == nil {
 		return nil
@@ -79,7 +79,7 @@ func (n *Node) refs() []attrRef {
 	return n.attrs.refs
 }
 
-// Refs returns the values that attributes of the node are read from.
+// Refs returns the values of the graph that are attributes of the node.
 func (n *Node) Refs() []*Value {
 	var vs []*Value
 	for _, r := range n.refs() {
@@ -88,9 +88,9 @@ func (n *Node) Refs() []*Value {
 	return vs
 }
 
-// Written yields the attributes as they were given, in the order of the op's schema, those
-// that it has no field for by their names: symbols and values of
-// the graph ([Ref]) as such. Those that say what holds anyway are left out.
+// Written yields the attributes as they were given, with symbols and values of the graph ([Ref]), in the order of the
+// op's schema. Attributes without a field of their own follow, sorted by name. Attributes that equal their default are
+// omitted.
 func (n *Node) Written() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if n == nil || n.Op == nil || n.Op.Schema == nil || n.attrs == nil {
@@ -117,8 +117,8 @@ func (n *Node) Written() iter.Seq2[string, any] {
 	}
 }
 
-// isDefault reports whether a given attribute decodes to what it is when left out. One
-// that names a symbol never does: the symbol may be bound to another size.
+// isDefault reports whether a given attribute decodes to the default of its field. It returns false for an attribute
+// that names a symbol, which may be bound to another size.
 func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 	if _, ok := v.(Ref); ok || f.Required || usesAny(v, symbols) {
 		return false
@@ -133,8 +133,7 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 	return identical(got, left)
 }
 
-// decode decodes the attributes. If some are values that are not constant, there are none
-// yet.
+// decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.
 func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
 	given, ok, err := n.attrs.resolved(func(v *Value) *tensor.Tensor { return v.Const })
 	if err != nil || !ok {
@@ -165,14 +164,13 @@ func (a *attributes) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok
 	return given, true, nil
 }
 
-// maxAttr bounds the numbers in an attribute that is a value: more is no shape.
+// maxAttr is the maximum number of elements of a value that is an attribute, far more than any shape has.
 const maxAttr = 1 << 16
 
-// elements is a list read from a value: one of length 1 will also do where a single number
-// is wanted.
+// elements is the list of elements of a value. A list of length 1 is also accepted as a single number.
 type elements []any
 
-// attrOf returns the elements of a tensor as an attribute has them.
+// attrOf returns the elements of a tensor in the form of an attribute.
 func attrOf(t *tensor.Tensor) (any, error) {
 	if t.Numel() > maxAttr {
 		return nil, fmt.Errorf("a value of %d elements cannot be an attribute", t.Numel())
@@ -200,7 +198,7 @@ func attrOf(t *tensor.Tensor) (any, error) {
 	return list, nil
 }
 
-// AttrError is a mistake in an attribute: an [Error] of its node has the attribute's place in a file.
+// AttrError is a mistake in an attribute. An [Error] that wraps it has the place of the attribute in the file.
 type AttrError struct {
 	Attr string
 	Err  error
@@ -217,17 +215,16 @@ func (e *AttrError) Error() string {
 // Unwrap returns the cause.
 func (e *AttrError) Unwrap() error { return e.Err }
 
-// misfit is a value that is not of an attribute's type. What is wanted is said by who knows
-// the whole type.
+// misfit is the error of a value that does not have the type of its attribute. [Field.words] adds the expected type.
 type misfit struct {
 	got  any
 	hint string
 }
 
-// Error tells the value; [Field.words] puts what is wanted before it.
+// Error returns the value and the hint.
 func (e *misfit) Error() string { return "got " + valueText(e.got) + e.hint }
 
-// words completes the error of a value of the wrong type.
+// words adds the expected type to an error that is a misfit.
 func (f Field) words(err error) error {
 	var m *misfit
 	if !errors.As(err, &m) {
@@ -236,7 +233,7 @@ func (f Field) words(err error) error {
 	return fmt.Errorf("want %s, %w", f.wanted(), m)
 }
 
-// wanted says what values the attribute takes.
+// wanted describes the values that the attribute accepts.
 func (f Field) wanted() string {
 	name, _, _ := strings.Cut(f.Type, "|")
 	name, optional := strings.CutSuffix(name, "?")
@@ -260,12 +257,12 @@ func (f Field) wanted() string {
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
 }
 
-// typeWords are the types of attributes in words.
+// typeWords describes the types of attributes in messages.
 var typeWords = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
 	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
 	"memory_format": "the name of a memory format", "graph": "a graph"}
 
-// valueText is a value of a file as it is there, in short.
+// valueText is a short description of a value in a file.
 func valueText(v any) string {
 	switch x := v.(type) {
 	case nil:
@@ -287,7 +284,7 @@ func valueText(v any) string {
 	return "something else"
 }
 
-// noNumber is the error of a value where a number must stand.
+// noNumber is the error of a value that should be a number.
 func noNumber(v any) error {
 	m := &misfit{got: v}
 	if text, ok := v.(string); ok {
@@ -300,12 +297,11 @@ func noNumber(v any) error {
 	return m
 }
 
-// In aten's schemas a plain number is written among the attributes, whatever place it takes
-// among the arguments: masked_fill(self, mask, value=0), pow(self=2, exponent). Here it is
-// an operand, so that one op takes numbers and tensors; what is among the attributes
-// under the operand's name is moved to its place when the node is made.
+// In aten's schemas a plain number is an attribute at any position among the arguments: masked_fill(self, mask,
+// value=0), pow(self=2, exponent). In a graph it is an operand, so that one op takes numbers and tensors. An attribute
+// with the name of such an operand is therefore moved to the operands when the node is made.
 
-// attrName is the name under which aten's schema has the operand as a number.
+// attrName is the name that aten's schema gives the operand if it is a number.
 func (p Param) attrName() string {
 	if p.Attr != "" {
 		return p.Attr
@@ -313,8 +309,8 @@ func (p Param) attrName() string {
 	return p.Name
 }
 
-// numberAt returns the operand that an attribute of the name stands for; -1 if there is
-// none, or the op has such an attribute.
+// numberAt returns the index of the operand that an attribute of the name gives. It returns -1 if there is none, or if
+// the op has an attribute of that name.
 func (o *Op) numberAt(name string) int {
 	if o.Schema == nil { // an op that Define did not make
 		return -1
@@ -325,8 +321,7 @@ func (o *Op) numberAt(name string) int {
 	return slices.IndexFunc(o.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
 }
 
-// NumberAttr returns the name of the attribute that may stand for an operand which is a
-// number; empty if there is none.
+// NumberAttr returns the name of the attribute that can give operand p as a number; empty if there is none.
 func (o *Op) NumberAttr(p Param) string {
 	if i := o.numberAt(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
 		return ""
@@ -334,7 +329,7 @@ func (o *Op) NumberAttr(p Param) string {
 	return p.attrName()
 }
 
-// hasNumbers reports whether some attributes stand for operands.
+// hasNumbers reports whether some attributes give operands.
 func (o *Op) hasNumbers(given Attrs) bool {
 	for name, v := range given {
 		if v != nil && o.numberAt(name) >= 0 {
@@ -344,8 +339,8 @@ func (o *Op) hasNumbers(given Attrs) bool {
 	return false
 }
 
-// splitNumbers parts the attributes that stand for operands, by operand, from the rest; numbers is nil
-// where there are none.
+// splitNumbers separates the attributes that give operands from the rest. numbers is indexed by operand, and nil if
+// there are none.
 func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
 	if !o.hasNumbers(given) {
 		return given, nil
@@ -361,13 +356,13 @@ func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
 	return rest, numbers
 }
 
-// takeNumbers puts what splitNumbers found among the operands.
+// takeNumbers adds the numbers of splitNumbers to the operands.
 func (n *Node) takeNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
 	}
-	// An operand is inserted, unless null keeps its place: the tensors are among the
-	// inputs in their order, without gaps.
+	// If the inputs include a null for the number, the number replaces it. Otherwise the inputs are only the tensors, in
+	// order, and the number is inserted between them.
 	whole := len(n.In) == len(n.Op.Params)
 	in := slices.Clone(n.In)
 	for i, v := range numbers {
@@ -393,7 +388,7 @@ func (n *Node) takeNumbers(numbers []any) error {
 	return nil
 }
 
-// numberArg makes an operand of an attribute.
+// numberArg converts an attribute to an operand.
 func numberArg(v any) (Arg, error) {
 	if r, ok := v.(Ref); ok && r.Value != nil {
 		return Arg{Kind: TensorArg, Value: r.Value}, nil
@@ -405,11 +400,9 @@ func numberArg(v any) (Arg, error) {
 	return Arg{Kind: NumberArg, Number: s}, nil
 }
 
-// Ref stands in [Attrs] for an attribute that is a value of the graph rather than known
-// when the graph is written: a shape that is computed, the k of a topk. In a graph file it
-// is {"value": "name"}.
+// Ref is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a graph
+// file it is {"value": "name"}.
 //
-// Where the value is a constant the attribute is decoded from it; otherwise the node, and
-// all that depends on it, is prepared when the value has been computed, and the graph
-// runs in segments.
+// If the value is a constant, the attribute is decoded from it. Otherwise the node, and all nodes that depend on it,
+// are planned once the value is computed, and the graph runs in segments.
 type Ref struct{ Value *Value }

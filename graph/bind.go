@@ -9,10 +9,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
-// the graph. A symbol that dims leaves out gets its hint ([Bounds.Hint]), else the least
-// size over 1 within its bounds, so that no layout decision rests on a size of 0 or 1 that was not
-// given; [Graph.Assumed] lists it.
+// Bind sets the sizes of symbolic dimensions, decodes attributes that depend on them, and infers the graph. A symbol
+// without a size in dims gets its hint ([Bounds.Hint]), or else the smallest size over 1 within its bounds; sizes of 0
+// and 1 would permit layouts that other sizes do not. [Graph.Assumed] lists such symbols.
 func (g *Graph) Bind(dims map[string]int) error {
 	if err := g.BindOnly(dims); err != nil {
 		return err
@@ -59,8 +58,8 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	return nil
 }
 
-// SymbolNamed returns the symbol of a name: its own, or that which it has in the file that the graph was made from
-// ([Bounds.Spelled]). ok is false where there is none.
+// SymbolNamed returns the symbol with a name: the name in the graph, or the name in the file ([Bounds.Spelled]). ok is
+// false if there is none.
 func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 	if _, ok := g.Symbols[name]; ok {
 		return name, true
@@ -73,8 +72,8 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 	return "", false
 }
 
-// SizesNamed returns sizes by symbols, in a map of its own, whichever of their names they are given by: see
-// [Graph.SymbolNamed]. It rejects names of no symbol, and a symbol that is given by both of its names.
+// SizesNamed returns a new map of sizes whose keys are symbols, for sizes given by any name of [Graph.SymbolNamed]. It
+// fails if a name has no symbol, or if a symbol is given by both of its names.
 func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -91,7 +90,7 @@ func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 	return sizes, nil
 }
 
-// SymbolText is a symbol for users: with its name in the file that the graph was made from, where that is another.
+// SymbolText returns a symbol for messages: with its name in the file, if the two names differ.
 func (g *Graph) SymbolText(symbol string) string {
 	if spelled := g.Symbols[symbol].Spelled; spelled != "" && spelled != symbol {
 		return fmt.Sprintf("%s (%s)", symbol, spelled)
@@ -99,8 +98,7 @@ func (g *Graph) SymbolText(symbol string) string {
 	return symbol
 }
 
-// decodeAll decodes the attributes of nodes that depend on symbols, or are yet to be decoded: once for all
-// nodes that share them.
+// decodeAll decodes attributes that depend on symbols or are not yet decoded, once for all nodes that share them.
 func (g *Graph) decodeAll() {
 	done := map[*attributes]any{}
 	for _, n := range g.Nodes {
@@ -109,7 +107,7 @@ func (g *Graph) decodeAll() {
 		}
 		a, ok := done[n.attrs]
 		if !ok || n.attrs == nil {
-			a, _ = n.decode(g.sizes) // inference tells why there are none
+			a, _ = n.decode(g.sizes) // inference repeats and reports an error
 			done[n.attrs] = a
 		}
 		n.Attrs = a
@@ -129,8 +127,8 @@ func (a *attributes) uses(symbols map[string]sym.Int) bool {
 	return false
 }
 
-// Drop returns a copy of the graph without the given nodes, what depends on them, and the
-// outputs that they made.
+// Drop returns a copy of the graph without the rejected nodes, the nodes that depend on them, and the outputs that they
+// computed.
 func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 	d := g.Clone()
 	d.Nodes, d.Outputs = nil, nil
@@ -155,7 +153,7 @@ func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 	return d
 }
 
-// assumed returns the size of an unbound symbol.
+// assumed returns the assumed size of an unbound symbol: see [Graph.Bind].
 func (b Bounds) assumed() int {
 	if b.Hint != nil {
 		return *b.Hint

@@ -10,8 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Input adds an input of row-major layout. A mistake, here as in all builder methods, is
-// kept until [Graph.Err]; what is built on the value is left out without a word.
+// Input adds a row-major input. If a builder method such as Input fails, the graph records the error for [Graph.Err]
+// and the method returns a placeholder. Nodes and outputs that depend on a placeholder are omitted without another
+// error.
 func (g *Graph) Input(name string, d tensor.DType, shape ...int) *Value {
 	return g.InputMeta(name, tensor.New(d, shape...))
 }
@@ -32,7 +33,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 	if err := m.Check(); err != nil {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
-	// The slices are the caller's, who may go on to change them.
+	// The caller may change its slices.
 	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
 	v := &Value{Name: name, Type: m.Type(), Meta: m, graph: g}
 	g.Inputs = append(g.Inputs, v)
@@ -40,24 +41,24 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 	return v
 }
 
-// InputDims is [Graph.InputDecl] of sizes and a memory format; row-major for NoFormat.
+// InputDims adds an input with sizes and a memory format: see [Graph.InputDecl]. NoFormat means row-major.
 func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
 	return g.InputDecl(name, Decl{DType: d, Dims: dims, Layout: Pin{Format: f}})
 }
 
-// reject keeps a mistake in an input or a constant and returns what stands for the value.
+// reject records an error of an input or a constant and returns a placeholder for the value.
 func (g *Graph) reject(name string, err error) *Value {
 	g.mistake(err)
 	v := g.standIn(name)
 	return &v
 }
 
-// standIn returns a value in the place of one that was rejected.
+// standIn returns the placeholder of a rejected value: a 0-dim float32.
 func (g *Graph) standIn(name string) Value {
 	return Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
 
-// Constant adds a value whose data is known. The graph keeps t, which must not change.
+// Constant adds a constant. The graph keeps t, which must not change.
 func (g *Graph) Constant(name string, t *tensor.Tensor) *Value {
 	if err := t.Check(); err != nil {
 		return g.reject(name, fmt.Errorf("constant %q: %w", name, err))
@@ -71,12 +72,12 @@ func (g *Graph) Constant(name string, t *tensor.Tensor) *Value {
 // Output names a value as a result.
 func (g *Graph) Output(name string, v *Value) *Graph { return g.OutputFormat(name, v, tensor.NoFormat) }
 
-// OutputFormat names a value as a result that must be handed over in a memory format.
+// OutputFormat names a value as a result that must have a memory format.
 func (g *Graph) OutputFormat(name string, v *Value, f tensor.MemoryFormat) *Graph {
 	return g.OutputPinned(name, v, Pin{Format: f})
 }
 
-// OutputPinned names a value as a result that must be handed over in a layout.
+// OutputPinned names a value as a result that must have the layout of a pin.
 func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	switch {
 	case v == nil:
@@ -107,7 +108,7 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	return g
 }
 
-// Err returns all mistakes made while building, or nil. Each names its node.
+// Err returns all errors of builder methods, joined, or nil. Each names its node.
 func (g *Graph) Err() error { return errors.Join(g.errs...) }
 
 func (g *Graph) mistake(err error) { g.errs = append(g.errs, err) }
@@ -129,24 +130,23 @@ func (g *Graph) addValue(v *Value) {
 	names.values[v.Name] = v
 }
 
-// Apply adds a node for any op of the catalogue and returns its outputs. An operand is a
-// *Value, a Go number or bool, or nil for one that is left out. The functions of package op
-// are Apply for the ops of kernels, with types; Apply itself is for others and for importers.
+// Apply adds a node for any op of the catalogue and returns its outputs. An operand is a *Value, a Go number or bool,
+// or nil for an absent operand. The functions of package op are typed forms of Apply for the ops of kernels; Apply
+// itself is for other ops and for importers.
 //
-// After a mistake the outputs, as many as the op names, have the meta of a 0-dim float32,
-// so that building can go on. What is built on them is left out without a word: the first
-// mistake is the one that [Graph.Err] tells.
+// If Apply fails, it records the error for [Graph.Err] and returns placeholders, one for each output that the op names,
+// so that building can continue.
 func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 	return g.ApplyN(op, 0, attrs, operands...)
 }
 
-// ApplyN is [Graph.Apply] for an op that makes count values when the number is not known before
-// the graph runs; 0 means that it can.
+// ApplyN is [Graph.Apply] for a node whose number of results is known only when the graph runs; the caller states that
+// it is count. A count of 0 means that inference knows the number.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
 	return g.applyCount(op, count, false, attrs, operands)
 }
 
-// ApplyExactly is [Graph.Apply] for who relies on an op to make count values: another number is a mistake.
+// ApplyExactly is [Graph.Apply] for a node that must have count results; another number is an error.
 func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any) []*Value {
 	return g.applyCount(op, count, true, attrs, operands)
 }
@@ -178,10 +178,10 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 	return out
 }
 
-// maxOutputs bounds the values of a node whose number the caller tells.
+// maxOutputs is the maximum number of results that a caller can state for a node.
 const maxOutputs = 1 << 20
 
-// clone returns a copy for a node to keep: maps and slices are the caller's to change.
+// clone returns a copy of the map and its slices, which the caller may change.
 func (a Attrs) clone() Attrs {
 	c := maps.Clone(a)
 	for name, v := range c {
@@ -192,7 +192,7 @@ func (a Attrs) clone() Attrs {
 	return c
 }
 
-// errRejected is the mistake of a node that uses the output of a rejected one.
+// errRejected is the error of a node that uses the output of a rejected node.
 var errRejected = errors.New("depends on a node that was refused")
 
 func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
@@ -239,7 +239,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	return nil
 }
 
-// take gives the node of g its operands, and keeps the attributes.
+// take sets the operands and attributes of a node of g.
 func (n *Node) take(g *Graph, attrs Attrs, operands []any) error {
 	for i, o := range operands {
 		a, err := argOf(o)
@@ -265,8 +265,8 @@ func (n *Node) take(g *Graph, attrs Attrs, operands []any) error {
 	return n.checkArity()
 }
 
-// results infers the node's outputs. Of one that waits for others to be computed only
-// their number is known.
+// results infers the node's outputs. If the node waits for values of other nodes (see waits), only the number of its
+// outputs is known.
 func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	defer n.recovered(&err)
 	for _, r := range n.refs() {
@@ -293,8 +293,8 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	return n.Op.Infer(&Call{In: n.In, Attrs: a})
 }
 
-// checkBodies checks attributes that are graphs: one that holds the graph of the node
-// itself would never end, and one with mistakes cannot run.
+// checkBodies checks attributes that are graphs. It fails if such a graph has errors, or if it contains the graph of
+// the node, which would be an endless recursion.
 func (n *Node) checkBodies(g *Graph) error {
 	for _, name := range slices.Sorted(maps.Keys(n.written())) {
 		body, ok := n.attrs.given[name].(*Graph)
@@ -311,7 +311,7 @@ func (n *Node) checkBodies(g *Graph) error {
 	return nil
 }
 
-// holds reports whether g is the other graph, or one is an attribute in it that is.
+// holds reports whether g is the other graph or contains it as an attribute, at any depth.
 func (g *Graph) holds(other *Graph, seen map[*Graph]bool) bool {
 	if g == other {
 		return true
@@ -344,7 +344,7 @@ func argOf(o any) (Arg, error) {
 	return Arg{Kind: NumberArg, Number: s}, nil
 }
 
-// trim drops operands left out at the end, so that a call has one form.
+// trim removes absent operands at the end, so that a call has one form.
 func (n *Node) trim() {
 	for len(n.In) > 0 && n.In[len(n.In)-1].Kind == Null {
 		n.In = n.In[:len(n.In)-1]
@@ -384,7 +384,7 @@ func (n *Node) checkArity() error {
 	return nil
 }
 
-// checkList checks the operands from the first one of a variadic parameter on.
+// checkList checks the operands of variadic parameter p, which begin at index first.
 func (n *Node) checkList(p Param, first int) error {
 	if len(n.In) <= first {
 		if p.Optional {
@@ -400,8 +400,8 @@ func (n *Node) checkList(p Param, first int) error {
 	return nil
 }
 
-// own returns the graph that the value was made in, and panics for a value that no graph
-// made: no graph keeps the mistake.
+// own returns the graph of the value. It panics for a value that no graph made, because there is no graph that could
+// record the error.
 func (v *Value) own() *Graph {
 	if v == nil || v.graph == nil {
 		panic("graph: the value was not made by a graph")
@@ -409,7 +409,7 @@ func (v *Value) own() *Graph {
 	return v.graph
 }
 
-// Named gives the value, and its node if that makes no other, another name.
+// Named renames the value, and its node if the value is the node's only result.
 func (v *Value) Named(name string) *Value {
 	g := v.own()
 	switch {

@@ -1,12 +1,12 @@
 package graph
 
-// ByValue holds something of each value of a graph, as a map from its values would, in a slice by the
-// values' numbers: of a large graph passes look up several values for every node. The zero ByValue
-// is empty. Values of different graphs must not be mixed, but those of a graph and its [Graph.Clone]
-// have the same numbers. It is not safe for concurrent changes.
+// ByValue is a map from the values of a graph to T. It is a slice indexed by the values' numbers, which is faster than
+// a map: passes over a large graph look up several values for every node. The zero ByValue is empty. It must not be
+// used with values of different graphs, except a graph and its clones, in which values have the same numbers. It is not
+// safe for concurrent changes.
 type ByValue[T any] struct{ of []T }
 
-// NewByValue returns a ByValue with room for the values that a graph has.
+// NewByValue returns an empty ByValue with memory for all values of a graph.
 func NewByValue[T any](g *Graph) ByValue[T] {
 	if g == nil {
 		return ByValue[T]{}
@@ -14,7 +14,7 @@ func NewByValue[T any](g *Graph) ByValue[T] {
 	return ByValue[T]{make([]T, g.numbered)}
 }
 
-// At returns the T that was set for a value, else the zero T.
+// At returns the T that was set for a value, otherwise the zero T.
 func (b *ByValue[T]) At(v *Value) (x T) {
 	if v == nil || uint(v.number) >= uint(len(b.of)) {
 		return x
@@ -22,8 +22,7 @@ func (b *ByValue[T]) At(v *Value) (x T) {
 	return b.of[v.number]
 }
 
-// Set sets what At returns for a value. For nil, and for what stands for a value that was rejected, it
-// does nothing.
+// Set sets the T of a value. It does nothing for nil and for the placeholder of a rejected value.
 func (b *ByValue[T]) Set(v *Value, x T) {
 	if v == nil || v.number < 0 {
 		return
@@ -50,13 +49,13 @@ func (g *Graph) numberNode(n *Node) {
 // Graph returns the graph that the value was made in; it panics for a value that no graph made.
 func (v *Value) Graph() *Graph { return v.own() }
 
-// Number returns the value's number in its graph, and in copies of it: values are counted from 0 as they
-// are made. It is negative for what stands for a value that was rejected.
+// Number returns the value's number in its graph and in copies of it. Values are numbered from 0 in the order in which
+// they are made. The placeholder of a rejected value has a negative number.
 func (v *Value) Number() int { return int(v.number) }
 
-// Number returns the node's number in its graph, and in copies and segments of it: nodes are counted from 0
-// as they are made.
+// Number returns the node's number in its graph and in copies and segments of it. Nodes are numbered from 0 in the
+// order in which they are made.
 func (n *Node) Number() int { return int(n.number) }
 
-// rejected reports whether the value stands for one that was not made.
+// rejected reports whether the value is the placeholder of a rejected value.
 func (v *Value) rejected() bool { return v.number < 0 }

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Parts collects the nodes that stand for one node of a composite op: see [Op.Decompose].
+// Parts collects the nodes, the parts, that replace one node, the whole: see [Op.Decompose] and [Op.Rewrite].
 type Parts struct {
 	g     *Graph
 	whole *Node
 	nodes []*Node
 }
 
-// Add adds a node and returns what it makes. The op must be one of a catalogue; operands are those of the
-// composite call, or what other parts make.
+// Add adds a part and returns its results. The op must be made by [Define]. Operands are operands of the whole, or
+// results of other parts.
 func (p *Parts) Add(op *Op, attrs Attrs, in ...Arg) ([]*Value, error) {
 	if p == nil || p.g == nil {
 		return nil, errors.New("parts are added in a Decompose")
@@ -38,9 +38,9 @@ func nameOf(op *Op) string {
 // Of returns an operand that reads a value.
 func Of(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
-// Decompose returns the nodes that stand for a node of a composite op, in a valid order: the values that
-// it makes are theirs now, and so is its pin. The caller puts them into Nodes in the node's place. After an
-// error the graph is as it was, but for names that were taken. It is for passes.
+// Decompose returns the nodes that replace a node of a composite op, in a valid order. The node's results become
+// results of these nodes, which also get its pin. The caller replaces the node in Nodes. If Decompose fails, the graph
+// is unchanged except for names that were taken. It is for passes.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("it is no node of a composite op in the graph")
@@ -50,7 +50,7 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	return p.stand(results, err)
 }
 
-// stand has the parts stand for the whole, whose results are given.
+// stand makes results, which are values of the parts, the results of the whole.
 func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
 	g, n := p.g, p.whole
 	if err == nil && len(results) != len(n.Out) {
@@ -76,14 +76,14 @@ func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
 	return p.nodes, nil
 }
 
-// drop takes the parts out of the graph.
+// drop removes the parts from the graph.
 func (p *Parts) drop() {
 	for _, m := range p.nodes {
 		p.g.named().dropNode(m)
 	}
 }
 
-// check reports where a result is not what the node makes.
+// check returns an error if v, result i of the parts, cannot replace result i of the whole.
 func (p *Parts) check(i int, v *Value) error {
 	is := p.whole.Out[i]
 	switch {
@@ -97,14 +97,14 @@ func (p *Parts) check(i int, v *Value) error {
 	return nil
 }
 
-// shows reports whether a value shows all of what another part made: as good as memory of its own.
+// shows reports whether a value is a view of all elements of the result of a part. It then needs no memory of its own.
 func (p *Parts) shows(v *Value) bool {
 	home := v.Home()
 	return slices.Contains(p.nodes, home.Node) && home.Meta.DType == v.Meta.DType && home.Meta.Offset == v.Meta.Offset &&
 		home.Meta.Numel() == v.Meta.Numel()
 }
 
-// take makes a result of the parts the value that the node made.
+// take replaces v, a result of the parts, by result i of the whole.
 func (p *Parts) take(i int, v *Value) error {
 	own, maker := p.whole.Out[i], v.Node
 	p.g.named().dropValue(v)
@@ -132,33 +132,34 @@ func (p *Parts) take(i int, v *Value) error {
 
 // Around describes the graph around a node that an op may rewrite.
 type Around struct {
-	// Alone reports whether a node, or nodes that only it needs, are all that reads a value, which is no output.
+	// Alone reports whether a value is needed only by this node: it is no output, and all its readers are this node or
+	// nodes that only this node needs.
 	Alone func(*Value) bool
-	// Made lists the values that earlier rewrites computed from a value alone, so that a rewrite can reuse them. It may be
-	// nil.
+	// Made returns values that earlier rewrites have computed from a value and nothing else, so that the op can reuse
+	// them. It may be nil.
 	Made func(*Value) []*Value
-	// Exact says that results must be the same, whatever the operands are.
+	// Exact means that results must be the same for all operands.
 	Exact bool
-	// Pinned says that the graph has pinned nodes. A node is then not rewritten if the rewrite would bypass one.
+	// Pinned means that the graph has pinned nodes. A rewrite that would bypass a pinned node is dropped.
 	Pinned bool
 }
 
-// Rewrite is the replacement of a node by [Op.Rewrite], or the reason why there is none.
+// Rewrite is the answer of [Op.Rewrite] for a node.
 type Rewrite struct {
-	// Results replace the results of the node, as those of [Op.Decompose] do. If nil, the node stays.
+	// Results replace the results of the node, as in [Op.Decompose]. Nil: the node is unchanged.
 	Results []*Value
-	// Of is the first producer that the rewrite makes unnecessary. If the node stays, it is the producer that could have
-	// been unnecessary. It may be nil.
+	// Of is the first node before it that the rewrite made unnecessary. If the node is unchanged, Of is the node that
+	// could have become unnecessary. Nil: there is none.
 	Of *Node
-	// Why describes the replacement, or the reason why the node stays. It may be empty.
+	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string
 }
 
-// Rewrite calls [Op.Rewrite] for a node of a graph whose nodes are typed, and returns the added nodes, which replace
-// the node as those of [Graph.Decompose] do. It is for passes.
+// Rewrite calls [Op.Rewrite] of a node's op, in a graph whose nodes are inferred. If there are results, the parts
+// replace the node as those of [Graph.Decompose] do. It is for passes.
 func (g *Graph) Rewrite(n *Node, a Around) (Rewrite, []*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Rewrite == nil || len(n.Out) == 0 || n.Out[0].graph != g {
-		return Rewrite{}, nil, errors.New("the node is not in the graph, or its op has no Rewrite")
+		return Rewrite{}, nil, errors.New("it is not in the graph, or its op has no Rewrite")
 	}
 	p := &Parts{g: g, whole: n}
 	r, err := n.Op.Rewrite(p, n.Call(), a)
@@ -208,7 +209,7 @@ func (p *Parts) passed() *Node {
 	return nil
 }
 
-// Whole returns the node that the parts stand for.
+// Whole returns the node that the parts replace.
 func (p *Parts) Whole() *Node {
 	if p == nil {
 		return nil
@@ -216,7 +217,7 @@ func (p *Parts) Whole() *Node {
 	return p.whole
 }
 
-// Again adds a node like n, one of the graph, which reads other operands, and returns what it makes.
+// Again adds a copy of n, a node of the graph, with other operands, and returns its results.
 func (p *Parts) Again(n *Node, in ...Arg) ([]*Value, error) {
 	if p == nil || p.g == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("parts are nodes like others in a graph")

@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define checks an op and completes fields that follow from others: the schema of an op without attributes, and the
-// kind and Infer of an op with a Pointwise part, whose loop fusion.Define adds. A graph accepts only ops that Define
-// returned; a changed copy must be defined again.
+// Define checks an op and completes derived fields: the schema of an op without attributes, and the kind and Infer of
+// an op with a Pointwise part. (fusion.Define adds the loop of the Pointwise part.) A graph accepts only ops that
+// Define returned; a changed copy must be defined again.
 //
-// The error names the op and the invalid field; several errors are joined.
+// Errors name the op and the invalid field. Several errors are joined.
 func Define(o Op) (*Op, error) {
 	d := &definer{op: &o}
 	d.complete()
@@ -32,8 +32,9 @@ func Define(o Op) (*Op, error) {
 	return &o, nil
 }
 
-// Derived returns a value that compute makes of an op once, such as the op of fused nodes that begin with it. key is
-// comparable, and of a type of the caller's. Nil for an op that Define did not make.
+// Derived returns a value that compute derives from the op, such as the op of fused nodes that begin with it. compute
+// is called once for each key. key must be comparable, and of a type that only the caller uses. Derived returns nil for
+// an op that Define did not make.
 func (o *Op) Derived(key any, compute func() any) any {
 	if o == nil || o.defined == nil {
 		return nil
@@ -53,6 +54,7 @@ func exact(infer func(c *Call) ([]Result, error)) func(c *Call) ([]Result, error
 	}
 }
 
+// definer collects the errors of an op.
 type definer struct {
 	op   *Op
 	errs []error
@@ -66,7 +68,7 @@ func (d *definer) fail(field, format string, args ...any) {
 	d.errs = append(d.errs, fmt.Errorf("op %s: %s: %s", name, field, fmt.Sprintf(format, args...)))
 }
 
-// complete completes fields that follow from others.
+// complete sets derived fields.
 func (d *definer) complete() {
 	o := d.op
 	if o.Schema == nil {
@@ -82,7 +84,7 @@ func (d *definer) complete() {
 	}
 }
 
-// name checks that the name can be in a graph file and in a value's name.
+// name checks that the name can be part of a graph file and of the name of a value.
 func (d *definer) name() {
 	if d.op.Name == "" {
 		d.fail("Name", "an op needs one")
@@ -98,8 +100,8 @@ func (d *definer) schema() {
 		d.fail("Schema", "it was not made by SchemaOf")
 		return
 	}
-	// An attribute may stand in for an operand of its name that can be left out: aten has
-	// such overloads, one that takes a number and one that takes a tensor.
+	// An attribute may have the name of an optional operand: aten has overloads of which one takes a number and one a
+	// tensor.
 	operands := map[string]bool{}
 	for _, p := range d.op.Params {
 		operands[p.Name] = !p.Optional
@@ -230,8 +232,7 @@ func (d *definer) pointwise(p *Pointwise) {
 	}
 }
 
-// find returns an op of the graph's catalogue; nil if there is none. An op that did not
-// pass through Define is an error.
+// find returns an op of the graph's catalogue; nil if there is none. It fails for an op that Define did not make.
 func (g *Graph) find(name string) (*Op, error) {
 	if g.lookup == nil {
 		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Dim is a size, a stride or an offset: a number, the symbol that stands for one, or an expression over
-// symbols in Python's syntax, as [sym.Parse] reads it. Of the three at most one is set.
+// Dim is a size, a stride or an offset: a number, a symbol, or an expression over symbols in Python's syntax
+// ([sym.Parse]). At most one of the three fields is set.
 type Dim struct {
 	Size   int
 	Symbol string
@@ -46,7 +46,7 @@ func (d Dim) String() string {
 	return strconv.Itoa(d.Size)
 }
 
-// In returns the value for the given ones of symbols. The error of an expression names the column within.
+// In returns the value of the Dim for the given values of symbols. Errors name the column within an expression.
 func (d Dim) In(symbols map[string]sym.Int) (sym.Int, error) {
 	if d.IsNumber() {
 		return sym.Of(d.Size), nil
@@ -54,7 +54,7 @@ func (d Dim) In(symbols map[string]sym.Int) (sym.Int, error) {
 	return expressionIn(d.String(), symbols)
 }
 
-// expressionIn reads a symbol's name, which may be no identifier, or an expression.
+// expressionIn returns the value of a text that is the name of a symbol, even if it is no identifier, or an expression.
 func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 	if s, ok := symbols[text]; ok {
 		return s, nil
@@ -69,7 +69,7 @@ func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 // uses reports whether the Dim depends on a symbol.
 func (d Dim) uses(symbol string) bool { return d.Symbol == symbol || textUses(d.Expr, symbol) }
 
-// textUses reports whether a text is a symbol's name or an expression with it.
+// textUses reports whether a text is the name of the symbol, or an expression or condition with the symbol.
 func textUses(text, symbol string) bool {
 	if text == symbol || !strings.Contains(text, symbol) {
 		return text == symbol
@@ -88,8 +88,8 @@ func textUses(text, symbol string) bool {
 	return uses && err == nil
 }
 
-// standIns returns symbols for names where only the form of an expression matters. Their hints are large and mostly
-// distinct, so that divisors are hardly ever 0.
+// standIns returns a function that makes a symbol for each name, to parse an expression whose value does not matter.
+// The hints of the symbols are large and mostly distinct, so that divisors are rarely 0.
 func standIns() func(name string) sym.Int {
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
@@ -102,7 +102,7 @@ func standIns() func(name string) sym.Int {
 		}
 		hint += 1 << 20
 		s, err := env.Symbol(name, 0, math.MaxInt, hint)
-		if err != nil { // it is no identifier of an Env
+		if err != nil { // name is not an identifier
 			s, _ = env.Symbol(fmt.Sprintf("_%d", len(known)), 0, math.MaxInt, hint)
 		}
 		known[name] = s
@@ -110,8 +110,7 @@ func standIns() func(name string) sym.Int {
 	}
 }
 
-// Check reports what is wrong with an expression over the given symbols, as far as it is known before
-// they have values.
+// Check returns the error of an expression over the given symbols that does not depend on their values.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
@@ -121,12 +120,12 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 	return err
 }
 
-// attrUses reports whether an attribute as given is an expression with a symbol, or a list with one.
+// attrUses reports whether an attribute, before decoding, is or contains an expression with the symbol.
 func attrUses(attr any, symbol string) bool {
 	return anyText(attr, func(text string) bool { return textUses(text, symbol) })
 }
 
-// anyText reports whether one of the strings that an attribute as given consists of is such.
+// anyText reports whether is returns true for the attribute, before decoding, or for a string in its list.
 func anyText(attr any, is func(text string) bool) bool {
 	switch x := attr.(type) {
 	case string:
@@ -140,7 +139,7 @@ func anyText(attr any, is func(text string) bool) bool {
 	return false
 }
 
-// usesAny reports whether an attribute as given depends on one of the symbols.
+// usesAny reports whether an attribute, before decoding, depends on one of the symbols.
 func usesAny(attr any, symbols map[string]sym.Int) bool {
 	if len(symbols) == 0 {
 		return false
@@ -201,7 +200,7 @@ func toNumber(v any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	return NumberOrSize{Size: s}, nil
 }
 
-// toInt is toSize for a number: a size that is not known is bound by a guard.
+// toInt is toSize for an attribute that must be a number: an unknown size is bound to its hint by a guard.
 func toInt(v any, symbols map[string]sym.Int) (int, error) {
 	if n, ok := v.(int); ok {
 		return n, nil
@@ -244,8 +243,8 @@ func tooLarge(v reflect.Value) (n int, found bool) {
 	return 0, false
 }
 
-// ParseDim reads what is no integer: the name of a symbol, or an expression. A name may hold a minus sign where
-// the text is no difference; one that reads as arithmetic is an expression, unless there is a symbol of that name.
+// ParseDim reads the name of a symbol, or an expression. A text that parses as arithmetic is an expression; any other
+// text is a name, which may contain a minus sign.
 func ParseDim(text string) Dim {
 	if isExpression(text) {
 		return Dim{Expr: text}
@@ -262,7 +261,7 @@ func isExpression(text string) bool {
 	return err == nil
 }
 
-// noInteger is the error of a string where an integer must stand: one in quotes, or a symbol that there is not.
+// noInteger is the error of a string that should be an integer: a quoted integer, or the name of an unknown symbol.
 func noInteger(text string, symbols map[string]sym.Int) error {
 	m := &misfit{got: text}
 	switch _, err := strconv.ParseInt(text, 10, 64); {
@@ -275,9 +274,8 @@ func noInteger(text string, symbols map[string]sym.Int) error {
 	return m
 }
 
-// InputDecl adds an input as declared. Symbols that are sizes by themselves, and have no bounds
-// ([Graph.Symbols]), are made known; those in expressions must be. Until [Graph.Bind] they have the size of
-// their hint, else the least over 1 within their bounds, and are among [Graph.Assumed].
+// InputDecl adds an input with a declaration. A size that is a symbol is added to [Graph.Symbols]; symbols in
+// expressions must already be there. Until [Graph.Bind], symbols have their assumed sizes: see [Graph.Assumed].
 func (g *Graph) InputDecl(name string, decl Decl) *Value {
 	decl.Dims, decl.Strides = slices.Clone(decl.Dims), slices.Clone(decl.Strides)
 	for _, dim := range decl.Dims {
@@ -314,7 +312,7 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 	return v
 }
 
-// toCondition reads a truth, or a condition on symbols.
+// toCondition reads a bool, or a condition on symbols.
 func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
 	switch x := v.(type) {
 	case bool:

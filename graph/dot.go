@@ -11,9 +11,8 @@ import (
 	"gonum.org/v1/gonum/graph/multi"
 )
 
-// DOT returns the graph in Graphviz's language: a box for every input, constant, node and
-// output, with name, op, dtype, shape and strides, and an arrow for every operand, two
-// where an op takes a value twice. Nodes that a pass inserted are dashed and tell why.
+// DOT returns the graph in Graphviz's language. Inputs, constants, nodes and outputs are boxes with name, op, dtype,
+// shape and strides. Each operand is an arrow. Nodes that a pass inserted are dashed and have the reason.
 func (g *Graph) DOT() ([]byte, error) {
 	m := &drawing{multi.NewDirectedGraph()}
 	of := map[*Value]gonum.Node{}
@@ -70,8 +69,7 @@ func (g *Graph) DOT() ([]byte, error) {
 	return append(bytes.TrimRight(text, "\n"), '\n'), err
 }
 
-// operandLabel names an operand where there are several, which might be taken for one
-// another.
+// operandLabel returns the name of an operand; empty if the node has only one.
 func (n *Node) operandLabel(i int) string {
 	ps := n.Op.Params
 	switch {
@@ -129,8 +127,7 @@ func (n *Node) numbers() string {
 	return strings.Join(list, ", ")
 }
 
-// drawing is a graph with parallel edges, which gonum writes as they are, and with the
-// attributes that all boxes share.
+// drawing is a graph with parallel edges, and with the attributes that all boxes share.
 type drawing struct{ *multi.DirectedGraph }
 
 // DOTAttributers returns the attributes of the graph, of all nodes and of all edges.
@@ -147,7 +144,7 @@ type box struct {
 	style []encoding.Attribute
 }
 
-// ID returns the box's place in the drawing.
+// ID returns the index of the box.
 func (b *box) ID() int64 { return b.id }
 
 // Attributes returns label and style.

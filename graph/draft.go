@@ -9,26 +9,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft is a graph in the making whose nodes may use values that are declared after them, and that goes on
-// past nodes which will not do: what the readers of graph files need. Nodes are declared, then completed
-// once all values are known. The graph is as good as one that was built when [Graph.Sort] and inference
-// returned no error.
+// Draft builds a graph from a file. Unlike the builder methods of [Graph], nodes may use values that are declared after
+// them, and invalid nodes do not end the construction. Nodes are first declared ([Draft.Node]) and, once all values are
+// known, completed ([Draft.Complete]). The graph is valid when [Draft.Sort] and inference have returned no error.
 type Draft struct {
 	g    *Graph
 	slab slab
 }
 
-// slab hands out nodes, values and operands from blocks: hundreds of thousands of allocations of their own
-// take longer than to read a file.
+// slab allocates nodes and values in blocks of slabSize: hundreds of thousands of single allocations take longer than
+// reading a file.
 type slab struct {
 	nodes  []Node
 	values []Value
 	outs   []*Value
 }
 
+// slabSize is the number of elements of a block.
 const slabSize = 256
 
-// take returns n fresh elements of the block, which is replaced when it is used up.
+// take returns n fresh elements of the block, and replaces the block when it is too small.
 func take[T any](block *[]T, n int) []T {
 	if len(*block) < n {
 		*block = make([]T, max(n, slabSize))
@@ -38,7 +38,7 @@ func take[T any](block *[]T, n int) []T {
 	return out
 }
 
-// NewDraft returns an empty graph with room for a number of nodes; places may be nil.
+// NewDraft returns an empty draft with memory for the given number of nodes. places may be nil.
 func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	nodes = min(max(nodes, 0), maxRoom)
 	g := New("", lookup)
@@ -46,10 +46,10 @@ func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	return &Draft{g: g}
 }
 
-// maxRoom bounds what is taken for nodes before there are any.
+// maxRoom is the maximum number of nodes for which NewDraft allocates memory.
 const maxRoom = 1 << 20
 
-// Graph returns the graph as far as it was made.
+// Graph returns the graph in its present state.
 func (d *Draft) Graph() *Graph { return d.graph() }
 
 func (d *Draft) graph() *Graph {
@@ -59,8 +59,8 @@ func (d *Draft) graph() *Graph {
 	return d.g
 }
 
-// Layout returns the memory format or the order in which an input or a constant was declared; the
-// zero Pin where it was declared by strides, or as row-major.
+// Layout returns the memory format or the order with which an input or a constant was declared. It returns the zero Pin
+// if the value was declared by strides or as row-major.
 func (v *Value) Layout() Pin {
 	if v == nil || v.decl == nil {
 		return Pin{}
@@ -68,8 +68,8 @@ func (v *Value) Layout() Pin {
 	return v.decl.Layout
 }
 
-// Input declares an input. Symbols among its sizes are to be made known in [Graph.Symbols], and bound by
-// [Graph.BindOnly] when all was read; they stand for 0 until then.
+// Input declares an input. Symbols in its sizes must be added to [Graph.Symbols], and bound by [Graph.BindOnly] when
+// the file has been read; until then they are 0.
 func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	g := d.graph()
 	m, err := decl.unbound()
@@ -90,7 +90,7 @@ func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	return v, nil
 }
 
-// Constant declares a constant. The graph keeps t, which must have that layout.
+// Constant declares a constant. The graph keeps t, which must have the given layout.
 func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, error) {
 	g := d.graph()
 	if err := t.Check(); err != nil {
@@ -118,9 +118,9 @@ func (d *Draft) declare(v *Value, m tensor.Meta) error {
 	return nil
 }
 
-// Node declares a node, which makes values of the given names, or one of its own. What its op and its
-// operands are, [Draft.Complete] gets. After errors the node is there, without the values whose
-// names were rejected; a node without a name, or with another's, is not (nil).
+// Node declares a node whose results have the given names; without names it has one result of its own name.
+// [Draft.Complete] sets its op and operands. Node returns nil and an error if the name is empty or belongs to another
+// node. If names of results are invalid, it returns the node without these results, and errors.
 func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g := d.graph()
 	names := g.named()
@@ -161,8 +161,8 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	return n, errs
 }
 
-// Op returns an op of the catalogue. Where there is none it says so, and returns one that stands for it in
-// nodes that are to be rejected.
+// Op returns an op of the catalogue. If there is none, it returns an error and a placeholder op for nodes that will be
+// rejected.
 func (d *Draft) Op(name string) (*Op, error) {
 	g := d.graph()
 	op, err := g.find(name)
@@ -175,14 +175,15 @@ func (d *Draft) Op(name string) (*Op, error) {
 	return op, err
 }
 
-// NodeAttrs are the attributes of a node: they are decoded once for all nodes that share them.
+// NodeAttrs are the attributes of nodes, which are decoded once for all nodes that share them.
 type NodeAttrs struct {
 	attrs   *attributes
-	numbers []any // those that stand for operands
-	decoded any   // nil where that is left to inference
+	numbers []any // attributes that give operands, by operand: see splitNumbers
+	decoded any   // nil if inference must decode them
 }
 
-// Attributes prepares attributes for nodes of an op. Values of the graph are written as [Ref], symbols as strings.
+// Attributes prepares attributes for nodes of an op. An attribute that is a value of the graph is a [Ref], a symbol is
+// a string.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
 		return &NodeAttrs{}
@@ -198,8 +199,8 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	return a
 }
 
-// Complete gives a node its op, operands and attributes; nil stands for none. That they will not do is
-// what inference tells of the node, and [Draft.Refused] before. The node keeps in.
+// Complete sets the op, operands and attributes of a node; a may be nil. If they are invalid, inference rejects the
+// node; [Draft.Refused] returns the reason before. The node keeps the slice in.
 func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	if n == nil || op == nil {
 		return
@@ -219,15 +220,15 @@ func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	}
 }
 
-// Refuse makes inference reject a node, with the reason. The first one stays.
+// Refuse makes inference reject a node with err as the reason. Only the first reason is kept.
 func (d *Draft) Refuse(n *Node, err error) {
 	if g := d.graph(); n != nil && err != nil && len(n.Out) > 0 && n.Out[0].graph == g {
 		g.rejectNode(n, err)
 	}
 }
 
-// Without rejects the nodes that read inputs and constants which cannot be had, and drops those and the
-// outputs that are such. It returns the errors of the outputs.
+// Without removes lost inputs and constants, which could not be read. It rejects the nodes that read them, and removes
+// outputs that are such values. It returns the errors of these outputs.
 func (d *Draft) Without(lost map[*Value]bool) Errors {
 	g := d.graph()
 	if len(lost) == 0 {
@@ -252,8 +253,8 @@ func (d *Draft) Without(lost map[*Value]bool) Errors {
 	return errs
 }
 
-// Sort puts the nodes into order; see [Graph.Sort]. With cut it goes on past cycles: the first node of each
-// is left to inference, which rejects it, and all others of the cycle depend on it.
+// Sort sorts the nodes: see [Graph.Sort]. If cut is set, it continues after cycles: it removes the operands of the
+// first node of each cycle, and makes inference reject that node and thereby its dependents.
 func (d *Draft) Sort(cut bool) error {
 	g := d.graph()
 	err := g.Sort()
@@ -272,7 +273,8 @@ func (d *Draft) Sort(cut bool) error {
 	return err
 }
 
-// Refused returns why inference will reject a completed node, as far as it is known before; else nil.
+// Refused returns the reason why inference will reject a completed node, if it is known before inference; otherwise
+// nil.
 func (d *Draft) Refused(n *Node) error {
 	g := d.graph()
 	switch {
@@ -294,8 +296,8 @@ func (d *Draft) Warn(e *Error) {
 	}
 }
 
-// Decl is how an input or a constant is declared: its layout by name or by strides. Sizes, strides and the
-// offset of an input may depend on symbols.
+// Decl is the declaration of an input or a constant, with a layout by name or by strides. Sizes, strides and the offset
+// of an input may depend on symbols.
 type Decl struct {
 	DType tensor.DType
 	Dims  []Dim
@@ -305,8 +307,8 @@ type Decl struct {
 	Offset  Dim
 }
 
-// Type returns what is declared for the given values of symbols. The error names a symbol without a value,
-// or what no sizes allow.
+// Type returns the declared type for the given values of symbols. It fails if a symbol has no value, or if the type is
+// invalid.
 func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 	t := tensor.Type{DType: d.DType, Shape: make([]sym.Int, len(d.Dims))}
 	var err error
@@ -345,7 +347,8 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 	return t, t.Check()
 }
 
-// unbound returns what is declared before symbols have values: what depends on them is 0.
+// unbound returns the declared meta before symbols have values: sizes, strides and offsets that depend on symbols are
+// 0.
 func (d Decl) unbound() (tensor.Meta, error) {
 	if !d.symbolic() {
 		t, err := d.Type(nil)
@@ -376,8 +379,8 @@ func (d *Decl) some(is func(Dim) bool) bool {
 	return slices.ContainsFunc(d.Dims, is) || slices.ContainsFunc(d.Strides, is) || is(d.Offset)
 }
 
-// Declared returns how the input was declared: with sizes, strides and an offset as written, where these depend on
-// symbols. The slices must not be written. Of other values only the dtype and the layout are given.
+// Declared returns the declaration of a value, with sizes, strides and an offset as written, for an input that depends
+// on symbols. The slices must not be written. For other values it has at most the dtype and the layout.
 func (v *Value) Declared() Decl {
 	if v == nil || v.decl == nil {
 		return Decl{}

@@ -12,17 +12,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Error is a mistake in a graph, with its place. Line and Col count from 1. Of a graph that was built in Go
-// File and Line are those of the call of package op that was wrong, and Col is 0; without a place File is empty.
+// Error is a mistake in a graph, with its place. Line and Col count from 1. In a graph that was built in Go, File and
+// Line are the position of the call of package op, and Col is 0. File is empty if there is no place.
 type Error struct {
 	File      string
 	Line, Col int
 	Node, Op  string
-	Output    string // of an output: its name, which Err tells too
+	Output    string // name of the output, for a mistake in an output; Err also contains it
 	Err       error
 }
 
-// Error prints FILE:LINE:COL: node "sum" (add): what is wrong.
+// Error returns a message of the form FILE:LINE:COL: node "sum" (add): CAUSE.
 func (e *Error) Error() string {
 	var b strings.Builder
 	switch {
@@ -50,7 +50,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Errors are the mistakes found in a graph, in the order of their places.
 type Errors []*Error
 
-// Error prints one mistake a line.
+// Error returns one mistake per line.
 func (e Errors) Error() string {
 	if err := errors.Join(e.Unwrap()...); err != nil {
 		return err.Error()
@@ -69,7 +69,7 @@ func (e Errors) Unwrap() []error {
 	return list
 }
 
-// Sort puts the mistakes into the order of their places; those of one place stay as they stand.
+// Sort sorts the mistakes by place. It is stable.
 func (e Errors) Sort() {
 	slices.SortStableFunc(e, func(a, b *Error) int {
 		switch {
@@ -82,11 +82,11 @@ func (e Errors) Sort() {
 	})
 }
 
-// maxErrors bounds the mistakes that are collected of one graph.
+// maxErrors is the maximum number of errors that Sort or Verify collects for one graph.
 const maxErrors = 100
 
-// RootErrors returns those of the refusals of [Graph.InferAll] that have a reason of their
-// own, in the order of their places.
+// RootErrors returns, sorted by place, the errors of [Graph.InferAll] without those of nodes that were rejected only
+// because they depend on a rejected node.
 func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 	var list Errors
 	for _, n := range g.Nodes {
@@ -102,14 +102,14 @@ func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 	return list
 }
 
-// Packages whose functions are between a mistake and the call that made it.
+// The packages whose functions callSite skips.
 const (
 	thisPackage = "github.com/graphrun/graphrun/graph."
 	opPackage   = "github.com/graphrun/graphrun/op."
 )
 
-// callSite returns where a function of package op was called that led here; nothing for a node that was added by
-// Apply: its callers, such as importers, add nodes for others.
+// callSite returns the position of the call of a function of package op on the stack. It returns nothing if Apply was
+// called directly: its callers, such as importers, add nodes on behalf of a file.
 func callSite() (file string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -130,9 +130,8 @@ func callSite() (file string, line int) {
 	}
 }
 
-// Assumed returns the sizes of symbols that were not given, by symbol: results and plans rest on
-// them. It is empty once all are given ([Graph.Bind]); symbols that nothing depends on are
-// left out. The map is the caller's.
+// Assumed returns a new map with the sizes of symbols whose sizes were assumed, not given ([Graph.Bind]). Results and
+// plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
 	for name, n := range g.assumed {
@@ -143,8 +142,8 @@ func (g *Graph) Assumed() map[string]int {
 	return used
 }
 
-// Assume notes that a symbol of the file which the graph was made from has a size that
-// not given, and is no symbol of the graph any more. Importers call it.
+// Assume records that a symbol of the file was replaced by an assumed size, so that the graph no longer has the symbol.
+// Importers call it.
 func (g *Graph) Assume(symbol string, size int) {
 	g.assumed = maps.Clone(g.assumed) // copies of the graph have their own
 	if g.assumed == nil {
@@ -153,7 +152,7 @@ func (g *Graph) Assume(symbol string, size int) {
 	g.assumed[symbol] = size
 }
 
-// wasGiven notes that somebody gave a symbol its size.
+// wasGiven records that the size of a symbol was given.
 func (g *Graph) wasGiven(symbol string) {
 	g.assumed = maps.Clone(g.assumed)
 	delete(g.assumed, symbol)
@@ -176,9 +175,8 @@ func (g *Graph) uses(symbol string) bool {
 	return false
 }
 
-// Warnings returns what a user should know of the graph that is no mistake: that it has no
-// outputs, or that a part of it suits some sizes only. Each has its place or its node, as
-// mistakes do. Copies of the graph, and what passes make of it, keep them.
+// Warnings returns facts about the graph that a user should know and that are no mistakes: it has no outputs, or a part
+// of it supports only some sizes. Each has a place or a node, as mistakes have. Copies of the graph keep the warnings.
 func (g *Graph) Warnings() []*Error {
 	list := append([]*Error(nil), g.warnings...)
 	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {
@@ -190,16 +188,15 @@ func (g *Graph) Warnings() []*Error {
 // ErrNoOutputs is the warning about a graph without outputs.
 var ErrNoOutputs = errors.New("the graph has no outputs: a run of it gives nothing")
 
-// Warn adds a warning about a node of the file that the graph was made from, by its name and
-// op there; both are empty for one about the whole. One that is there already is not
-// repeated.
+// Warn adds a warning about a node of the file, given by its name and op in the file. Both are empty for a warning
+// about the graph. A warning that already exists is not added again.
 func (g *Graph) Warn(node, op, format string, args ...any) {
 	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
 }
 
 func (g *Graph) warn(e *Error) {
 	if g.warned == nil {
-		// A copy of a graph has the list in common with it, and adds to one of its own.
+		// Copies of a graph share the list. This copy gets its own.
 		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
 		for _, w := range g.warnings {
 			g.warned[w.Error()] = true
@@ -211,17 +208,17 @@ func (g *Graph) warn(e *Error) {
 	}
 }
 
-// Place is where something is in a file. Lines and columns count from 1; the zero Place is nowhere.
+// Place is a position in a file. Lines and columns count from 1. The zero Place means unknown.
 type Place struct {
 	File      string
 	Line, Col int
 }
 
-// Places tells where the parts of a graph are in the file that it was read from. A graph carries it
-// beside what it is made of, for errors, and so do its copies: nodes and values know nothing of files.
-// Parts go by their numbers: see [Node.Number].
+// Places has the positions of nodes and values in the file from which a graph was read, for error messages. A graph and
+// its copies have it; nodes and values have no positions. Nodes and values are identified by their numbers: see
+// [Node.Number].
 type Places interface {
-	// Node returns the place of a node or, where attr is not empty, of its attribute.
+	// Node returns the place of a node or, if attr is not empty, of its attribute.
 	Node(number int, attr string) (Place, bool)
 	// Value returns the place of an input or a constant.
 	Value(number int) (Place, bool)
@@ -229,11 +226,11 @@ type Places interface {
 	Output(name string) (Place, bool)
 }
 
-// Places returns where the graph is in the file that it was read from; nil for one that was not.
+// Places returns the places of the file from which the graph was read; nil if there is no file.
 func (g *Graph) Places() Places { return g.places }
 
-// Fail returns an error of a node with its place: that of the attribute which it is about,
-// where that is known, else the node's.
+// Fail returns an error of a node with a place: the place of the attribute that err concerns, if it is known, otherwise
+// the place of the node.
 func (g *Graph) Fail(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
@@ -251,10 +248,10 @@ func (g *Graph) Fail(n *Node, err error) *Error {
 	return e
 }
 
-// in puts an error in a place.
+// in sets the place of an error.
 func (e *Error) in(p Place) { e.File, e.Line, e.Col = p.File, p.Line, p.Col }
 
-// placeOf returns the place of what an error of a node is about.
+// placeOf returns the place for an error of a node: see Fail.
 func (g *Graph) placeOf(n *Node, err error) Place {
 	number := int(n.number)
 	attr := ""
@@ -280,8 +277,8 @@ func (g *Graph) placeOf(n *Node, err error) Place {
 	return p
 }
 
-// attrNamed returns the attribute that an op's message names ("expected stride to be ..."),
-// of those that the node gives; it is empty if it names none, or several.
+// attrNamed returns the attribute that an op's message names ("expected stride to be ..."). Only attributes for which
+// gives returns true count. It returns an empty name if the message names none or several.
 func attrNamed(message string, gives func(name string) bool) string {
 	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	found := ""
@@ -297,8 +294,8 @@ func attrNamed(message string, gives func(name string) bool) string {
 	return found
 }
 
-// attrOfDim returns the attribute that holds a dimension which the op rejected; it is empty if
-// none does, or several.
+// attrOfDim returns the attribute that contains a dimension which the op rejected. It returns an empty name if none or
+// several do.
 func (n *Node) attrOfDim(dim int) string {
 	found := ""
 	for name, v := range n.written() {
@@ -340,8 +337,8 @@ func (g *Graph) failValue(v *Value, err error) *Error {
 	return e
 }
 
-// nodePlaces are the places of a graph whose values have other numbers: of a segment.
+// nodePlaces are the places of a segment, whose values have other numbers than in the file's graph.
 type nodePlaces struct{ Places }
 
-// Value knows no place.
+// Value returns no place.
 func (nodePlaces) Value(int) (Place, bool) { return Place{}, false }

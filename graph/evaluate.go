@@ -11,12 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Evaluate computes a graph's outputs by the ops' references, one node after another. It
-// is slow and simple: the meaning against which passes and kernels are tested. Inputs are
-// by name and may be in any layout; one that is missing, unknown, or of another dtype or
-// shape than the graph has is an error, and so are mistakes made in building the graph.
-// Shapes may depend on data. An op without a reference is a [NoReference]. Results that the
-// process may not have the memory for are rejected with a [*tensor.MemoryError].
+// Evaluate computes a graph's outputs by the ops' references, one node after another. It is slow and simple, and
+// defines the results that passes and kernels must keep. Inputs are given by name and may have any layout. Shapes may
+// depend on data. Evaluate fails if an input is missing, unknown, or of another dtype or shape, if the graph has
+// errors, with a [NoReference] if an op has no reference, and with a [*tensor.MemoryError] if memory is insufficient.
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -47,8 +45,8 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	return res, nil
 }
 
-// allValues returns the bytes of all results whose shapes are known, which an evaluation
-// keeps to the end.
+// allValues returns the size in bytes of all results whose shapes are known. An evaluation keeps all of them to the
+// end.
 func (g *Graph) allValues() int {
 	total := 0
 	for _, n := range g.Nodes {
@@ -61,7 +59,7 @@ func (g *Graph) allValues() int {
 	return total
 }
 
-// evaluate computes a node's outputs and notes them in vals.
+// evaluate computes a node's outputs and adds them to vals.
 func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) (err error) {
 	defer tensor.CatchMemory(&err)
 	if err := g.Ended(); err != nil {
@@ -92,7 +90,7 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 
 var errNoGraph = errors.New("the graph is nil")
 
-// given returns the inputs by value, after a look at each.
+// given checks the inputs and returns them by value.
 func (g *Graph) given(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
 	vals := map[*Value]*tensor.Tensor{}
 	for _, v := range g.Inputs {
@@ -117,10 +115,10 @@ func (g *Graph) given(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tens
 	return vals, nil
 }
 
-// NoReference is the error of [Evaluate] at a node whose op has no reference.
+// NoReference is the error of [Evaluate] at a node whose op has no reference. Why is the op's reason, if it has one.
 type NoReference struct{ Why string }
 
-// Error says so, and why where the op does.
+// Error returns a message with the reason.
 func (e NoReference) Error() string {
 	if e.Why == "" {
 		return "the op has no reference"
@@ -128,15 +126,15 @@ func (e NoReference) Error() string {
 	return "the op has no reference: " + e.Why
 }
 
-// reference computes a node's outputs by its op's reference. It also returns the node as it is inferred for the data at
-// hand.
+// reference computes a node's outputs by its op's reference. It also returns the node as inferred for the values in
+// vals; this is n itself unless shapes depend on data.
 func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, *Node, error) {
 	if n.Op.Ref == nil {
 		return nil, nil, NoReference{n.Op.NoRef}
 	}
 	at := n
 	if dynamic {
-		// Metas and attributes are those of the data at hand.
+		// Infer metas and attributes from the data.
 		s, err := (&Segment{Nodes: []*Node{n}, graph: g, offsets: true}).At(g.Context(), vals)
 		if err != nil {
 			return nil, nil, err
@@ -156,8 +154,8 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	return out, at, err
 }
 
-// place returns the result t of a reference in the layout of the value: a later as_strided sees
-// that. A fresh one has the layout that was inferred, a view the storage of its operand, which is base.
+// place returns t, the result of a reference, in the inferred layout of the value, on which a later as_strided depends.
+// A view becomes a view of its operand, which is base; base is nil for other values.
 func (v *Value) place(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t
@@ -187,10 +185,10 @@ func (v *Value) place(t, base *tensor.Tensor) *tensor.Tensor {
 // Reference is a [Runtime] that evaluates graphs by [Evaluate].
 type Reference struct{}
 
-// Context returns one that never ends.
+// Context returns a context that never ends.
 func (Reference) Context() context.Context { return context.Background() }
 
-// Run evaluates a subgraph on inputs in its order.
+// Run evaluates a subgraph. The inputs are in the order of g.Inputs.
 func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph

@@ -12,34 +12,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// folded finds results computed from constants again, as long as they are referenced. A graph, its
-// clones and its segments have one together, so that a weight in another layout or form is in memory once,
-// however many plans were made with it.
+// folded caches results computed from constants by weak references. A graph, its clones and its segments share it, so
+// that a constant in another layout or form is in memory only once for all plans.
 type folded struct {
 	mu sync.Mutex
-	// ids are of storages that constants are in. What is computed anew has the id that it had before,
-	// so that what was computed of it in turn is found.
+	// ids identify the storages of constants. A result that is computed again gets the id of the collected result, so that
+	// results computed from it are still found.
 	ids    map[weak.Pointer[tensor.Storage]]int
-	enough int // how many ids there may be before those of storages that are gone are dropped
-	next   int
-	made   map[string][]*foldedCall // by op, operands and results
-	calls  int                      // in made
-	most   int                      // how many there may be before those of results that are gone are dropped
+	enough int                      // when there are more ids, the ids of collected storages are removed
+	next   int                      // last id
+	made   map[string][]*foldedCall // by op, operands and results: see key
+	calls  int                      // number of calls in made
+	most   int                      // when there are as many calls, calls with collected results are removed
 }
 
 // foldedCall is a call whose operands are constants.
 type foldedCall struct {
-	op      *Op // its address is in the key, and no other's while the call is kept
+	op      *Op // keeps the op alive, whose address is part of the key
 	attrs   any
-	recent  bool  // asked for since calls were dropped
-	ids     []int // of the results
+	recent  bool  // used since the last dropCalls
+	ids     []int // ids of the results
 	results []weak.Pointer[tensor.Storage]
 }
 
-// Fold returns the results of a node whose tensor operands are all constants. Where an equal node of the
-// graph, its clones or its segments was given some that are still in use, it is these; else it is what
-// compute returns, which must have the metas of the node's outputs. They must not be written. It is
-// safe for concurrent use.
+// Fold returns the results of a node whose tensor operands are all constants. If an equal node of the graph, its clones
+// or its segments has results that are still in use, Fold returns these. Otherwise it returns the results of compute,
+// which must have the metas of the node's outputs. The results must not be written. Fold is safe for concurrent use.
 func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
 	if compute == nil {
 		panic("graph: Fold needs a function")
@@ -54,7 +52,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	}
 	f, attrs := g.folded, n.Attrs
 	if p := n.Packing(); p != nil {
-		attrs = p.Form // functions are never equal, and the form tells all
+		attrs = p.Form // identifies the packing, whose functions cannot be compared
 	}
 	f.mu.Lock()
 	key, ok := f.key(n)
@@ -75,14 +73,14 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	defer f.mu.Unlock()
 	c := f.call(key, n.Op, attrs)
 	if found := c.tensors(metas); found != nil {
-		return found, nil // by another goroutine meanwhile
+		return found, nil // another goroutine computed it meanwhile
 	}
 	f.note(c, out)
 	return out, nil
 }
 
-// key tells of a call whether it is the same as another, its attributes apart; false where an operand
-// is no constant.
+// key returns a key of everything that determines a call's results, except its attributes. It returns false if an
+// operand is not constant.
 func (f *folded) key(n *Node) (string, bool) {
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
@@ -109,10 +107,10 @@ func (f *folded) key(n *Node) (string, bool) {
 	return string(b), true
 }
 
-// keyText appends a text of any length.
+// keyText appends a text with its length.
 func keyText(b []byte, s string) []byte { return append(binary.AppendVarint(b, int64(len(s))), s...) }
 
-// keyMeta appends all that a meta holds.
+// keyMeta appends all fields of a meta.
 func keyMeta(b []byte, m tensor.Meta) []byte {
 	b = binary.AppendVarint(binary.AppendVarint(append(b, byte(m.DType)), int64(m.Offset)), int64(len(m.Shape)))
 	for _, list := range [][]int{m.Shape, m.Strides} {
@@ -123,6 +121,7 @@ func keyMeta(b []byte, m tensor.Meta) []byte {
 	return b
 }
 
+// id returns the id of a storage, a new one if it has none.
 func (f *folded) id(s *tensor.Storage) int {
 	p := weak.Make(s)
 	id := f.ids[p]
@@ -134,6 +133,7 @@ func (f *folded) id(s *tensor.Storage) int {
 	return id
 }
 
+// setID sets the id of a storage.
 func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 	if f.ids == nil {
 		f.ids = map[weak.Pointer[tensor.Storage]]int{}
@@ -149,7 +149,7 @@ func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 	f.ids[p] = id
 }
 
-// call returns the call of a key with these attributes.
+// call returns the call with a key and attributes, and makes one if there is none.
 func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
 	for _, c := range f.made[key] {
 		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
@@ -169,11 +169,11 @@ func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
 	return c
 }
 
-// dropCalls forgets calls whose results are gone: attributes that are values of a graph may have
-// others in every run. Those asked for since the last time stay, for what was computed of them may
+// dropCalls removes calls whose results are collected. There may be many, because attributes that are values of a graph
+// can differ in every run. Calls used since the last dropCalls are kept, because results computed from theirs may still
 // be in use.
 func (f *folded) dropCalls() {
-	const few = 256
+	const few = 256 // minimum number of new calls before the next dropCalls
 	f.calls = 0
 	for key, calls := range f.made {
 		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.recent && c.gone() })
@@ -192,7 +192,7 @@ func (c *foldedCall) gone() bool {
 	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
 }
 
-// tensors returns the results of a call while all are in use, else nil.
+// tensors returns the results of a call if none is collected, otherwise nil.
 func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 	if len(c.results) != len(metas) {
 		return nil
@@ -212,7 +212,7 @@ func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 	return out
 }
 
-// note remembers results.
+// note stores the results of a call.
 func (f *folded) note(c *foldedCall, out []*tensor.Tensor) {
 	for len(c.ids) < len(out) {
 		f.next++

@@ -21,20 +21,20 @@ type Graph struct {
 
 	lookup Lookup
 	names  *names
-	sizes  map[string]sym.Int // of symbols: numbers once they are bound; see Symbolic
-	open   *Symbolic          // what infers the graph for unknown sizes; nil: they are numbers
-	errs   []error
-	serial int
-	// numbered counts the values that have a number, see [ByValue], and nodes the nodes.
+	sizes  map[string]sym.Int // sizes of symbols; numbers once they are bound; see Symbolic
+	open   *Symbolic          // the inference for unknown sizes; nil if all sizes are numbers
+	errs   []error            // mistakes made while building; see Err
+	serial int                // for fresh names
+	// numbered and nodes are the counts of values and nodes that have a number: see [ByValue].
 	numbered, nodes int
 
 	folded   *folded
 	places   Places          // nil for a graph that is not from a file
 	rejected map[int32]error // by the numbers of nodes; see Draft.Refuse
 
-	assumed  map[string]int // sizes that were not given; see Assumed
+	assumed  map[string]int // assumed sizes of symbols; see Assumed
 	warnings []*Error
-	warned   map[string]bool // their texts; nil until the graph itself is warned about
+	warned   map[string]bool // texts of warnings; nil until this copy of the graph adds a warning
 
 	ctx context.Context // nil: none; see SetContext
 }
@@ -42,16 +42,15 @@ type Graph struct {
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
 type Bounds struct {
 	Min, Max int
-	// Hint is the size that is assumed, and planned for, if none is given; nil: the least over 1 within bounds.
+	// Hint is the assumed size if none is given. Nil means the smallest size over 1 within bounds.
 	Hint *int
-	// Spelled is the name that the symbol has in the file that the graph was made from, where it is another:
-	// "batch-size", which is no identifier. Sizes may be given by it, too.
+	// Spelled is the name of the symbol in the file, if it differs from the name in the graph: "batch-size" is no
+	// identifier. Sizes may be given by either name.
 	Spelled string
 }
 
-// Value is an input, a constant, or a result of a node. Type is valid once it was
-// inferred, which the builder and the loader do; Meta holds the same in numbers. Both are set
-// together: see [Value.SetMeta].
+// Value is an input, a constant, or a result of a node. Type is valid after inference, and Meta has the same layout in
+// numbers. Both are set together: see [Value.SetMeta].
 type Value struct {
 	Name string
 	Type tensor.Type
@@ -59,27 +58,26 @@ type Value struct {
 	// Node is the producer and Index its output; Node is nil for inputs and constants.
 	Node  *Node
 	Index int
-	// Dynamic says that the shape is known only when the graph runs; Meta then holds the
-	// dtype, if that is known.
+	// Dynamic means that the shape is known only when the graph runs. Meta then has only the dtype, if it is known.
 	Dynamic bool
-	// Alias is the operand whose storage the value shares, the nearest one; else nil.
+	// Alias is the operand of Node whose storage the value shares; nil if the value is no view.
 	Alias *Value
-	// Within is the value whose memory contains this one, as a slice: the result of a node that would else copy
-	// it there ([Op.ConcatDim]), which has the storage or is within another one itself. Meta is a slice of Within's. Nil
-	// for a value that has memory of its own, and for views, whose root tells.
+	// Within is the value whose memory contains this value as a slice: the result of a concatenation ([Op.ConcatDim]) that
+	// would otherwise copy it. Within may itself be within another value. Meta is a slice of Within's Meta. Within is nil
+	// for a value that has memory of its own and for a view, whose [Value.Root] has the field.
 	Within *Value
-	// Const holds the data of a constant. Packed is set where these are in the form of an
-	// implementation: see [Value.Data].
+	// Const has the data of a constant. Packed is set if the data have the packed form of an implementation: see
+	// [Value.Data].
 	Const  *tensor.Tensor
 	Packed *Packed
-	// Pin is the layout in which all that read an input or a constant want it. A node has its own.
+	// Pin is the layout in which all readers of an input or a constant must read it. Results have the Pin of their node.
 	Pin Pin
 	// Dims is the shape as written, for inputs that depend on symbols.
 	Dims []Dim
 
 	graph  *Graph
-	decl   *Decl // of an input or a constant, where its layout is declared; see Layout
-	number int32 // in its graph, see [ByValue]; negative for what stands for a value that was rejected
+	decl   *Decl // the declaration of an input or a constant, if its layout is declared; see Layout
+	number int32 // number in the graph, see [ByValue]; negative for the placeholder of a rejected value
 }
 
 // Node applies an op.
@@ -89,22 +87,23 @@ type Node struct {
 	In    []Arg
 	Attrs any
 	Out   []*Value
-	// Pin is what the user demands: how the outputs must be laid out, and how they are computed.
+	// Pin has the user's demands: the layout of the outputs, and the implementation.
 	Pin Pin
-	// Impl is the implementation that the passes chose, and Walk its way through the call; nil before.
+	// Impl is the implementation that passes chose, and Walk its loop order and result layouts. Impl is nil before the
+	// choice.
 	Impl *Impl
 	Walk Walk
-	// Why tells the reason for a node that a pass inserted; empty for the user's own.
+	// Why is the reason for a node that a pass inserted; empty for a node of the user.
 	Why string
-	// Part is the node of a composite op of which this one is a part: errors name that node. Nil for other nodes.
+	// Part is the composite node that this node partly replaces; nil for other nodes. Errors name the composite node.
 	Part *Node
 
-	attrs  *attributes // what Attrs is decoded from; nil if there are none
-	number int32       // in its graph, whose Places know it by this
+	attrs  *attributes // the attributes from which Attrs is decoded; nil if there are none
+	number int32       // number in the graph; Places are indexed by it
 }
 
-// Output names a value as a result of the graph. Pin is the layout in which it must be handed
-// over; without one it is that of inference.
+// Output names a value as a result of the graph. Pin is the required layout; without one the result has the inferred
+// layout.
 type Output struct {
 	Name  string
 	Value *Value
@@ -116,8 +115,7 @@ func New(name string, lookup Lookup) *Graph {
 	return &Graph{Name: name, lookup: lookup, names: newNames(0), folded: &folded{}}
 }
 
-// Op returns an op of the graph's catalogue by name; nil if there is none that [Define]
-// made.
+// Op returns an op of the graph's catalogue by name. It returns nil if there is none, or if [Define] did not make it.
 func (g *Graph) Op(name string) *Op {
 	o, err := g.find(name)
 	if err != nil {
@@ -147,7 +145,7 @@ func (g *Graph) Values(f func(*Value)) {
 	}
 }
 
-// SetMeta lays the value out as m, in Meta and in Type.
+// SetMeta sets Meta to m, and Type to the same layout.
 func (v *Value) SetMeta(m tensor.Meta) { v.Meta, v.Type = m, m.Type() }
 
 // Root returns the value that owns the storage: v itself unless it is a view.
@@ -167,7 +165,7 @@ func (v *Value) Home() *Value {
 	return v
 }
 
-// StorageLen returns the number of elements, of v's dtype, in the storage that v is in.
+// StorageLen returns the length of v's storage in elements of v's dtype.
 func (v *Value) StorageLen() sym.Int {
 	root := v.Root()
 	if !v.Meta.DType.Valid() {
@@ -180,7 +178,7 @@ func (v *Value) StorageLen() sym.Int {
 	return t.Extent().Mul(sym.Of(t.DType.Size())).Div(sym.Of(v.Meta.DType.Size()))
 }
 
-// Kind tells what the value is: "input", "constant", or the name of its op.
+// Kind returns "input", "constant", or the name of the op that computes the value.
 func (v *Value) Kind() string {
 	switch {
 	case v.Node != nil && v.Node.Op != nil:
@@ -191,8 +189,7 @@ func (v *Value) Kind() string {
 	return "input"
 }
 
-// IsView reports whether all of the node's outputs share the storage of its operands, so that there is
-// nothing to run.
+// IsView reports whether all outputs of the node share the storage of its operands. Such a node does not run.
 func (n *Node) IsView() bool {
 	for _, v := range n.Out {
 		if v.Alias == nil {
@@ -215,15 +212,14 @@ func (n *Node) Call() *Call {
 	for i, v := range n.Out {
 		c.Out[i] = v.Meta
 		if v.Within != nil {
-			c.Out[i].Offset = 0 // kernels are given addresses of first elements
+			c.Out[i].Offset = 0 // the kernel gets the address of the first element
 		}
 	}
 	c.InPlace = n.inPlace()
 	return c
 }
 
-// Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas
-// and constant data are shared.
+// Clone returns a copy with nodes and values of its own. Ops, attributes, metas and the data of constants are shared.
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, open: g.open, serial: g.serial,
 		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
@@ -278,7 +274,7 @@ func (g *Graph) Clone() *Graph {
 	return c
 }
 
-// Bound returns the sizes that symbols are bound to; the hints of those that are open ([Graph.Symbolic]).
+// Bound returns the size of each symbol; for an unknown size ([Graph.Symbolic]) it has the hint.
 func (g *Graph) Bound() map[string]int {
 	bound := make(map[string]int, len(g.sizes))
 	for name, s := range g.sizes {
@@ -287,8 +283,8 @@ func (g *Graph) Bound() map[string]int {
 	return bound
 }
 
-// SetContext sets a context for inference of the graph and of later copies of it: once it has ended, nodes are rejected
-// with its cause. Nil stands for none.
+// SetContext sets a context for inference of the graph and of later copies. When the context has ended, inference
+// rejects nodes with its cause. Nil means no context.
 func (g *Graph) SetContext(ctx context.Context) { g.ctx = ctx }
 
 // Context returns the context of work on the graph: see [Graph.SetContext]. The default is [context.Background].
@@ -299,7 +295,7 @@ func (g *Graph) Context() context.Context {
 	return g.ctx
 }
 
-// Ended returns the cause of the graph's context if that has ended.
+// Ended returns the cause of the graph's context if the context has ended, otherwise nil.
 func (g *Graph) Ended() error {
 	if g.ctx == nil {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// identical is [reflect.DeepEqual] by the bits of numbers: 0 and -0 are two, of which 1/x tells, and
-// a NaN is what it is. Graphs are identical to themselves only.
+// identical is [reflect.DeepEqual], except that floating-point numbers are compared by their bits: 0 differs from -0,
+// and a NaN equals itself. A graph is identical only to itself.
 func identical(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
 		return a.IsValid() == b.IsValid() && !a.IsValid()
 	}
 	if a.Type() == reflect.TypeFor[sym.Int]() && a.CanInterface() && b.CanInterface() {
-		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // what it is made of leads to all of its Env
+		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // its fields refer to the whole Env
 	}
 	switch a.Kind() {
 	case reflect.Float32, reflect.Float64:

@@ -21,55 +21,56 @@ type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
 
-	// Inexact says that it computes another formula than the op's definition, equal for real numbers, with other rounding
-	// than a different order of additions would give. Exact plans exclude it.
+	// Inexact means that the implementation computes another formula than the op's definition. The two agree for real
+	// numbers, but rounding differs by more than a change of the order of additions. Exact plans exclude it.
 	Inexact bool
 
-	// Walks returns the walks of the implementation through a call, the preferred one first; none if it does not support
-	// the call. c.Out has the inferred results. candidates are orders that the planner considers for the first result.
-	// Nil: the inferred order, and every candidate for an op that writes any order.
+	// Walks returns the walks that the implementation supports for a call, the preferred walk first; none if it does not
+	// support the call. c.Out has the inferred results. candidates are orders that the planner considers for the first
+	// result. Nil: the inferred order and, for an op that writes any order, every candidate.
 	Walks func(c *Call, candidates []tensor.Order) []Walk
-	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk; false: it
-	// cannot be read in this layout and must be copied. m need not be dense: it may be a slice or a broadcast. Nil:
-	// operands are read in any layout.
+	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk. It returns
+	// false if the implementation cannot read the layout, so that the operand must be copied. m need not be dense: it may
+	// be a slice or a broadcast. Nil: operands are read in any layout.
 	//
 	// The price of a node is the sum of the prices of its Work and of Read for each operand. Work, Read and Walks must
-	// therefore not depend on the layouts of the call's operands, only on their shapes, dtypes and constness, and on
-	// their own arguments.
+	// therefore depend only on their other arguments and on the shapes, dtypes and constness of the call's operands, not
+	// on the layouts of these operands.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
-	// Writes reports whether the kernel can write result i as m, a slice of a larger value in the order of the walk. Nil:
-	// it writes dense values only.
+	// Writes reports whether the kernel can write result i in layout m, a slice of a larger value in the order of the
+	// walk. Nil: it writes only dense values.
 	Writes func(c *Call, w Walk, i int, m tensor.Meta) bool
 	// Work is the work of computing and storing the results, and of reading every operand once in the layout that suits
-	// the walk. Nil: by the op's Pricing, else by its Each and Flops, with every byte once.
+	// the walk. Nil: the op's Pricing, or else Each and Flops and every byte once.
 	Work func(c *Call, w Walk) Work
-	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results; false: it is
-	// read unpacked. Pack must not read the data of the operand, and gives the same answer for an operand that is packed
-	// already. Nil: no operand is packed.
+	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results. It returns
+	// false if the operand is read unpacked. Pack must not read the data of the operand. Its answer must be the same if
+	// the operand is already packed. Nil: no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
 	// Lower makes the kernel; c.Out has the final results. Operands with a packed form are packed, or unpacked if memory
 	// is short: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
-	// Epilogues says that Lower accepts calls with a [Call.Epilogue] if the result is float32, float64 or int32: the
-	// kernel applies it once to every element of its only result, when that is final. Passes then make one step of a
-	// node and the pointwise nodes that follow it.
+	// Epilogues means that Lower accepts calls with a [Call.Epilogue] if the result is float32, float64 or int32. The
+	// kernel applies the epilogue once to every final element of its only result. Passes then fuse a node with the
+	// pointwise nodes that follow it.
 	Epilogues bool
 
-	selective bool // Read was given: some layouts are not read
+	selective bool // Read was given, so that some layouts may be rejected
 
-	// read is Read as given, which may omit the footprint; nil before the op is defined.
+	// read is Read as given, without the footprint that Define adds; nil before the op is defined.
 	read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 }
 
-// Walk is the order of the loops of a call, and the layouts of its results. The zero Walk has the inferred ones.
+// Walk is the order of the loops of a call, and the layouts of its results. The zero Walk has the inferred layouts.
 type Walk struct {
-	// Order is the order in which loops nest the dimensions of the first result; empty: by the layouts of the operands.
+	// Order is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of the
+	// operands.
 	Order tensor.Order
-	// Out has the order of each result; an empty order, or none, stands for the inferred layout.
+	// Out has the order of each result. An empty or missing order means the inferred layout.
 	Out []tensor.Order
 }
 
-// InOrder returns the walk in an order, with results of the same rank in that order.
+// InOrder returns the walk with loops in order o, and with results of the same rank in that order.
 func (c *Call) InOrder(o tensor.Order) Walk {
 	w := Walk{Order: o, Out: make([]tensor.Order, len(c.Out))}
 	for i, m := range c.Out {
@@ -85,8 +86,8 @@ func (w Walk) Inferred() bool {
 	return !slices.ContainsFunc(w.Out, func(o tensor.Order) bool { return o != "" })
 }
 
-// Lay returns the layout of result i, whose inferred layout is m. If m is already dense in the walk's order it is
-// unchanged: dimensions of size 1 keep their strides.
+// Lay returns the layout of result i, whose inferred layout is m. If m is already dense in the walk's order, Lay
+// returns m, so that dimensions of size 1 keep their strides.
 func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
 		return m
@@ -101,9 +102,9 @@ type (
 	Part   = machine.Part
 )
 
-// The kinds of memory access. Dense: contiguous, while computing. Kept: contiguous constants. Panels: packed constants,
-// read by products in register tiles. Copied: contiguous, by a copy. Tiled: transposed tile by tile. Strided: a part of
-// every cache line. Gathered: at random.
+// The kinds of memory access. Dense is contiguous access while computing, Kept contiguous access to large constants,
+// and Copied contiguous access without computation. Panels are packed constants, which products read by register tiles.
+// Tiled access transposes tile by tile. Strided access uses a part of every cache line. Gathered access is random.
 const (
 	Dense    = machine.Dense
 	Kept     = machine.Kept
@@ -114,9 +115,9 @@ const (
 	Gathered = machine.Gathered
 )
 
-// Work is the work of a node with its implementation, or the first one if none is chosen: computing, storing, and
-// reading each operand once. It is zero for a view, for a node without implementations or known shapes, and if the op
-// fails to state it. Its price is that of [Node.Works], less overlap.
+// Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
+// it is the work of the first one. It is zero for a view, for a node without implementations or known shapes, and if
+// the op's functions panic.
 func (n *Node) Work() (w Work) {
 	for _, v := range n.Works() {
 		w = w.Plus(v)
@@ -124,8 +125,8 @@ func (n *Node) Work() (w Work) {
 	return w
 }
 
-// Works is [Node.Work] in the parts that are priced separately: first the part that does not depend on the layouts of
-// operands, then the additional work for each operand's layout. It is nil where Work is zero.
+// Works returns the parts of [Node.Work] that are priced separately: first the part that does not depend on the layouts
+// of operands, then the nonzero additional work for each operand's layout. It is nil if there is no work.
 func (n *Node) Works() (list []Work) {
 	if n == nil {
 		return nil
@@ -142,16 +143,16 @@ func (n *Node) Works() (list []Work) {
 	return list
 }
 
-// EachWork passes the parts of [Node.Works] to take, each with its operand, -1 for the part that does not depend on
-// layouts. If asked is not nil, only operands are passed for which it returns true. EachWork reports whether the op
-// stated its work; false also where Works is nil.
-func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (told bool) {
+// EachWork calls take for each part of [Node.Works] with the index of its operand, or -1 for the part that does not
+// depend on layouts. If asked is not nil, parts for which it returns false are skipped. EachWork returns false if the
+// node has no work, or if the op's functions panic.
+func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (stated bool) {
 	if n == nil || take == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
 		return false
 	}
 	defer func() {
 		if recover() != nil {
-			told = false
+			stated = false
 		}
 	}()
 	if n.IsView() || n.Out[0].Dynamic {
@@ -175,8 +176,8 @@ func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (told 
 	return true
 }
 
-// Reader is [Impl.Read] for many operands and layouts of a call: the footprint of the step is added up once. The
-// function is for one goroutine.
+// Reader returns [Impl.Read] for many operands and layouts of one call: the function computes the footprint of the step
+// only once. It is not safe for concurrent use.
 func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, touched := m.read, 0.0
 	if read == nil {
@@ -185,7 +186,7 @@ func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool
 	return func(i int, meta tensor.Meta) (Work, bool) {
 		r, ok := read(c, w, i, meta)
 		if r.Footprint == 0 && r != (Work{}) {
-			if touched == 0 { // once for all operands, which may be many
+			if touched == 0 {
 				touched = c.Footprint()
 			}
 			r.Footprint = touched
@@ -194,7 +195,7 @@ func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool
 	}
 }
 
-// Footprint is the number of bytes of all operands and results of a call.
+// Footprint returns the size of all operands and results of a call in bytes.
 func (c *Call) Footprint() (bytes float64) {
 	if c == nil {
 		return 0
@@ -214,14 +215,14 @@ func (c *Call) Footprint() (bytes float64) {
 	return bytes
 }
 
-// ReadWork is the additional work of reading an operand of layout m in loops that write a result of layout to,
+// ReadWork returns the additional work of reading an operand of layout m in loops that write a result of layout to,
 // compared with reading each byte once in the order of the loops. If the fastest dimensions differ, the operand is
 // transposed through blocks. If its elements are not contiguous, it is read with strides. If its contiguous runs are
-// shorter than those of the result, as in a slice of each row, each run begins without prefetched lines. A loop over
-// no elements reads nothing.
+// shorter than the runs of the result, as in a slice of each row, each run begins without prefetched lines. If there
+// are no elements, the work is zero.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
-	if to.Extent() == 0 { // panics where strides are missing
+	if to.Extent() == 0 { // panics if strides are missing
 		return w
 	}
 	bytes, d := float64(min(m.Bytes(), extent*m.DType.Size())), Fastest(m)
@@ -241,14 +242,15 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 }
 
 const (
-	// apartBytes is the price of a byte that separate runs span, in copied bytes: prefetching stops at the end of a run
-	// and of a page.
+	// apartBytes is the price of a byte between the first and the last run, relative to a copied byte: prefetching stops
+	// at the end of a run. At most pageBytes count for each run, because it also stops at the end of a page.
 	apartBytes = .75
-	pageBytes  = 4096
+	// pageBytes is the size of a memory page.
+	pageBytes = 4096
 )
 
-// runsOf is the number of runs of an operand with the same strides as a result, if the operand has as many elements and
-// repeats none; else 0.
+// runsOf returns the number of runs of elements of an operand that are contiguous in the operand and in the result. It
+// returns 0 if their numbers of elements differ, or if the operand repeats elements.
 func runsOf(m, to tensor.Meta) float64 {
 	length, all := 1, m.Numel()
 	if all != to.Numel() {
@@ -272,7 +274,7 @@ func runsOf(m, to tensor.Meta) float64 {
 	return 1
 }
 
-// Fastest returns the dimension of size over 1 with the smallest nonzero stride; -1 if there is none.
+// Fastest returns the dimension of size over 1 with the smallest positive stride; -1 if there is none.
 func Fastest(m tensor.Meta) int {
 	best := -1
 	if len(m.Strides) != len(m.Shape) {
@@ -286,7 +288,7 @@ func Fastest(m tensor.Meta) int {
 	return best
 }
 
-// Impl returns an implementation by name. The error lists the names.
+// Impl returns an implementation by name. If there is none, the error lists the names.
 func (o *Op) Impl(name string) (*Impl, error) {
 	for i := range o.Impls {
 		if o.Impls[i].Name == name {
@@ -312,7 +314,7 @@ func (o *Op) implNames() []string {
 	return names
 }
 
-// copyNames are the names under which a catalogue may have the op that copies values.
+// copyNames are the names of ops that can copy values: see CopyOp.
 var copyNames = []string{"clone", "contiguous"}
 
 // CopyOp returns the op by which passes copy values: see [Op.Copies].
@@ -325,7 +327,7 @@ func (g *Graph) CopyOp() (*Op, error) {
 	return nil, errors.New("the catalogue has no op that copies values")
 }
 
-// Selective reports whether the implementation rejects operands of some layouts.
+// Selective reports whether the implementation has a Read function, so that it may reject operands of some layouts.
 func (m *Impl) Selective() bool { return m.selective }
 
 // fits reports whether the implementation supports the call in its layouts: one of its walks gives the results in c.Out
@@ -355,8 +357,8 @@ func (w Walk) gives(c *Call) bool {
 	return true
 }
 
-// Reads reports whether the implementation reads all operands in their own layouts. An operand without elements has
-// any.
+// Reads reports whether the implementation reads all operands of the call in their layouts. An operand without elements
+// is always read.
 func (m *Impl) Reads(c *Call, w Walk) bool {
 	if c == nil || m.Read == nil || !m.selective {
 		return c != nil
@@ -371,7 +373,8 @@ func (m *Impl) Reads(c *Call, w Walk) bool {
 	return true
 }
 
-// completeImpls completes the implementations, and Compile if there are some.
+// completeImpls sets the nil functions of the implementations, makes an Impl from Compile if there is none, and
+// otherwise sets Compile.
 func (o *Op) completeImpls() {
 	if len(o.Impls) == 0 {
 		if o.Compile == nil {
@@ -427,8 +430,7 @@ func placedRead(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Cal
 	}
 }
 
-// compile is Compile of an op with implementations: of the chosen one, else of the first that supports the call in its
-// layouts.
+// compile is Compile of an op with implementations: see Fitting.
 func (o *Op) compile(c *Call) (*Kernel, error) {
 	m := o.Fitting(c)
 	if m == nil {
@@ -437,8 +439,8 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 	return m.Lower(c)
 }
 
-// Fitting returns the chosen implementation of a call, else the first that supports the call in its layouts; nil if
-// none does, or if the call was not inferred for this op.
+// Fitting returns the chosen implementation of a call. If none is chosen, it returns the first one that supports the
+// call in its layouts. It returns nil if none does, or if the attributes belong to another op.
 func (o *Op) Fitting(c *Call) *Impl {
 	if c == nil || len(c.Out) == 0 || !o.owns(c.Attrs) {
 		return nil
@@ -459,7 +461,7 @@ func (o *Op) owns(attrs any) bool {
 	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(o.Schema.typ)
 }
 
-// walks are those of an implementation without Walks.
+// walks is Walks of an implementation that has none.
 func (o *Op) walks(c *Call, candidates []tensor.Order) []Walk {
 	list := []Walk{{}}
 	if o.Kind != Follows && !o.AnyOrder || len(c.Out) == 0 {

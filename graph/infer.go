@@ -10,27 +10,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Infer sets the metas and aliases of the node's outputs from those of its operands: what
-// eager PyTorch gives, and then the node's own pin. The error is the op's.
+// Infer sets the types and aliases of the node's outputs from its operands, as eager PyTorch does, and then applies the
+// node's pin. It returns the error of the op.
 func (n *Node) Infer() error { return n.inferred(&inference{}) }
 
-// inference is what the nodes of a graph share while they are inferred one after another: a Call to be
-// overwritten, and what the last pointwise node was asked and gave. Nodes that follow one another are
-// often alike, and half the time of loading a graph of a million adds went into asking the same again.
+// inference is the state shared by successive inferences of nodes: a reusable Call, and the last node with its results.
+// Successive nodes are often alike ([Node.InfersLike]); reusing the results halves the time to load a graph of a
+// million adds.
 type inference struct {
 	call Call
 	last *Node
 	res  []Result
 }
 
-// inferred is infer that returns a panic of the op as an error: ops may be the caller's code.
+// inferred is infer, with panics of the op converted to errors: ops may be the caller's code.
 func (n *Node) inferred(s *inference) (err error) {
 	defer n.recovered(&err)
 	return n.infer(s)
 }
 
-// recovered, deferred, makes an error of a panic in the op. Inference for unknown sizes unwinds by panics of its own,
-// which go on.
+// recovered is deferred and converts a panic of the op to an error. It repeats panics during inference for unknown
+// sizes, which uses panics itself.
 func (n *Node) recovered(err *error) {
 	x := recover()
 	if x == nil {
@@ -46,6 +46,7 @@ func (n *Node) recovered(err *error) {
 	*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }
 
+// infer infers a node.
 func (n *Node) infer(s *inference) error {
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return errors.New("the node was not made by a graph")
@@ -63,8 +64,8 @@ func (n *Node) inferOpen(g *Graph, s *inference) error {
 	return n.inferIn(g, s)
 }
 
-// inferIn is infer of a node of g. A million nodes that are alike wait for memory: what they do not need is not here,
-// so that the processor comes to the next of them sooner.
+// inferIn is infer of a node of g. It is kept short: for a million alike nodes memory latency dominates, and in a short
+// function the processor overlaps more of them.
 func (n *Node) inferIn(g *Graph, s *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
@@ -73,7 +74,7 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 		return err
 	}
 	if n.Attrs == nil {
-		// Symbols may have been bound, or attributes that are values have become known, since.
+		// Symbols may have been bound, or values that are attributes may have become constant.
 		a, err := n.decode(g.sizes)
 		if err != nil {
 			return err
@@ -89,13 +90,13 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 	if n.InfersLike(s.last) {
 		return n.settle(s.res)
 	}
-	return n.ask(g, s)
+	return n.inferByOp(g, s)
 }
 
-// ask infers a node of g by its op.
-func (n *Node) ask(g *Graph, s *inference) error {
-	s.last = nil // what it gave is in the call
-	c := &s.call // what it returns is overwritten anyway
+// inferByOp infers a node of g by its op.
+func (n *Node) inferByOp(g *Graph, s *inference) error {
+	s.last = nil // its results are in the buffers of the call, which are overwritten now
+	c := &s.call
 	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.binds = n.In, n.Attrs, nil, n.Impl, n.Walk, g.open != nil
 	var res []Result
 	var err error
@@ -119,8 +120,8 @@ func (n *Node) ask(g *Graph, s *inference) error {
 	return n.settle(res)
 }
 
-// InfersLike reports whether a pointwise node asks its op what another one, inferred before, has asked: its
-// inference depends on the types of operands, on numbers and on attributes.
+// InfersLike reports whether inference of a pointwise node gives the results of last, which is inferred: both have the
+// same op, attributes, numbers and types of operands.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
 		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
@@ -134,7 +135,7 @@ func (n *Node) InfersLike(last *Node) bool {
 	return true
 }
 
-// alike reports whether operands are the same number, or values of one type whose data are not known.
+// alike reports whether operands are the same number, the same value, or non-constant values of the same type.
 func (a *Arg) alike(b *Arg) bool {
 	switch {
 	case a.Kind != b.Kind:
@@ -151,8 +152,7 @@ func (a *Arg) alike(b *Arg) bool {
 		shares(t.Strides, u.Strides) && t.Offset.Same(u.Offset)
 }
 
-// checkCall checks the operands, and the number of the node's outputs where the op alone
-// tells it.
+// checkCall checks the operands, and the number of outputs if the op determines it.
 func (n *Node) checkCall() error {
 	if err := n.checkArity(); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError is the error of a node that makes more or fewer values than are named.
+// outputsError is the error of a node whose op has another number of results than the node has names.
 func (n *Node) outputsError(makes int) error {
 	what := fmt.Sprintf("%d values", makes)
 	if makes == 1 {
@@ -178,7 +178,7 @@ func (n *Node) outputsError(makes int) error {
 	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
 }
 
-// settle gives the outputs the inferred types, and the layout of the node's pin.
+// settle sets the inferred types of the outputs, and applies the layout of the node's pin.
 func (n *Node) settle(res []Result) error {
 	if n.Pin.Impl != "" {
 		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {
@@ -217,7 +217,7 @@ func (n *Node) settle(res []Result) error {
 	return nil
 }
 
-// layAs gives a value the layout that a pin demands, if it has another.
+// layAs sets the layout of a value to the layout of a pin, if they differ.
 func (v *Value) layAs(p Pin) error {
 	o, err := p.For(v.Meta.Rank())
 	if err != nil || o.HoldsOf(v.Type) {
@@ -228,9 +228,8 @@ func (v *Value) layAs(p Pin) error {
 	return nil
 }
 
-// setType is SetMeta for what inference gives. Where the type shares its slices
-// with that of an operand, the numbers are shared too: long chains of values of one shape then
-// take no memory of their own.
+// setType sets Type and Meta to an inferred type. If the type shares its slices with the type of an operand, Meta
+// shares the operand's slices as well, so that a long chain of values of one shape needs no additional memory.
 func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	for i := range in {
 		if o := in[i].Value; o != nil && shares(t.Shape, o.Type.Shape) && shares(t.Strides, o.Type.Strides) {
@@ -257,8 +256,8 @@ func shares(a, b []sym.Int) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// Infer sets the metas of all values from those of the inputs, in order. The error names
-// the first node that is rejected, as all are once the graph's context has ended ([Graph.SetContext]).
+// Infer infers all nodes in order. It returns the error of the first rejected node. All nodes are rejected once the
+// graph's context has ended ([Graph.SetContext]).
 func (g *Graph) Infer() error {
 	var s inference
 	for _, n := range g.Nodes {
@@ -269,9 +268,8 @@ func (g *Graph) Infer() error {
 	return nil
 }
 
-// InferAll is Infer that goes on past nodes that are rejected. It returns their errors; a
-// node that depends on a rejected one is rejected too, with the reason that it does. The
-// values of rejected nodes have no meta.
+// InferAll is Infer that continues after rejected nodes and returns their errors. A node that depends on a rejected
+// node is rejected with that reason. The values of rejected nodes have no meta.
 func (g *Graph) InferAll() map[*Node]*Error {
 	rejected := map[*Node]*Error{}
 	var s inference
@@ -285,13 +283,14 @@ func (g *Graph) InferAll() map[*Node]*Error {
 		}
 		rejected[n] = g.Fail(n, err)
 		for _, v := range n.Out {
-			// What an earlier inference left does not hold any more.
+			// Clear the types of an earlier inference.
 			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
 		}
 	}
 	return rejected
 }
 
+// dependsOn returns an error if an operand or an attribute is a result of a rejected node.
 func (n *Node) dependsOn(rejected map[*Node]*Error) error {
 	for i := range n.deps() {
 		if v := n.dep(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
@@ -301,15 +300,15 @@ func (n *Node) dependsOn(rejected map[*Node]*Error) error {
 	return nil
 }
 
-// dependent is the reason of a node that was never asked.
+// dependent is the error of a node that depends on a rejected node.
 type dependent struct{ on string }
 
-// Error names the operand that there is not.
+// Error names the operand that was rejected.
 func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was refused", e.on) }
 
-// InferFor infers the node's op for operands of other types, in the order of In, and for given values of symbols, and
-// changes nothing: it tells what becomes of unknown sizes. Where the op needs a number in place of one, the
-// [sym.Env] gets a guard. Attributes that are values must be constant.
+// InferFor returns the inferred results of the node for operands of other types, in the order of In, and for given
+// values of symbols. It does not change the graph. Sizes may be unknown; if the op needs a number instead of one, a
+// guard is added to its [sym.Env]. Attributes that are values must be constant.
 func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Result, error) {
 	if n.Op == nil || n.Op.Infer == nil || n.Op.Schema == nil {
 		return nil, errors.New("the node was not made by a graph")
@@ -327,8 +326,8 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 	return n.Op.Infer(c)
 }
 
-// Results asks the node's op for its results with operands as they now are, and changes nothing. In a graph of
-// [Graph.Symbolic] what is not known becomes a guard where it makes a difference.
+// Results returns the inferred results of the node for the present types of its operands. It does not change the graph.
+// In a graph of [Graph.Symbolic], a branch on unknown sizes that affects the results becomes a guard.
 func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")

@@ -7,19 +7,20 @@ import (
 	"slices"
 )
 
-// errNoCause stands for a reason that the caller did not give.
+// This file has functions for importers that continue after inputs, constants and nodes that they cannot read.
+
+// errNoCause replaces a nil error as the reason of a rejection.
 var errNoCause = errors.New("no cause was given")
 
-// absent is the error of what reads an input or a constant that cannot be had.
+// absent is the error of a node or an output that reads a lost input or constant.
 func absent(v *Value) error {
 	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
 }
 
-// DropValues returns a copy of the graph without the inputs and constants that cannot be had,
-// for the reasons given, and without the nodes and outputs that depend on them. Symbols whose
-// sizes are unknown without those may be named: nodes that have one in an attribute go too.
-// The errors are those of the values, and of the nodes and outputs that read them, each with its
-// place; what depends on such a node has none of its own.
+// DropValues returns a copy of the graph without lost inputs and constants, which could not be read, and without the
+// nodes and outputs that depend on them. lost has the reasons. unknown are symbols whose sizes would be known from lost
+// inputs; nodes with such a symbol in an attribute are dropped, too. The errors, sorted by place, are one for each lost
+// value and for each node and output that reads one. Nodes that only depend on a dropped node have no error.
 func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Errors) {
 	var errs Errors
 	gone := map[*Value]bool{}
@@ -60,8 +61,7 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 // goneIn reports whether v, a value of a copy of g, is one of the values of g that are gone.
 func goneIn(g *Graph, gone map[*Value]bool, v *Value) bool { return gone[g.Value(v.Name)] }
 
-// lacks returns why a node cannot be had that reads values which are gone, or attributes with
-// sizes that are not known; nil if it does not.
+// lacks returns an error if the node reads a value that is gone, or if an attribute depends on an unknown symbol.
 func (n *Node) lacks(gone map[*Value]bool, unknown []string) error {
 	for i := range n.deps() {
 		if v := n.dep(i); gone[v] {
@@ -79,10 +79,9 @@ func (n *Node) lacks(gone map[*Value]bool, unknown []string) error {
 	return nil
 }
 
-// Refuse adds a node that cannot be made, for an importer that goes on past it: inference
-// rejects it with err, as it does the nodes of [Draft.Refuse]. op is what the node is called
-// where it comes from. Its results, of the names given or else one of the node's own, are known
-// by name only: they may be read by other such nodes and be outputs.
+// Refuse adds a node that an importer cannot convert. Inference rejects the node with err, as it does nodes of
+// [Draft.Refuse]. op is the name of its op in the file. results are the names of its results; if there are none, it has
+// one result of its own name. The results have no types, but other such nodes may read them, and they may be outputs.
 func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
 	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op)}
 	g.numberNode(n)
@@ -109,15 +108,14 @@ func (g *Graph) Refuse(name, op string, results []string, err error, operands ..
 	return n.Out
 }
 
-// TakeErr is [Graph.Err] that forgets the mistakes: building can go on without the values that
-// they are of.
+// TakeErr returns [Graph.Err] and clears the errors, so that building can continue without the rejected values.
 func (g *Graph) TakeErr() error {
 	err := g.Err()
 	g.errs = nil
 	return err
 }
 
-// rejectNode makes inference reject a node of the graph. The first reason stays.
+// rejectNode makes inference reject a node of the graph. Only the first reason is kept.
 func (g *Graph) rejectNode(n *Node, err error) {
 	if g.rejected[n.number] != nil {
 		return
@@ -128,8 +126,7 @@ func (g *Graph) rejectNode(n *Node, err error) {
 	g.rejected[n.number] = err
 }
 
-// unknownOp stands for an op that there is not, so that a graph can be inferred past its
-// nodes, which are rejected.
+// unknownOp returns a placeholder op for nodes that will be rejected because their op does not exist.
 func unknownOp(name string) *Op {
 	return &Op{Semantics: Semantics{Name: name, Schema: SchemaOf[struct{}]()}}
 }

@@ -8,24 +8,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Mem is the memory of one execution of a kernel in one worker. Ptrs has the addresses of the first elements of the
-// outputs, then of all operands (nil for an absent one). Scratch is shared by all workers; the rest belongs to the
-// worker: bytes, the state of walks, which package fusion keeps in Walk, and the memory of kernels' [PerWorker] (nil:
-// none yet). Context is that of the run; a nil Context never ends.
+// Mem is the memory of one execution of a kernel in one worker.
 type Mem struct {
-	Place   tensor.Place // of all addresses
-	Ptrs    []unsafe.Pointer
-	Scratch []byte
-	Worker  []byte
-	Walk    any
-	State   *WorkerState
-	Context context.Context
+	Place   tensor.Place     // place of all addresses
+	Ptrs    []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
+	Scratch []byte           // shared by all workers
+	Worker  []byte           // memory of this worker
+	Walk    any              // iteration state of this worker, for package fusion
+	State   *WorkerState     // memory of this worker for each [PerWorker]; may be nil
+	Context context.Context  // context of the run; nil never ends
 
-	steps int // since Count looked at the context
+	steps int // simple steps since Count checked the context
 }
 
 // CheckContext ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk of
-// unbounded size, such as one of a whole row, calls it at least every 10 ms.
+// unbounded size, such as a whole row, calls it at least every 10 ms.
 func (m *Mem) CheckContext() {
 	if m != nil {
 		interrupt.Check(m.Context)
@@ -53,27 +50,27 @@ func (k *Kernel) NewMem() *Mem {
 		State: new(WorkerState)}
 }
 
-// Within makes in the memory of a kernel that runs within the kernel: that of m, with scratch memory from byte at on,
-// without addresses.
+// Within sets in to the memory for an inner kernel that runs as part of the kernel of m: the memory of m, with scratch
+// memory from byte at on, and without addresses.
 func (m *Mem) Within(in *Mem, at int) {
 	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
 	in.Scratch, in.Worker, in.Walk, in.State = m.Scratch[at:], m.Worker, m.Walk, m.State
 	in.Context = m.Context
 }
 
-// Release drops the memory that Within lent.
+// Release clears memory that Within set, so that it keeps nothing alive.
 func (m *Mem) Release() {
 	clear(m.Ptrs)
 	*m = Mem{Ptrs: m.Ptrs[:0]}
 }
 
-// PerWorker is memory of each worker that, unlike [Mem.Worker], may hold pointers: growing lists, closures, the [Mem]
-// of a kernel within a kernel. It is made at the first use by a worker, and kept with the [Mem]: from chunk to chunk
-// and, in a session, from run to run.
+// PerWorker is memory of each worker that, unlike [Mem.Worker], may contain pointers: growing lists, closures, the
+// [Mem] of an inner kernel. A worker makes it at the first use and keeps it between chunks and, in a session, between
+// runs.
 //
-// A kernel has a PerWorker for each kind of memory, identified by its address: it must not be copied. Values of the
-// run, in particular addresses, must be cleared before a chunk ends, or the session would retain the run's tensors.
-// Results must not depend on contents, because these depend on the chunks that the worker has run before.
+// A kernel has one PerWorker for each kind of memory. It is identified by its address and must not be copied. Addresses
+// and other values of a run must be cleared before a chunk ends, otherwise the session would retain the run's tensors.
+// Results must not depend on the contents, because these depend on the chunks that the worker has run before.
 type PerWorker[T any] struct {
 	// Make returns fresh memory; nil means new(T).
 	Make func() *T
@@ -101,5 +98,5 @@ func (p *PerWorker[T]) Of(m *Mem) *T {
 }
 
 // WorkerState has the memory of one worker for every [PerWorker] of the kernels that it runs. The zero value is ready
-// for use. It is for one goroutine at a time.
+// for use. It is not safe for concurrent use.
 type WorkerState struct{ by map[any]any }

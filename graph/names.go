@@ -9,21 +9,22 @@ import (
 	"github.com/graphrun/graphrun/internal/suggest"
 )
 
-// names finds a graph's values and nodes by name. A copy of a graph, whose names few passes ask for,
-// is indexed when that is first done: to do so takes longer than to copy the rest.
+// names finds a graph's values and nodes by name. A copy of a graph is indexed at its first look-up by name: indexing
+// takes longer than the rest of the copy, and few passes use names.
 type names struct {
 	index  sync.Once
 	values map[string]*Value
-	// nodes are those that values do not lead to: most nodes make one value, of their own name.
+	// nodes has only nodes without a result of their own name. Most nodes have such a result and are found by it.
 	nodes map[string]*Node
 
-	// What a copy holds, until it is indexed.
+	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
 	allValues []Value
 	allNodes  []Node
-	// of is a graph of which many nodes were replaced at once: it is indexed anew.
+	// of is a graph that must be indexed again, because [Graph.Merge] has replaced nodes.
 	of *Graph
 }
 
+// newNames returns an empty index with memory for size values.
 func newNames(size int) *names {
 	return &names{values: make(map[string]*Value, size), nodes: map[string]*Node{}}
 }
@@ -37,6 +38,7 @@ func (g *Graph) named() *names {
 	return g.names
 }
 
+// fill builds the index if it is missing.
 func (s *names) fill() {
 	if s.values != nil {
 		return
@@ -56,6 +58,7 @@ func (s *names) fill() {
 	s.allValues, s.allNodes = nil, nil
 }
 
+// fillFrom builds the index from a graph.
 func (s *names) fillFrom(g *Graph) {
 	s.values, s.nodes = make(map[string]*Value, len(g.Inputs)+len(g.Constants)+len(g.Nodes)), map[string]*Node{}
 	for _, list := range [][]*Value{g.Inputs, g.Constants} {
@@ -79,14 +82,14 @@ func (s *names) node(name string) *Node {
 	return s.nodes[name]
 }
 
-// addNode makes a node known, after its values.
+// addNode adds a node whose values are in the index.
 func (s *names) addNode(n *Node) {
 	if v := s.values[n.Name]; v == nil || v.Node != n {
 		s.nodes[n.Name] = n
 	}
 }
 
-// dropValue forgets a value's name. The node keeps its own.
+// dropValue removes a value. Its node stays.
 func (s *names) dropValue(v *Value) {
 	if n := v.Node; n != nil && n.Name == v.Name && s.values[v.Name] == v {
 		s.nodes[n.Name] = n
@@ -94,7 +97,7 @@ func (s *names) dropValue(v *Value) {
 	delete(s.values, v.Name)
 }
 
-// dropNode forgets a node's name, and its values.
+// dropNode removes a node and its values.
 func (s *names) dropNode(n *Node) {
 	for _, v := range n.Out {
 		delete(s.values, v.Name)
@@ -102,7 +105,7 @@ func (s *names) dropNode(n *Node) {
 	delete(s.nodes, n.Name)
 }
 
-// dropNodeName forgets a node's name, and keeps its values.
+// dropNodeName removes a node. Its values stay.
 func (s *names) dropNodeName(n *Node) { delete(s.nodes, n.Name) }
 
 // renameNode gives a node a name that no other node has.
@@ -121,17 +124,15 @@ func (s *names) renameNode(n *Node, name string) {
 // taken reports whether a value or a node has the name.
 func (s *names) taken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
 
-// NoOp returns the error of a node whose op there is not, with the name that was probably
-// meant: see [SuggestOp].
+// NoOp returns the error of a node whose op does not exist, with the name that was probably meant: see [SuggestOp].
 func NoOp(name string, lookup Lookup) error {
 	return fmt.Errorf("there is no op %q%s", name, suggest.DidYouMean(SuggestOp(name, lookup)))
 }
 
-// SuggestOp returns the op of a catalogue that was probably meant by a name that it lacks:
-// one that is spelt otherwise ("ReLU", "aten::relu_", "torch.nn.functional.softmax",
-// "BatchNorm"), that other libraries have for it ("Conv" of ONNX, "multiply" of numpy,
-// "astype", "reduce_sum" of TensorFlow), or whose letters are nearly the same ("rlu"). It
-// is empty if none seems to be.
+// SuggestOp returns the op of a catalogue that was probably meant by a name that is not in it: another spelling
+// ("ReLU", "aten::relu_", "torch.nn.functional.softmax", "BatchNorm"), the name in another library ("Conv" of ONNX,
+// "multiply" of numpy, "astype", "reduce_sum" of TensorFlow), or a misspelling ("rlu"). It returns an empty name if no
+// op is similar.
 func SuggestOp(name string, lookup Lookup) string {
 	if lookup == nil {
 		return ""
@@ -157,12 +158,12 @@ func SuggestOp(name string, lookup Lookup) string {
 	return suggest.Nearest(bare, known)
 }
 
-// opNames are the ops of package kernels, which the generated file enters: they are compared
-// with misspelt names, where the graph's catalogue has them too.
+// opNames are the names of the ops of package kernels; names_gen.go sets them. SuggestOp compares misspelled names with
+// those that are also in the graph's catalogue.
 var opNames []string
 
-// bareOp drops the library and the overload from the name of an op: "relu" of
-// "aten::relu.out" and of "torch.nn.functional.relu".
+// bareOp removes the library and the overload from the name of an op: it returns "relu" for "aten::relu.out" and for
+// "torch.nn.functional.relu".
 func bareOp(name string) string {
 	if i := strings.LastIndex(name, "::"); i >= 0 {
 		name, _, _ = strings.Cut(name[i+2:], ".")
@@ -178,8 +179,7 @@ func bareOp(name string) string {
 	return parts[0]
 }
 
-// snake writes "BatchNorm" as "batch_norm", as aten's names are. Digits belong to the word
-// before them.
+// snake converts "BatchNorm" to "batch_norm". Digits belong to the word before them.
 func snake(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -197,11 +197,11 @@ func snake(name string) string {
 	return b.String()
 }
 
-// squash drops what spellings of one name differ in: case and underscores.
+// squash removes case and underscores, in which spellings of a name differ.
 func squash(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// aliases are what ONNX, numpy, TensorFlow, JAX and the modules and methods of PyTorch call
-// an op whose name in aten is another one, squashed.
+// aliases maps squashed names of ONNX, numpy, TensorFlow, JAX, and of PyTorch's modules and methods to the name of the
+// op in aten.
 var aliases = map[string]string{
 	"conv": "conv2d", "convolution": "conv2d", "thnnconv2d": "conv2d", "depthwiseconv2d": "conv2d",
 	"convtranspose": "conv_transpose2d", "maxpool": "max_pool2d", "maxpooling2d": "max_pool2d",

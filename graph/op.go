@@ -11,177 +11,181 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Op is the contract of an operator: everything that the loader, the passes and the executor need to know of a node.
-// They never test the name. Ops are immutable and shared by all graphs. fusion.Define makes an op that runs; [Define]
-// makes one for inference and evaluation only.
+// Op is the contract of an operator. The loader, the passes and the executor use only this contract and never test the
+// name of an op. Ops are immutable and shared by all graphs. fusion.Define makes an op that runs; [Define] makes one
+// for inference and evaluation only.
 type Op struct {
 	Semantics
 	Facts
 	Lowerings
 
 	defined *Op       // the op itself once Define has made it, which distinguishes it from copies
-	derived *sync.Map // see Derived
+	derived *sync.Map // cache of Derived
 }
 
 // Semantics is the meaning of an op: operands, attributes, inference, and the reference.
 type Semantics struct {
 	Name   string  // aten's name
-	Doc    string  // first line: what it does; then shapes and rules
+	Doc    string  // first line: the effect of the op; then shapes and rules
 	Params []Param // tensor operands in aten's order
 	Schema *Schema // attributes
 
-	// Outputs names the results; nil: there is one. If the number depends on attributes and shapes (split), it is nil
-	// and Many is set.
+	// Outputs names the results. Nil means one result or, if Many is set, a number of results that depends on attributes
+	// and shapes (split).
 	Outputs []string
 	Many    bool
 	Kind    Kind
 
-	// Infer returns the types that eager PyTorch gives, and the operand that shares its storage with a view. It is pure
-	// and must not retain c. Its errors are PyTorch's.
+	// Infer returns the result types of eager PyTorch, and for a view the operand whose storage it shares. It has no side
+	// effects and must not retain c. Its errors have PyTorch's messages.
 	Infer func(c *Call) ([]Result, error)
 
-	// Ref is the definition: it computes the results index by index, from tensors of any layout (nil for an absent
-	// operand, 0-dim for a number). Results have any layout; only values and dtypes count.
+	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. An absent
+	// operand is nil, a number a 0-dim tensor. Results have any layout.
 	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// NoRef is the reason why there is no Ref. Users read it when a graph could not be checked.
+	// NoRef is the reason why there is no Ref, for the message that a graph could not be checked.
 	NoRef string
 
-	// Examples are calls that tests and the documentation run.
+	// Examples are calls for tests and the documentation.
 	Examples []Example
 }
 
 // Facts are properties of an op that passes and prices use. The zero Facts claim nothing.
 type Facts struct {
-	// SelectsElements says that each element of the results is an element of an operand without [Param.Below]. The choice
-	// depends only on shapes, attributes and the other operands, so that an elementwise function
-	// may be applied before or after. Views without ReadsStorage imply it.
+	// SelectsElements means that each element of the results is an element of an operand without [Param.Below]. The choice
+	// depends only on shapes, attributes and the other operands, so that an element-wise function may be applied before or
+	// after the op. Views without ReadsStorage imply it.
 	SelectsElements bool
 
-	// Fills is SelectsElements for an op whose results also have elements that depend on attributes only, such as padding.
+	// Fills is SelectsElements for an op whose results also have elements that depend only on attributes, such as padding.
 	Fills bool
 
-	// Identity says that the result has operand 0's elements unchanged if the dtypes are equal. Passes remove such
+	// Identity means that the result has the elements of operand 0 unchanged if the dtypes are equal. Passes remove such
 	// nodes where possible.
 	Identity bool
 
 	// Permutes returns, for a view that only reorders dimensions, the operand's dimension for each dimension of the
-	// result; nil: the view does more.
+	// result. It is nil, or returns nil, for other views.
 	Permutes func(c *Call) []int
 
-	// Copies marks the op of the catalogue by which passes copy values: it is an Identity, needs no attributes, and
-	// writes any dense layout.
+	// Copies marks the op by which passes copy values. It is an Identity, needs no attributes, and writes any dense
+	// layout.
 	Copies bool
 
-	// ConcatDim returns the dimension of its only result along which the op concatenates its operands, which are all
-	// tensors. It returns false for a call that does more, such as converting ranks. Passes write operands directly into
-	// the result: see [Value.Within]. Nil: the op does not concatenate.
+	// ConcatDim returns the dimension of the only result along which the op concatenates its operands, all of them
+	// tensors. It returns false for a call that does more than concatenate, such as converting ranks. Passes can write
+	// operands directly into the result: see [Value.Within]. Nil: the op does not concatenate.
 	ConcatDim func(c *Call) (dim int, ok bool)
 
-	// ImageRole says whether operands and results are images. Strategies that prefer channels last use it.
+	// ImageRole means that operands or results are images, for which some strategies prefer channels last.
 	ImageRole ImageRole
 
-	// ReadsStorage says that the result depends on the operand's layout in memory (as_strided), which must not be changed.
+	// ReadsStorage means that the result depends on the operand's layout in memory (as_strided), so that passes must not
+	// change that layout.
 	ReadsStorage bool
 
 	// Alone is the reason why nodes of an element-wise op (a scan) do not share loops. Reports show it.
 	Alone string
 
-	// AnyOrder says that kernels made by Compile write any dense layout, as those of kind Follows do, not only the
-	// inferred one.
+	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred one, although the kind is
+	// not Follows.
 	AnyOrder bool
 
 	// AsInferred is the reason why results are written in the inferred layout only. Reports show it to explain a copy.
 	AsInferred string
 
-	// Flops returns the arithmetic operations of a call, for the cost model; nil: one for each element of the outputs.
+	// Flops returns the number of arithmetic operations of a call for the cost model. If it is nil, Each counts them.
 	Flops func(c *Call) float64
 
-	// FlopKernel names the inner kernel whose unit is one of Flops; empty: [Flop].
+	// FlopKernel names the inner kernel whose unit is one operation of Flops; empty means [Flop].
 	FlopKernel string
 
-	// Each is the additional work for each element of operand 0, or of the first result if that has more, for the cost
-	// model; zero: one simple operation if there are no Flops, or a function in a pointwise op with a small Grain.
+	// Each is the number of operations for each element of operand 0, or of the first result if it has more elements. The
+	// zero Each means none if there are Flops, one function in a pointwise op with a small Grain, and otherwise one simple
+	// operation.
 	Each Each
 }
 
 // Lowerings are the ways to compute an op: by kernels, as an expression or a row program, or by nodes of other ops.
 type Lowerings struct {
-	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Of equally
-	// cheap ones the first is chosen. If none is listed, [Define] makes one of Compile.
+	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Among equally
+	// cheap implementations the planner chooses the first. If Impls is empty, [Define] makes one from Compile.
 	Impls []Impl
 
-	// Compile makes the kernel for the final layouts of a call. It is not called for results that share storage. For an
-	// op with Impls it is Lower of the chosen one.
+	// Compile makes the kernel for the final layouts of a call. It is not called for views. For an op with Impls, [Define]
+	// sets it to call Lower of the chosen implementation.
 	Compile func(c *Call) (*Kernel, error)
 
 	// Pointwise has the iteration and the computation of a pointwise op, from which Infer and Compile follow; nil for
 	// other ops.
 	Pointwise *Pointwise
 
-	// Expression returns what a call computes for one element of its results, in the dtypes that operands and results
-	// have in memory: nodes with an expression can share a loop. The results must have the shape to which the operands
-	// broadcast. It is also called without results, and returns nil for a call that is no such loop. Nil: no call is;
-	// fusion.Define sets it for an op with a Pointwise part and no other implementation.
+	// Expression returns the expression of one element of the results of a call, in the dtypes that operands and results
+	// have in memory. Nodes with an expression can share a loop. The results must have the shape to which the operands
+	// broadcast. Expression is also called without results. It returns nil for a call without an expression; if it is nil,
+	// no call has one. fusion.Define sets it for an op with a Pointwise part and no other implementation.
 	Expression func(c *Call) (*expr.Code, error)
 
-	// Rows returns, for an op that folds dimensions, what a call computes as an expression over rows: nil, without an
-	// error, for a call that has none. It is called with sizes that are numbers. Nil: no call has one.
+	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows. It returns nil
+	// without an error for a call that has none. All sizes of the call are numbers. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)
 
-	// Attend describes how the op, a product of two matrices, computes attention; nil: it does not.
+	// Attend describes how the op, a product of two matrices, computes a fused attention; nil if it cannot.
 	Attend *Attend
 
-	// Decompose expresses a composite op by nodes of other ops, which run in its place; the op then has no kernel. It
-	// returns a value for each output, with the inferred dtype, shape and layout. It is called when the graph is
-	// planned, with the inferred results in c.Out, and must accept every call that Infer accepts.
+	// Decompose replaces a node of a composite op by nodes of other ops; the op then has no kernel. It returns a value for
+	// each output, with the inferred dtype, shape and layout. It is called when the graph is planned, with the inferred
+	// results in c.Out, and must accept every call that Infer accepts.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
-	// Rewrite rewrites a node, together with nodes that make its operands, to other nodes, which may round differently:
-	// quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It is called
-	// before composite nodes are decomposed; see [Rewrite]. Nil: nodes of the op are not rewritten.
+	// Rewrite rewrites a node, together with the nodes that compute its operands, to cheaper nodes, which may round
+	// differently: quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It
+	// is called before composite nodes are decomposed; see [Rewrite]. Nil: nodes of the op are not rewritten.
 	Rewrite func(p *Parts, c *Call, a Around) (Rewrite, error)
 
-	// Chooses returns, for an op that stands for one of several graphs, the graph that sizes choose, and its operands.
-	// Its nodes run in the place of the op: see [Graph.Settle]. Nil: the op has a kernel.
+	// Chooses returns, for an op that runs one of several graphs (if), the graph that sizes choose, and its operands. The
+	// nodes of that graph replace the node: see [Graph.Settle]. Nil: the op does not choose by sizes.
 	Chooses func(c *Call) (*Graph, []Arg)
 
-	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it; false if
-	// not, or if the op should run as it is. The nodes of the iterations then run in the place of the op.
+	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it. The nodes
+	// of the iterations then replace the node. It returns false if the number is unknown, or if the op should run as a
+	// loop.
 	Repeats func(c *Call) (Repetition, bool)
 
-	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns results that are
-	// Dynamic, and the graph runs in segments before and after the node.
+	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns Dynamic results, and
+	// the graph runs in segments around the node.
 	RunDynamic func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// Pricing prices implementations that state no work; nil: by Flops and Each.
+	// Pricing prices implementations that state no work. If it is nil, Flops and Each do.
 	Pricing Pricing
 }
 
-// Epilogue is an expression of each element of a result and of further operands: operand 0 of the expression is the
-// result of the anchor, the product or convolution whose kernel applies it. Package fusion implements it.
+// Epilogue is an expression that the kernel of an anchor, a product or a convolution, applies to each element of its
+// result. Operand 0 of the expression is the anchor's result. Package fusion implements it.
 type Epilogue interface {
 	Code() *expr.Code
 }
 
-// Loop describes the walk of a pointwise kernel, for reports and prices.
+// Loop describes the iteration of a pointwise kernel, for reports and prices.
 type Loop interface {
-	Len() int   // operands, outputs first
-	Numel() int // elements
-	WalkShape() []int
-	WalkStrides(operand int) []int // bytes
+	Len() int                      // number of operands, outputs included
+	Numel() int                    // number of elements
+	WalkShape() []int              // sizes of the coalesced dimensions
+	WalkStrides(operand int) []int // strides of an operand in bytes; outputs are the first operands
 	FastSetup() rule.FastSetup
 }
 
-// Each counts operations an element: simple ones, and functions such as exp.
+// Each counts the operations on one element: simple operations, and functions such as exp.
 type Each struct{ Simple, Function float64 }
 
-// Kind says which layouts an op reads and writes.
+// Kind describes which layouts an op reads and writes.
 type Kind uint8
 
-// Follows: pointwise; the permutation rule lays the result out, and any other dense layout is possible. View: maps
-// strides without touching data (some, such as reshape, copy where no view is possible). Requires: the implementations
-// read some layouts only. Own: reads any layout, and the result has a layout of its own.
+// The kinds of ops. A result of a Follows op (pointwise) has the layout of PyTorch's permutation rule; any other dense
+// layout is possible. A View computes strides and does not access data (some, such as reshape, copy if no view is
+// possible). The implementations of a Requires op read only some layouts. An Own op reads any layout, and has a layout
+// rule of its own for the result.
 const (
 	Own Kind = iota
 	Follows
@@ -198,11 +202,11 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// ImageRole says whether operands and results of an op are images or volumes, [n, c, h, w] or [n, c, d, h, w].
+// ImageRole describes which operands and results are images or volumes, [n, c, h, w] or [n, c, d, h, w].
 type ImageRole uint8
 
-// ImageOp: operand 0 and the results are images. ImagePreserving: the results are images if operands of the same rank
-// are images. Results of ops of kind Follows are ImagePreserving, too.
+// Operand 0 and the results of an ImageOp are images. The results of an ImagePreserving are images if operands of the
+// same rank are; the same holds for ops of kind Follows.
 const (
 	NotImages ImageRole = iota
 	ImageOp
@@ -212,42 +216,42 @@ const (
 // Param is a tensor operand of an op.
 type Param struct {
 	Name     string
-	Optional bool // null, or missing at the end
+	Optional bool // may be null, or missing at the end
 	Number   bool // may be a plain number, among the inputs or as an attribute
-	Variadic bool // one or more tensors: all inputs
-	// Below says that integers in the operand are indices or lengths, at least 0 and below the result of Below for a
-	// call. (Negative ones may be allowed, too.) A negative result means no bound. Nil: the elements are plain numbers.
+	Variadic bool // stands for all remaining inputs
+	// Below is set if integers in the operand are indices or lengths. It returns their exclusive upper bound for a call,
+	// negative for no bound. The lower bound is 0, although some ops also accept negative indices.
 	Below func(c *Call) int
-	// Attr is the name of the attribute that the number may be, if it is not Name: scatter's src is called value if it
-	// is a number.
+	// Attr is the name of the attribute that can give the operand as a number, if it differs from Name: scatter's src is
+	// called value if it is a number.
 	Attr string
 	// Overload is aten's name of the overload to which an optional operand belongs. Package op has a function for that
 	// overload, in which the operand is required.
 	Overload string
 }
 
-// Call is one application of an op, as Infer, Compile and the others see it.
+// Call is one application of an op: the argument of Infer, Compile and the other functions of an Op.
 type Call struct {
 	In    []Arg
 	Attrs any // the decoded attributes, of the op's own type
 	Out   []tensor.Meta
-	// Impl is the chosen implementation, one of the op's, and Walk its walk through the call; nil before the choice.
+	// Impl is the chosen implementation of the op, and Walk the chosen walk. Impl is nil before the choice.
 	Impl *Impl
 	Walk Walk
 	// InPlace marks operands that are already in their slice of the result of a concatenation; nil: none.
 	InPlace []bool
-	// Epilogue is what the kernel computes of each element of its result; nil for nothing. Implementations with
-	// Epilogues get it in Lower: the addresses of its operands follow those of the call. A kernel that cannot apply it
-	// leaves it to another phase.
+	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. Only Lower of
+	// implementations with Epilogues gets it. The addresses of its operands follow the addresses of the call. If the
+	// kernel cannot apply it, another phase does.
 	Epilogue Epilogue
 
-	binds bool // sizes that are not known are bound where numbers are asked for: inference of [Symbolic]
+	binds bool // Meta binds unknown sizes to their hints by guards: inference of [Symbolic]
 
-	one [1]Result // what One and Shared return
-	all []Result  // what All and AllShared return
+	one [1]Result // buffer of One and Shared
+	all []Result  // buffer of All and AllShared
 }
 
-// ArgKind tells what is at an operand's place.
+// ArgKind is the kind of an operand.
 type ArgKind uint8
 
 // The kinds of operands.
@@ -264,8 +268,7 @@ type Arg struct {
 	Number tensor.Scalar
 }
 
-// Type returns the type of the operand's value, a 0-dim type for a number, and the zero Type for
-// an operand left out.
+// Type returns the type of the operand's value, a 0-dim type for a number, and the zero Type for an absent operand.
 func (a Arg) Type() tensor.Type {
 	switch {
 	case a.Kind == NumberArg:
@@ -283,8 +286,7 @@ func (a Arg) Type() tensor.Type {
 // Placed reports whether operand i is already in its slice of the result: see [Call.InPlace].
 func (c *Call) Placed(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
 
-// Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero
-// Meta for an operand left out.
+// Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero Meta for an absent operand.
 func (a Arg) Meta() tensor.Meta {
 	switch a.Kind {
 	case TensorArg:
@@ -301,7 +303,7 @@ func (a Arg) Meta() tensor.Meta {
 	return tensor.Meta{}
 }
 
-// Operand returns the operand as an iterator takes it.
+// Operand returns the operand in the form of package iter/rule.
 func (a Arg) Operand() rule.Operand {
 	if a.Kind == NumberArg {
 		return rule.Number(a.Number)
@@ -309,22 +311,22 @@ func (a Arg) Operand() rule.Operand {
 	return rule.OfType(a.Type())
 }
 
-// Has reports whether operand i is given.
+// Has reports whether operand i is present.
 func (c *Call) Has(i int) bool { return i >= 0 && i < len(c.In) && c.In[i].Kind != Null }
 
-// Type returns the type of operand i, or the zero Type where it is left out: what Infer asks for.
+// Type returns the type of operand i, or the zero Type if it is absent. Infer uses it.
 func (c *Call) Type(i int) tensor.Type {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Type{}
 	}
 	if v := c.In[i].Value; c.In[i].Kind == TensorArg && v != nil && v.Packed == nil && v.Type.DType != tensor.Invalid {
-		return v.Type // most are, and to hand an Arg over takes longer
+		return v.Type // the common case, without a copy of the Arg
 	}
 	return c.In[i].Type()
 }
 
-// Meta returns operand i in numbers, or the zero Meta where it is left out: for kernels, and for
-// inference that cannot do without numbers, which sizes that are not known are bound to by guards then.
+// Meta returns the meta of operand i, or the zero Meta if it is absent. Kernels use it. Inference uses it only if it
+// needs numbers: unknown sizes are then bound to their hints by guards.
 func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
@@ -335,8 +337,7 @@ func (c *Call) Meta(i int) tensor.Meta {
 	return c.In[i].Meta()
 }
 
-// Const returns the data of operand i where it is known when the graph is compiled: a
-// constant that is not packed, else nil.
+// Const returns the data of operand i if it is a constant that is not packed, otherwise nil.
 func (c *Call) Const(i int) *tensor.Tensor {
 	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil || c.In[i].Value.Packed != nil {
 		return nil
@@ -344,21 +345,19 @@ func (c *Call) Const(i int) *tensor.Tensor {
 	return c.In[i].Value.Const
 }
 
-// Constant reports whether operand i is known when the graph is compiled, in whatever form its data are: what prices
-// ask, so that a node costs the same before its constants are packed and after. A constant that is pinned is read as it
-// is laid out in every run, and counts as any other value.
+// Constant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same before
+// and after its constants are packed. A pinned constant does not count: it is read in its layout in every run.
 func (c *Call) Constant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.Lays()
 }
 
-// Result is what Infer says of one output. Alias is the index of the operand whose
-// storage it shares, or Fresh. For a shared result the Type's offset counts from the
-// start of that storage.
+// Result is the inferred type of one output. Alias is the index of the operand whose storage the output shares, or
+// Fresh. The offset of an output that shares storage counts from the start of that storage.
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic says that the shape is known only when the op has run. Sizes and Lay then say what is known before,
-	// as in an [Outline].
+	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then describe what inference knows, as
+	// in an [Outline].
 	Dynamic bool
 	Sizes   []int
 	Lay     func(shape []sym.Int) (tensor.Type, error)
@@ -370,7 +369,7 @@ func (r Result) Meta() tensor.Meta {
 	return m
 }
 
-// Runtime is the part of the executor that RunDynamic can use.
+// Runtime is the part of the executor that an op with RunDynamic can use.
 type Runtime interface {
 	// Run plans and runs a graph, such as the body of a loop, on inputs in its order.
 	Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error)
@@ -381,23 +380,24 @@ type Runtime interface {
 // Fresh marks a result with storage of its own.
 const Fresh = -1
 
-// One returns the result of an op that makes one value of fresh storage. The list is the call's own, and
-// next time another: inference, which asks of one node after the other, takes no memory for it.
+// One returns a single result with storage of its own. The slice is a buffer of the call, which the next One or Shared
+// overwrites, so that inference of many nodes does not allocate.
 func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
 
-// Shared is [Call.One] for a value that shares the storage of operand i, as [Result].Alias says it.
+// Shared is [Call.One] for a result that shares the storage of operand i ([Result].Alias).
 func (c *Call) Shared(t tensor.Type, i int) []Result {
 	c.one[0].set(&t, i)
 	return c.one[:]
 }
 
-// set assigns field by field: while memory is collected, a few pointers are noted sooner than the whole of
-// a struct is searched for them.
+// set assigns field by field: during a garbage collection, write barriers of a few pointers cost less than a typed copy
+// of the struct.
 func (r *Result) set(t *tensor.Type, alias int) {
 	setFields(&r.Type, t)
 	r.Alias, r.Dynamic, r.Sizes = alias, false, nil
 }
 
+// setFields copies a type field by field.
 func setFields(to, t *tensor.Type) {
 	to.DType, to.Shape, to.Strides, to.Offset = t.DType, t.Shape, t.Strides, t.Offset
 }
@@ -416,61 +416,59 @@ func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
 	return c.all[:len(types)]
 }
 
-// Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by
-// several runs at once.
+// Kernel is an op prepared for fixed metas. It has no state of a run, and several runs may use it at once.
 type Kernel struct {
 	// Place is the processor that runs the kernel, and the memory that it accesses.
 	Place tensor.Place
 	// Phases run one after another.
 	Phases []Phase
-	// Scratch is the bytes of memory that all chunks of a run share, Worker the bytes that
-	// each worker has for itself. Both are 64-byte aligned, not cleared.
+	// Scratch is the size of the memory that all chunks of a run share, Worker the size of the memory of each worker, in
+	// bytes. Both memories are 64-byte aligned and not cleared.
 	Scratch, Worker int
-	// InPlace lists operands whose memory an output may take, if the operand is not needed
-	// afterwards.
+	// InPlace lists operands whose memory an output may reuse, if the operand is not needed afterwards.
 	InPlace []InPlace
-	// Bound holds, by operand, tensors that the kernel brings itself, such as plain
-	// numbers; nil where the run supplies the operand.
+	// Bound has, by operand, tensors that are part of the kernel, such as plain numbers. It is nil for an operand that the
+	// run supplies.
 	Bound []*tensor.Tensor
-	// Loop describes the walk of a pointwise kernel; nil for others.
+	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
 	Loop Loop
-	// Code lists the loops of expressions that the kernel runs, and the generated code; nil for a kernel that
-	// has none.
+	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.
 	Code func() []expr.Listing
-	// Arithmetic estimates what machine code takes one worker beside bringing memory, in nanoseconds; 0 where
-	// nothing better is known than the operations that the implementation has.
+	// Arithmetic is the estimated time of the kernel's machine code on one worker without memory accesses, in
+	// nanoseconds; 0 if there is no better estimate than the operations of Work.
 	Arithmetic float64
 }
 
-// InPlace says that output Out may use the memory of operand In.
+// InPlace means that output Out may use the memory of operand In.
 type InPlace struct{ Out, In int }
 
-// Phase is work cut into chunks that may run in any order and at the same time. The cut
-// depends on shapes alone, and so do the bits of the result.
+// Phase is work divided into chunks that may run in any order and at the same time. The division, and thus the bits of
+// the result, depends only on shapes and strides.
 type Phase struct {
 	Chunks int
 	Run    func(m *Mem, chunk int) error
-	Flow   *Flow // nil where chunks say nothing of what they read and write
+	Flow   *Flow // nil if the progress of chunks is not described
 }
 
-// Flow tells how far chunks have come that go through memory from its beginning to its end, in elements of the first
-// output and of the first operand in the order of memory. Of all functions chunk counts from 0, and neither becomes
-// less from chunk to chunk. By it chunks of a step may run before the step is finished that makes its first operand.
+// Flow describes chunks that proceed through memory from its beginning to its end. With it, a chunk can run before the
+// step that computes its first operand is finished. Both functions do not decrease with chunk, which counts from 0.
 type Flow struct {
-	// Made returns how many elements from the first one on hold what they will once chunks 0 to chunk have run.
+	// Made returns the number of leading elements of the first output, in the order of memory, that are final once chunks
+	// 0 to chunk have run.
 	Made func(chunk int) int
-	// Needs returns how many elements from the first one on contain all that chunks 0 to chunk read.
+	// Needs returns the number of leading elements of the first operand, in the order of memory, that contain all elements
+	// read by chunks 0 to chunk.
 	Needs func(chunk int) int
 }
 
-// Example is a call for tests and documentation. In holds metas; values are generated.
+// Example is a call for tests and documentation. The data of its operands are generated.
 type Example struct {
 	In    []tensor.Meta
 	Attrs Attrs
 }
 
-// Attrs are attributes as a user writes them in Go. Values may be bool, int, float64,
-// string, []int, tensor.DType and the like.
+// Attrs are attributes as a user writes them in Go: values of type bool, int, float64, string, []int, tensor.DType and
+// other types of [SchemaOf].
 type Attrs map[string]any
 
 // Lookup finds an op by name; nil if there is none.

@@ -8,22 +8,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Outline is what is known of a value whose shape depends on data: its dtype, Invalid where
-// that is not known, and its sizes, -1 for those that only the run tells. Sizes is nil
-// where not even their number is known, and empty for a value without dimensions.
+// This file finds the known properties of values whose shapes depend on data, before the graph runs. Ops have only one
+// function for types, Infer, which needs sizes. [Op.Outline] therefore calls Infer with several stand-ins for each
+// unknown size, dtype and rank. Properties of the results that are the same for all stand-ins are known.
+
+// Outline is the known part of the type of a value whose shape depends on data.
 type Outline struct {
-	DType tensor.DType
-	Sizes []int
-	// Lay gives the type of such a value from all its sizes; nil where its layout is not known.
+	DType tensor.DType // Invalid if it is unknown
+	Sizes []int        // -1 for an unknown size; nil if the rank is unknown, empty for rank 0
+	// Lay returns the type of the value given all its sizes; nil if the layout is unknown.
 	Lay func(shape []sym.Int) (tensor.Type, error)
 }
 
-// Result is what Infer says of a result whose shape depends on data.
+// Result returns the result of [Semantics.Infer] for a value with this outline.
 func (o Outline) Result() Result {
 	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes, Lay: o.Lay}
 }
 
-// Join returns what holds of a value that is either o or p.
+// Join returns the outline of a value that has outline o or p.
 func (o Outline) Join(p Outline) Outline {
 	if o.DType != p.DType {
 		o.DType = tensor.Invalid
@@ -48,34 +50,31 @@ type Outlined struct {
 	Outline Outline
 }
 
-// Stand-ins for sizes that are not known. An op that takes unknown sizes at all takes some
-// of the first when all are alike, or when they are alike but for those that must fit a size
-// that is known. The others show which sizes of a result follow from which of an operand:
-// they are on either side of bounds that slices, windows and clamps have.
+// Stand-ins for unknown sizes. firstStandIns are tried to find sizes that an op accepts: first one of them for all
+// unknown sizes, then combinations that also include known sizes. otherStandIns then replace them, to find which sizes
+// of a result depend on unknown sizes; they are on both sides of usual bounds of slices, windows and clamps.
 var (
 	firstStandIns = []int{3, 1, 2, 5, 64, 224}
 	otherStandIns = []int{1, 2, 3, 5, 64, 1 << 12, 1<<20 + 3}
 )
 
 const (
-	// maxGuessed is the greatest number of dimensions that is tried where it is not known.
+	// maxGuessed is the maximum rank that is tried for an operand of unknown rank.
 	maxGuessed = 5
-	// maxRank bounds the numbers of one attribute that are tried.
+	// maxRank is the maximum number of elements of one attribute that become candidates for sizes.
 	maxRank = 64
-	// maxTrials bounds the search for sizes that an op takes.
+	// maxTrials is the maximum number of combinations of sizes that are tried.
 	maxTrials = 400
 )
 
-// Outline tells what follows for the results of an op from what is known of its operands,
-// by the op's own inference: it is asked with sizes that stand in for the unknown ones, and
-// what comes out the same whatever they are is known. There are none if the op takes no
-// sizes that were tried. Attributes may be values of the graph ([Ref]); then, and where
-// attributes name symbols, sizes of the results are not known. refs tells their shape and
-// elements, nil standing for one that is not known; ok is false where not even the shape is.
+// Outline returns the outlines of the op's results for operands that are partly known. It returns nil if the op rejects
+// all sizes that are tried. If attributes are values of the graph ([Ref]) or name symbols, the sizes of the results are
+// unknown. refs returns the shape and the elements of such a value, with nil for an unknown element; ok is false if the
+// shape is unknown.
 func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []Outline {
 	if o == nil || o.Schema == nil || o.Infer == nil {
-		return nil // Define has not seen it
+		return nil // Define did not make it
 	}
 	p := &prober{op: o, in: in, given: attrs}
 	if !p.decode(attrs, refs, symbols) {
@@ -84,7 +83,7 @@ func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int,
 	var out []Outline
 	for _, d := range p.dtypes() {
 		for _, rank := range p.ranks() {
-			found := p.settled(d, rank)
+			found := p.known(d, rank)
 			switch {
 			case found == nil:
 			case out == nil:
@@ -101,16 +100,16 @@ func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int,
 	return out
 }
 
-// prober asks an op with stand-ins.
+// prober calls Infer of an op with stand-ins.
 type prober struct {
 	op      *Op
 	in      []Outlined
 	given   Attrs
-	decoded []any // attributes; several where some are not known yet
-	loose   bool  // the attributes are not those of the run
+	decoded []any // decoded attributes, one for each stand-in of unknown elements
+	loose   bool  // attributes depend on values or symbols, and may differ in the run
 }
 
-// decode prepares the attributes. Lists that are computed get elements that stand in.
+// decode decodes the attributes, with stand-ins for the unknown elements of attributes that are values.
 func (p *prober) decode(attrs Attrs, refs func(*Value) ([]int, []any, bool), symbols map[string]sym.Int) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
@@ -142,7 +141,7 @@ func (p *prober) decode(attrs Attrs, refs func(*Value) ([]int, []any, bool), sym
 	return len(p.decoded) > 0
 }
 
-// standInFor makes an attribute of a value, fill standing for elements that are not known.
+// standInFor returns an attribute for a value, with fill for unknown elements.
 func standInFor(shape []int, list []any, fill any) any {
 	list = slices.Clone(list)
 	for i, x := range list {
@@ -156,7 +155,7 @@ func standInFor(shape []int, list []any, fill any) any {
 	return elements(list)
 }
 
-// dtypes lists what stands in for dtypes that are not known.
+// dtypes lists the stand-ins for unknown dtypes.
 func (p *prober) dtypes() []tensor.DType {
 	for _, x := range p.in {
 		if x.open() && x.Outline.DType == tensor.Invalid {
@@ -166,7 +165,7 @@ func (p *prober) dtypes() []tensor.DType {
 	return []tensor.DType{tensor.Float32}
 }
 
-// ranks lists what stands in for numbers of dimensions that are not known.
+// ranks lists the stand-ins for unknown ranks.
 func (p *prober) ranks() []int {
 	for _, x := range p.in {
 		if x.open() && x.Outline.Sizes == nil {
@@ -180,13 +179,12 @@ func (p *prober) ranks() []int {
 	return []int{0}
 }
 
-// open reports whether only an outline of the operand is known. The
-// zero Outlined is an operand that is left out.
+// open reports whether only an outline of the operand is known. The zero Outlined is an absent operand.
 func (x Outlined) open() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
-// settled returns what all answers have in common for one dtype and one number of
-// dimensions in place of those not known.
-func (p *prober) settled(d tensor.DType, rank int) []Outline {
+// known returns the common outlines of the results for all stand-ins of sizes, given stand-ins for an unknown dtype and
+// an unknown rank.
+func (p *prober) known(d tensor.DType, rank int) []Outline {
 	sizes, free := p.start(rank)
 	first, at := p.search(d, sizes, free)
 	if first == nil {
@@ -194,7 +192,7 @@ func (p *prober) settled(d tensor.DType, rank int) []Outline {
 	}
 	out := first
 	join := func(sizes [][]int) bool {
-		found := p.ask(d, sizes)
+		found := p.infer(d, sizes)
 		if found == nil || len(found) != len(out) {
 			return false
 		}
@@ -203,14 +201,14 @@ func (p *prober) settled(d tensor.DType, rank int) []Outline {
 		}
 		return true
 	}
-	moved := make([]bool, len(free))
+	moved := make([]bool, len(free)) // whether the op accepted another value of a free size
 	for _, s := range otherStandIns {
 		for i, f := range free {
 			trial := copyOf(at)
 			trial[f[0]][f[1]] = s
 			moved[i] = join(trial) && s != at[f[0]][f[1]] || moved[i]
 		}
-		// All at once, for sizes that must be alike.
+		// All at once, for sizes that must be equal.
 		if join(filled(at, free, s)) && len(free) > 0 {
 			for i, f := range free {
 				moved[i] = moved[i] || s != at[f[0]][f[1]]
@@ -218,7 +216,7 @@ func (p *prober) settled(d tensor.DType, rank int) []Outline {
 		}
 	}
 	if p.loose || slices.Contains(moved, false) {
-		// A size that never changed may be what a result's size comes from.
+		// A size of a result may depend on a size of which only one value was accepted.
 		for i := range out {
 			out[i] = out[i].ranked()
 		}
@@ -226,7 +224,7 @@ func (p *prober) settled(d tensor.DType, rank int) []Outline {
 	return out
 }
 
-// ranked keeps no more of the sizes than their number.
+// ranked returns the outline with all sizes unknown.
 func (o Outline) ranked() Outline {
 	if o.Sizes != nil {
 		o.Sizes = slices.Repeat([]int{-1}, len(o.Sizes))
@@ -234,7 +232,7 @@ func (o Outline) ranked() Outline {
 	return o
 }
 
-// start returns the operands' sizes and the places of those that are not known.
+// start returns the sizes of the operands, and the operand and dimension of each unknown size.
 func (p *prober) start(rank int) (sizes [][]int, free [][2]int) {
 	for i, x := range p.in {
 		s := slices.Clone(x.Outline.Sizes)
@@ -251,16 +249,17 @@ func (p *prober) start(rank int) (sizes [][]int, free [][2]int) {
 	return sizes, free
 }
 
-// search finds sizes that the op takes: the same for all, or else any.
+// search finds sizes that the op accepts: one value for all unknown sizes if possible, otherwise a combination. It also
+// returns the outlines of the results.
 func (p *prober) search(d tensor.DType, sizes [][]int, free [][2]int) ([]Outline, [][]int) {
 	candidates := p.candidates()
 	for _, s := range candidates {
 		at := filled(sizes, free, s)
-		if out := p.ask(d, at); out != nil || len(free) == 0 {
+		if out := p.infer(d, at); out != nil || len(free) == 0 {
 			return out, at
 		}
 	}
-	// A fixed sequence of numbers, so that the same graph always gives the same answer.
+	// A fixed sequence of pseudorandom numbers, so that results are reproducible.
 	state := uint32(1)
 	for range maxTrials {
 		at := copyOf(sizes)
@@ -268,15 +267,15 @@ func (p *prober) search(d tensor.DType, sizes [][]int, free [][2]int) ([]Outline
 			state = state*1664525 + 1013904223
 			at[f[0]][f[1]] = candidates[int(state>>8)%len(candidates)]
 		}
-		if out := p.ask(d, at); out != nil {
+		if out := p.infer(d, at); out != nil {
 			return out, at
 		}
 	}
 	return nil, nil
 }
 
-// candidates are stand-ins and what an unknown size may have to fit: sizes that are known,
-// and numbers among the attributes, their sums and products.
+// candidates returns values for unknown sizes: stand-ins, known sizes, and the numbers of attributes with their sums
+// and products, because the op may require that sizes match.
 func (p *prober) candidates() []int {
 	list := slices.Clone(firstStandIns)
 	add := func(s int) {
@@ -312,6 +311,7 @@ func (p *prober) candidates() []int {
 	return list
 }
 
+// filled returns sizes with s for all free sizes.
 func filled(sizes [][]int, free [][2]int, s int) [][]int {
 	at := copyOf(sizes)
 	for _, f := range free {
@@ -328,9 +328,9 @@ func copyOf(sizes [][]int) [][]int {
 	return out
 }
 
-// ask infers the op for given sizes, with every stand-in for attributes. It returns nil if
-// none is taken.
-func (p *prober) ask(d tensor.DType, sizes [][]int) []Outline {
+// infer infers the op for given sizes, with every stand-in for attributes, and joins the results. It returns nil if the
+// op rejects all.
+func (p *prober) infer(d tensor.DType, sizes [][]int) []Outline {
 	c := &Call{In: make([]Arg, len(p.in))}
 	for i, x := range p.in {
 		if c.In[i] = x.Arg; !x.open() {
@@ -382,8 +382,8 @@ func (p *prober) ask(d tensor.DType, sizes [][]int) []Outline {
 	return out
 }
 
-// Stacked is the outline of values of outline o joined along a new dimension, which counts
-// from the end if negative.
+// Stacked returns the outline of a stack of values of outline o along a new dimension axis, which counts from the end
+// if it is negative.
 func (o Outline) Stacked(axis int) Outline {
 	if o.Sizes == nil {
 		return o
@@ -395,9 +395,8 @@ func (o Outline) Stacked(axis int) Outline {
 	return o
 }
 
-// Outlines tells of every value what is known before the graph, which must be inferred, has run: all of
-// it, or, where its shape depends on data, what follows from its op and from the outlines of its
-// operands ([Op.Outline]).
+// Outlines returns the outline of every value of an inferred graph. If the shape of a value depends on data, the
+// outline is derived from the op and from the outlines of its operands ([Op.Outline]).
 func (g *Graph) Outlines() *ByValue[Outline] {
 	all := NewByValue[Outline](g)
 	g.Values(func(v *Value) {
@@ -421,7 +420,7 @@ func (g *Graph) Outlines() *ByValue[Outline] {
 	return &all
 }
 
-// outline is what inference says of the value.
+// outline returns the outline of the value from its inferred type.
 func (v *Value) outline() Outline {
 	o := Outline{DType: v.Meta.DType}
 	if !v.Dynamic {
@@ -430,7 +429,7 @@ func (v *Value) outline() Outline {
 	return o
 }
 
-// outlines tells of a node's results by its op.
+// outlines returns the outlines of a node's results from the known outlines of its operands.
 func (n *Node) outlines(known *ByValue[Outline]) []Outline {
 	in := make([]Outlined, len(n.In))
 	for i, a := range n.In {

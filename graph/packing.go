@@ -9,28 +9,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing is the form in which an implementation wants a constant operand: see [Impl.Pack]. A node of the planned
-// graph brings the data of the operand into it, which is computed once, and the kernel finds them so.
+// Packing is the form in which an implementation reads a constant operand: see [Impl.Pack]. A node of the planned graph
+// packs the data of the operand once.
 type Packing struct {
-	// Form names the form for people: "float32 panels of 32 by kh,kw,c". It tells all that the data in
-	// this form depend on beside the operand: operands of one value in one form share the data.
+	// Form names the form in reports: "float32 panels of 32 by kh,kw,c". Packings of one value with the same Form must
+	// have the same data, because they share memory.
 	Form string
-	// DType and Len are those of the packed data, which are a row of elements.
+	// DType and Len are the dtype and the number of elements of the packed data, which are one-dimensional.
 	DType tensor.DType
 	Len   int
-	// Fill writes all of the packed data, padding included. dst is a row of Len elements with arbitrary contents,
-	// aligned to [tensor.Align]; src is the operand. Fill checks the context at least every 10 ms and panics as
-	// [interrupt.Check] does.
+	// Fill writes all packed data, padding included. dst has Len elements with arbitrary contents, aligned to
+	// [tensor.Align]; src is the operand. Fill checks the context at least every 10 ms and panics as [interrupt.Check]
+	// does.
 	Fill func(ctx context.Context, dst, src *tensor.Tensor)
-	// Unpack is the inverse: it writes the elements of the operand into dst, which is laid out as the operand
-	// does but begins at the first element of its storage. Where there is none to the bit it is nil: then the operand
-	// is kept beside what is packed.
+	// Unpack is the inverse of Fill: it writes the elements of the operand into dst, which has the layout of the operand
+	// with offset 0. It is nil if the bits of the operand cannot be restored; the operand is then kept, too.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
-// Packed tells of a value that it holds another one, named Of, in the form of an implementation. The
-// value's own meta is that of the packed data; operands have Type and Meta, those of the value that
-// it stands for.
+// Packed describes a value whose data are another value, named Of, in packed form. The Type and Meta of the packed
+// value describe the packed data. Type and Meta of Packed describe the original value; as an operand the packed value
+// has these.
 type Packed struct {
 	Form string
 	Of   string
@@ -41,7 +40,7 @@ type Packed struct {
 	kept   *tensor.Tensor
 }
 
-// Kept is the operand itself where it cannot be had of the packed data; else nil. No run reads it.
+// Kept returns the original data if they cannot be restored from the packed data, otherwise nil. No run reads them.
 func (p *Packed) Kept() *tensor.Tensor {
 	if p == nil {
 		return nil
@@ -49,13 +48,13 @@ func (p *Packed) Kept() *tensor.Tensor {
 	return p.kept
 }
 
-// packOp is the op of the nodes that pack. It is in no catalogue: only [Graph.Pack] makes them, and their
-// attributes are the [Packing]. Of what the graph means they change nothing, so the reference gives the operand.
+// packOp is the op of nodes that pack. It is in no catalogue: only [Graph.Pack] makes such nodes, whose attributes are
+// a [Packing]. Packing does not change the meaning of the graph, so the reference returns the operand.
 var packOp = func() *Op {
 	o, err := Define(Op{
 		Semantics: Semantics{
 			Name:   "pack",
-			Doc:    "Brings self into the form in which the implementation of an op reads it.",
+			Doc:    "Converts self to the form in which the implementation of an op reads it.",
 			Params: []Param{{Name: "self"}},
 			Infer:  inferPack,
 			Ref:    func(_ *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil },
@@ -96,7 +95,7 @@ func at(m tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
 	return tensor.Must(tensor.Over(m, tensor.StorageOf(bytes)))
 }
 
-// Packing returns the form into which a node brings its operand; nil for nodes that [Graph.Pack] did not make.
+// Packing returns the form to which a node packs its operand; nil for nodes that [Graph.Pack] did not make.
 func (n *Node) Packing() *Packing {
 	p, _ := n.Attrs.(*Packing)
 	if n.Op != packOp {
@@ -105,8 +104,8 @@ func (n *Node) Packing() *Packing {
 	return p
 }
 
-// Pack makes a node for a pass, which brings a value into a form, and infers it. Its result may stand for the
-// value wherever an implementation asks for the form, and only there. The pass places the node in Nodes.
+// Pack makes and infers a node that packs a value. Its result can replace the value as an operand of an implementation
+// that reads this form. The caller, a pass, adds the node to Nodes.
 func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	if v == nil || v.graph != g {
 		return nil, errors.New("what is packed is no value of the graph")
@@ -127,7 +126,7 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	return n, nil
 }
 
-// of returns what stands for v in the form.
+// of returns the description of v in packed form.
 func (p *Packing) of(v *Value) (*Packed, error) {
 	switch {
 	case v.Packed != nil:
@@ -146,8 +145,8 @@ func (p *Packing) of(v *Value) (*Packed, error) {
 	return packed, nil
 }
 
-// PackConstant returns a constant that holds the data of v in a form. It belongs to no graph: it is for who compiles
-// a call that no graph was planned for. v must be a constant and packing one that an implementation asked for.
+// PackConstant returns a packed constant with the data of v. The constant belongs to no graph: it is for callers that
+// compile a single call. v must be a constant, and packing the result of [Impl.Pack].
 func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	defer tensor.CatchMemory(&err)
 	if v == nil || v.Const == nil {
@@ -167,8 +166,7 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	return w, nil
 }
 
-// Data returns the data of a constant as people know it: unpacked where an implementation has it in a
-// form of its own. Nil for other values.
+// Data returns the data of a constant, unpacked if they are packed. It returns nil for other values.
 func (v *Value) Data() *tensor.Tensor {
 	if v.Packed == nil || v.Const == nil {
 		return v.Const
@@ -182,7 +180,7 @@ func (v *Value) Data() *tensor.Tensor {
 	return t
 }
 
-// Packed tells of operand i that it comes in an implementation's form; nil where it does not.
+// Packed returns the description of operand i if it is packed, otherwise nil.
 func (c *Call) Packed(i int) *Packed {
 	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil {
 		return nil
@@ -190,7 +188,7 @@ func (c *Call) Packed(i int) *Packed {
 	return c.In[i].Value.Packed
 }
 
-// checkPacked reports where an operand is packed otherwise than its implementation asks for.
+// checkPacked returns an error if operand i is packed in another form than the implementation reads.
 func (n *Node) checkPacked(c *Call, i int) error {
 	p := c.Packed(i)
 	if p == nil {

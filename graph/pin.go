@@ -11,15 +11,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pin is what a user demands of a value or a node: a layout, as a memory format or an order, and of a
-// node the implementation. The zero Pin demands nothing.
+// Pin is a user's demand on a value or a node: a layout, given by a memory format or an order, and for a node also the
+// implementation. The zero Pin demands nothing.
 type Pin struct {
 	Format tensor.MemoryFormat
 	Order  tensor.Order
 	Impl   string
 }
 
-// PinError is a pin that cannot be met, by the name of its value, node or output.
+// PinError is the error of a pin that cannot be met. Name is the name of the value, node or output.
 type PinError struct {
 	Name string
 	Pin  Pin
@@ -32,7 +32,7 @@ func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, 
 // Unwrap returns the reason.
 func (e *PinError) Unwrap() error { return e.Err }
 
-// ParsePin reads a pin as the command line has it: a memory format, "order:0,2,3,1", or "impl:nhwc".
+// ParsePin reads a pin in the syntax of the command line: a memory format, "order:0,2,3,1", or "impl:nhwc".
 func ParsePin(text string) (Pin, error) {
 	if list, ok := strings.CutPrefix(text, "order:"); ok {
 		o, err := tensor.ParseOrder(list)
@@ -55,13 +55,14 @@ func ParsePin(text string) (Pin, error) {
 	return Pin{Format: f}, nil
 }
 
-// layoutNames are the formats that can be demanded.
+// layoutNames are the memory formats that a pin can demand.
 var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
 
 // Lays reports whether the pin demands a layout.
 func (p Pin) Lays() bool { return p.Format != tensor.NoFormat || p.Order != "" }
 
-// For returns the order that the pin demands of a value of a rank.
+// For returns the order that the pin demands for values of the given rank. It fails if the order or the format has
+// another rank.
 func (p Pin) For(rank int) (tensor.Order, error) {
 	switch {
 	case p.Order == "":
@@ -72,8 +73,7 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 	return p.Order, nil
 }
 
-// Holds reports whether a value is laid out as the pin demands, as one without elements always is: its strides tell
-// nothing.
+// Holds reports whether a value has the layout that the pin demands. A value without elements always has it.
 func (p Pin) Holds(m tensor.Meta) bool {
 	if !p.Lays() {
 		return true
@@ -82,7 +82,7 @@ func (p Pin) Holds(m tensor.Meta) bool {
 	return err == nil && (m.Numel() == 0 || o.Holds(m))
 }
 
-// Lay returns a value laid out as the pin demands: as it is where it is so.
+// Lay returns m with the layout that the pin demands, unchanged if m already has it.
 func (p Pin) Lay(m tensor.Meta) (tensor.Meta, error) {
 	if p.Holds(m) {
 		return m, nil
@@ -109,7 +109,7 @@ func (p Pin) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// check rejects what can never be demanded.
+// check returns an error for a pin that no value can meet.
 func (p Pin) check() error {
 	if p.Format == tensor.Preserve || !p.Format.Valid() {
 		return fmt.Errorf("memory format %v cannot be demanded", p.Format)
@@ -121,14 +121,13 @@ func (p Pin) check() error {
 	return err
 }
 
-// dimsText writes an order as "0,2,3,1", also where a format names it.
+// dimsText formats an order as "0,2,3,1", even if it has a name.
 func dimsText(o tensor.Order) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(o.Dims()), "[]"), " ", ",")
 }
 
-// Pin demands something of a value or a node by its name: a layout of an input or a constant, which
-// all that read it then find, or a layout or an implementation of a node. It adds to what was demanded
-// before. What follows is inferred again by [Graph.Infer].
+// Pin adds a demand on the value, node or output with a name. The layout of an input or a constant is the layout in
+// which all nodes read it. Pin infers a pinned node again; nodes that depend on it must be inferred by [Graph.Infer].
 func (g *Graph) Pin(name string, p Pin) error {
 	known := g.named()
 	v, n := known.values[name], known.node(name)
@@ -162,7 +161,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	return nil
 }
 
-// pinOutput demands a layout of the output with the name, if there is one whose value has it not.
+// pinOutput pins the output with a name. It reports whether there is one and the pin is valid.
 func (g *Graph) pinOutput(name string, p Pin) bool {
 	for i := range g.Outputs {
 		if o := &g.Outputs[i]; o.Name == name {
@@ -173,7 +172,7 @@ func (g *Graph) pinOutput(name string, p Pin) bool {
 	return false
 }
 
-// add demands p beside what is demanded already.
+// add adds the demands of another pin, which replace earlier demands of the same kind.
 func (p *Pin) add(more Pin) {
 	if more.Lays() {
 		p.Format, p.Order = more.Format, more.Order
@@ -183,7 +182,7 @@ func (p *Pin) add(more Pin) {
 	}
 }
 
-// pin demands p of the node, and takes it back where the op's inference rejects it.
+// pin adds the demands of p to the node, and restores the old pin if inference rejects the node.
 func (n *Node) pin(p Pin) error {
 	g := n.Out[0].graph
 	if err := p.check(); err != nil {
@@ -202,12 +201,12 @@ func (n *Node) pin(p Pin) error {
 	return g.Fail(n, err)
 }
 
-// Pinned demands a memory format of the value's node. What was built on the value is
-// inferred again.
+// Pinned demands a memory format: see [Value.PinnedTo].
 func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{Format: f}) }
 
-// PinnedTo demands a layout or an implementation of the value's node, or of an input or a constant the
-// layout in which all that read it want it. What was built on the value is inferred again.
+// PinnedTo demands a layout or an implementation of the value's node. For an input or a constant it demands the layout
+// in which all nodes read it. Nodes that depend on the value are inferred again. It records errors for [Graph.Err] and
+// returns v.
 func (v *Value) PinnedTo(p Pin) *Value {
 	g := v.own()
 	if v.rejected() {
@@ -229,7 +228,7 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	return v
 }
 
-// Demand returns the pin that the value must meet: that of its node, or its own if it is an input or a constant.
+// Demand returns the pin that the value must meet: the pin of its node or, for an input or a constant, its own.
 func (v *Value) Demand() Pin {
 	switch {
 	case v == nil:
@@ -240,7 +239,8 @@ func (v *Value) Demand() Pin {
 	return v.Pin
 }
 
-// Demand returns the pin that an output must meet: its own, or that of the input or constant that it returns.
+// Demand returns the pin that an output must meet: its own or, if it has none, the pin of the input or constant that it
+// returns.
 func (o Output) Demand() Pin {
 	if o.Pin.Lays() || o.Value == nil || o.Value.Node != nil {
 		return o.Pin
@@ -267,8 +267,8 @@ func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ..
 	return v
 }
 
-// PinErrors returns the mistakes of outputs whose rank the layout that they are pinned to is not one of,
-// with their places; those of rejected nodes are left out.
+// PinErrors returns an error for each output whose pin demands a layout of another rank. It omits results of rejected
+// nodes.
 func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
 	for _, o := range g.Outputs {
 		if !o.Pin.Lays() || o.Value == nil || o.Value.Dynamic || rejected[o.Value.Node] != nil {

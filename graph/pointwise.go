@@ -9,23 +9,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pointwise states a pointwise op as an iteration over the operands and the computation of an element. Inference and
-// the kernel follow from them: the same rule gives the inferred layout and the loop.
+// Pointwise defines a pointwise op by an iteration over the operands and the computation of one element. Inference and
+// the kernel are derived from them, so that the inferred layout and the loop agree.
 type Pointwise struct {
-	// Config returns the iteration. outs are the outputs, to be laid out or given; all operands must follow them in their
-	// order.
+	// Config returns the iteration. Its operands are outs, which may be without a layout, and then the operands of the
+	// call in order.
 	Config func(c *Call, outs []rule.Operand) (rule.Config, error)
-	// Body returns the kernel for the dtypes that loops of the iteration see; the error is that they are not supported. A
-	// kernel of other dtypes or another arity is rejected when it is compiled.
+	// Body returns the kernel for the dtypes of the iteration, and an error if it does not support them. Compilation
+	// rejects a kernel of other dtypes or another arity.
 	Body func(c *Call, r *rule.Rule) (rule.Kernel, error)
 	// Outputs is the number of outputs; 0 means 1.
 	Outputs int
-	// Results returns the number of outputs of a call if attributes determine it ([Op.Many]); nil: Outputs.
+	// Results returns the number of outputs of a call if it depends on attributes ([Op.Many]); nil means Outputs.
 	Results func(c *Call) (int, error)
 	// Grain is the number of elements of a chunk; 0: iter.GrainSize, or less for an expression with functions.
 	Grain int
 }
 
+// outputs returns the number of outputs of a call.
 func (p *Pointwise) outputs(c *Call) (int, error) {
 	if p.Results == nil {
 		return max(p.Outputs, 1), nil
@@ -37,22 +38,22 @@ func (p *Pointwise) outputs(c *Call) (int, error) {
 	return n, err
 }
 
-// laidOut are outputs to be laid out: as many as most ops have. All calls share them, and must not write to them.
-var laidOut [4]rule.Operand
+// undefined are outputs without a layout for all calls with up to four outputs. They must not be written.
+var undefined [4]rule.Operand
 
-// Undefined returns operands for the outputs of a call, to be laid out. They are shared and must not be changed.
+// Undefined returns output operands without a layout for a call. They are shared and must not be changed.
 func (p *Pointwise) Undefined(c *Call) ([]rule.Operand, error) {
 	n, err := p.outputs(c)
 	switch {
 	case err != nil:
 		return nil, err
-	case n <= len(laidOut):
-		return laidOut[:n:n], nil
+	case n <= len(undefined):
+		return undefined[:n:n], nil
 	}
 	return make([]rule.Operand, n), nil
 }
 
-// complete returns an error if the call or a part is missing.
+// complete returns an error if the call, Config or Body is nil.
 func (p *Pointwise) complete(c *Call) error {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return errors.New("a pointwise op needs a call, Config and Body")
@@ -81,13 +82,13 @@ func (p *Pointwise) rule(c *Call) (*rule.Rule, rule.Kernel, error) {
 	return r, k, err
 }
 
-// Rule returns the decisions about a call: shape, dtypes, permutation and layouts. The errors are those of Infer.
+// Rule returns the decisions about a call: shape, dtypes, permutation and layouts. It fails if Infer fails.
 func (p *Pointwise) Rule(c *Call) (*rule.Rule, error) {
 	r, _, err := p.rule(c)
 	return r, err
 }
 
-// Infer gives the results by the permutation rule. Sizes may be unknown.
+// Infer is [Semantics.Infer] of the op: it computes the results by the rule of the iteration. Sizes may be unknown.
 func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	r, _, err := p.rule(c)
 	if err != nil {
@@ -104,8 +105,8 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	return c.All(types...), nil
 }
 
-// Expression returns what a call computes for one element, in the dtypes that operands and results have in memory; nil
-// if the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
+// Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;
+// nil if the body is a Go function. It can be [Lowerings.Expression] of ops that compile the loop themselves.
 func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	r, k, err := p.rule(c)
 	if err != nil {
@@ -114,8 +115,8 @@ func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	return r.InMemory(k)
 }
 
-// Unchecked is [Pointwise.Expression] for operands that the kernel does not reject. In contrast to that method, it
-// returns the expression of a kernel that checks its operands, such as an integer division.
+// Unchecked is [Pointwise.Expression] for operands that the kernel does not reject. Unlike Expression, it also returns
+// the expression of a kernel that checks its operands, such as an integer division.
 func (p *Pointwise) Unchecked(c *Call) (*expr.Code, error) {
 	r, k, err := p.rule(c)
 	if err != nil {
@@ -124,8 +125,8 @@ func (p *Pointwise) Unchecked(c *Call) (*expr.Code, error) {
 	return r.InMemory(k.Unchecked())
 }
 
-// Formula returns what a call of the op computes for one element as text, by the operands of the call in their order,
-// in the dtypes that loops see; nil if there is no text, or if the call is of another op.
+// Formula returns the formula of one element of a call as text. Its operands are the operands of the call in order, in
+// the dtypes of the iteration. Formula returns nil if there is no text, or if the call is of another op.
 func (o *Op) Formula(c *Call) *expr.Formula {
 	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
 		return nil

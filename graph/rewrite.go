@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file is what passes change graphs with.
+// This file has the functions by which passes change graphs.
 
-// Fresh returns a name that no value and no node has, made from base.
+// Fresh returns a name that no value and no node has: base, if possible, or base with a number.
 func (g *Graph) Fresh(base string) string {
 	name, names := base, g.named()
 	for names.taken(name) {
@@ -20,9 +20,8 @@ func (g *Graph) Fresh(base string) string {
 	return name
 }
 
-// Insert makes a node for a pass, with one output named like it, and infers it. The pass
-// places it in Nodes. why is the reason that users see. After an error the graph is as
-// it was.
+// Insert makes and infers a node with one output of the same name. The caller, a pass, adds it to Nodes. why is the
+// reason for users. If Insert fails, the graph is unchanged.
 func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
 	o, err := g.find(op)
 	switch {
@@ -41,7 +40,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	return n, nil
 }
 
-// insert is Insert for an op at hand, which may make several values if their number is known.
+// insert is Insert for a given op, which may name several results.
 func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
 	case o == nil || o.defined != o:
@@ -88,8 +87,8 @@ func (g *Graph) insertNode(n *Node) error {
 	return nil
 }
 
-// Again makes a node like n with another value for an operand, and infers it. The pass places it in Nodes. why is the
-// reason that users see. After an error the graph is as it was.
+// Again makes and infers a copy of n with another value for one operand. The caller, a pass, adds it to Nodes. why is
+// the reason for users. If Again fails, the graph is unchanged.
 func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error) {
 	if n == nil || n.Op == nil || operand < 0 || operand >= len(n.In) || of == nil || of.graph != g {
 		return nil, errors.New("it is no operand of a node of the graph")
@@ -115,8 +114,8 @@ func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error
 	return m, nil
 }
 
-// MakeConstant turns the result of a node into a constant. The node is the caller's to
-// remove. It is for passes, and panics where v is no value of the graph or t no tensor.
+// MakeConstant makes v, the result of a node, a constant. The caller, a pass, removes the node. MakeConstant panics if
+// v is not a value of the graph, or if t is invalid.
 func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
 	g.mustOwn(v)
 	if err := t.Check(); err != nil {
@@ -127,16 +126,15 @@ func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
 	g.Constants = append(g.Constants, v)
 }
 
-// mustOwn panics where v is no value of the graph.
+// mustOwn panics if v is not a value of the graph.
 func (g *Graph) mustOwn(v *Value) {
 	if v == nil || g.named().values[v.Name] != v {
 		panic("graph: the value is not one of the graph's")
 	}
 }
 
-// Rename gives a value another name; the old name is free afterwards. It is for passes, and
-// panics where v is no value of the graph, or the name is empty or another value's. Users
-// have [Value.Named].
+// Rename renames a value; the old name is free afterwards. It is for passes; users have [Value.Named]. It panics if v
+// is not a value of the graph, or if the name is empty or belongs to another value.
 func (g *Graph) Rename(v *Value, name string) {
 	g.mustOwn(v)
 	names := g.named()
@@ -151,9 +149,9 @@ func (g *Graph) Rename(v *Value, name string) {
 // Owns reports whether the value was made in the graph.
 func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
-// Merge replaces each group of nodes by a new node, made[i], in the place of the group's last node. The outputs of a
-// new node are values of its group; the other values of the group are gone. A node in two groups is an error, after
-// which the graph is unchanged.
+// Merge replaces groups[i] by the new node made[i], at the position of the group's last node. The outputs of the new
+// node are values of its group; the other values of the group are removed. If a node is in two groups, Merge fails and
+// the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	gone, instead := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {

@@ -13,35 +13,38 @@ import (
 // RowWay is the direction of the loops of a row program.
 type RowWay uint8
 
-// AnyWay: as the layouts of the operands suggest. ByRows: along each row. ByColumns: across neighbouring rows.
+// Inner loops go along each row (ByRows), or across adjacent rows (ByColumns). AnyWay chooses by the layouts of the
+// operands.
 const (
 	AnyWay RowWay = iota
 	ByRows
 	ByColumns
 )
 
-// Rows is a row program: what a call that folds dimensions computes, as an expression over the rows of operand 0. A row
-// has the elements whose positions differ in reduced dimensions only. Passes can inline it into larger expressions.
+// Rows is a row program: an expression over the rows of operand 0, for a call that folds (reduces) dimensions. A row
+// consists of elements whose positions differ only in reduced dimensions. Passes can inline the expression into larger
+// expressions.
 type Rows struct {
-	// Mask marks the reduced dimensions of operand 0. A result has its shape, or that shape with the reduced dimensions
-	// removed or of size 1.
+	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0, or that shape with the reduced
+	// dimensions removed or of size 1.
 	Mask []bool
-	// If Split is not 0, dimension 1 is seen as two: operand 0 is [n, c, ...], and Mask marks the dimensions of its view
+	// Split, if not 0, divides dimension 1 in two: operand 0 is [n, c, ...], and Mask marks the dimensions of its view
 	// [n, Split, c/Split, ...]. Results then have the shape of operand 0.
 	Split int
-	// In has the operand of the call for each operand of Code. They are broadcast to the shape of operand 0.
+	// In has, for each operand of Code, the index of an operand of the call. These operands are broadcast to the shape of
+	// operand 0.
 	In []int
-	// Channels marks operands of Code that are vectors along dimension 1, not along the last one; nil for none.
+	// Channels marks operands of Code that are vectors along dimension 1 instead of the last dimension; nil for none.
 	Channels []bool
-	// Code has the dtypes that operands and results have in memory.
+	// Code is the expression, in the dtypes that operands and results have in memory.
 	Code *expr.Code
-	// Way is the direction of the loops, if an implementation decides it.
+	// Way is the direction of the loops that an implementation requires.
 	Way RowWay
-	// Shape is the shape that operands are broadcast to; nil: that of operand 0.
+	// Shape is the shape to which operands are broadcast; nil means the shape of operand 0.
 	Shape []int
 }
 
-// Rank is the number of dimensions that Mask has for operands of a rank.
+// Rank returns the length of Mask for operand 0 of the given rank.
 func (r *Rows) Rank(operands int) int {
 	if r.Split != 0 {
 		return operands + 1
@@ -52,21 +55,22 @@ func (r *Rows) Rank(operands int) int {
 // Along reports whether operand k of Code is a vector along dimension 1.
 func (r *Rows) Along(k int) bool { return k >= 0 && k < len(r.Channels) && r.Channels[k] }
 
-// Limits of rows: a row stays in the cache from pass to pass, and long rows are numerous enough to occupy the workers.
+// Limits of rows, in elements and rows.
 const (
-	maxRow  = 1 << 16
-	longRow = 1 << 12
-	minRows = 4
+	maxRow  = 1 << 16 // maximum length of a row, so that it stays in the cache between passes over it
+	longRow = 1 << 12 // rows over this length need minRows rows
+	minRows = 4       // minimum number of long rows, so that all workers have rows
 )
 
-// Fits reports whether loops over rows of values of a shape are possible; [Rows.Unsuited] says whether they pay.
+// Fits reports whether a row program over an operand 0 of the given shape is possible. [Rows.Unsuited] has the reasons
+// against one that is possible.
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengths(shape)
 	return ok && length > 0 && length <= maxRow || r.Cut(shape)
 }
 
-// Cut reports whether rows of values of a shape, which are long or few, are cut into pieces that are combined
-// afterwards. No other pass over the rows can follow in the same step.
+// Cut reports whether rows of an operand 0 of the given shape, which are too long or too few, are cut into pieces whose
+// results are combined. No other pass over the rows can follow in the same step.
 func (r *Rows) Cut(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {
@@ -76,7 +80,7 @@ func (r *Rows) Cut(shape []int) bool {
 	return ok && length <= r.mostCut()
 }
 
-// mostCut is the length of the longest rows that can be cut; 0 if pieces do not determine the result.
+// mostCut returns the maximum length of rows that can be cut; 0 if the result cannot be combined from pieces.
 func (r *Rows) mostCut() int {
 	p, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
 	switch {
@@ -88,7 +92,7 @@ func (r *Rows) mostCut() int {
 	return expr.MaxCutPlaces
 }
 
-// Suits is [Rows.Fits] and [Rows.Cut] for sizes that may be unknown.
+// Suits returns [Rows.Fits] and [Rows.Cut] as conditions on sizes that may be unknown.
 func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 	if r == nil || r.Code == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
 		return fits, cut
@@ -116,7 +120,8 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 	return within.Or(cut), cut
 }
 
-// lengths returns the length of the rows of values of a shape, and their number; false if it has no rows.
+// lengths returns the length of rows of an operand 0 of the given shape, and their number. It returns false if the
+// shape does not fit Mask and Split.
 func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
 		return 0, 0, false
@@ -135,7 +140,8 @@ func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	return length, count, true
 }
 
-// Unsuited returns the reason why rows of values of a shape are left to another kernel; empty if they are not.
+// Unsuited returns the reason why rows of an operand 0 of the given shape are left to another kernel; empty if there is
+// none.
 func (r *Rows) Unsuited(shape []int) string {
 	if r.Cut(shape) {
 		return ""
@@ -143,6 +149,7 @@ func (r *Rows) Unsuited(shape []int) string {
 	return r.unsuited(shape)
 }
 
+// unsuited is Unsuited for rows that are not cut.
 func (r *Rows) unsuited(shape []int) string {
 	length, count, ok := r.lengths(shape)
 	switch {

@@ -15,25 +15,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Schema describes the attributes of an op: the fields of a Go struct, by their tags
+// Schema describes the attributes of an op: the fields of a Go struct with tags such as
 //
 //	Stride []int `attr:"stride" default:"1" len:"2" doc:"step of the window"`
 //
-// A field without a default must be given. The default "none" leaves the zero value:
-// nil for a pointer or slice, Invalid for a dtype. len spreads a single number over a
-// list of that length and rejects other lengths. oneof lists the permitted strings,
-// separated by "|". words lists, separated likewise, the strings that mean something in an
-// IntsOrWord; others are rejected.
+// A field without a default is required. The default "none" means the zero value: nil for a pointer or slice, Invalid
+// for a dtype. len is the required length of a list; a single number is repeated. oneof lists the permitted strings,
+// separated by "|". words lists, also separated by "|", the permitted words of an IntsOrWord.
 //
 // Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected: no size, stride or distance is as large.
-// The tag range:"int64" accepts every integer: it is for bounds of slices, seeds and other numbers that are clamped or
+// The tag range:"int64" permits every integer. It is for bounds of slices, seeds and other numbers that are clamped or
 // compared.
 //
-// A field of type map[string]tensor.Scalar whose tag is attr:"*" takes every attribute that no other field is for,
-// which must be a number.
+// A field of type map[string]tensor.Scalar with the tag attr:"*" gets all attributes without a field of their own,
+// which must be numbers.
 //
-// A method Check() error of the struct's pointer, where it has one, is asked when the fields are set: it tells what is
-// wrong whatever the operands are, of one attribute by an [AttrError].
+// If a pointer to the struct has a method Check() error, it is called when all fields are set. It returns errors that
+// do not depend on operands; an error of one attribute is an [AttrError].
 //
 // Fields may be bool, int, sym.Int (a size, which may be unknown), sym.Bool (a condition on sizes), float64, string,
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
@@ -41,29 +39,29 @@ import (
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
-	// Others is the field for all other attributes; nil: there are none.
+	// Others is the field for all attributes without a field of their own; nil if they are not permitted.
 	Others *Field
 	byName map[string]int
-	zero   any // the attributes when none are given; nil if some must be
+	zero   any // decoded attributes if none are given; nil if some are required
 }
 
-// IntsOrWord is an attribute that is a list of integers, or a word in its place, such as
-// the padding of a convolution. A single number stands for a list of one, and a symbol for
-// its size. Any other string is a word, which must be one of the field's.
+// IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
+// number is a list of length 1. A string that is a symbol or an expression is a size; any other string is a word, which
+// must be one of the field's words.
 type IntsOrWord struct {
 	Ints []sym.Int
 	Word string
 }
 
-// IntOrInts is an attribute that is one integer or a list, which mean different things:
-// split takes the size of all parts, or the size of each. List is nil for the one.
+// IntOrInts is an attribute that is one integer or a list, with different meanings: split takes one size for all parts,
+// or a list with the size of each part. List is nil for one integer.
 type IntOrInts struct {
 	One  sym.Int
 	List []sym.Int
 }
 
-// NumberOrSize is an attribute that is a number, or an integer that depends on sizes which are not known: Size
-// then, and Number without a dtype.
+// NumberOrSize is an attribute that is a number, or an integer expression over unknown sizes. For an expression, Size
+// is set and Number has no dtype.
 type NumberOrSize struct {
 	Number tensor.Scalar
 	Size   sym.Int
@@ -72,20 +70,19 @@ type NumberOrSize struct {
 // Field is one attribute.
 type Field struct {
 	Name, Doc, Default string
-	Type               string // as the documentation prints it
-	Required           bool
-	OneOf              []string
-	Words              []string // of an IntsOrWord
-	// Len is the length that a list must have, for which a single number is repeated; 0: any.
+	Type               string   // name of the type in the documentation
+	Required           bool     // must be given: there is no default
+	OneOf              []string // permitted strings; nil: all
+	Words              []string // permitted words of an IntsOrWord
+	// Len is the required length of a list; a single number is repeated. 0: any length.
 	Len int
-	// AnyInt accepts integers beyond [tensor.MaxBytes] in absolute value.
+	// AnyInt permits integers beyond [tensor.MaxBytes] in absolute value.
 	AnyInt bool
 	index  int
 }
 
-// SchemaOf reads the schema from the tags of struct A. It panics on a malformed one, a
-// field of a type that is not listed above among them: that is a mistake in the program.
-// [Define] tells the others, such as two attributes of one name.
+// SchemaOf reads the schema from the tags of struct A. It panics if a tag is malformed or a field has a type that
+// [Schema] does not list. [Define] reports other mistakes, such as two attributes of one name.
 func SchemaOf[A any]() *Schema { return schemaOf(reflect.TypeFor[A]()) }
 
 func schemaOf(t reflect.Type) *Schema {
@@ -139,7 +136,7 @@ func schemaOf(t reflect.Type) *Schema {
 	return s
 }
 
-// anyName is the name of the field for attributes that no other is for.
+// anyName is the name of the field for attributes without a field of their own.
 const anyName = "*"
 
 // decodable reports whether setValue can store an attribute in a field of the type.
@@ -186,13 +183,13 @@ func typeName(t reflect.Type) string {
 	return t.String()
 }
 
-// has reports whether there is an attribute of the name.
+// has reports whether the op has an attribute of the name.
 func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
 
-// Decode returns a pointer to the attribute struct filled from the given attributes. Wherever an integer may
-// be, an expression over symbols may, whose values are given: a field of type sym.Int keeps one that depends on
-// unknown sizes, an int is bound by a guard. Unknown, missing and ill-typed attributes are errors that name the
-// attribute.
+// Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
+// permitted wherever an integer is; symbols has their values. A field of type sym.Int keeps an expression over unknown
+// sizes; for an int, a guard binds the expression to its hint. Decode fails if an attribute is unknown, missing, or of
+// the wrong type; the error names the attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 	if s.typ == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
@@ -235,7 +232,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 	return out.Interface(), nil
 }
 
-// setOther stores an attribute that no field is for.
+// setOther stores an attribute without a field of its own.
 func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
 	var x tensor.Scalar
 	if err := s.Others.set(reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
@@ -249,7 +246,7 @@ func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[s
 	return nil
 }
 
-// suggest lists the attributes that there are, and the one that may have been meant.
+// suggest returns the end of the message of an unknown attribute: the existing attributes, and the one probably meant.
 func (s *Schema) suggest(name string) string {
 	if len(s.Fields) == 0 {
 		return ": the op has none"
@@ -261,9 +258,8 @@ func (s *Schema) suggest(name string) string {
 	return ": the op has " + strings.Join(names, ", ") + suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
 }
 
-// DefaultValue returns the default of an attribute as a graph file would have it: a number,
-// a string, a list; infinities and NaN as strings. It returns false for an attribute that
-// must be given and for one whose default is to be left out.
+// DefaultValue returns the default of an attribute in the form of a graph file: a number, a string, a list; infinities
+// and NaN as strings. It returns false for a required attribute and for one with the default "none".
 func (f Field) DefaultValue() (any, bool) {
 	if f.Required || f.Default == "none" {
 		return nil, false
@@ -306,6 +302,7 @@ func literal(s string) any {
 	return s
 }
 
+// set stores an attribute in its field and checks it.
 func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		g, ok := v.(*Graph)
@@ -316,7 +313,7 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 		return nil
 	}
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
-		// An attribute that another op's struct holds may be handed on as it is.
+		// A decomposition may pass on an optional attribute of another op's struct.
 		if v = nil; !p.IsNil() {
 			v = p.Elem().Interface()
 		}
@@ -353,7 +350,7 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	return nil
 }
 
-// noWord is the error of a word that an attribute does not know.
+// noWord is the error of an unknown word.
 func (f Field) noWord(word string, symbols map[string]sym.Int) error {
 	if near := suggest.Nearest(word, slices.Values(f.Words)); near != "" {
 		return &misfit{word, suggest.DidYouMean(near)}
@@ -466,7 +463,7 @@ func setCompound(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	}
 	src := reflect.ValueOf(v)
 	if src.Kind() != reflect.Slice {
-		// A single number stands for a list of one.
+		// A single number is a list of length 1.
 		src = reflect.ValueOf([]any{v})
 	}
 	list := reflect.MakeSlice(dst.Type(), src.Len(), src.Len())

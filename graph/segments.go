@@ -12,28 +12,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Segment is a part of a graph whose shapes depend on data ([Graph.Segments]): nodes that are
-// prepared and run as one once the values that they read are known, or a single node whose results
-// decide shapes of what follows (Dynamic). It is fixed with the graph; what it becomes for values at
-// hand is [Segment.At].
+// This file divides a graph whose shapes depend on data into segments. A dynamic node (nonzero) computes results whose
+// shapes depend on data. Nodes that depend on these shapes can be planned only when the dynamic node has run. Rounds
+// number these waits. Round 0 has the nodes that depend only on inputs. At the end of each round its dynamic nodes run,
+// one after another. Other nodes that depend on their results are in the next round. The dynamic nodes of a round are
+// one segment each, and all its other nodes are one segment.
+
+// Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is either a set of nodes that are
+// planned and run together once the values that they read are known, or a single dynamic node. A Segment does not
+// depend on the data; [Segment.At] makes its graph for given values.
 type Segment struct {
 	Nodes []*Node // in the order of the graph
-	// In are the operands that are made outside, inputs of the graph and results of earlier segments,
-	// and Awaits the values that attributes are read from; constants are in neither.
+	// In are the operands computed outside: inputs of the graph and results of earlier segments. Awaits are the values
+	// that are attributes. Constants are in neither.
 	In, Awaits []*Value
-	Out        []*Value // the results that later segments or outputs of the graph read
-	After      []int    // the earlier segments that make In and Awaits, by their places, ascending
-	Dynamic    bool     // one node, of an op with [Op.RunDynamic]
+	Out        []*Value // results that later segments or outputs of the graph read
+	After      []int    // ascending indices of the earlier segments that compute In and Awaits
+	Dynamic    bool     // the segment is one node of an op with [Op.RunDynamic]
 
 	graph   *Graph
-	offsets bool // an op sees where its operand begins in its storage
+	offsets bool // an op depends on the offset of its operand in its storage
 }
 
-// Segments cuts the graph, which must be sorted and inferred, into segments in an order in which
-// they can run. Nodes that no output depends on are in none. The cut follows from the graph alone: a
-// node comes as early as its operands allow, behind the nodes that decide its shapes, and all nodes
-// that become ready together are one segment. What depends on constants alone is in each segment that
-// reads it, where it can be folded. The cut takes time linear in the number of nodes.
+// Segments divides the graph, which must be sorted and inferred, into segments, and returns them in an order in which
+// they can run. Nodes on which no output depends are omitted. The result depends only on the graph. Each node is in the
+// earliest possible round. A node that depends only on constants is in each segment that reads it, so that it can be
+// folded there. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.needed()
 	c := cutter{graph: g, made: NewByValue[place](g)}
@@ -44,25 +48,25 @@ func (g *Graph) Segments() []Segment {
 	return c.cut(nodes)
 }
 
-// place is when a value is there. Round 0 is what follows from the inputs, and after each round's
-// nodes the ops that decide shapes run. Zero for inputs and constants.
+// place is the round in which a value is computed. It is zero for inputs and constants.
 type place struct {
-	round int
-	eager bool // made at the end of the round
-	fixed bool // depends on constants alone
+	round   int
+	dynamic bool // computed by a dynamic node, at the end of the round
+	fixed   bool // depends only on constants
 }
 
+// cutter is the state of [Graph.Segments].
 type cutter struct {
 	graph *Graph
 	made  ByValue[place]
-	last  int // round
-	// rounds are those in which nodes that depend on constants alone are wanted.
+	last  int // the last round
+	// rounds has, for each node that depends only on constants, the rounds whose segments read it.
 	rounds map[*Node][]int
 }
 
-// decides reports whether the node must have run before what reads it can be prepared. A node that is
-// not inferred yet and has a kernel too is taken for one that need not: where that is wrong, its
-// segment turns out to be [Graph.Dynamic] and is cut again.
+// decides reports whether the node is dynamic: it must run before nodes that read its results can be planned. A node
+// that is not inferred yet and also has a kernel is assumed not to be. If that is wrong, the graph of its segment is
+// [Graph.Dynamic] and is itself divided into segments.
 func (n *Node) decides() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
@@ -73,10 +77,10 @@ func (n *Node) decides() bool {
 	return len(n.Out) > 0 && n.Out[0].Dynamic
 }
 
-// place notes when a node's results are there.
+// place sets the place of a node's results.
 func (c *cutter) place(n *Node) {
-	p := place{eager: n.decides()}
-	p.fixed = !p.eager
+	p := place{dynamic: n.decides()}
+	p.fixed = !p.dynamic
 	for i := range n.deps() {
 		v := n.dep(i)
 		if v == nil || v.Const != nil {
@@ -84,8 +88,8 @@ func (c *cutter) place(n *Node) {
 		}
 		from := c.made.At(v)
 		p.fixed = p.fixed && from.fixed && i < len(n.In)
-		if v.Node != nil && !p.eager && (from.eager || i >= len(n.In)) {
-			from.round++ // attributes are read before the segment is prepared
+		if v.Node != nil && !p.dynamic && (from.dynamic || i >= len(n.In)) {
+			from.round++ // attributes are read before the segment is planned
 		}
 		p.round = max(p.round, from.round)
 	}
@@ -95,8 +99,8 @@ func (c *cutter) place(n *Node) {
 	}
 }
 
-// findRounds finds where nodes that depend on constants alone are wanted: with the nodes that read them,
-// and in the first round for all that wants their results as they are.
+// findRounds sets rounds: a node that depends only on constants is in the rounds of the nodes that read it, and in
+// round 0 for outputs, dynamic nodes and attributes.
 func (c *cutter) findRounds(nodes []*Node) {
 	c.rounds = map[*Node][]int{}
 	want := func(v *Value, rounds ...int) {
@@ -111,14 +115,14 @@ func (c *cutter) findRounds(nodes []*Node) {
 	for _, n := range slices.Backward(nodes) {
 		p := c.placeOf(n)
 		if p.fixed {
-			slices.Sort(c.rounds[n]) // all that read it have been seen
+			slices.Sort(c.rounds[n]) // complete, because all readers follow n
 			c.rounds[n] = slices.Compact(c.rounds[n])
 		}
 		for i := range n.deps() {
 			switch {
 			case p.fixed:
 				want(n.dep(i), c.rounds[n]...)
-			case p.eager || i >= len(n.In):
+			case p.dynamic || i >= len(n.In):
 				want(n.dep(i), 0)
 			default:
 				want(n.dep(i), p.round)
@@ -127,6 +131,7 @@ func (c *cutter) findRounds(nodes []*Node) {
 	}
 }
 
+// placeOf returns the place of a node's results.
 func (c *cutter) placeOf(n *Node) place {
 	if len(n.Out) == 0 {
 		return place{}
@@ -134,13 +139,13 @@ func (c *cutter) placeOf(n *Node) place {
 	return c.made.At(n.Out[0])
 }
 
-// cut makes the segments of nodes that have their places.
+// cut returns the segments of nodes whose results have places.
 func (c *cutter) cut(nodes []*Node) []Segment {
 	together, single := make([][]*Node, c.last+1), make([][]*Node, c.last+1)
 	for _, n := range nodes {
 		p := c.placeOf(n)
 		switch {
-		case p.eager:
+		case p.dynamic:
 			single[p.round] = append(single[p.round], n)
 		case p.fixed:
 			for _, r := range c.rounds[n] {
@@ -163,8 +168,8 @@ func (c *cutter) cut(nodes []*Node) []Segment {
 	return all
 }
 
-// connect finds what the segments of a graph read and what is read of them. Of several that make a value
-// the last one before hands it over.
+// connect sets In, Awaits, Out and After of all segments. If several segments compute a value, its readers get it from
+// the last one before them.
 func connect(g *Graph, all []Segment) {
 	maker, handed := NewByValue[int](g), NewByValue[int](g) // segments, plus 1
 	hand := func(v *Value) (from int) {
@@ -175,10 +180,10 @@ func connect(g *Graph, all []Segment) {
 		}
 		return from
 	}
-	after := make([]int, len(all)) // of a segment the last, plus 1, that was noted to come after it
+	after := make([]int, len(all)) // by segment: the last segment, plus 1, whose After contains it
 	for i := range all {
 		s := &all[i]
-		s.offsets = s.Dynamic // the op may look
+		s.offsets = s.Dynamic // an RunDynamic function may depend on offsets
 		own, seen := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range s.Nodes {
 			s.offsets = s.offsets || n.Op.ReadsStorage
@@ -231,8 +236,8 @@ func (g *Graph) needed() []*Node {
 	return nodes
 }
 
-// Without returns the segment without the nodes that depend on values that are lost. It notes what
-// they would have made in lost.
+// Without returns the segment without the nodes that depend on lost values, and adds the results of these nodes to
+// lost.
 func (s *Segment) Without(lost map[*Value]bool) Segment {
 	rest := *s
 	if len(lost) == 0 {
@@ -266,11 +271,10 @@ func (s *Segment) Without(lost map[*Value]bool) Segment {
 	return rest
 }
 
-// At returns the segment as a graph of its own for values at hand, by value: those of In and Awaits,
-// and inputs of the graph that have symbols. Its inputs are named as the values of In and have their
-// layouts, with offset 0 unless an op sees where they begin; its outputs are Out. The graph is inferred:
-// if a node is rejected, it comes back with the error, for [Graph.InferAll] to go on. It has the context, with which
-// inference ends ([Graph.SetContext]).
+// At returns the segment as an inferred graph for the known values. known has the values of In and Awaits, and the
+// inputs of the graph that have symbols. The inputs of the new graph are In, with the same names and layouts, and with
+// offset 0 unless an op depends on offsets; its outputs are Out. It has the given context ([Graph.SetContext]). If
+// inference rejects a node, At returns the graph with the error, so that [Graph.InferAll] can continue.
 func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Graph, error) {
 	if s.graph == nil {
 		return nil, errNoSegment
@@ -291,8 +295,8 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 
 var errNoSegment = errors.New("the segment is of no graph: Graph.Segments makes them")
 
-// Ahead is [Segment.At] before the graph runs, nil where that cannot be: attributes are awaited, or a
-// shape among In depends on data.
+// Ahead is [Segment.At] before the graph runs. It returns nil if that is impossible: there are Awaits, the segment is
+// dynamic, or the shape of an operand depends on data.
 func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
@@ -304,9 +308,9 @@ func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 	return s.graph.part(ctx, s, meta, nil, s.graph.sizes)
 }
 
-// Class tells for which values at hand [Segment.At] gives the same graph: those of one class, which are
-// alike in dtypes, shapes and strides of In, in offsets where an op sees them, in the elements
-// of Awaits, and in the sizes of symbols.
+// Class returns a key of the known values: for values with the same key [Segment.At] returns the same graph. The key
+// contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the elements of Awaits, and
+// the sizes of symbols.
 func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	var b []byte
 	for _, v := range s.In {
@@ -343,6 +347,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	return string(b)
 }
 
+// appendShape appends the dtype and the shape of a tensor to a key.
 func appendShape(b []byte, t *tensor.Tensor) []byte {
 	b = append(b, byte(t.DType), byte(len(t.Shape)))
 	for _, n := range t.Shape {
@@ -351,7 +356,7 @@ func appendShape(b []byte, t *tensor.Tensor) []byte {
 	return b
 }
 
-// boundBy returns the sizes of symbols: those of the inputs at hand, else as they are bound.
+// boundBy returns the sizes of symbols: from the known inputs, or else as bound in the graph.
 func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	bound := g.sizes
 	for _, v := range g.Inputs {
@@ -362,13 +367,12 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	return bound
 }
 
-// part makes a graph of a segment. meta tells of values made outside, known has those that attributes
-// are read from.
+// part makes the graph of a segment. meta returns the metas of its inputs, and known has the values of attributes.
 func (g *Graph) part(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
 	s.sizes, s.assumed, s.warnings, s.folded, s.ctx = bound, g.assumed, g.warnings, g.folded, ctx
-	// Nodes keep their numbers, so that those that passes add have others.
+	// Nodes keep their numbers. Nodes that passes add get higher ones.
 	s.nodes, s.rejected = g.nodes, map[int32]error{}
 	if g.places != nil {
 		s.places = nodePlaces{g.places}
@@ -422,9 +426,8 @@ func (g *Graph) part(ctx context.Context, seg *Segment, meta func(*Value) (tenso
 	return s, s.settleAndInfer()
 }
 
-// copyOf returns a copy of a node for a segment, which g is, without outputs: its operands are those that
-// enter gives, and attributes that are values are read from data. That they will not do is what
-// inference tells.
+// copyOf returns a copy of a node, without outputs, for g, the graph of a segment. enter returns the copies of
+// operands, and data the values of attributes. Inference reports invalid attributes.
 func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
 	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range m.In {

@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Settle puts into the place of each node that runs one of several graphs, as sizes say ([Op.Chooses]), the nodes
-// of that graph, and into that of each that runs one as often as sizes say ([Op.Repeats]) those of the iterations.
-// Symbols must be bound; in a graph of [Graph.Symbolic] what is chosen becomes a guard. The values
-// that the node made are gone then, or made by others, and the graph is yet to be inferred. Nothing is changed
-// where there are no such nodes.
+// Settle replaces each node that runs one of several graphs ([Op.Chooses]) by the nodes of the graph that sizes choose.
+// It replaces each node that runs a graph a number of times that sizes determine ([Op.Repeats]) by the nodes of all
+// iterations. Symbols must be bound; in a graph of [Graph.Symbolic] the choice becomes a guard. The results of replaced
+// nodes are removed, or become results of the new nodes. The graph must then be inferred. Without such nodes it is
+// unchanged.
 func (g *Graph) Settle() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).settles)
 	if first < 0 {
@@ -38,7 +38,7 @@ func (g *Graph) Settle() error {
 	return nil
 }
 
-// Settled returns the graph, or a copy that is settled and inferred where there is something to settle.
+// Settled returns the graph if Settle would not change it, otherwise a settled and inferred copy.
 func (g *Graph) Settled() (*Graph, error) {
 	if !slices.ContainsFunc(g.Nodes, (*Node).settles) {
 		return g, nil
@@ -54,12 +54,13 @@ func (g *Graph) settleAndInfer() error {
 	return g.Infer()
 }
 
-// settling is the work of Settle.
+// settling is the state of Settle.
 type settling struct {
 	g  *Graph
-	to map[*Value]*Value // what stands for values whose nodes are gone
+	to map[*Value]*Value // replacements of the results of replaced nodes
 }
 
+// now returns the replacement of a value, or the value if it has none.
 func (s *settling) now(v *Value) *Value {
 	if w := s.to[v]; w != nil {
 		return w
@@ -67,7 +68,7 @@ func (s *settling) now(v *Value) *Value {
 	return v
 }
 
-// redirect makes a node read what stands for its operands.
+// redirect makes a node read the replacements of its operands.
 func (s *settling) redirect(n *Node) {
 	for i := range n.In {
 		n.In[i].Value = s.now(n.In[i].Value)
@@ -75,7 +76,7 @@ func (s *settling) redirect(n *Node) {
 	n.attrs = n.attrs.replaced(s.now)
 }
 
-// settles reports whether other nodes may take the place of a node once sizes are known.
+// settles reports whether Settle replaces the node.
 func (n *Node) settles() bool {
 	if n.Op == nil || n.Op.Chooses == nil && n.Op.Repeats == nil {
 		return false
@@ -90,7 +91,7 @@ func (n *Node) settles() bool {
 	return repeats
 }
 
-// decoded decodes the attributes of a node, if that is yet to be done.
+// decoded decodes the attributes of a node if they are not decoded.
 func (n *Node) decoded() (err error) {
 	if n.Attrs == nil && len(n.Out) > 0 {
 		n.Attrs, err = n.decode(n.Out[0].graph.sizes)
@@ -101,7 +102,7 @@ func (n *Node) decoded() (err error) {
 	return err
 }
 
-// settle puts the nodes of the chosen graph, or of the iterations, into the place of a node.
+// settle adds the nodes of the chosen graph, or of the iterations, instead of a node.
 func (s *settling) settle(n *Node) error {
 	g := s.g
 	if err := n.decoded(); err != nil {
@@ -135,7 +136,7 @@ func (s *settling) settle(n *Node) error {
 	return err
 }
 
-// splice adds the nodes of a graph that a node runs on values, and returns what it gives.
+// splice adds copies of the nodes of body, which node n runs on the input values, and returns its outputs.
 func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, error) {
 	g := s.g
 	inside := map[*Value]*Value{}
@@ -174,7 +175,7 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 	return out, nil
 }
 
-// result adds result i of a node that is being made.
+// result adds result i to node c.
 func (s *settling) result(c *Node, i int, name string) *Value {
 	w := &Value{Name: s.g.Fresh(name), Node: c, Index: i, graph: s.g}
 	s.g.number(w)
@@ -183,13 +184,13 @@ func (s *settling) result(c *Node, i int, name string) *Value {
 	return w
 }
 
-// add makes a node known, which has its results.
+// add numbers and indexes a node with all its results.
 func (s *settling) add(c *Node) {
 	s.g.numberNode(c)
 	s.g.named().addNode(c)
 }
 
-// constant returns what stands for a value of the body: constants are made where they are first asked for.
+// constant returns the copy of a value of a body. It makes copies of constants at their first use.
 func (s *settling) constant(n *Node, v *Value, inside map[*Value]*Value) *Value {
 	if v == nil || inside[v] != nil || v.Const == nil {
 		return inside[v]
@@ -203,22 +204,23 @@ func (s *settling) constant(n *Node, v *Value, inside map[*Value]*Value) *Value 
 	return &w
 }
 
-// stands puts a value into the place of one of a node that is gone: under its name, if it is made for that.
-func (s *settling) stands(for_, v *Value, n *Node) {
-	s.to[for_] = v
-	if v.Node == nil || v.Node.Part != n || s.g.named().taken(for_.Name) {
+// stands makes v the replacement of old, a result of the replaced node n. If a copy for n computes v, v and its node
+// also get the old names.
+func (s *settling) stands(old, v *Value, n *Node) {
+	s.to[old] = v
+	if v.Node == nil || v.Node.Part != n || s.g.named().taken(old.Name) {
 		return
 	}
 	names := s.g.named()
 	names.dropValue(v)
-	v.Name = for_.Name
+	v.Name = old.Name
 	names.values[v.Name] = v
 	if len(v.Node.Out) == 1 && !names.taken(n.Name) {
 		names.renameNode(v.Node, n.Name)
 	}
 }
 
-// replaced returns attributes that read other values.
+// replaced returns the attributes with their values replaced.
 func (a *attributes) replaced(by func(*Value) *Value) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
@@ -230,8 +232,8 @@ func (a *attributes) replaced(by func(*Value) *Value) *attributes {
 	return attributesOf(given)
 }
 
-// ResultsFor returns what a graph that runs within another gives for inputs of the given metas, in order: new
-// values all. Those whose shapes depend on data are [Result.Dynamic].
+// ResultsFor returns the types of the outputs of a subgraph, such as the body of a loop, for inputs with the given
+// metas. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
 func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	c, err := g.withInputs(in)
 	if err != nil {
@@ -249,17 +251,18 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	return res, nil
 }
 
-// Repetition is a graph that runs repeatedly: its inputs are the number of the iteration, a truth that is true, the
-// carried values and others, its outputs a truth that stays true, the carried values, and what is collected.
+// Repetition is a graph that runs a known number of times. The inputs of Body are the index of the iteration, a
+// condition (true), the carried values and invariant values. Its outputs are a condition (true), the carried values for
+// the next iteration, and collected values.
 type Repetition struct {
 	Body    *Graph
-	Times   int
-	Carried int   // how many of Values each iteration hands to the next
-	Values  []Arg // for all inputs of Body but the first two
+	Times   int   // number of iterations
+	Carried int   // number of carried values, the first of Values
+	Values  []Arg // initial values of all inputs of Body except the first two
 }
 
-// repeat puts the nodes of all iterations into the place of a node: it gives the carried values as the last one left
-// them, and the collected values stacked along a new first dimension.
+// repeat adds the nodes of all iterations instead of a node. The results of the node are the carried values after the
+// last iteration, and the collected values of all iterations stacked along a new first dimension.
 func (s *settling) repeat(n *Node) error {
 	g := s.g
 	r, _ := n.Op.Repeats(n.Call())
@@ -269,7 +272,7 @@ func (s *settling) repeat(n *Node) error {
 	stacked := len(n.Out) - r.Carried
 	if r.Body == nil || r.Carried < 0 || stacked < 0 || len(r.Values) < r.Carried ||
 		len(r.Body.Inputs) != 2+len(r.Values) || len(r.Body.Outputs) != 1+len(n.Out) {
-		return errors.New("its graph takes and gives other values than it")
+		return errors.New("its inputs and outputs do not match those of its graph")
 	}
 	values := make([]*Value, len(r.Values))
 	for i, a := range r.Values {
@@ -304,7 +307,7 @@ func (s *settling) repeat(n *Node) error {
 	return nil
 }
 
-// known adds a constant for what a node runs.
+// known adds a constant for the nodes that replace n.
 func (s *settling) known(n *Node, name string, t *tensor.Tensor) *Value {
 	return s.constant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
 }

@@ -13,50 +13,50 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Symbolic is a graph that was inferred for sizes that are not known.
+// Symbolic is a graph that is inferred for unknown sizes. An open symbol is a symbol whose size is unknown.
 type Symbolic struct {
-	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env, and
-	// [Value.Meta] is what they are at the hints, for which alone it holds.
+	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env. [Value.Meta]
+	// is the type at the hints.
 	Graph *Graph
-	// Env has the symbols that are open, by the names that [Symbolic.Name] gives.
+	// Env has the open symbols, under the names of [Symbolic.Name].
 	Env *sym.Env
-	// Guards are the conditions under which the types hold, in the order in which inference asked for them.
+	// Guards are the conditions under which the types are valid, in the order in which inference needed them.
 	Guards []Guard
-	// Hints are the sizes of the open symbols that decided where form and bounds did not.
+	// Hints are the sizes of the open symbols for which branches were decided.
 	Hints sym.Binding
 
-	// Cut says why the graph was not inferred for all sizes at once, where [Graph.SymbolicForked] was asked to.
+	// Cut is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
 	Cut error
 
-	bound   map[string]bool // symbols that guards leave one size
-	late    []*Node         // those whose attributes depend on symbols
-	forking bool            // cases are examined; their guards are not guards of the whole
+	bound   map[string]bool // open symbols that guards restrict to one size
+	late    []*Node         // nodes whose attributes depend on symbols
+	forking bool            // cases are being inferred; their guards are not guards of the graph
 
-	unbacked *unbacked // names the sizes that data decide; nil but for [Graph.Unbacked]
+	unbacked *unbacked // names the sizes that depend on data; nil except for [Graph.Unbacked]
 }
 
-// Guard is a condition that inference rests on.
+// Guard is a condition on sizes under which inferred types are valid.
 type Guard struct {
 	Cond sym.Bool
-	// Node is the one whose inference asked for it, in the copy; nil for what an input needs.
+	// Node is the node, in the copy, whose inference needs the condition; nil for a guard of an input.
 	Node *Node
-	// Value is the input that needs it; nil for a node's.
+	// Value is the input that needs the condition; nil for a guard of a node.
 	Value *Value
-	// Binds lists the symbols that have one size from here on, that of the hints.
+	// Binds lists the symbols that the guards up to this one restrict to one size, the hint.
 	Binds []string
-	// Refusal is what happens where the guard does not hold, as far as that was looked at: see
+	// Refusal is the error of inference for sizes that do not satisfy the guard. It is set only by
 	// [Graph.SymbolicForked].
 	Refusal error
 }
 
-// Symbolic infers a copy of the graph in which sizes stay unknown: those of the symbols that hints names, and of
-// all others that were given no number ([Graph.Assumed]). Where form and bounds do not decide, inference uses
-// the hints, which are what the graph assumes unless given, and records a guard. So at all sizes at which the
-// guards hold the types are what [Graph.Bind] infers there. Limits of memory apart: sizes at which a value were
-// larger than [tensor.MaxBytes] are rejected when they are bound.
+// Symbolic infers a copy of the graph with unknown sizes: the sizes of the symbols in hints, and of all other symbols
+// without a given size ([Graph.Assumed]). hints override the assumed sizes. If the bounds of symbols do not decide a
+// branch of inference, it is decided for the hints, and a guard is recorded. For all sizes that satisfy the guards, the
+// types are the types that [Graph.Bind] infers. There is one exception: sizes for which a value exceeds
+// [tensor.MaxBytes] are rejected only by Bind.
 //
-// The error is that of the first node that is rejected at the hints; the types inferred before it, and their guards,
-// are returned beside it.
+// If inference rejects a node at the hints, Symbolic returns its error, and also the result with the types and guards
+// of the nodes before it.
 func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	s, err := g.symbolic(hints)
 	if err != nil {
@@ -68,7 +68,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	return s, s.Graph.settleAndInfer()
 }
 
-// symbolic returns a copy of the graph with open symbols, to be inferred.
+// symbolic returns a copy of the graph with open symbols, before inference.
 func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{}}
 	hints, err := g.SizesNamed(hints)
@@ -93,14 +93,15 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	return s, nil
 }
 
-// decodeLater leaves attributes that depend on symbols to inference, so that what they bind is their nodes'.
+// decodeLater makes inference decode attributes that depend on symbols, so that guards of decoding belong to their
+// nodes.
 func (s *Symbolic) decodeLater() {
 	for _, n := range s.late {
 		n.Attrs = nil
 	}
 }
 
-// symbol returns the size of a symbol of g: a number where somebody gave one.
+// symbol returns the size of a symbol of g: a number if it was given, otherwise an open symbol.
 func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	b := g.Symbols[name]
 	hint, open := hints[name]
@@ -124,7 +125,7 @@ func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int,
 	return s.Env.Symbol(inEnv, b.Min, hi, hint)
 }
 
-// Name returns the name that a symbol of the graph has in the Env: its own, unless that is no identifier there.
+// Name returns the name in Env of a symbol of the graph: the same name if it is an identifier, otherwise a similar one.
 func (s *Symbolic) Name(symbol string) string {
 	if legalSymbol(symbol) {
 		return symbol
@@ -147,13 +148,13 @@ func (s *Symbolic) Name(symbol string) string {
 	return name
 }
 
-// legalSymbol reports whether an Env takes a name.
+// legalSymbol reports whether an Env accepts a name.
 func legalSymbol(name string) bool {
 	_, err := sym.NewEnv().Symbol(name, 0, 1, 0)
 	return err == nil
 }
 
-// Binding returns sizes of the graph's symbols by their names in the Env.
+// Binding returns sizes of the graph's symbols by their names in Env.
 func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
 	b := make(sym.Binding, len(sizes))
 	for name, n := range sizes {
@@ -171,7 +172,7 @@ func (s *Symbolic) Holds(sizes map[string]int) bool {
 	})
 }
 
-// inputs gives the inputs their types. What they need so that there are such values are guards.
+// inputs sets the types of the inputs, with guards that make these types valid.
 func (s *Symbolic) inputs() error {
 	for _, v := range s.Graph.Inputs {
 		if v.Dims == nil {
@@ -190,7 +191,7 @@ func (s *Symbolic) inputs() error {
 	return nil
 }
 
-// mayBe rejects sizes, strides or an offset that are negative.
+// mayBe returns an error if a size, a stride or the offset is negative.
 func (s *Symbolic) mayBe(t tensor.Type) error {
 	for d, size := range t.Shape {
 		if size.Lt(sym.Int{}).Holds() {
@@ -208,10 +209,10 @@ func (s *Symbolic) mayBe(t tensor.Type) error {
 	return nil
 }
 
-// maxJoined is the number of ways up to which the inference of a node goes them all.
+// maxJoined is the maximum number of paths through the branches of a node's inference that are all tried.
 const maxJoined = 8
 
-// joined infers a node. Branches that make no difference to its results leave no guards.
+// joined infers a node. Branches that do not affect its results leave no guards.
 func (s *Symbolic) joined(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxJoined, func() ([]Result, error) {
 		c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, binds: true}
@@ -219,13 +220,12 @@ func (s *Symbolic) joined(n *Node) ([]Result, error) {
 	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
 }
 
-// sameResult reports whether two results are known to be the same: of one type, and views of the same operand or both
-// fresh memory.
+// sameResult reports whether two results are equal for all sizes: the same type, and the same operand as alias.
 func sameResult(a, b Result) bool {
 	return !a.Dynamic && !b.Dynamic && a.Alias == b.Alias && sameType(a.Type, b.Type)
 }
 
-// sameType reports whether what is known makes two types the same.
+// sameType reports whether two types are equal for all sizes.
 func sameType(a, b tensor.Type) bool {
 	if a.DType != b.DType {
 		return false
@@ -238,7 +238,7 @@ func sameType(a, b tensor.Type) bool {
 	return true
 }
 
-// record notes who asked for the guards that are new.
+// record adds the new guards of Env to Guards, with the node or value of by.
 func (s *Symbolic) record(by Guard) {
 	if s.forking {
 		return
@@ -269,14 +269,14 @@ func (s *Symbolic) record(by Guard) {
 	}
 }
 
-// maxCases is the number of classes of sizes up to which a graph is inferred for all of them.
+// maxCases is the maximum number of classes of sizes for which a graph is inferred at once.
 const maxCases = 16
 
-// SymbolicForked is [Graph.Symbolic] for all classes of sizes at once, up to 16: wherever form and bounds do not
-// decide, both ways are gone. A size, stride or offset that is another in other classes is a [sym.Where]. Guards then
-// exclude sizes that are rejected, for which [Guard.Refusal] has the reason, and those for which a value has another
-// rank, dtype or alias than it has at the hints. Where there are more classes the graph is inferred for that of the
-// hints alone, and [Symbolic.Cut] says so.
+// SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once: if the bounds of symbols do not decide a
+// branch, inference follows both paths. A size, stride or offset that differs between classes is a [sym.Where]. Guards
+// exclude sizes that are rejected, with the reason in [Guard.Refusal], and sizes for which a value has another rank,
+// dtype or alias than at the hints. If there are more classes, the graph is inferred only for the class of the hints,
+// and [Symbolic.Cut] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).settles); i >= 0 {
 		s, err := g.Symbolic(hints)
@@ -303,13 +303,14 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	return s, nil
 }
 
-// oneClass is what inference says of the values of one class of sizes, in the order of [Graph.Values].
+// oneClass has the inferred values for one class of sizes, in the order of [Graph.Values].
 type oneClass struct {
 	values []classValue
-	err    error // why the class is rejected
-	node   *Node
+	err    error // the reason why inference rejects the class; nil if it does not
+	node   *Node // the node of err
 }
 
+// classValue has the inferred fields of a value.
 type classValue struct {
 	t       tensor.Type
 	m       tensor.Meta
@@ -317,7 +318,7 @@ type classValue struct {
 	dynamic bool
 }
 
-// oneCase infers the graph on the way through its branches that the fork goes.
+// oneCase infers the graph along the path through its branches that sym.Fork chooses.
 func (s *Symbolic) oneCase() (c oneClass, err error) {
 	s.decodeLater()
 	if err := s.inputs(); err != nil {
@@ -341,7 +342,7 @@ func (s *Symbolic) oneCase() (c oneClass, err error) {
 	return c, nil
 }
 
-// alike reports whether the values of two classes differ in sizes, strides and offsets only.
+// alike returns an error if the values of two classes differ in more than sizes, strides and offsets.
 func (c *oneClass) alike(o *oneClass) error {
 	for i := range c.values {
 		a, b := &c.values[i], &o.values[i]
@@ -355,8 +356,8 @@ func (c *oneClass) alike(o *oneClass) error {
 	return nil
 }
 
-// merge gives the values the types of all classes that are like that of the hints, which is the first, and makes
-// guards of what keeps the others out.
+// merge sets the types of the values for all classes that are alike the first one, which contains the hints. Guards
+// exclude the other classes.
 func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 	first := &cases[0].Value
 	kept := cases[:1]
@@ -384,8 +385,7 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 		i++
 	})
 	for _, guard := range s.Guards {
-		// A condition that form decides to hold is none, and one that contradicts another cannot be: cases are
-		// disjoint.
+		// Cases are disjoint, so guards should not contradict each other.
 		if err := s.Env.Assume(guard.Cond); err != nil {
 			s.Cut = fmt.Errorf("guards of classes contradict each other: %w", err)
 		}

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Unbacked infers a copy of a graph whose shapes depend on data, and which is inferred. Sizes that data decide are
-// symbols u0, u1, ... of the Env, in the order of the nodes: unbacked symbols, in PyTorch's words. Symbols of the graph
-// have the sizes that they have in g, and there are no guards: where inference of a node branches on an unbacked size,
-// a size or stride is a [sym.Where], and sizes that the node rejects are left out.
+// Unbacked infers a copy of an inferred graph whose shapes depend on data. Sizes that depend on data are symbols u0,
+// u1, ... of the Env, in the order of the nodes (PyTorch calls them unbacked symbols). Symbols of the graph keep their
+// sizes in g. There are no guards: if inference of a node branches on an unbacked size, sizes and strides of its
+// results are a [sym.Where], and sizes that the node rejects are ignored.
 //
-// A node remains [Value.Dynamic] where that does not describe its results: it branches too often, the rank depends on
-// data, or the layout is not known. Then Type has the dtype, and in Shape the sizes of the [Outline], nil where not
-// even their number is known; each unknown size is a symbol of its own. What depends on the node remains Dynamic too.
-// A value that is a view for some sizes only has no Alias.
+// A result remains [Value.Dynamic] if this cannot describe it: the node branches too often, the rank depends on data,
+// or the layout is unknown. Its Type then has the dtype and, in Shape, the sizes of the [Outline], with a new symbol
+// for each unknown size; Shape is nil if the rank is unknown. Nodes that depend on it remain Dynamic, too. A value that
+// is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := &unbacked{known: NewByValue[Outline](g)}
 	u.of = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), forking: true, unbacked: u}
@@ -33,15 +33,15 @@ func (g *Graph) Unbacked() *Symbolic {
 	return u.of
 }
 
-// unbacked infers a graph whose shapes depend on data.
+// unbacked is the state of [Graph.Unbacked].
 type unbacked struct {
 	of    *Symbolic
 	known ByValue[Outline]
-	named int // symbols so far
-	next  int // the symbols that the case at hand has used
+	named int // number of symbols of the nodes before
+	next  int // number of symbols, including those of the present case
 }
 
-// infer infers a node in all cases of the sizes that it reads.
+// infer infers a node for all classes of the sizes on which it branches.
 func (u *unbacked) infer(n *Node) {
 	cases, err := sym.Fork(u.of.Env, maxJoined, func() (oneClass, error) { return u.oneCase(n) })
 	if err != nil || !u.merge(n, cases) {
@@ -62,7 +62,7 @@ func (u *unbacked) infer(n *Node) {
 	}
 }
 
-// oneCase infers a node on the way through its branches that the fork goes.
+// oneCase infers a node along the path through its branches that sym.Fork chooses.
 func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
 	u.next = u.named
 	if c.err = n.infer(&inference{}); c.err != nil {
@@ -74,7 +74,8 @@ func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
 	return c, nil
 }
 
-// merge gives a node's results the types of all cases that are not rejected. It reports whether these describe them.
+// merge sets the types of a node's results from all cases that are not rejected. It returns false if the cases differ
+// in more than sizes, strides and offsets, or if there are none.
 func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 	if slices.ContainsFunc(cases, func(c sym.Case[oneClass]) bool { return c.Err != nil }) {
 		return false
@@ -106,7 +107,7 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 	return true
 }
 
-// stay leaves a node's results to the run. Their outlines tell what is known of them.
+// stay makes a node's results Dynamic, with dtypes and sizes from their outlines.
 func (u *unbacked) stay(n *Node) {
 	for _, v := range n.Out {
 		v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
@@ -125,7 +126,7 @@ func (u *unbacked) stay(n *Node) {
 	}
 }
 
-// lay gives types over symbols to results whose shapes depend on data. It changes no result if the layout of one is
+// lay replaces Dynamic results by results with types over symbols. It changes none if the layout or the rank of one is
 // unknown.
 func (u *unbacked) lay(res []Result) ([]Result, error) {
 	if slices.ContainsFunc(res, func(r Result) bool { return r.Dynamic && (r.Lay == nil || r.Sizes == nil) }) {
@@ -145,7 +146,7 @@ func (u *unbacked) lay(res []Result) ([]Result, error) {
 	return res, nil
 }
 
-// shape puts symbols in the place of sizes that data decide.
+// shape returns a shape with a new symbol for each size that depends on data (-1).
 func (u *unbacked) shape(sizes []int) []sym.Int {
 	shape := sym.Ints(sizes...)
 	for d, size := range sizes {
@@ -161,13 +162,14 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 	return shape
 }
 
-// unbackedHint is a hint for symbols that have none. It decides the order of cases.
+// unbackedHint is the hint of unbacked symbols. It determines the order of cases.
 const unbackedHint = 3
 
-// deps and dep list what a node waits for: its operands, nil for those that are no
-// values, then the values of its attributes.
+// deps returns the number of values on which a node depends: see dep.
 func (n *Node) deps() int { return len(n.In) + len(n.refs()) }
 
+// dep returns the value of operand i, nil for a number or an absent operand. Indices from len(n.In) on are the values
+// of attributes.
 func (n *Node) dep(i int) *Value {
 	if i < len(n.In) {
 		return n.In[i].Value
@@ -175,7 +177,7 @@ func (n *Node) dep(i int) *Value {
 	return n.attrs.refs[i-len(n.In)].value
 }
 
-// waits reports whether the node cannot be inferred before the graph has run in part.
+// waits reports whether the node can be inferred only after a part of the graph has run.
 func (n *Node) waits() bool {
 	for i := range n.deps() {
 		v := n.dep(i)
@@ -196,8 +198,7 @@ func (g *Graph) Dynamic() bool {
 	return false
 }
 
-// withInputs returns a copy of the graph whose inputs have the given metas, in order. It is
-// inferred as far as that goes; see [Graph.Dynamic].
+// withInputs returns an inferred copy of the graph whose inputs have the given metas, in order.
 func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	if len(metas) != len(g.Inputs) {
 		return nil, fmt.Errorf("want %d inputs, got %d", len(g.Inputs), len(metas))
@@ -217,8 +218,7 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	return c, c.settleAndInfer()
 }
 
-// bindTo gives the symbols of an input the actual sizes, for attributes
-// that name them. It returns bound, or a changed copy.
+// bindTo returns the sizes bound with the symbols of an input set to the sizes in shape. It changes a copy of bound.
 func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {
 		return bound

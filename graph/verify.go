@@ -9,24 +9,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Props is a set of properties of a graph, beside the structure that all graphs have.
-// Passes state which they need and which they make.
+// Props is a set of properties of a graph, in addition to the structure that all graphs have. Passes state the
+// properties that they require, establish and invalidate.
 type Props uint8
 
 const (
-	// Sorted: every node is after those whose outputs it uses.
+	// Sorted means that every node follows the nodes whose outputs it uses.
 	Sorted Props = 1 << iota
-	// Typed: shapes, dtypes and aliases are those that the ops infer from their operands,
-	// and so are strides, except where they may be chosen: of outputs of ops that follow,
-	// of pinned nodes, and of nodes whose walk was chosen.
+	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are, too, except where a layout may
+	// be chosen: see [Node.Lays].
 	Typed
-	// LaidOut: every node that has implementations has chosen one, which reads its operands and writes
-	// its outputs in the layouts that they have, and what is pinned is laid out as its pin says. From then on values are
-	// copied as they are now: no pass adds or drops a copy of a value that is not constant.
+	// LaidOut means that every node with implementations has chosen one, that the implementation supports the layouts of
+	// its operands and outputs, and that pins are met. No later pass adds or removes a copy of a value that is not
+	// constant.
 	LaidOut
 )
 
-// Each returns the properties of the set one by one.
+// Each returns the properties of the set as sets of one.
 func (p Props) Each() []Props {
 	var list []Props
 	for one := Props(1); one != 0; one <<= 1 {
@@ -52,8 +51,8 @@ func (p Props) String() string {
 	return s
 }
 
-// Verify reports where the graph's structure is broken, or a property does not hold. The
-// error is an [Errors]. A graph as loaded or built is Sorted and Typed.
+// Verify returns an [Errors] if the graph's structure is broken, or if a property of props does not hold. A graph that
+// was loaded or built is Sorted and Typed.
 func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
@@ -79,6 +78,7 @@ func Verify(g *Graph, props Props) error {
 	return nil
 }
 
+// verifier collects the errors of a graph.
 type verifier struct {
 	g     *Graph
 	errs  Errors
@@ -99,7 +99,7 @@ func (v *verifier) fail(n *Node, format string, args ...any) {
 	v.errs = append(v.errs, v.g.Fail(n, err))
 }
 
-// makes notes that the node's outputs may be used.
+// makes marks the node's outputs as computed, so that later nodes may use them.
 func (v *verifier) makes(n *Node) {
 	if n == nil {
 		return
@@ -127,7 +127,7 @@ func (v *verifier) inputs() {
 	}
 }
 
-// value checks what holds of every value.
+// value checks the properties that every value must have.
 func (v *verifier) value(n *Node, x *Value) {
 	switch {
 	case x == nil:
@@ -206,7 +206,7 @@ func (v *verifier) operands(n *Node) {
 	}
 }
 
-// checkAlias checks that a view shares storage with an operand and is within it.
+// checkAlias checks that a view aliases an operand and is within its storage.
 func (v *Value) checkAlias() error {
 	if v.Alias == nil {
 		return nil
@@ -227,7 +227,7 @@ func (v *Value) checkAlias() error {
 	return nil
 }
 
-// typed compares the outputs with what the op infers.
+// typed returns an error if the outputs differ from the inferred results: see compare.
 func (n *Node) typed() error {
 	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(c)
@@ -247,7 +247,7 @@ func (n *Node) typed() error {
 	return nil
 }
 
-// compare reports where an output is not what was inferred and may not be otherwise.
+// compare returns an error if output x differs from the inferred result r in a way that is not permitted.
 func (n *Node) compare(x *Value, r Result) error {
 	var alias *Value
 	m := r.Meta()
@@ -260,7 +260,7 @@ func (n *Node) compare(x *Value, r Result) error {
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
 	case x.Meta.SameLayout(m) && (x.Meta.Offset == m.Offset || x.Within != nil) && x.Alias == alias:
 		return nil
-	case x.Within != nil: // checkWithin and writes tell
+	case x.Within != nil: // checked by checkWithin and writes
 		return nil
 	case x.Alias != nil && x.Alias == alias && x.Meta.Offset == m.Offset && x.Meta.SameAddresses(m):
 		return nil // a view may have any strides in dimensions of size 1
@@ -272,8 +272,8 @@ func (n *Node) compare(x *Value, r Result) error {
 	return nil
 }
 
-// Lays reports whether the results of a node may have other layouts than inferred if it is computed on a walk: which
-// says so itself, or the op writes any layout, or is pinned to one. Without an op they may not.
+// Lays reports whether the results of a node may have other layouts than inferred if its walk is w: the walk has such
+// layouts, the op can write any layout, or the node is pinned to a layout.
 func (n *Node) Lays(w Walk) bool {
 	if n == nil || n.Op == nil {
 		return false
@@ -288,8 +288,7 @@ func aliasText(x *Value) string {
 	return fmt.Sprintf(" of %q", x.Name)
 }
 
-// Holds reports where a node, as it is laid out, is not what its op infers, or does not keep to its implementation and
-// its pin: what [Verify] asks of each node of a graph that is Typed and LaidOut.
+// Holds returns an error if the node violates Typed or LaidOut: see [Verify].
 func (n *Node) Holds() error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
@@ -297,8 +296,8 @@ func (n *Node) Holds() error {
 	return errors.Join(append([]error{n.typed()}, n.laidOut(nil)...)...)
 }
 
-// StillHolds is [Node.Holds] for a node that held before some of its operands, those that moved says true for, were
-// laid out otherwise: the layouts of others are not checked again.
+// StillHolds is [Node.Holds] after the layouts of some operands have changed, for a node that satisfied Holds before.
+// moved reports whether the layout of a value has changed; other operands are not checked again.
 func (n *Node) StillHolds(moved func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
@@ -306,8 +305,8 @@ func (n *Node) StillHolds(moved func(v *Value) bool) error {
 	return errors.Join(append([]error{n.typed()}, n.laidOut(moved)...)...)
 }
 
-// laidOut checks the implementation and the pin of a node; of its operands only those that moved says true for, if it
-// is not nil.
+// laidOut checks the implementation and the pin of a node. If moved is not nil, it checks only operands for which moved
+// returns true.
 func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, x := range n.Out {
@@ -323,7 +322,7 @@ func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 		return errs
 	}
 	c := n.Call()
-	read := n.Impl.read // its price is not asked for, which takes a look at all operands
+	read := n.Impl.read // without the footprint, which is slow to compute
 	if read == nil {
 		read = n.Impl.Read
 	}
@@ -353,7 +352,8 @@ func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 	return errs
 }
 
-// writes reports why the node's implementation, whose walk gives result i in an order, does not write its layout.
+// writes returns an error if the node's implementation does not write the layout of result i. o is the order of the
+// result in the walk. The error completes "the implementation gives the output ...".
 func (n *Node) writes(c *Call, i int, o tensor.Order) error {
 	x := n.Out[i]
 	dense := x.Meta.IsNonOverlappingAndDense()
@@ -366,8 +366,8 @@ func (n *Node) writes(c *Call, i int, o tensor.Order) error {
 		return nil
 	}
 	m := x.Meta
-	if lies, _ := tensor.OrderOf(m); x.Within != nil && !dense {
-		m = m.WithStrides(lies.Strides(m.Shape)) // without what is between its elements
+	if order, _ := tensor.OrderOf(m); x.Within != nil && !dense {
+		m = m.WithStrides(order.Strides(m.Shape)) // the same order without gaps
 	}
 	if !o.Holds(m) {
 		return fmt.Errorf("in order %v", o)

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Places returns, for a node whose op concatenates its operands ([Op.ConcatDim]), the type of the slice of the result
-// that has the elements of each operand: the zero Type for an operand without elements. It is nil for other nodes.
+// Places returns, for a node that concatenates its operands ([Op.ConcatDim]), the type of the slice of the result that
+// holds each operand. An operand without elements may have the zero Type. Places returns nil for other nodes.
 func (n *Node) Places() []tensor.Type {
 	if n == nil || len(n.Out) == 0 {
 		return nil
@@ -17,7 +17,7 @@ func (n *Node) Places() []tensor.Type {
 	return n.PlacesIn(n.Out[0].Type)
 }
 
-// PlacesIn is Places where the result is of a type, of its shape, with other strides or another offset.
+// PlacesIn is Places for a result of type out, which has the same shape but may have other strides or another offset.
 func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	dim, ok := n.joins()
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
@@ -28,7 +28,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	for i, a := range n.In {
 		t := a.Type()
 		if len(t.Shape) != rank {
-			continue // of no elements: joins has looked
+			continue // the operand has no elements: see joins
 		}
 		list[i] = out
 		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
@@ -40,7 +40,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	return list
 }
 
-// joins tells along which dimension of its result the node puts its operands.
+// joins returns the dimension along which the node concatenates its operands; false if it does not.
 func (n *Node) joins() (dim int, ok bool) {
 	if n == nil || n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) != 1 || n.Out[0].Alias != nil {
 		return 0, false
@@ -56,7 +56,7 @@ func (n *Node) joins() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !whole
 }
 
-// inPlace marks the operands that are already in their slice of the node's result; nil where none does.
+// inPlace marks the operands that are already in their slice of the node's result. It returns nil if none can be.
 func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
@@ -82,18 +82,18 @@ func (n *Node) inPlace() []bool {
 	return list
 }
 
-// checkWithin checks a value within another: as a slice of it, of the same storage.
+// checkWithin checks that a value within another is a slice of it.
 func (v *Value) checkWithin() error {
 	w := v.Within
 	switch {
 	case w == nil:
 		return nil
 	case v.Alias != nil || v.Node == nil:
-		return fmt.Errorf("value %q lies within %q, and is no result with memory of its own", v.Name, w.Name)
+		return fmt.Errorf("value %q is within %q, but is a view or no result of a node", v.Name, w.Name)
 	case w.graph != v.graph || w.Alias != nil || w.Node == nil || w.Node.Op.ConcatDim == nil:
-		return fmt.Errorf("value %q lies within %q, which nothing is put together in", v.Name, w.Name)
+		return fmt.Errorf("value %q is within %q, which is not the result of a concatenation", v.Name, w.Name)
 	case v.Meta.DType != w.Meta.DType || v.Meta.Rank() != w.Meta.Rank():
-		return fmt.Errorf("value %q, %v, lies within %q, %v", v.Name, v.Meta, w.Name, w.Meta)
+		return fmt.Errorf("value %q, %v, is within %q, %v", v.Name, v.Meta, w.Name, w.Meta)
 	}
 	if _, _, ok := v.box(w); !ok {
 		return fmt.Errorf("value %q, %v at %d, is no slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, w.Name,
@@ -102,10 +102,11 @@ func (v *Value) checkWithin() error {
 	return nil
 }
 
-// box is the place of v in another value, as indices of its first element and of what is behind its last; false where
-// it is no slice of that.
+// box returns the index ranges of w, first inclusive and end exclusive, whose elements are v. It returns false if v is
+// not a slice of w.
 func (v *Value) box(w *Value) (first, end []int, ok bool) { return boxOf(v.Meta, w.Meta) }
 
+// boxOf is box for metas.
 func boxOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	rest := m.Offset - in.Offset
 	first, end = make([]int, m.Rank()), make([]int, m.Rank())
@@ -127,8 +128,8 @@ func boxOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	return first, end, rest == 0
 }
 
-// within checks that nothing is written twice in memory that several values share: neither by nodes whose results are
-// there, nor by those that copy operands there.
+// within checks that no element of the memory of a concatenation is written twice, by a node whose result is there or
+// by a concatenation that copies an operand there.
 func (v *verifier) within() {
 	type part struct {
 		by         *Node

@@ -93,11 +93,11 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 
 func TestVerifyFindsWhatLiesWrongWithin(t *testing.T) {
 	for want, breakIt := range map[string]func(g *graph.Graph){
-		`it writes in "c" what a writes, too`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },
-		`it writes in "c" what b writes, too`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 9 },
-		`is no slice of "c"`:                  func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
-		`has a producer or shares storage`:    func(g *graph.Graph) { g.Value("x").Within = g.Value("c") },
-		`which nothing is put together in`:    func(g *graph.Graph) { g.Value("a").Within = g.Value("y") },
+		`it writes in "c" what a writes, too`:        func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },
+		`it writes in "c" what b writes, too`:        func(g *graph.Graph) { g.Value("b").Meta.Offset = 9 },
+		`is no slice of "c"`:                         func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
+		`has a producer or shares storage`:           func(g *graph.Graph) { g.Value("x").Within = g.Value("c") },
+		`which is not the result of a concatenation`: func(g *graph.Graph) { g.Value("a").Within = g.Value("y") },
 		`gives output 0 dense: "a" is float32`: func(g *graph.Graph) {
 			dense := *g.Value("a").Node.Impl
 			dense.Writes = nil

@@ -40,7 +40,7 @@ const (
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
-// AddRuns adds the work of the runs of a loop over a result of layout m, if there is more than one.
+// AddRuns adds the work of beginning the runs of a loop over a result of layout m, if there is more than one run.
 func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	if w == nil || len(m.Strides) != len(m.Shape) {
 		return
@@ -51,10 +51,10 @@ func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	}
 }
 
-// wholeRun is the part of the price of a run for a run of whole cache lines, in which no partial vector is left over.
+// wholeRun is the price of a run of whole cache lines, which needs no partial vector, relative to the price of [Run].
 const wholeRun = .15
 
-// waitRuns adds the work of n runs of a number of bytes.
+// waitRuns adds the work of n runs, each of the given number of bytes.
 func waitRuns(w *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeRun
@@ -62,8 +62,8 @@ func waitRuns(w *Work, n, bytes float64) {
 	w.Wait(Run, n)
 }
 
-// runs is the number of runs of a loop over a result of layout m. A run has the fastest dimensions along which each
-// operand of the call either follows the result or is constant.
+// runs returns the number of runs of a loop over a result of layout m. A run extends over the fastest dimensions in
+// which each operand of the call is either broadcast in all of them or in none.
 func (c *Call) runs(m tensor.Meta) float64 {
 	dims := make([]int, 0, m.Rank())
 	for d, n := range m.Shape {
@@ -82,7 +82,8 @@ func (c *Call) runs(m tensor.Meta) float64 {
 	return float64(m.Numel()) / float64(max(1, length))
 }
 
-// alike reports whether each operand is constant along both of two dimensions of a result, or along neither.
+// alike reports whether each operand is broadcast along both dimensions a and b of a result of a rank, or along
+// neither.
 func (c *Call) alike(a, b, rank int) bool {
 	for _, x := range c.In {
 		if x.Kind != TensorArg {
@@ -101,10 +102,11 @@ func still(shape []int, d, rank int) bool {
 	return d < 0 || d < len(shape) && shape[d] == 1
 }
 
-// smallConst is the size in bytes up to which a constant is assumed to be in a cache: a bias, a scale.
+// smallConst is the maximum size in bytes of a constant that is assumed to be in a cache, such as a bias or a scale.
 const smallConst = 16 << 10
 
-// Streamed adds the bytes of all operands and results, each read or written once in order; large constants are Kept.
+// Streamed adds to w the bytes of all operands and results, each read or written once in order. Bytes of large
+// constants are Kept, all others Dense.
 func (c *Call) Streamed(w *Work) {
 	if c == nil || w == nil {
 		return
@@ -125,8 +127,8 @@ func (c *Call) Streamed(w *Work) {
 	}
 }
 
-// CountedWork is the work of a call by the numbers that the op states: its bytes, and Flops or Each. It is that of an
-// implementation without a Work.
+// CountedWork returns the work of a call from its bytes and from the op's Flops or Each. It is the work of an
+// implementation without Work, unless the op has a Pricing.
 func (o *Op) CountedWork(c *Call) (w Work) {
 	w.Steps = 1
 	c.Streamed(&w)
@@ -146,7 +148,7 @@ func (o *Op) CountedWork(c *Call) (w Work) {
 	return w
 }
 
-// Elements is the number of elements of the first result, or of the first operand if that has more.
+// Elements returns the number of elements of the first result, or of the first operand if it has more.
 func (c *Call) Elements() float64 {
 	if len(c.Out) == 0 {
 		return 0
@@ -158,10 +160,11 @@ func (c *Call) Elements() float64 {
 	return float64(n)
 }
 
-// functionGrain is the largest grain of a pointwise op that is assumed to be a function, of some nanoseconds an
-// element.
+// functionGrain is the maximum grain of a pointwise op that is assumed to compute a function, which takes some
+// nanoseconds for each element.
 const functionGrain = machine.MoveGrain / 4
 
+// each returns the op's Each, or its default.
 func (o *Op) each() Each {
 	switch p := o.Pointwise; {
 	case o.Each != Each{} || o.Flops != nil:
@@ -172,15 +175,16 @@ func (o *Op) each() Each {
 	return Each{Simple: 1}
 }
 
-// Pricing states the work of implementations that have no Work or Read of their own. It reports false for a call that
-// it does not price: then [Op.CountedWork] and [ReadWork] do.
+// Pricing computes the work of implementations without Work or Read. Its methods return false for a call that they do
+// not price; [Op.CountedWork] and [ReadWork] are used instead.
 type Pricing interface {
+	// Work is the work as of [Impl.Work].
 	Work(c *Call, w Walk) (work Work, ok bool)
 	// Read is the additional work for operand i in layout m.
 	Read(c *Call, w Walk, i int, m tensor.Meta) (work Work, ok bool)
 }
 
-// work is the work of an implementation without a Work.
+// work is Work of an implementation that has none.
 func (o *Op) work(c *Call, w Walk) Work {
 	if o.Pricing != nil {
 		if r, ok := o.Pricing.Work(c, w); ok {
@@ -190,7 +194,7 @@ func (o *Op) work(c *Call, w Walk) Work {
 	return o.CountedWork(c)
 }
 
-// read is the additional work of an implementation that reads operands in any layout.
+// read is Read of an implementation that has none and reads operands in any layout.
 func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	if len(c.Out) == 0 {
 		return Work{}, true
@@ -203,10 +207,10 @@ func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	return ReadWork(m, w.Lay(0, c.Out[0])), true
 }
 
-// Rate is an inner kernel that cost profiles price, with the calls that measure it. Families list theirs. The price of
-// a unit follows from the times of the calls, less their other work.
+// Rate is an inner kernel that cost profiles price, with the calls that measure it. Each family of ops lists its rates.
+// The price of a unit is computed from the times of the calls, minus the time of their other work.
 type Rate struct {
-	Name  string // as works and profiles have it: "gemm.f32"
+	Name  string // name in Work and in profiles: "gemm.f32"
 	Unit  string // the unit that is priced: "a multiplication and an addition"
 	Calls []RateCall
 }
@@ -215,11 +219,11 @@ type Rate struct {
 type RateCall struct {
 	Op    string
 	Attrs Attrs
-	In    []tensor.Meta // with their layouts; of dtype Invalid for an absent operand
-	// Constant lists the operands that are constants, and packed.
+	In    []tensor.Meta // layouts of the operands; dtype Invalid for an absent operand
+	// Constant lists the operands that are constants. They are packed.
 	Constant []int
 	Impl     string // the implementation; empty: the cheapest
-	// Make, if set, adds several nodes in the place of one of Op. They run as steps of a network do: in one loop, if
-	// possible.
+	// Make, if set, adds several nodes instead of one node of Op. They are planned like nodes of a network: they share one
+	// loop if possible.
 	Make func(g *Graph, in []any) []*Value
 }

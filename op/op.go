@@ -6,28 +6,29 @@
 //	y := op.Relu(op.Conv2d(x, w, bias, op.Conv2dAttrs{Stride: []int{2, 2}, Groups: new(3)}))
 //	y = op.Mul(op.Sum(y, op.SumAttrs{Dim: []int{2, 3}, Keepdim: true}), 0.5)
 //
-// Operands come first, in aten's order, then the attributes that must be given, then a struct of the others, which
-// may be left out. A field of it that is left out (nil, zero) has aten's default; fields whose default is another
-// value than Go's zero value are pointers, so that 0 differs from no value. A function returns the values that
-// the op makes, or a slice of them where their number depends on the call.
+// The arguments of a function are the operands in aten's order, then the required attributes, then an optional struct
+// of the other attributes. A zero field of that struct means aten's default. If the default is not Go's zero value, the
+// field is a pointer, so that 0 can be given. A function returns the results of the op, or a slice of them if their
+// number depends on the call.
 //
-// An operand that may be a number takes Go's numbers and bools, which promote as Python's do; an optional tensor
-// may be nil, and an optional operand that may be a number [None]. Attributes that must be given may be values of
-// the graph where they are integers, others are named under Values in the struct: they are then read when the
-// graph runs.
+// An operand that may be a number accepts Go's numbers and bools, which promote as Python's do. An optional tensor may
+// be nil, and an optional operand that may be a number may be [None]. Attributes may be values of the graph, which are
+// read when the graph runs: a required integer attribute accepts such a value, and other attributes are given by name
+// in the field Values of the struct.
 //
-// Shapes and dtypes are inferred by each call. [graph.Graph.Err] returns all mistakes, with the file and line of the
-// call; calls that depend on a mistake have no effect. The graph is that of the operands; functions without operands
-// take it as the first argument. A call without any value of a graph panics, because no graph can record the mistake.
+// Each call infers shapes and dtypes. [graph.Graph.Err] returns all mistakes, with the file and line of the call; calls
+// that depend on a mistake have no effect. A function adds its node to the graph of its operands; a function without
+// operands has the graph as its first argument. A call without any value of a graph panics, because no graph can record
+// the mistake.
 //
-// The list below has a line for each op and one for its struct: "go doc op.Conv2d" and "go doc op.Conv2dAttrs"
-// show one of them whole, and "graphrun ops conv2d" also its dtypes and examples. By family the ops are listed in
-// the packages under kernels: pointwise (element by element), view (shapes, copies, joins, fresh values), reduce
-// (sums, norms, losses), index (gathers and scatters), product, conv, window (pools, resizing), sequence (recurrent
-// layers, transforms, control flow) and quantized.
+// The list below has one line for each op and one for its struct. "go doc op.Conv2d" and "go doc op.Conv2dAttrs" show
+// their documentation, and "graphrun ops conv2d" also shows dtypes and examples. The packages under kernels list the
+// ops by family: pointwise (element-wise), view (shapes, copies, joins, new values), reduce (sums, norms, losses),
+// index (gathers and scatters), product, conv, window (pools, resizing), sequence (recurrent layers, transforms,
+// control flow) and quantized.
 //
-// The functions find their ops by name in the graph's own catalogue. Ops that are not in the one that they were
-// generated from are added by [graph.Graph.Apply].
+// The functions find their ops by name in the graph's own catalogue. [graph.Graph.Apply] adds nodes of ops that have no
+// function here.
 package op
 
 //go:generate go run ../kernels/internal/genbuilder -functions ops_gen.go -list list_gen_test.go -names ../graph/names_gen.go
@@ -53,26 +54,26 @@ type Optional interface{ Operand | Absent }
 // Absent is the type of [None].
 type Absent struct{}
 
-// None stands for an operand that is left out.
+// None is an absent operand.
 var None Absent
 
-// Int is an attribute: an integer, or a value of the graph that it is read from.
+// Int is an integer attribute: a number, or a value of the graph.
 type Int interface{ int | *graph.Value }
 
-// Ints is an attribute: a list of integers, or a value of the graph that they are read from.
+// Ints is an attribute that is a list of integers: numbers, or a value of the graph.
 type Ints interface{ []int | *graph.Value }
 
-// IntOrInts is an attribute that is one integer or a list, which mean different things.
+// IntOrInts is an attribute that is one integer or a list, with different meanings: see [graph.IntOrInts].
 type IntOrInts interface{ int | []int | *graph.Value }
 
-// Scalar returns a plain number, as attributes hold it.
+// Scalar returns a plain number in the form of attributes.
 func Scalar[N Number](x N) tensor.Scalar {
 	s, _ := tensor.ScalarOf(x)
 	return s
 }
 
-// given collects the attributes of structs that hold the optional ones; a field that is left out is not among
-// them. Of several structs later ones override.
+// given returns the nonzero fields of structs of optional attributes. Fields of later structs override those of earlier
+// ones.
 func given[A any](list []A) graph.Attrs {
 	attrs := graph.Attrs{}
 	for i := range list {
@@ -84,7 +85,7 @@ func given[A any](list []A) graph.Attrs {
 				for name, x := range x {
 					attrs[name] = graph.Ref{Value: x}
 				}
-			case map[string]tensor.Scalar: // of any name
+			case map[string]tensor.Scalar: // attributes of any name
 				for name, x := range x {
 					attrs[name] = x
 				}
@@ -98,15 +99,15 @@ func given[A any](list []A) graph.Attrs {
 	return attrs
 }
 
-// plain returns an attribute as schemas take it.
+// plain returns an attribute in the form that schemas decode.
 func plain(v reflect.Value) any {
 	if v.Kind() == reflect.String {
-		return v.String() // of a type of its own, whose words are constants
+		return v.String() // may have a named type
 	}
 	return v.Interface()
 }
 
-// with adds attributes that must be given, as pairs of name and value.
+// with adds required attributes, given as pairs of name and value.
 func with(attrs graph.Attrs, pairs ...any) graph.Attrs {
 	if attrs == nil {
 		attrs = graph.Attrs{}
@@ -121,7 +122,8 @@ func with(attrs graph.Attrs, pairs ...any) graph.Attrs {
 	return attrs
 }
 
-// node adds a node to the graph of its operands and returns its count outputs; 0 stands for as many as there are.
+// node adds a node to the graph of its operands and returns its outputs. count is their number; 0 if it depends on the
+// call.
 func node(op string, count int, attrs graph.Attrs, operands ...any) []*graph.Value {
 	args := flat(operands)
 	for _, a := range args {
@@ -137,7 +139,7 @@ func node(op string, count int, attrs graph.Attrs, operands ...any) []*graph.Val
 	panic("op: " + op + " was given no value of a graph")
 }
 
-// nodeIn is node for a graph that is given.
+// nodeIn is node for an op without operands.
 func nodeIn(g *graph.Graph, op string, count int, attrs graph.Attrs, operands ...any) []*graph.Value {
 	if g == nil {
 		panic("op: " + op + " was given no graph")
@@ -145,6 +147,7 @@ func nodeIn(g *graph.Graph, op string, count int, attrs graph.Attrs, operands ..
 	return add(g, op, count, attrs, flat(operands))
 }
 
+// add adds a node to a graph.
 func add(g *graph.Graph, op string, count int, attrs graph.Attrs, args []any) []*graph.Value {
 	if count == 0 {
 		return g.Apply(op, attrs, args...)
@@ -152,7 +155,7 @@ func add(g *graph.Graph, op string, count int, attrs graph.Attrs, args []any) []
 	return g.ApplyExactly(op, count, attrs, args...)
 }
 
-// flat joins single operands and lists.
+// flat returns a list of all operands, in which lists of values are expanded.
 func flat(operands []any) []any {
 	args := make([]any, 0, len(operands))
 	for _, o := range operands {
@@ -170,8 +173,8 @@ func flat(operands []any) []any {
 	return args
 }
 
-// overloaded is node for an op whose last operands have overloads in aten that take numbers alone: those are
-// attributes of the given names, and follow other rules than tensors.
+// overloaded is node for an op whose last operands, which names lists, have aten overloads with numbers. Numbers become
+// attributes with these names, for which other rules hold than for tensors.
 func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) []*graph.Value {
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// joinAnchors adds a product or a convolution, the anchor, to a group of nodes that iterates over its result, so that
-// the group reads the result from cache or registers. A group has at most one anchor: the last candidate. Other readers
-// of the anchor's result may come after the group.
+// joinAnchors adds a product or a convolution, the anchor, to a group of nodes that iterate over its result. The group,
+// its epilogue, then reads the result from a cache or registers. A group has at most one anchor: the last candidate.
+// Other readers of the anchor's result must come after the group.
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.p.Graph.Nodes) {
 		interrupt.Check(g.p.ctx)
@@ -42,8 +42,8 @@ func (g *grouper) offersEpilogue(n *graph.Node) bool {
 	return len(n.Out) == 1 && g.group(n) == nil && fusion.TakesEpilogue(n.Op)
 }
 
-// epilogueOf returns the group of the first reader of a node, which could be its epilogue, or the reason why there is
-// none.
+// epilogueOf returns the group of the first reader of a node, a candidate for its epilogue. If there is none, it
+// returns the reason.
 func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
 	var reader *graph.Node
 	v := n.Out[0]

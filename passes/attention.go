@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// joinAttentions groups a matrix product, the row operations on its result (scale, mask, softmax) and a second product
-// that multiplies their result by another matrix. The fused step computes a block of rows at a time and never stores
-// the scores as a whole.
+// joinAttentions groups a matrix product (query by key), the operations on the rows of its result, the scores (scale,
+// mask, softmax), and a second product that multiplies their result by another matrix (the value). The fused step
+// computes a block of rows at a time and never stores the full matrix of scores.
 func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.p.Graph.Nodes {
@@ -52,9 +52,9 @@ func (g *grouper) addAttention(nodes []*graph.Node, at int) {
 	g.clusters = append(g.clusters, c)
 }
 
-// betweenProducts returns, in a valid order, the product that feeds the first operand of n, the nodes between both, and
-// n. folds reports whether one of these reduces rows. Allowed between are pointwise nodes, row reductions and views;
-// values that do not depend on the first product are read from memory.
+// betweenProducts returns, in a valid order, the product on which the first operand of n depends, the nodes between it
+// and n, and n. folds reports whether a node between them reduces rows. These nodes must be pointwise, row reductions
+// or views. Nodes that do not depend on the first product are not included; their values are read from memory.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds bool) {
 	var first *graph.Node
 	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}

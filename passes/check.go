@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkLimit bounds the total elements of all values, gaps between strided elements included, of a graph that is
-// evaluated by reference.
+// checkLimit is the maximum number of elements of all values together, including gaps between strided elements, of a
+// graph that is evaluated by reference.
 const checkLimit = 1 << 20
 
 // Unchecked is a part of the graph that [Options.Check] could not evaluate, and the reason.
@@ -28,7 +28,7 @@ type Unchecked struct {
 	Outputs []string
 }
 
-// String returns it as one sentence.
+// String describes the part in one sentence.
 func (u Unchecked) String() string {
 	switch {
 	case len(u.Outputs) == 0:
@@ -39,7 +39,7 @@ func (u Unchecked) String() string {
 	return fmt.Sprintf("the values of %s were not checked: node %q (%s): %s", quotedList(u.Outputs), u.Node, u.Op, u.Why)
 }
 
-// checker compares the values of the graph after each pass with those before the first.
+// checker compares the outputs of the graph after each pass with the outputs before the first pass.
 type checker struct {
 	inputs    map[string]*tensor.Tensor
 	want      map[string]*tensor.Tensor // outputs that can be compared
@@ -49,8 +49,8 @@ type checker struct {
 	evaluated *snapshot       // the graph that was last found correct
 }
 
-// newChecker evaluates g by reference on generated inputs. It notes the parts that it cannot evaluate: a graph that is
-// too large, ops without a reference and their dependents, and a reference that rejects the generated data.
+// newChecker evaluates g by reference on generated inputs. It records the parts that cannot be evaluated: a graph that
+// is too large, ops without a reference and their dependents, and ops whose reference rejects the generated data.
 func newChecker(g *graph.Graph) *checker {
 	c := &checker{}
 	if len(g.Outputs) == 0 {
@@ -84,6 +84,7 @@ func newChecker(g *graph.Graph) *checker {
 	return c
 }
 
+// note records a part that cannot be evaluated.
 func (c *checker) note(n *graph.Node, why string, outputs []string) {
 	u := Unchecked{Why: why, Outputs: outputs}
 	if n != nil {
@@ -92,7 +93,7 @@ func (c *checker) note(n *graph.Node, why string, outputs []string) {
 	c.unchecked = append(c.unchecked, u)
 }
 
-// elements returns the total number of elements of all values, saturated just above the limit.
+// elements returns the total number of elements of all values, or some number above checkLimit if they exceed it.
 func elements(g *graph.Graph) int {
 	size := 0
 	g.Values(func(v *graph.Value) {
@@ -280,7 +281,7 @@ func quotedList(names []string) string {
 	return "outputs " + strings.Join(quoted, ", ")
 }
 
-// tolerance bounds the change by rounding, relative to 1 + |value|. Dtypes that are not listed are exact.
+// tolerance is the maximum difference by rounding, relative to 1 + |value|. Other dtypes must be equal.
 var tolerance = map[tensor.DType]float64{
 	tensor.Float16: 2e-2, tensor.BFloat16: 1e-1, tensor.Float32: 1e-4, tensor.Float64: 1e-10,
 	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,

@@ -11,16 +11,16 @@ import (
 
 // cluster is a group under construction.
 type cluster struct {
-	nodes   []*graph.Node // in reverse order
-	at      int           // the position of the last node, where the fused node is inserted
-	space   space
-	results int
-	reads   map[*graph.Value]bool // values from outside of the group
-	attends bool                  // an attention, to which no node is added
-	anchor  *graph.Node           // the first node, if it is a product or a convolution whose result the others read
+	nodes   []*graph.Node         // in reverse order
+	at      int                   // position of the last node, where the fused node is inserted
+	space   space                 // iteration space of all nodes except the anchor
+	results int                   // number of values that the fused node stores
+	reads   map[*graph.Value]bool // operands computed outside of the group
+	attends bool                  // the group is an attention, to which no node is added
+	anchor  *graph.Node           // the first node, if it is a product or a convolution; the rest is its epilogue
 }
 
-// take adds a node before the others.
+// take adds a node, which becomes the first of the group.
 func (c *cluster) take(g *grouper, n *graph.Node) {
 	c.nodes = append(c.nodes, n)
 	g.of.Set(n.Out[0], c)
@@ -45,7 +45,7 @@ func (g *grouper) group(n *graph.Node) *cluster {
 	return g.of.At(n.Out[0])
 }
 
-// position returns the position of a node in the list: that of its group, if it is in one.
+// position returns the position of a node in the graph, or the position of its group.
 func (g *grouper) position(n *graph.Node) int {
 	if c := g.group(n); c != nil {
 		return c.at
@@ -93,14 +93,15 @@ func overLimit(nodes, results, reads int) string {
 	return ""
 }
 
-// otherRows: two groups reduce different dimensions or iterate over different shapes.
-const otherRows = "its readers iterate over different rows"
-
-// otherDims: a reader uses the reduced values, which lack the row dimensions, along dimensions that do not correspond.
-const otherDims = "its reduced rows are read along other dimensions"
-
-// secondPass: rows are processed in pieces, so their reduced values are known only after the pass over them.
-const secondPass = "its rows are processed in pieces: readers of their results run in a later step"
+// Reasons why a node is not in the group of its readers.
+const (
+	// otherRows: two groups reduce different dimensions or iterate over different shapes.
+	otherRows = "its readers iterate over different rows"
+	// otherDims: reduced values lack the reduced dimensions, and a reader broadcasts them along other dimensions.
+	otherDims = "its reduced rows are read along other dimensions"
+	// secondPass: rows are processed in pieces, so their reduced values are known only after the pass over all pieces.
+	secondPass = "its rows are processed in pieces: readers of their results run in a later step"
+)
 
 // recordApart records why a node is not in a group of its readers; nil is ignored.
 func (g *grouper) recordApart(n *graph.Node, why string) {
@@ -109,8 +110,8 @@ func (g *grouper) recordApart(n *graph.Node, why string) {
 	}
 }
 
-// merge unites two groups at the position of the later one, and returns that. Readers of the earlier group, and of n
-// unless it is nil, must be in one of both or come after the later one. If the groups cannot be united it records the
+// merge unites groups a and b at the position of the later one, and returns the later one. Other readers of the earlier
+// group, and of n unless it is nil, must come after the later group. If the groups cannot be united, merge records the
 // reason and returns the earlier one.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	interrupt.Check(g.p.ctx)

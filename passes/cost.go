@@ -16,8 +16,8 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 	return cost(n, p.profile)
 }
 
-// Kept returns the total bytes of the graph's constants, as the profile has them: prices of memory accesses depend on
-// it.
+// Kept returns the total size of the graph's constants in bytes, on which the profile's prices of memory accesses
+// depend.
 func (p *Plan) Kept() float64 {
 	if p == nil || p.profile == nil {
 		return 0
@@ -31,8 +31,8 @@ type costOf struct {
 	ns   float64
 }
 
-// cost adds the prices of the node's own work and of reading each operand in its layout. Where no implementation has
-// been chosen the first one is priced.
+// cost adds the prices of the node's own work and of reading each operand in its layout. If no implementation is
+// chosen, it prices the first one.
 func cost(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, w := range n.Works() {
 		ns += float64(layout.PS(p, w)) / 1e3

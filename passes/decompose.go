@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Decomposition is a node that other nodes replace, and the names of these. Why is set if the node was rewritten
-// together with nodes before it, and gives the reason.
+// Decomposition is a node that other nodes, named Into, replace. If the node was rewritten together with nodes before
+// it, Why is the reason; otherwise it is empty.
 type Decomposition struct {
 	Node, Op string
 	Into     []string

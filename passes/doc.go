@@ -1,6 +1,6 @@
-// Package passes turns the graph as written into the graph that runs. [Run] applies an ordered list of passes, [Passes]
-// by default, and returns a [Plan]: the rewritten graph, and a record of what each pass did and why. The input graph is
-// not modified, and nothing rewrites the graph after Run.
+// Package passes rewrites the graph as written to the graph that runs. [Run] applies an ordered list of passes,
+// [Passes] by default, and returns a [Plan]: the rewritten graph, and a record of the changes by each pass with their
+// reasons. The input graph is not modified, and nothing rewrites the graph after Run.
 //
 // [Passes] lists the default passes in order, each with a sentence on its effect. They infer types, rewrite and
 // decompose ops, fold constants, fuse nodes, choose layouts, pack constants, and place operands of concatenations.
@@ -12,6 +12,6 @@
 // Only the layout pass depends on the strategy ([layout.Strategy], [layout.All]). Passes query the contract of an op
 // ([graph.Op]), never its name.
 //
-// [Options.Record] keeps the outcome of searches as [Decisions], which [Options.Follow] applies to the same graph at
-// other sizes without searching again.
+// [Options.Record] records the results of searches as [Decisions], which [Options.Follow] applies to the same graph at
+// other sizes without a search.
 package passes

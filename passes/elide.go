@@ -166,8 +166,7 @@ func (e *elider) viewed(v *graph.Value) bool {
 }
 
 // reads reports whether consumer c of `from` can read `to` instead without a change of its outputs. Pointwise ops can,
-// because they write the layout that was inferred for them; other ops can if contract and inference give the same
-// results for both.
+// because they keep the layout of their outputs. Other ops can if inference gives the same results for both.
 func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 	if c.Op.ReadsStorage || c.Op.Kind == graph.View && !c.Op.Identity {
 		return false

@@ -24,16 +24,17 @@ type Folding struct {
 	Why      string
 }
 
-// foldLimit is the size in bytes up to which results are always folded. Larger ones, such as a long range, may be
-// cheaper to compute in each run than to keep.
+// foldLimit is the maximum size in bytes of results that are always folded. Larger results, such as a long range, may
+// be cheaper to compute in each run than to keep.
 const foldLimit = 1 << 14
 
-// expandedLimit is the size in bytes, counting expanded dimensions, up to which operands are read while planning.
+// expandedLimit is the maximum size in bytes, including expanded dimensions, of operands that are always read while
+// planning.
 const expandedLimit = 1 << 22
 
-// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. Three
-// kinds of nodes are computed by the run instead: those whose results exceed the memory budget, those that fail if
-// keepGoing is set, and those without a kernel for their current layouts, which may still change.
+// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. A node is
+// left to the run if its results exceed the memory budget, if it fails and keepGoing is set, or if it has no kernel for
+// its current layouts, which may still change.
 func foldConstants(p *Plan) error {
 	p.only = p.decidedFolds()
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
@@ -106,7 +107,7 @@ type foldedNode struct {
 	err  error
 }
 
-// errPacks: no packed result exists yet.
+// errPacks is the error of a Fold that only looks up results.
 var errPacks = errors.New("nothing like it was packed yet")
 
 // packAhead computes the nodes that pack constants in parallel. They are independent, and the results do not depend on
@@ -162,8 +163,8 @@ func (p *Plan) folds(n *graph.Node) bool {
 	return n.IsView() || n.Packing() != nil || (p.only != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)
 }
 
-// worthKeeping reports whether the results are small, or at most 8 times as large as the stored operands. The operands
-// are bounded too, by their expanded sizes.
+// worthKeeping reports whether the results are at most foldLimit bytes or 8 times the size of the stored operands, and
+// the expanded operands at most the same or expandedLimit bytes.
 func worthKeeping(n *graph.Node) bool {
 	stored, read := 0, 0
 	for _, a := range n.In {
@@ -175,11 +176,11 @@ func worthKeeping(n *graph.Node) bool {
 	return resultBytes(n) <= most && read <= max(expandedLimit, most)
 }
 
-// foldBudget bounds the memory of folded results to half of what is available, since the operands stay in memory too.
+// foldBudget bounds the memory of folded results to half of the available memory, because operands stay in memory, too.
 type foldBudget struct {
-	limit int // as in [Options.MemoryLimit]
-	most  int // computed on demand
-	spent int
+	limit int // [Options.MemoryLimit]
+	most  int // maximum total size of results in bytes; 0 until it is computed
+	spent int // total size of the results so far in bytes
 }
 
 // alwaysAllowed is the size in bytes below which the memory limit of the process is not queried: the query takes longer
@@ -221,8 +222,8 @@ func sum(a, b int) int {
 	return a + b
 }
 
-// dropConstants removes constants without readers, whose memory is freed unless the caller's graph holds it. It returns
-// their number.
+// dropConstants removes constants without readers and returns their number. Their memory is freed unless the caller's
+// graph keeps it alive.
 func (p *Plan) dropConstants() int {
 	g := p.Graph
 	if len(g.Constants) == 0 {
@@ -315,7 +316,7 @@ func (p *Plan) runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, erro
 	return out, nil
 }
 
-// recovered, deferred, turns a panic in an op into an error: see panicked.
+// recovered is deferred and converts a panic in an op to an error: see panicked.
 func recovered(err *error) {
 	if x := recover(); x != nil {
 		*err = panicked(x)

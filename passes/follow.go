@@ -10,24 +10,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Decisions are the results of the searches of one planning run: nodes folded, groups, layouts and implementations with
-// their copies, and values placed in others. [Options.Follow] applies them to the same graph at other sizes. They are
-// valid for the list of passes that recorded them, and immutable.
+// Decisions are the results of the searches of one planning run: folded nodes, groups, layouts and implementations with
+// their copies, and values placed in others. [Options.Follow] applies them to the same graph at other sizes, with the
+// same list of passes. Decisions are immutable.
 type Decisions struct {
-	folded []map[int]bool // node numbers, by fold pass
-	groups []groupDecision
-	nodes  []signature // signatures of the graph whose layouts were chosen
-	layout *layout.Assignment
-	placed map[int]bool // numbers of values that are placed in others
+	folded []map[int]bool     // numbers of folded nodes, by fold pass
+	groups []groupDecision    // fused groups
+	nodes  []signature        // signatures of the nodes for which layouts were chosen
+	layout *layout.Assignment // chosen layouts, implementations and copies
+	placed map[int]bool       // numbers of values that are placed in others
 }
 
 // groupDecision is a group, by node numbers in a valid order.
 type groupDecision struct {
 	nodes   []int
-	anchor  bool // the first node is the anchor
-	attends bool // the nodes are an attention
-	mask    []bool
-	split   int
+	anchor  bool   // the first node is the anchor
+	attends bool   // the nodes are an attention
+	mask    []bool // see space.mask
+	split   int    // see space.split
 }
 
 // signature identifies a node independently of sizes.
@@ -38,8 +38,8 @@ type signature struct {
 	in      []int // value numbers of tensor operands; -1 for others
 }
 
-// Misfit is the error for decisions that do not apply to a graph at its sizes: different nodes would run, or values
-// would have other layouts. The graph must be planned without them.
+// Misfit is the error of decisions that do not apply to a graph at its sizes: different nodes would run, or values
+// would have other layouts. The graph must then be planned without these decisions.
 type Misfit struct{ Why string }
 
 // Error gives the reason.
@@ -72,7 +72,7 @@ func (s *signature) matches(n *graph.Node) bool {
 	return true
 }
 
-// decidedFolds returns the numbers of the nodes that the current fold pass must fold; nil if it decides itself.
+// decidedFolds returns the numbers of the nodes that the current fold pass must fold; nil if the pass decides.
 func (p *Plan) decidedFolds() map[int]bool {
 	at := p.foldings
 	p.foldings++
@@ -242,9 +242,9 @@ func (p *Plan) followLayouts() error {
 	return nil
 }
 
-// implFor returns the implementation and walk that compute a node as was decided. Its operands are laid out and its
-// results inferred, but not laid out yet. If the recorded implementation does not support the sizes, for example one
-// for few rows only, the first with the same layouts is taken.
+// implFor returns the implementation and walk for the recorded choice c of a node. The operands have their final
+// layouts, the results their inferred layouts. If the recorded implementation does not support the sizes, for example
+// because it is for few rows only, implFor returns the first one with the same layouts.
 func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
@@ -276,8 +276,9 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
-// storageAsWritten reports whether an operand has the storage of the graph as written, for ops that read storage rather
-// than elements: no value that it views has moved, or a copy with the same strides and memory of its own replaces it.
+// storageAsWritten reports whether an operand has the storage of the graph as written, for ops that depend on storage.
+// It has if the layout of no value that it views has changed, or if a copy with memory of its own and the original
+// strides replaces it.
 func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
 	if by != nil && !by.Bare {
 		return by.Strides != nil && !by.View && v.Alias == nil && v.Node != nil && v.Node.Op.Kind != graph.View

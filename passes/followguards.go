@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// guard records, where sizes are unknown, the conditions under which the nodes of a decided group iterate over the same
+// guard records, if sizes are unknown, the conditions under which the nodes of a recorded group iterate over the same
 // elements. [grouper.checkGroup] has checked the same conditions at the hints.
 func (g *grouper) guard(c *cluster) {
 	if !slices.ContainsFunc(c.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
@@ -66,8 +66,8 @@ func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 	}
 }
 
-// guardWritten records, where sizes are unknown, the conditions under which a result with order `as` has the strides
-// that it has in the original graph.
+// guardWritten records, if sizes are unknown, the conditions under which a result in order `as` has its strides in the
+// graph as written.
 func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
 	t := v.Type
 	if numeric(t) && numeric(written) {
@@ -83,6 +83,7 @@ func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
 	same.Or(t.Numel().Eq(sym.Int{})).Holds()
 }
 
+// numeric reports whether all sizes of a type are numbers.
 func numeric(t tensor.Type) bool {
 	_, known := t.Meta()
 	return known

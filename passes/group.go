@@ -15,11 +15,10 @@ type Group struct {
 	Parts []string
 }
 
-// Limits of a group: more than maxGroup nodes do not fit into registers, and each of the maxResults stored values is
-// one more stream to memory.
+// Limits of a group.
 const (
-	maxGroup   = 64
-	maxResults = 4
+	maxGroup   = 64 // nodes: the values of more nodes do not fit in registers
+	maxResults = 4  // stored values, each of which is a stream to memory
 )
 
 // grouper visits nodes in reverse, so that the readers of a node are in their groups before the node.
@@ -35,9 +34,9 @@ type grouper struct {
 }
 
 // groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
-// reductions with the nodes before and after them. Candidates follow from the graph, shapes, dtypes and inferred
-// layouts alone. A node joins the group of its first reader; its other readers must come after that group, which stores
-// the value for them.
+// reductions with the nodes before and after them. The groups depend only on the graph, shapes, dtypes and inferred
+// layouts. A node joins the group of its first reader. Its other readers must come after that group, which stores the
+// value for them.
 func groupNodes(p *Plan) error {
 	p.dropNodes() // dead readers would force values to be stored
 	g := &grouper{p: p, fuser: fusion.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
@@ -69,14 +68,12 @@ func groupNodes(p *Plan) error {
 	return g.build()
 }
 
-// space is the iteration space of a node or group: a shape, and, if mask is not nil, rows along the dimensions that it
-// marks. If split is not 0, dimension 1 is first split into that many parts. If cut is set, rows are processed in
-// pieces, in a single pass.
+// space is the iteration space of a node or group.
 type space struct {
 	shape []int
-	mask  []bool
-	split int
-	cut   bool
+	mask  []bool // marks the dimensions of the rows that are reduced; nil: none
+	split int    // if not 0, the number of parts into which dimension 1 is split before mask applies
+	cut   bool   // rows are processed in pieces, in a single pass
 }
 
 // rows returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
@@ -135,8 +132,8 @@ func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// commonSpace returns the space of two groups, the second reading the first, if one space covers both; else a space
-// without shape.
+// commonSpace returns the space of the union of two groups, of which the second reads the first, if the space of one
+// covers both. Otherwise it returns a space without a shape.
 func commonSpace(a, b space) space {
 	same := slices.Equal(a.shape, b.shape)
 	switch {
@@ -163,10 +160,10 @@ func (s space) left() []int {
 	return kept
 }
 
-// mergedSpace returns the space of a node or group with space a and a group b that reads it; a space without shape if
-// they cannot be merged. Besides the cases of commonSpace, b may iterate over the reduced dimensions alone, if all else
-// that it reads are single elements: other operands would be indexed by other dimensions. made reports values produced
-// by a.
+// mergedSpace returns the space of the union of a node or group with space a and a group b that reads it. It returns a
+// space without a shape if they cannot be merged. In addition to the cases of commonSpace, b may iterate over the shape
+// of a's reduced results, if its other operands have one element: larger operands would be indexed by other dimensions.
+// made reports whether a computes a value.
 func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
@@ -189,8 +186,8 @@ func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
-// whyMisaligned returns why nodes cannot share a space with rows: one reads another's result along other dimensions, or
-// needs reduced values in the same pass over rows in pieces. It returns "" if they can.
+// whyMisaligned returns why nodes cannot share the space over: one node reads another's result along other dimensions,
+// or rows are processed in pieces and a node needs their reduced values in the same pass. It returns "" if they can.
 func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
 	if over.mask == nil {
 		return ""

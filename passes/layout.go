@@ -91,17 +91,17 @@ func (p *Plan) noteExact() {
 	}
 }
 
-// layouter applies an assignment: it inserts the copies, infers the layouts that depend on them, and lays results out
-// as assigned.
+// layouter applies an assignment: it inserts the copies, infers the layouts that depend on them, and sets the assigned
+// layouts of results.
 type layouter struct {
 	plan    *Plan
 	g       *graph.Graph
-	nodes   []*graph.Node
-	made    map[*layout.Copy]*graph.Value
-	written []layoutOf            // layouts of a node's results; the slice is reused for each node
-	moved   map[*graph.Value]bool // values whose layout differs from the graph as written
-	views   map[remade]*graph.Node
-	follows bool // the assignment was made for other sizes and may not apply
+	nodes   []*graph.Node                 // nodes of the graph with copies, so far
+	made    map[*layout.Copy]*graph.Value // inserted copies
+	written []layoutOf                    // layouts of a node's results in the graph as written; reused for each node
+	moved   map[*graph.Value]bool         // values whose layout differs from the graph as written
+	views   map[remade]*graph.Node        // views of other operands
+	follows bool                          // the assignment was made for other sizes and may not apply
 }
 
 func newLayouter(p *Plan) *layouter {
@@ -266,8 +266,8 @@ type layoutOf struct {
 	alias *graph.Value
 }
 
-// result gives result i the layout of its walk. A view whose elements have the same addresses as in the graph as
-// written also gets the same strides in dimensions of size 1.
+// result sets the layout of result i to the layout of its walk. If its elements have the same addresses as in the graph
+// as written, a view also gets the original strides in dimensions of size 1.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
@@ -300,7 +300,7 @@ func orderAt(list []tensor.Order, i int) tensor.Order {
 	return ""
 }
 
-// layAs gives v the layout m, which has order `as`. Where sizes are unknown, strides of the type are expressions.
+// layAs sets the layout of v to m, which has order `as`. If sizes are unknown, strides of the type are expressions.
 func layAs(v *graph.Value, m tensor.Meta, as tensor.Order) {
 	if _, numbers := v.Type.Meta(); numbers || as == "" || as.Rank() != len(v.Type.Shape) {
 		v.SetMeta(m)
@@ -324,7 +324,7 @@ func infer(n *graph.Node) error {
 	return nil
 }
 
-// drop records the removal of a copy that its operand replaces. Removed views are not recorded.
+// drop records the removal of a copy whose readers read its operand or another copy. Removed views are not recorded.
 func (l *layouter) drop(n *graph.Node) {
 	if n.Op.Identity {
 		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
@@ -374,7 +374,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	return out, nil
 }
 
-// view builds the view of c.Value again, for another operand. If that operand cannot be viewed so, it is copied.
+// view builds the view c.Value again for another operand. If the operand cannot be viewed that way, the op copies it.
 func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 	v := c.Value
 	key := remade{v.Node, of}

@@ -8,12 +8,13 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Packing is a constant in the form that an implementation reads: the name of the packed value, the name of the
-// original, the form, the size in bytes, and the nodes that read it.
+// Packing describes a packed constant.
 type Packing struct {
-	Value, Of, Form string
-	Bytes           int
-	Readers         []string
+	Value   string   // name of the packed value
+	Of      string   // name of the original constant
+	Form    string   // see [graph.Packing]
+	Bytes   int      // size of the packed value
+	Readers []string // names of the nodes that read it
 }
 
 // RunPacking is an operand that the kernel of a node packs in every run, because it is not constant or there was no
@@ -28,6 +29,7 @@ type packer struct {
 	order []*packNode
 }
 
+// formOf is a constant and a form.
 type formOf struct {
 	value *graph.Value
 	form  string
@@ -124,7 +126,7 @@ func unpack(n *graph.Node, nodes []*graph.Node) {
 	}
 }
 
-// packings lists the operands for which implementations have a packed form: packed once, or in every run.
+// packings sets Packed and PackedInRuns.
 func (p *Plan) packings() {
 	at := map[*graph.Value]int{}
 	for _, n := range p.Graph.Nodes {

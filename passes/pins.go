@@ -9,9 +9,9 @@ import (
 
 // pinned is a pin that the plan must meet.
 type pinned struct {
-	name string // of the value
+	name string // name of the value
 	pin  graph.Pin
-	node bool // the value is computed: else it is an input or a constant
+	node bool // whether a node computes the value; otherwise it is an input or a constant
 }
 
 // pinsOf lists the values of a graph that are pinned to a layout and that an output depends on.
@@ -31,13 +31,13 @@ func pinsOf(g *graph.Graph) (list []pinned) {
 	return list
 }
 
-// pinError says that a value is not laid out, or not read, as it is pinned.
+// pinError returns the error of a pin that the plan does not meet.
 func pinError(name string, pin graph.Pin, format string, args ...any) error {
 	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
 }
 
-// storageErrors rejects pins of inputs and constants if no copy of the value can have the storage that an op reads, or
-// the layout that an output shows by a view.
+// storageErrors rejects a pin of an input or a constant if no copy of the value can replace it: because an op depends
+// on its storage, or because an output is a view with a layout that only the original has.
 func storageErrors(g *graph.Graph) error {
 	bad := func(v *graph.Value, anywhere bool) bool {
 		pin := v.Demand()
@@ -63,8 +63,8 @@ func storageErrors(g *graph.Graph) error {
 	return nil
 }
 
-// checkPins reports a pin that the graph does not meet. A pinned value must exist in its layout, and its source must
-// have no other reader.
+// checkPins returns an error for a pin that the graph does not meet. A pinned value must have its layout. If it is a
+// copy, the source of the copy must have no other reader.
 func (p *Plan) checkPins(laidOut bool) error {
 	if len(p.pins) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (p *Plan) checkPins(laidOut bool) error {
 		case v == nil && d.node:
 			return pinError(d.name, d.pin, "the plan has no value %q", d.name)
 		case v == nil:
-			continue // it was copied into its layout when the graph was planned
+			continue // the input or constant was replaced by a folded copy
 		case v.Node != nil && !d.pin.Holds(v.Meta):
 			return pinError(d.name, d.pin, "%q is %v", d.name, v.Meta)
 		case !laidOut || d.pin.Holds(v.Meta):
@@ -100,7 +100,7 @@ func (p *Plan) checkPins(laidOut bool) error {
 	return nil
 }
 
-// checked returns the plan, or why it does not meet a pin.
+// checked returns the plan, or an error if it does not meet a pin.
 func (p *Plan) checked() (*Plan, error) {
 	if err := p.checkPins(true); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (p *Plan) checked() (*Plan, error) {
 	return p, nil
 }
 
-// pinOf is the pin of a value that is to be met; the zero pin where there is none.
+// pinOf returns the pin that the value with a name must meet; the zero pin if there is none.
 func (p *Plan) pinOf(name string) graph.Pin {
 	for _, d := range p.pins {
 		if d.name == name {
@@ -118,13 +118,13 @@ func (p *Plan) pinOf(name string) graph.Pin {
 	return graph.Pin{}
 }
 
-// checkSource reports a reader of v, which does not meet the pin, other than a copy into the pinned layout.
+// checkSource returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned layout.
 func (p *Plan) checkSource(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
 	for _, n := range uses.nodes.At(v) {
 		switch {
-		case n.Op.RunDynamic != nil && v.Const != nil: // by its data
+		case n.Op.RunDynamic != nil && v.Const != nil: // reads only the data
 		case n.Op.Identity && n.Pin == pin:
-		case n.Op.Identity && n.Why != "": // a copy that the pinned copy is made from
+		case n.Op.Identity && n.Why != "": // an intermediate copy
 			if err := p.checkSource(uses, n.Out[0], pin, name); err != nil {
 				return err
 			}

@@ -17,23 +17,24 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Pass is one rewrite of the graph. [Run] checks that the properties that a pass needs were established by an earlier
-// pass and not broken since. With [Options.Check] the verifier checks them after every pass.
+// Pass is one rewrite of the graph. [Run] checks that earlier passes have established the properties that a pass needs.
+// With [Options.Check] the verifier checks the properties after every pass.
 type Pass struct {
 	Name string
 	Doc  string // the effect, in one sentence
-	// Needs must hold before the pass. Makes hold after it. Breaks may no longer hold after it, so that another pass must
-	// establish them again. All other properties are preserved.
+	// Needs are the properties that the pass requires, Makes those that it establishes, and Breaks those that it
+	// invalidates. It preserves all other properties.
 	Needs, Makes, Breaks graph.Props
-	// Rounds says that the pass may change the rounding of results: Check then compares values with a tolerance.
+	// Rounds means that the pass may change the rounding of results. [Options.Check] then compares values with a
+	// tolerance.
 	Rounds bool
-	// Levels says, for a pass with Rounds, that quantized values may change to a neighbouring level: the tolerance is then
+	// Levels means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance is then
 	// one level, or a twentieth of the largest value.
 	Levels bool
 	Run    func(p *Plan) error
 }
 
-// final lists the properties of a graph that can run.
+// final has the properties of a graph that can run.
 const final = graph.Sorted | graph.Typed | graph.LaidOut
 
 // pipeline is the default list of passes.
@@ -66,8 +67,8 @@ var pipeline = []Pass{
 		Needs: graph.Typed | graph.LaidOut, Run: placeResults},
 }
 
-// Passes returns the list that [Run] applies where [Options.Passes] is nil. The caller owns the list and may change it:
-// see [Before] and [After].
+// Passes returns a copy of the list that [Run] applies if [Options.Passes] is nil. The caller may change it: see
+// [Before] and [After].
 func Passes() []Pass { return slices.Clone(pipeline) }
 
 // Before returns a copy of the list with p inserted before the first pass with that name, or an error if there is none.
@@ -101,8 +102,8 @@ func inserted(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
 	return nil, fmt.Errorf("no pass %q in the list%s", name, hint)
 }
 
-// checkList returns an error if a pass needs a property that does not hold when it runs, or the final graph could not
-// run.
+// checkList returns an error if a pass needs a property that does not hold when it runs, or if the final graph lacks a
+// property.
 func checkList(list []Pass) error {
 	props, broken := graph.Sorted, map[graph.Props]string{}
 	for i, p := range list {
@@ -141,8 +142,8 @@ func whoBroke(missing graph.Props, broken map[graph.Props]string) string {
 
 // Options configure [Run].
 type Options struct {
-	// Context cancels the work; the error has its cause. Passes and strategies find it as the context of the graph
-	// ([graph.Graph.Context]). Nil means the graph's own context.
+	// Context cancels the work; the error has its cause. It becomes the context of the graph ([graph.Graph.Context]),
+	// where passes and strategies find it. Nil means the graph's own context.
 	Context context.Context
 	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds the built-in
 	// strategies by name.
@@ -151,10 +152,10 @@ type Options struct {
 	Profile *layout.Profile
 	// Passes is the list of passes; nil means [Passes].
 	Passes []Pass
-	// MemoryLimit bounds the bytes of a run; constants are folded only within it. 0 means the limit of the process, a
-	// negative number none.
+	// MemoryLimit is the maximum memory of a run in bytes; constants are folded only within it. 0 means the limit of the
+	// process, a negative number no limit.
 	MemoryLimit int
-	// Threads bounds the workers that pack constants; 0 or less means GOMAXPROCS.
+	// Threads is the maximum number of workers that pack constants; 0 or less means GOMAXPROCS.
 	Threads int
 	// Check verifies the graph after every pass, and evaluates small graphs by reference before and after it, on generated
 	// data. Errors name the pass; [Plan.Unchecked] lists what could not be evaluated.
@@ -166,10 +167,10 @@ type Options struct {
 	// Exact excludes implementations that are [graph.Impl.Inexact], so that every node is computed by the formula of its
 	// definition.
 	Exact bool
-	// SolveLimit bounds the time of a strategy's search, beyond variable elimination: [layout.Problem.SolveLimit].
+	// SolveLimit is the maximum time of a strategy's search after variable elimination: [layout.Problem.SolveLimit].
 	SolveLimit time.Duration
-	// Follow, if set, holds decisions for the same graph at other sizes. They are applied without a search, and without
-	// prices unless Price is set. The graph must be inferred. The error is a [*Misfit] if they do not apply.
+	// Follow, if set, are decisions for the same graph at other sizes. They are applied without a search, and without
+	// prices unless Price is set. The graph must be inferred. Run returns a [*Misfit] if they do not apply.
 	Follow *Decisions
 	Price  bool
 	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see [Plan.Failed].
@@ -183,25 +184,25 @@ type Plan struct {
 	Passes   []Done    // in the order of execution
 	Copies   []Copy    // inserted copies that remain
 	Elided   []Elision // removed nodes
-	Folded   []Folding // nodes whose results are constants now
+	Folded   []Folding // nodes whose results became constants
 	Packed   []Packing // packed constants
 	// PackedInRuns lists the operands that kernels pack in every run.
 	PackedInRuns []RunPacking
-	// Decomposed lists the nodes that others replace.
+	// Decomposed lists the nodes that other nodes replace.
 	Decomposed []Decomposition
 	Groups     []Group   // fused nodes
 	Unfused    []Unfused // pairs of nodes that could be fused, and are not
 	CostNS     float64   // sum of Cost over all nodes
-	// Placed lists the values that are written directly into others. SavedNS is the part of their saving that the strategy
-	// did not count: the cost that it minimized, and that certificates are about, is CostNS + SavedNS.
+	// Placed lists the values that are written directly into other values. SavedNS is the part of their saving that the
+	// strategy did not know. The cost that the strategy minimized, and that a certificate proves, is CostNS + SavedNS.
 	Placed  []Placed
 	SavedNS float64
 	// Failed lists the root causes of removed nodes, with [Options.KeepGoing].
 	Failed graph.Errors
-	// Unchecked lists what [Options.Check] could not compare; nil if it compared everything or was not set.
+	// Unchecked lists the parts that [Options.Check] could not compare; nil if it compared everything or was not set.
 	Unchecked []Unchecked
 
-	// Model and Solution are the layout problem and its solution, if the strategy solves it exactly; else nil.
+	// Model and Solution are the layout problem and its solution if the strategy solves it exactly, otherwise nil.
 	Model    *layout.Model
 	Solution *wcsp.Solution
 
@@ -211,33 +212,33 @@ type Plan struct {
 	ctx       context.Context
 	follow    *Decisions
 	only      map[int]bool        // numbers of the nodes to fold; nil: the pass decides
-	foldings  int                 // fold passes begun
+	foldings  int                 // number of fold passes that have begun
 	weighed   bool                // the strategy has weighed existing copies, too
-	within    graph.ByValue[bool] // values whose placement in others is in the strategy's cost
+	within    graph.ByValue[bool] // values whose placement in others the strategy chose and priced
 	pins      []pinned
-	unpinned  map[*graph.Value]string // source of a pinned copy -> name of the copy
+	unpinned  map[*graph.Value]string // name of a pinned copy, by its source
 	strategy  layout.Strategy
 	profile   *layout.Profile
-	priced    bool // the profile is the layout problem's, adjusted to its constants
-	keepGoing bool
-	exact     bool
+	priced    bool // the profile is adjusted to the constants of the graph
+	keepGoing bool // see [Options.KeepGoing]
+	exact     bool // see [Options.Exact]
 	// See [Options.SolveLimit].
 	solveLimit time.Duration
 	room       foldBudget
 	threads    int
-	packed     map[*graph.Node]foldedNode // of the current fold pass: see packAhead
-	costs      graph.ByValue[costOf]      // by first output
+	packed     map[*graph.Node]foldedNode // results of packAhead in the current fold pass
+	costs      graph.ByValue[costOf]      // cost of a node, by its first output
 }
 
-// Done records one pass: a few words on its effect, empty for none; the number of nodes after it; and its duration.
+// Done is the record of one pass.
 type Done struct {
-	Name, Doc string
-	Did       string
-	Nodes     int
-	Took      time.Duration
+	Name, Doc string        // see [Pass]
+	Did       string        // changes in a few words; empty if there are none
+	Nodes     int           // number of nodes after the pass
+	Took      time.Duration // duration of the pass
 }
 
-// Note adds a few words about the running pass to the plan.
+// Note adds a few words to Did of the running pass.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
@@ -249,22 +250,21 @@ func (p *Plan) Note(format string, args ...any) {
 	d.Did = text
 }
 
-// Copy is a copy that a pass inserted: the name of its source, the strides of source and copy in elements, the bytes of
-// the copy, its cost by [Plan.Cost], and the reason.
+// Copy is a copy that a pass inserted.
 type Copy struct {
 	Node     *graph.Node
-	Value    string
-	From, To []int
-	Bytes    int
-	CostNS   float64
-	Why      string
+	Value    string  // name of the source
+	From, To []int   // strides of source and copy in elements
+	Bytes    int     // size of the copy
+	CostNS   float64 // see [Plan.Cost]
+	Why      string  // reason
 }
 
 // Elision is a removed node, and the reason.
 type Elision struct{ Node, Why string }
 
-// Run plans a graph, which must be sorted and is not modified. The plan shares its constants, except folded ones. The
-// error is that of the first pass or check that fails.
+// Run plans a graph, which must be sorted and is not modified. The plan shares the data of its constants. Run returns
+// the error of the first pass or check that fails.
 func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 	defer recovered(&err)
 	if g == nil {
@@ -309,7 +309,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 		switch {
 		case o.Check:
 			err = check.after(p.Graph, props, pass)
-		case !pass.builtin(): // a foreign node in the graph would read unwritten memory
+		case !pass.builtin(): // an invalid node of a caller's pass could read unwritten memory
 			err = graph.Verify(p.Graph, graph.Sorted&props)
 		}
 		if err == nil && o.Check {
@@ -381,7 +381,7 @@ func (p *Plan) dropContexts() {
 	}
 }
 
-// builtin reports whether a pass is one of this package.
+// builtin reports whether this package has a pass of the same name.
 func (p Pass) builtin() bool {
 	return slices.ContainsFunc(pipeline, func(q Pass) bool { return q.Name == p.Name })
 }
@@ -396,7 +396,7 @@ func (p Pass) withName(err error) error {
 	return fmt.Errorf("pass %s: %w", p.Name, err)
 }
 
-// run calls Run, and turns a panic into an error: passes may be callers' code.
+// run calls Run, and converts a panic to an error: passes may be callers' code.
 func (p Pass) run(plan *Plan) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -406,6 +406,7 @@ func (p Pass) run(plan *Plan) (err error) {
 	return p.Run(plan)
 }
 
+// inferTypes infers the graph.
 func inferTypes(p *Plan) error {
 	if p.follow != nil {
 		return nil

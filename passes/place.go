@@ -9,23 +9,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Placed is a value written directly into its slice of another value: Bytes are not copied, and SavedNS is the saving
-// by [Plan.Cost], less the extra cost for other readers of the strided slice.
+// Placed is a value that is written directly into its slice of another value, the result of a concatenation.
 type Placed struct {
-	Value, Within string
-	Bytes         int
-	SavedNS       float64
+	Value, Within string  // names of the value and of the result
+	Bytes         int     // size of the value, which is not copied
+	SavedNS       float64 // saving by [Plan.Cost], minus the extra cost for other readers of the strided slice
 }
 
-// placeResults writes operands of concatenations directly into the result, where producers and other readers support
-// the strided layout and the total cost is lower than with the copy. Strategies that solve the layout problem exactly
-// have decided most of this ([layout.Model]), and these decisions are applied first. For other strategies, and for
-// values outside the model, the pass decides greedily, after layouts were chosen for plans with the copies.
+// placeResults makes operands of concatenations slices of the result, so that their producers write directly into it.
+// Producers and other readers must support the strided layout, and the total cost must be lower than with the copy.
+// Strategies that solve the layout problem exactly have made most of these decisions ([layout.Model]). For other
+// strategies, and for values outside the model, the pass decides greedily, although the layouts were chosen for plans
+// with the copies.
 //
-// Nodes are visited in reverse: in a chain of concatenations, as in a dense block, the result of one is then a slice of
-// the next, and all values share one buffer.
+// Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each is then a slice
+// of the next, and all values share one buffer.
 func placeResults(p *Plan) error {
-	if p.keepGoing { // a node that was dropped may produce a slice of a value that is kept
+	if p.keepGoing { // a node that is removed later, because it fails, may compute a slice of a value that is kept
 		return nil
 	}
 	var w *placer
@@ -131,8 +131,8 @@ type trial struct {
 	views  []*graph.Node
 }
 
-// place lays v out as m, a slice of another value, unless a node does not support that or the cost rises. If filled is
-// set, the operands of v are in that memory already, and all must be where v needs them.
+// place sets the layout of v to m, a slice of another value, unless a node does not support that or the cost rises. If
+// filled is set, the operands of v are already in that memory, and must be at the positions that v needs.
 func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 	p := w.p
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil || w.ownMemory.At(v) ||
@@ -202,16 +202,15 @@ func (t *trial) touch(v *graph.Value) {
 	}
 }
 
-// priced is the cost of a node in parts: its own work, and reading each operand, which does not depend on the layouts
-// of the others ([graph.Impl.Read]). Most nodes of a trial read many values, for example the concatenations of a dense
-// block, of which the trial moves one.
+// priced is the cost of a node in parts that are independent ([graph.Impl.Read]). Many nodes of a trial read many
+// values, as the concatenations of a dense block do, and the trial changes the layout of only one of them.
 type priced struct {
-	parts []float64 // own work, then one per operand; nil if the op gives no works
-	ns    float64   // their sum
+	parts []float64 // cost of the node's own work, then of reading each operand, in ns; nil if the op states no work
+	ns    float64   // sum of the parts
 }
 
-// price prices a node at the current layouts. It computes the parts of operands that moved and takes the others from
-// known; if that has no parts it computes all.
+// price prices a node at the current layouts. It computes the parts of operands for which moved returns true, and takes
+// the other parts from known. If known has no parts, it computes all.
 func (w *placer) price(n *graph.Node, known priced, moved func(*graph.Value) bool) (p priced) {
 	if w.profile == nil {
 		return p
@@ -248,7 +247,7 @@ func (t *trial) costs() (each []priced, ns float64) {
 	for i, n := range t.nodes {
 		known := t.w.costs[n]
 		if i == 0 {
-			known = priced{} // all of it changes: the result moves
+			known = priced{} // the layout of its result changes, and thereby all parts
 		}
 		each[i] = t.w.price(n, known, t.moved)
 		ns += each[i].ns

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// rewrite lets ops rewrite their nodes together with the producers: products of dequantized values become int8
-// products, data movement of such values moves bytes, and products of 16-bit floats become float32 products with
-// conversions. Nodes are visited in order, so the producers of a node are already rewritten, and the replacement nodes
-// are visited as well.
+// rewrite lets ops rewrite their nodes together with the nodes that compute their operands. Products of dequantized
+// values become int8 products, movement of such values moves bytes, and products of 16-bit floats become float32
+// products with conversions. Nodes are visited in order, so that earlier nodes are already rewritten. The new nodes are
+// visited, too.
 func rewrite(p *Plan) error {
 	r := &rewriting{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
@@ -50,14 +50,14 @@ func rewrite(p *Plan) error {
 type rewriting struct {
 	p       *Plan
 	around  graph.Around
-	readers graph.ByValue[int] // number of operands of needed nodes that are this value
-	nodes   []*graph.Node
-	made    int
-	into    []string                        // names of the nodes that replace the current one
-	whys    []string                        // reasons for it
-	of      map[*graph.Value][]*graph.Value // by value: results of replacement nodes with that single operand
-	stays   *graph.Node                     // not rewritten with the current node, because of why
-	why     string
+	readers graph.ByValue[int]              // by value: number of operands of needed nodes that are the value
+	nodes   []*graph.Node                   // nodes of the rewritten graph, so far
+	made    int                             // number of rewrites
+	into    []string                        // names of the nodes that replace the current node
+	whys    []string                        // reasons of its rewrites
+	of      map[*graph.Value][]*graph.Value // by value: results of new nodes with that single operand
+	stays   *graph.Node                     // a node that could not be rewritten together with the current node
+	why     string                          // reason for stays
 }
 
 // add appends a node, or the nodes that replace it, to the list.

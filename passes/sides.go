@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sides explains a copy from both ends: Written follows the value back to the node, input or pin that determined its
-// layout, Wanted follows the copy forward to the reader or output that requires the new layout.
+// Sides explains a copy by two paths through the graph, one sentence per step. Written leads from the source of the
+// copy back to the node, input or pin that determined its layout. Wanted leads from the copy to the reader or output
+// that requires the new layout.
 type Sides struct{ Written, Wanted []string }
 
 // Sides returns the explanation of a copy of the plan; empty for nil or unknown copies.

@@ -8,14 +8,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// snapshot holds everything that the values of a graph depend on, as it was when the graph was evaluated. If a pass
-// changes none of it, the graph need not be evaluated again.
+// snapshot has everything that the values of a graph depend on, at the time when the graph was evaluated. If a pass
+// changes none of this, the graph need not be evaluated again.
 type snapshot struct {
 	nodes   []node
 	values  []value
 	outputs []graph.Output
 }
 
+// node has the fields of a graph node that affect results.
 type node struct {
 	node  *graph.Node
 	op    *graph.Op
@@ -24,7 +25,7 @@ type node struct {
 	attrs any
 }
 
-// value holds the fields of a graph value that affect results. Metas are immutable and need no copy.
+// value has the fields of a graph value that affect results. Metas are immutable and need no copy.
 type value struct {
 	value         *graph.Value
 	meta          tensor.Meta

@@ -16,7 +16,7 @@ func (e *Ended) Error() string { return e.cause.Error() }
 // Unwrap returns the context's cause.
 func (e *Ended) Unwrap() error { return e.cause }
 
-// Err returns the cause of a context that has ended; nil while it has not. A nil context never ends.
+// Err returns the cause of a context that has ended, otherwise nil. A nil context never ends.
 func Err(ctx context.Context) error {
 	if ctx == nil || ctx.Err() == nil {
 		return nil
@@ -49,7 +49,7 @@ type Mutex struct {
 	held chan struct{} // full while the lock is held
 }
 
-// Lock acquires the lock, or returns the cause of the context if that ends first.
+// Lock acquires the lock. It returns the cause of the context if the context ends first.
 func (m *Mutex) Lock(ctx context.Context) error {
 	if err := Err(ctx); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (m *Mutex) Lock(ctx context.Context) error {
 // Unlock releases the lock.
 func (m *Mutex) Unlock() { <-m.held }
 
-// Wait returns when a channel is closed, or the cause of the context if that ends first.
+// Wait waits until a channel is closed. It returns the cause of the context if the context ends first.
 func Wait(ctx context.Context, until <-chan struct{}) error {
 	select {
 	case <-until:

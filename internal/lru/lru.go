@@ -1,4 +1,4 @@
-// Package lru implements an LRU cache with bounds on the number and the bytes of its values.
+// Package lru implements an LRU cache with bounds on the number and the total size of its values.
 package lru
 
 import (
@@ -9,20 +9,20 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Cache is an LRU cache: it evicts the least recently used values when their number or their bytes exceed a
-// bound. An evicted value stays valid for its users. It is safe for concurrent use; Number and Bytes must be
-// set before use.
+// Cache is an LRU cache. It evicts the least recently used values when their number or their total size exceeds a
+// bound. An evicted value stays valid for its users. A Cache is safe for concurrent use; Number and Bytes must be set
+// before.
 type Cache[K, V comparable] struct {
-	// Number bounds the number of values, for small ones that Bytes does not bound.
+	// Number is the maximum number of values.
 	Number int
-	// Bytes bounds the bytes of all values. 0 is half of the memory that the process may take when the cache
-	// first exceeds 64 MiB, because the cache comes on top of other memory.
+	// Bytes is the maximum total size of all values. 0 means half of the memory that the process may still allocate when
+	// the cache first exceeds 64 MiB.
 	Bytes int
 
 	mu    sync.Mutex
 	of    map[K]*list.Element
 	order list.List // of *entry[K, V], the most recently used first
-	bytes int       // bytes of all counted values
+	bytes int       // total size of all counted values
 }
 
 type entry[K, V comparable] struct {
@@ -31,7 +31,7 @@ type entry[K, V comparable] struct {
 	size  int // 0 until counted
 }
 
-// uncheckedBytes is the number of bytes up to which the available memory is not checked.
+// uncheckedBytes is the total size up to which the available memory is not queried, which takes time.
 const uncheckedBytes = 64 << 20
 
 // Find returns the value of a key, and marks it as the most recently used. It does not allocate.
@@ -62,8 +62,8 @@ func (c *Cache[K, V]) Put(key K, v V) V {
 	return v
 }
 
-// Count sets the size of a value, once, when it has been computed, and evicts others if a bound is exceeded.
-// It ignores a value that was evicted meanwhile.
+// Count sets the size of a value in bytes, and evicts other values if a bound is exceeded. It must be called once for
+// each value, when it has been computed. It ignores a value that was evicted meanwhile.
 func (c *Cache[K, V]) Count(key K, v V, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *Cache[K, V]) Count(key K, v V, bytes int) {
 	}
 }
 
-// limit returns the bound on bytes.
+// limit returns the maximum total size.
 func (c *Cache[K, V]) limit() int {
 	if c.Bytes == 0 {
 		if c.bytes < uncheckedBytes {
@@ -94,8 +94,8 @@ func (c *Cache[K, V]) limit() int {
 	return c.Bytes
 }
 
-// Drop removes a value from its key, for example one that could not be computed. It does nothing if the key
-// has another value.
+// Drop removes a key and its value, for example a value that could not be computed. It does nothing if the key has
+// another value.
 func (c *Cache[K, V]) Drop(key K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

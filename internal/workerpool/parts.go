@@ -6,12 +6,14 @@ import "sync/atomic"
 // range. When that is empty, it steals the second half of another range. A worker thus accesses memory in one
 // direction, as hardware prefetchers expect. Interleaved pieces would give each core short runs with gaps: a copy of 64
 // MiB by two cores takes 1.26 ms by halves, 1.43 ms in alternating pieces of 128 KiB, and 2.8 ms in pieces of 16 KiB. A
-// worker with the same range in consecutive steps finds its results in its cache. Results do not depend on the
-// assignment.
-type Parts []atomic.Uint64 // the first piece in the upper half, the end in the lower one
+// worker with the same range in consecutive steps finds its results in its cache. Results do not depend on which worker
+// takes a piece.
+type Parts []atomic.Uint64 // by worker: the first piece in the upper 32 bits, the end in the lower 32 bits
 
+// run packs a range into a word.
 func run(first, end int) uint64 { return uint64(first)<<32 | uint64(end) }
 
+// bounds is the inverse of run.
 func bounds(x uint64) (first, end int) { return int(x >> 32), int(x & (1<<32 - 1)) }
 
 // Deal assigns each range its share of n pieces, n < 2^31. It must precede all other calls.

@@ -33,8 +33,9 @@ var crowdedUntil atomic.Int64
 
 // spinner is the state of a spin loop. The zero value starts one.
 type spinner struct {
-	turns       int
-	since, last time.Duration
+	turns int
+	since time.Duration // first call of the scheduler, as time after began; 0: none yet
+	last  time.Duration // last call of the scheduler
 }
 
 // spin spins once, and reports whether the goroutine may spin on. It regularly yields to the scheduler, so that other

@@ -26,19 +26,20 @@ var (
 	skipCalls int          // number of Try calls that start no worker
 )
 
-// Worth says how much work a call has, compared with the cost of starting a worker. A start takes some microseconds of
+// Worth is the amount of work of a call, relative to the cost of starting a worker. A start takes some microseconds of
 // the caller's time, and the worker begins some tens of microseconds later.
 type Worth uint8
 
-// Little only uses awake workers. Much always starts workers. Try starts workers unless recently started workers found
-// no job: it thus starts workers in a series of short runs, which keeps them awake, but not in rare runs.
+// A Little call uses only awake workers. A Much call always starts workers if too few are awake. A Try call does so
+// unless recently started workers found no job: workers are thus started in a series of short runs, which keeps them
+// awake, but not in rare runs.
 const (
 	Little Worth = iota
 	Try
 	Much
 )
 
-// maxSkipped bounds the consecutive Try calls that start no worker.
+// maxSkipped is the maximum number of consecutive Try calls that start no worker.
 const maxSkipped = 256
 
 // Job is the work of one goroutine, its owner, that workers may join. The owner calls Begin, Wait and End. The owner
@@ -77,7 +78,7 @@ func (j *Job) Call(n int, worth Worth) {
 	begin(start)
 }
 
-// Expect starts workers ahead of a Call if fewer than n are awake. Otherwise the job would wait some tens of
+// Expect starts workers before a Call if fewer than n are awake, so that the job does not wait some tens of
 // microseconds for its workers. The started workers spin until a Call or until their time ends.
 func Expect(n int, worth Worth) {
 	if int(idle.Load()) >= n {
