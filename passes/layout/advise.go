@@ -29,30 +29,29 @@ type Hint struct {
 	Change  Change  `json:"change" doc:"The difference between the plans."`
 }
 
-// Limits of [Advise]: the number of changes that are priced, the total number of entries of their cost tables, and the
-// smallest saving that is reported, as a fraction of the cost.
+// Limits of [Advise].
 const (
-	maxTrials    = 32
-	maxCosts     = 1 << 23
-	minSavedPart = 0.001
+	maxTrials    = 32      // number of changes that are priced
+	maxCosts     = 1 << 23 // total number of entries of their cost tables
+	minSavedPart = 0.001   // minimum saving that is reported, as a fraction of the cost
 )
 
-// trialNodes bounds the number of search nodes for one change. Networks need a few nodes. For the largest problems, the
+// trialNodes is the maximum number of search nodes for one change. Networks need a few. For the largest problems, the
 // search takes some tenths of a second. A time limit would make the advice depend on the machine.
 const trialNodes = 64
 
 // trial is a change to be priced.
 type trial struct {
 	value *graph.Value
-	place int // index of the output; -1 for an input
-	name  string
-	order tensor.Order
-	text  string
+	place int          // index of the output; -1 for an input
+	name  string       // name of the input or the output
+	order tensor.Order // proposed order
+	text  string       // name of the order
 }
 
-// Advise prices each change of the dimension order of one input or output to another form of its value, with everything
-// else unchanged. Each change is solved exactly. Changes are tried in descending order of the value's size, within
-// limits that depend only on the size of the problem.
+// Advise prices changes of the dimension order of a single input or output. The new orders are those of the forms
+// (layouts) that [Model] considers for its value. Each changed problem is solved exactly. Changes are tried in
+// descending order of the value's size, within limits that depend only on the size of the problem.
 func Advise(p *Problem) (*Advice, error) {
 	m, err := NewModel(p)
 	if err != nil {

@@ -9,8 +9,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Assignment returns the assignment that the labels of WCSP's variables describe. Forms that nothing reads are not
-// made, so the assignment may cost less than the labels.
+// This file decodes a solution of the weighted constraint problem. A form is a layout in which a value may exist. The
+// label of a value's variable is a set of forms, a bit mask. The label of a node is an implementation and a walk, which
+// determine the forms of its results. See [Model].
+
+// Assignment returns the assignment that the labels of WCSP's variables describe. Forms that no node or output reads
+// are not made, so the assignment may cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	r, err := m.decoder(labels)
@@ -26,18 +30,18 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	return r.a, nil
 }
 
-// decoder turns labels into an assignment. Its method backward finds the forms that are read; forward decides how each
+// decoder converts labels to an assignment. Its method backward finds the forms that are read; forward decides how each
 // of these forms is made.
 type decoder struct {
 	m      *Model
-	labels []int
+	labels []int // by variable
 	a      *Assignment
-	needed graph.ByValue[uint]
-	refs   graph.ByValue[[]*Copy] // by form of the value: the copy that has this form
+	needed graph.ByValue[uint]    // by value: mask of the forms that are read
+	refs   graph.ByValue[[]*Copy] // by value and form: the copy that has this form
 	views  graph.ByValue[*viewed] // by result of a view; used for an Outcome
 }
 
-// decoder starts decoding. The error names infeasible labels.
+// decoder starts decoding. If the labels are infeasible, the error names them.
 func (m *Model) decoder(labels []int) (*decoder, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -53,6 +57,7 @@ func (m *Model) decoder(labels []int) (*decoder, error) {
 		refs: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
+// set returns the set of forms that the label of a value describes. An unpinned constant has all forms.
 func (r *decoder) set(x *variable) uint {
 	switch {
 	case constant(x.value):
@@ -63,6 +68,7 @@ func (r *decoder) set(x *variable) uint {
 	return x.sets[r.labels[x.id]]
 }
 
+// chosen returns the chosen label of a node.
 func (r *decoder) chosen(t *task) *label {
 	if t.id < 0 {
 		return &t.labels[0]
@@ -70,8 +76,10 @@ func (r *decoder) chosen(t *task) *label {
 	return &t.labels[r.labels[t.id]]
 }
 
+// need marks a form as read.
 func (r *decoder) need(v *graph.Value, form int) { r.needed.Set(v, r.needed.At(v)|1<<form) }
 
+// backward visits the nodes in reverse order and marks the forms that they read.
 func (r *decoder) backward() {
 	g := r.m.Problem.Graph
 	for _, o := range g.Outputs {
@@ -100,14 +108,14 @@ func (r *decoder) backward() {
 	}
 }
 
-// recipe says how the needed forms of a value are made. roots are the forms to start from that are used; steps make the
-// other forms.
+// recipe describes how the needed forms of a value are made.
 type recipe struct {
-	used  uint
-	steps []step
+	used  uint   // mask of the existing forms that are read or copied
+	steps []step // copies that make the other forms
 }
 
-// recipe returns how the needed forms of x are made from roots and outside: see [Model.priceForms].
+// recipe returns the recipe of the needed forms of x, given the existing forms roots and the costs outside: see
+// [Model.priceForms].
 func (r *decoder) recipe(x *variable, roots uint, outside []int64) recipe {
 	need := r.needed.At(x.value)
 	var out recipe
@@ -130,7 +138,7 @@ func (r *decoder) recipe(x *variable, roots uint, outside []int64) recipe {
 	return out
 }
 
-// sources calls needs for each form of the operand that a view needs for the forms of result k.
+// sources calls needs for each form of the view's operand from which the needed forms of result k are made.
 func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	in := v.node.In[v.operand].Value
 	set := r.set(r.m.variables.At(in)) & v.allowed
@@ -151,8 +159,8 @@ func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	}
 }
 
-// source returns an operand form in a set, of which form f of result k is a view. It prefers a form that other nodes
-// need.
+// source returns a form of the operand, within a set, of which form f of result k is a view; -1 if there is none. It
+// prefers forms in needed, which other nodes read.
 func (v *viewed) source(k, f int, set, needed uint) int {
 	at := -1
 	for i := range v.to[k] {
@@ -163,7 +171,8 @@ func (v *viewed) source(k, f int, set, needed uint) int {
 	return at
 }
 
-// copied returns the operand form in a set from which form f of result k is copied at the least cost.
+// copied returns the form of the operand, within a set, from which form f of result k is copied at the least cost; -1
+// if there is none.
 func (v *viewed) copied(k, f int, set uint) int {
 	at := -1
 	for i, costs := range v.copies[k] {
@@ -174,6 +183,7 @@ func (v *viewed) copied(k, f int, set uint) int {
 	return at
 }
 
+// forward visits the nodes in order and records the copies that make the needed forms.
 func (r *decoder) forward() {
 	g := r.m.Problem.Graph
 	for _, v := range g.Constants {
@@ -250,6 +260,7 @@ func whyPinned(v *graph.Value) string {
 	return fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order})
 }
 
+// ofConstant returns the copy that has form f of a constant.
 func (r *decoder) ofConstant(x *variable, f int) *Copy {
 	if f == 0 {
 		return &Copy{Value: x.value, Bare: true}
@@ -291,6 +302,7 @@ func (r *decoder) operand(v *graph.Value, c *Copy) *Copy {
 	return c
 }
 
+// task records the choice for a node that computes, and the copies of its results.
 func (r *decoder) task(t *task, c *Choice) {
 	l, n := r.chosen(t), t.node
 	c.Impl, c.Walk = l.impl, l.walk

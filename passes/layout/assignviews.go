@@ -9,17 +9,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// defaultView is the operand and implementation that the assignment gives to the view's own node. Views of other forms
-// of the operand become additional nodes.
+// defaultView is the choice for a node of the graph that is a view. The node itself makes one form of its results, from
+// one form (layout) of its operand. Additional nodes with the same op make the other forms.
 type defaultView struct {
 	v    *viewed
 	c    *Choice
-	from *Copy
-	impl *graph.Impl
+	from *Copy       // the form of the operand that the node itself reads
+	impl *graph.Impl // set if the node copies instead of making a view
 }
 
-// view decides from which forms of the operand the needed forms of a view's results are made. The view's own node makes
-// the first one; additional nodes with the same op make the others.
+// view decides from which forms of the operand the needed forms of a view's results are made: see defaultView.
 func (r *decoder) view(v *viewed, c *Choice) {
 	in := v.node.In[v.operand].Value
 	x := r.m.variables.At(in)
@@ -63,8 +62,8 @@ func (r *decoder) view(v *viewed, c *Choice) {
 	}
 }
 
-// copyOf returns the copy for form `to` of a view's result. The op is applied to `from` instead of the operand, and
-// makes a view or, by impl, a copy.
+// copyOf returns the copy that has form `to` of a view's result. The op is applied to `from` instead of its operand. It
+// makes a view or, if impl is not nil, a copy.
 func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
 	y := r.m.variables.At(out)
 	f := y.forms[to]
@@ -98,7 +97,7 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 // elements.
 func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }
 
-// shows reports whether a view needs a form of its operand.
+// shows reports whether needed forms of a view's results are made from a form of its operand.
 func (r *decoder) shows(v *viewed, form int) (yes bool) {
 	for k := range v.node.Out {
 		r.sources(v, k, func(f int) { yes = yes || f == form })

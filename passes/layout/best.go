@@ -10,9 +10,9 @@ import (
 )
 
 // Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
-// implementations, layouts of results, or copies. Assignments that differ in unread forms, in copying before or after a
-// view, or in the loop order of a node count as one plan. The list is shorter if there are fewer plans or if time runs
-// out.
+// implementations, layouts of results, or copies. Assignments that differ only in unread forms (layouts of a value), in
+// copying before or after a view, or in the loop order of a node count as one plan. The list is shorter if there are
+// fewer plans or if time runs out.
 //
 // If too many assignments have the same outcome for [wcsp.KBest] to reach k plans, the list is completed with the
 // cheapest plans that differ in how nodes are computed; plans that differ from these only in copies are omitted.
@@ -111,7 +111,8 @@ func (m *Model) withoutTwins() *wcsp.Problem {
 	return p
 }
 
-// covers reports whether l computes the same as o, and costs no more for any forms of the operands.
+// covers reports whether l has the implementation and result forms of o, and costs no more for any forms of the
+// operands.
 func (l *label) covers(o *label) bool {
 	return l.impl == o.impl && l.cost <= o.cost && slices.Equal(l.out, o.out) &&
 		slices.EqualFunc(l.read, o.read, func(a, b []int64) bool {

@@ -11,6 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file states a [Model] as a weighted constraint problem. The label of a value's variable is a set of forms
+// (layouts in which the value exists), the label of a node an implementation and a walk. Factors have the costs of work
+// and of copies.
+
 // check returns an error for a model that was not made by [NewModel].
 func (m *Model) check() error {
 	if m == nil || m.WCSP == nil || m.Problem == nil || len(m.copying) != len(m.WCSP.Factors) {
@@ -78,6 +82,7 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) 
 	return &other, other.build()
 }
 
+// text names a label in messages and in the problem.
 func (l *label) text() string {
 	text := "inferred"
 	if l.impl != nil {
@@ -100,9 +105,9 @@ var errIncompatible = errors.New("its operands and results have no compatible la
 // builder collects the variables and factors of the problem.
 type builder struct {
 	m     *Model
-	fixed [2]int64 // constant costs in picoseconds: of work, and of copies
-	err   error    // the problem is infeasible
-	names map[string][]string
+	fixed [2]int64            // costs that depend on no variable, in picoseconds: of work, and of copies
+	err   error               // set if the problem is infeasible
+	names map[string][]string // cache of sets
 }
 
 // sets returns the names of a value's sets of forms. Values with equally named forms share the list.
@@ -149,8 +154,8 @@ func (s *builder) variable(name string, labels []string) int {
 	return len(p.Variables) - 1
 }
 
-// term adds a factor over variables a and b, with na and nb labels, for the cost of work. -1 stands for a variable with
-// a single label.
+// term adds a factor for the cost of work over variables a and b, which have na and nb labels. An index of -1 means
+// that there is no variable, because it would have a single label.
 func (s *builder) term(a, b, na, nb int, cost func(i, j int) int64) { s.factor(a, b, na, nb, 0, cost) }
 
 // copies adds a factor for the cost of copies.
@@ -158,6 +163,7 @@ func (s *builder) copies(a, b, na, nb int, cost func(i, j int) int64) {
 	s.factor(a, b, na, nb, 1, cost)
 }
 
+// factor adds a factor. kind is 1 for costs of copies, otherwise 0.
 func (s *builder) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 	if na == 1 && nb == 1 { // the common case of a graph without choices
 		c := min(cost(0, 0), wcsp.Forbidden)
@@ -198,6 +204,7 @@ func (s *builder) constant() {
 	}
 }
 
+// view adds the costs of making the forms of a view's results.
 func (s *builder) view(v *viewed) {
 	x := s.m.variables.At(v.node.In[v.operand].Value)
 	for k, out := range v.node.Out {
@@ -215,6 +222,7 @@ func (s *builder) view(v *viewed) {
 	}
 }
 
+// task adds the costs of a node that computes: its work, the copies of its results, and reading its operands.
 func (s *builder) task(t *task, n *graph.Node) {
 	s.term(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
 	for k, v := range n.Out {
@@ -269,7 +277,8 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 	return false
 }
 
-// reads returns the form in a set that operand k of a label reads at the least cost, and this cost.
+// reads returns the form, within a set, that the label reads for operand k at the least cost, and this cost. The form
+// is -1 if no form of the set can be read.
 func (l *label) reads(k int, set uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for i, c := range l.read[k] {

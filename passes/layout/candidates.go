@@ -14,13 +14,16 @@ import (
 // derives forms of other values through views, copies and nodes that write any order.
 type growth struct {
 	m    *Model
-	todo []grown
+	todo []grown        // forms that are not propagated yet
 	done []spreadOrders // by index of the node
 }
 
-// spreadOrders holds the orders that were already propagated through a node: `results` to the node's results, and `all`
-// to its operands and results. It avoids quadratic work for nodes with many operands.
-type spreadOrders struct{ results, all []tensor.Order }
+// spreadOrders has the orders that were already propagated through a node, to avoid quadratic work for nodes with many
+// operands.
+type spreadOrders struct {
+	results []tensor.Order // orders propagated from operands to results
+	all     []tensor.Order // orders propagated from a result to operands and other results
+}
 
 // addNew adds an order to a list and reports whether it is new.
 func addNew(list *[]tensor.Order, o tensor.Order) bool {
@@ -37,6 +40,7 @@ type grown struct {
 	form int
 }
 
+// grow finds the forms of all values.
 func (m *Model) grow() error {
 	w := &growth{m: m, done: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
@@ -122,6 +126,7 @@ func (w *growth) pinned() {
 	}
 }
 
+// run propagates all forms in the queue.
 func (w *growth) run() {
 	for len(w.todo) > 0 {
 		interrupt.Check(w.m.Problem.Context())
@@ -144,6 +149,7 @@ func (w *growth) add(x *variable, meta tensor.Meta) int {
 	return i
 }
 
+// order adds the dense form of order o.
 func (w *growth) order(x *variable, o tensor.Order) {
 	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.withOrder(o) < 0 {
 		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
@@ -167,6 +173,8 @@ func (w *growth) requested(n *graph.Node) {
 	}
 }
 
+// walk adds the orders of a walk's results, and for each operand the first of walk order and row-major that can be
+// read.
 func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
 	for k, o := range walk.Out {
 		if k < len(n.Out) && o != "" {
@@ -191,7 +199,7 @@ func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph
 	}
 }
 
-// spread adds the forms of other values that follow from form i of x.
+// spread adds the forms of other values that are derived from form i of x.
 func (w *growth) spread(x *variable, i int) {
 	f := x.forms[i]
 	if n := x.value.Node; n != nil {
@@ -224,7 +232,7 @@ func (w *growth) spread(x *variable, i int) {
 	}
 }
 
-// repeats reports whether a layout has expanded dimensions: its strides define no order.
+// repeats reports whether a layout has expanded dimensions (stride 0), so that its strides define no order.
 func repeats(m tensor.Meta) bool {
 	for d, n := range m.Shape {
 		if n > 1 && m.Strides[d] == 0 {
@@ -305,8 +313,8 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 }
 
 // markInside finds the forms of a view's results whose first element may not be at the start of the buffer. If an op
-// reads the storage of a result, markInside also requires that the result is a view of the same elements as in the
-// graph as written. A result with its own buffer may be a view of a whole buffer.
+// depends on the storage of a result, markInside also requires that the result is the same view as in the graph as
+// written. If the result has a buffer of its own there, it may be a view that begins at the start of a buffer.
 func (m *Model) markInside(v *viewed, x *variable) {
 	if len(m.Problem.storage) == 0 {
 		return
@@ -368,7 +376,7 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	return c
 }
 
-// inverse returns the layout of the operand for which the view has form f. It returns false if this layout is unknown.
+// inverse returns a layout of the operand for which the view's result y has form f. It returns false if none is found.
 func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
 	x := v.node.In[v.operand].Meta()
 	if !f.dense || x.Numel() < 2 {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// want returns the order for the node's first result; empty to keep the inferred layout.
+// want returns the wanted order of the node's first result; empty for the inferred layout.
 func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, error) {
 	v := n.Out[0]
 	switch {
@@ -78,9 +78,10 @@ type offer struct {
 	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// same is the relative difference below which prices count as equal, because prices are not more accurate.
+// same is the relative difference below which prices count as equal. Prices are not more accurate.
 const same = 0.02
 
+// before reports whether o is better than p, which is earlier in the list.
 func (o *offer) before(p *offer) bool {
 	if o.deviates != p.deviates {
 		return !o.deviates
@@ -88,6 +89,7 @@ func (o *offer) before(p *offer) bool {
 	return o.ns < p.ns*(1-same)
 }
 
+// best returns the best offer for a node.
 func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer, error) {
 	var list []*offer
 	orders := d.orders(n, want)
@@ -121,7 +123,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	return nil, errors.New("no kernel supports these operands")
 }
 
-// orders returns the orders to request from implementations: the wanted order of the result and those of pinned
+// orders returns the orders to request from implementations: the wanted order of the result and the orders of pinned
 // operands.
 func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
 	var list []tensor.Order
@@ -252,7 +254,7 @@ func (p *Problem) copyNS(m, to tensor.Meta) (ns float64) {
 	return Price(p.Profile, impl.Work(c, graph.Walk{})) + Price(p.Profile, read)
 }
 
-// readable returns an order in which the implementation reads an operand: that of its walk, else row-major.
+// readable returns an order in which the implementation reads an operand: the order of its walk, or else row-major.
 func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, bool) {
 	for _, order := range []tensor.Order{o.walk.Order, tensor.RowMajorOrder(m.Rank())} {
 		if order.Rank() != m.Rank() {
@@ -265,6 +267,7 @@ func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, 
 	return "", false
 }
 
+// whyCopy returns the reason for copying an operand.
 func whyCopy(n *graph.Node, call *graph.Call, operand int, o *offer) string {
 	m := call.In[operand].Meta()
 	is, makes := "strided", o.walk.Order

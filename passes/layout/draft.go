@@ -18,9 +18,9 @@ type Draft struct {
 	a       *Assignment
 	moved   map[*graph.Value]valueLayout // values whose layout differs from the graph as written
 	shared  map[*graph.Value]*Copy       // copies that all readers share
-	copies  map[copyKey]*Copy
+	copies  map[copyKey]*Copy            // all copies so far
 
-	// Buffers that are reused for each node with unchanged operands.
+	// call, res and outs are buffers that are reused for each node with unchanged operands.
 	call graph.Call
 	res  []graph.Result
 	outs []tensor.Meta
@@ -33,10 +33,11 @@ type valueLayout struct {
 	view bool
 }
 
+// copyKey identifies a copy.
 type copyKey struct {
 	value   *graph.Value
 	order   tensor.Order
-	written bool
+	written bool // with the exact strides of the graph as written
 }
 
 // NewDraft starts an assignment.
@@ -63,6 +64,7 @@ func (d *Draft) Copy(v *graph.Value, o tensor.Order, why string) *Copy {
 	return d.copy(copyKey{value: v, order: o}, why)
 }
 
+// copy returns the copy of a key.
 func (d *Draft) copy(key copyKey, why string) *Copy {
 	c := d.copies[key]
 	if c == nil {
@@ -94,9 +96,9 @@ func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
 // Wish returns the preferred order of a value and the reason; an empty order means no preference.
 type Wish func(v *graph.Value) (o tensor.Order, why string)
 
-// Solve makes an assignment from preferences: every node gets the implementation that is cheapest, including copies,
-// for the preferred layout of its result or, without a preference, for the inferred layout. Values that do not have
-// their preferred order are copied for all readers. A nil wish means no preferences.
+// Solve makes an assignment from preferences. Every node gets the implementation that is cheapest, including copies,
+// for the preferred layout of its result or, without a preference, for the inferred layout. A value that does not have
+// its preferred order is copied for all readers. A nil wish means no preferences.
 func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	if p == nil || p.Graph == nil {
 		return nil, errors.New("the problem is nil")
@@ -254,8 +256,8 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// viewable returns the copies of a view's operand to try: row-major, and as written. It omits a copy of which the view
-// would exceed the limit on strides. A nil entry stands for the operand itself.
+// viewable returns the copies of a view's operand to try: row-major, and in the layout of the graph as written. A nil
+// entry means the operand itself.
 func (d *Draft) viewable(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}

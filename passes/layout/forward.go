@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// These strategies decide one node at a time, by the prices of [Model]. They choose the labels of nodes; then the
-// cheapest copies for these labels are found exactly. Greedy visits the nodes in order and takes the label that is
-// cheapest including copies of operands. Favourite takes the fastest label assuming that every operand has its
-// preferred layout, as oneDNN does. Push gives layout-sensitive nodes their favourite label. Push lets all other nodes
-// follow the order of most of their operands. Thus a transpose moves forward until it cancels against its inverse, as
-// in ONNX Runtime's transpose optimizer.
+// These strategies decide one node at a time, by the prices of [Model]. They choose the label of each node: an
+// implementation and a walk, which determine the forms (layouts) of its results. The cheapest copies for these labels
+// are then found exactly. Greedy visits the nodes in order and takes the label that is cheapest including copies of
+// operands. Favourite takes the fastest label if every operand has its preferred layout, as oneDNN does. Push gives
+// layout-sensitive nodes their favourite label, and lets all other nodes follow the order of most of their operands.
+// Thus a transpose moves forward until it cancels against its inverse, as in ONNX Runtime's transpose optimizer.
 var (
 	Greedy Strategy = &perNode{name: "greedy", label: greedily,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
@@ -31,9 +31,13 @@ type perNode struct {
 	label     func(*Model) []int // by index of the node
 }
 
+// Name implements [Strategy].
 func (s *perNode) Name() string { return s.name }
-func (s *perNode) Doc() string  { return s.doc }
 
+// Doc describes the strategy in one sentence.
+func (s *perNode) Doc() string { return s.doc }
+
+// Choose implements [Strategy].
 func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	m, err := NewModel(p)
@@ -83,7 +87,8 @@ func (l *label) atBest() int64 {
 	return sum
 }
 
-// best returns the least cost of reading operand k; 0 if it has no variable.
+// best returns the least cost of reading operand k in a form outside of the node's own result; 0 if the operand has no
+// variable.
 func (l *label) best(k int) int64 {
 	if l.read[k] == nil {
 		return 0
@@ -97,11 +102,11 @@ func (l *label) best(k int) int64 {
 	return c
 }
 
-// forwardWalk holds the forms that exist so far, in a forward walk over the nodes.
+// forwardWalk is the state of a visit of the nodes in order.
 type forwardWalk struct {
 	m       *Model
-	have    graph.ByValue[uint]
-	outside graph.ByValue[[]int64]
+	have    graph.ByValue[uint]    // by value: mask of the forms that exist so far
+	outside graph.ByValue[[]int64] // by value and form: cost of making the form from another value; nil if impossible
 }
 
 // forward chooses the label with the least price for each node in turn.
@@ -214,6 +219,7 @@ func (w *forwardWalk) reads(l *label, k int, v *graph.Value) (int, int64) {
 	return at, best
 }
 
+// greedily returns the labels of strategy Greedy.
 func greedily(m *Model) []int {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		sum := l.cost
@@ -227,6 +233,8 @@ func greedily(m *Model) []int {
 	})
 }
 
+// pushed returns the labels of strategy Push. For a node that is not layout-sensitive, the label with the smallest
+// total rank of operands that must be copied is chosen; dimensions of size 1 do not count.
 func pushed(m *Model) []int {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		if layoutSensitive(t.node) {
@@ -254,7 +262,7 @@ func layoutSensitive(n *graph.Node) bool {
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].Selective()
 }
 
-// asLiked reports whether operand k already exists in the form that the label reads at the least cost.
+// asLiked reports whether operand k already exists in a form that the label reads at the least cost.
 func (w *forwardWalk) asLiked(l *label, k int, v *graph.Value) bool {
 	have, best := w.have.At(v), l.best(k)
 	for have != 0 {

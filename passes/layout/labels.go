@@ -75,6 +75,7 @@ func distinct(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	return out
 }
 
+// sameWalk reports whether two walks are equal.
 func sameWalk(a, b graph.Walk) bool {
 	if a.Order != b.Order || len(a.Out) != len(b.Out) {
 		return false
@@ -110,8 +111,8 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 	return nil
 }
 
-// priced returns a label with its costs, or false if an operand cannot be read. By operand, only is the only form
-// allowed; an entry of -1, or a nil list, allows any form.
+// priced returns a label with its costs, or false if an operand cannot be read. only has, by operand, the only
+// permitted form; -1, or a nil list, permits any form.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
 	l := label{impl: impl, walk: w, out: out, only: only, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
 	var read reader
@@ -206,9 +207,9 @@ func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 
 	return costs
 }
 
-// inferred returns the labels of a walk that leaves the layout of results to inference. The inferred layouts depend on
-// some operands. In one label these operands have the form of the graph as written; in each of the others all of them
-// have the same order.
+// inferred returns the labels of a walk that leaves the layouts of results to inference. Inferred layouts may depend on
+// the layouts of some operands. In one label, these operands have their forms in the graph as written; in each other
+// label, all of them have the same order.
 func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.Lays() {
@@ -300,8 +301,8 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 	return m.priced(n, &at, impl, w, out, only)
 }
 
-// layoutDependent marks the operands whose layout affects the inferred results. It also marks operands of ops that read
-// data to decide shapes, and operands with a form that inference rejects.
+// layoutDependent marks the operands whose layout affects the inferred results. It also marks all operands of ops whose
+// shapes depend on data, and operands with a form that inference rejects.
 func (m *Model) layoutDependent(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
 	for k, a := range n.In {
@@ -333,7 +334,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 	return list
 }
 
-// reshapes prices the copies that a view makes where it cannot be a view.
+// reshapes prices the copies for forms of a view's results that cannot be views.
 func (m *Model) reshapes(v *viewed) {
 	n := v.node
 	x := m.variables.At(n.In[v.operand].Value)

@@ -10,7 +10,7 @@
 //   - [Solve] makes an assignment from a preferred order for each value, forward and node by node. It uses a [Draft],
 //     which tracks the layouts that follow from the choices so far.
 //   - [NewModel] states the problem exactly, as a weighted constraint problem (package wcsp) whose costs depend on one
-//     or two variables. [Model.Assignment] turns labels of its variables into an assignment.
+//     or two variables. [Model.Assignment] converts labels of its variables to an assignment.
 //   - [Solved] combines the model with any solver of such problems.
 //
 // [Optimal], the default, solves the model exactly and proves the result. There are also functions for the k cheapest
@@ -93,17 +93,17 @@ type Problem struct {
 	KeepGoing bool
 	// Exact excludes implementations that are [graph.Impl.Inexact].
 	Exact bool
-	// SolveLimit bounds the time of the search that follows elimination. 0 means the constant SolveLimit. A negative
+	// SolveLimit is the maximum time of the search that follows elimination. 0 means the constant SolveLimit. A negative
 	// number means no search, so that plans do not depend on time. If the search does not finish, a gap remains between
 	// the cost and the lower bound.
 	SolveLimit time.Duration
 
-	fixed       map[*graph.Value]bool
-	storage     map[*graph.Value]bool // whether the value is fixed because an op reads its storage
-	images      map[*graph.Value]bool
-	outputs     map[*graph.Value]bool
-	readers     map[*graph.Value]int
-	inputOrders map[*graph.Value]tensor.Order // orders that replace those of inputs: see [Advise]
+	fixed       map[*graph.Value]bool         // see Fixed
+	storage     map[*graph.Value]bool         // values that are fixed because an op depends on their storage
+	images      map[*graph.Value]bool         // see Image; nil until it is needed
+	outputs     map[*graph.Value]bool         // see Output
+	readers     map[*graph.Value]int          // number of reads of outputs by nodes
+	inputOrders map[*graph.Value]tensor.Order // replacements of the orders of inputs: see [Advise]
 }
 
 // NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
@@ -147,9 +147,8 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	return pr
 }
 
-// Context returns the context of the graph ([graph.Graph.SetContext]). Strategies and solvers that take long should
-// check the context. Once the context has ended, the error of [Strategy.Choose] is ignored, and planning returns the
-// cause of the context.
+// Context returns the context of the graph ([graph.Graph.SetContext]). Slow strategies and solvers should check it.
+// Once the context has ended, planning ignores the result of [Strategy.Choose] and returns the cause of the context.
 func (p *Problem) Context() context.Context {
 	if p == nil {
 		return context.Background()
@@ -236,6 +235,7 @@ func (p *Problem) Image(v *graph.Value) bool {
 	return p.images[v]
 }
 
+// findImages sets images.
 func (p *Problem) findImages() {
 	p.images = map[*graph.Value]bool{}
 	mark := func(v *graph.Value) {
@@ -267,24 +267,24 @@ func (p *Problem) findImages() {
 	}
 }
 
-// Copy describes what readers of a value read instead of it: a copy in another layout, a view computed again from
-// another form of the operand, or the value itself. Several readers may share a Copy.
+// Copy describes a replacement of a value for some of its readers, which may share it: a copy in another layout, the
+// same view of a copy of the operand, or the value itself.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
-	// Strides, if not nil, are the exact strides of the copy, namely those of the graph as written. They are needed
-	// where strides of dimensions of size 1 matter. If Strides is nil, Order determines the strides.
+	// Strides, if not nil, are the exact strides of the copy, which are the strides of the graph as written. They matter
+	// for outputs with dimensions of size 1. If Strides is nil, Order determines the strides.
 	Strides []int
 	// Pinned marks the copy that a pin demands. It is never elided. If a node computes the value, the copy takes over
 	// the name of the value.
 	Pinned bool
-	Why    string
+	Why    string // the reason, for users
 	// From is the source; nil means the value itself.
 	From *Copy
-	// View says that the copy is the result of the node of Value applied to From, which is another form of this node's
-	// operand. If the node cannot make a view of From, it copies From into Order.
+	// View means that the copy is the result of Value's node applied to From, a replacement of this node's operand. If the
+	// node cannot make a view of From, it copies From to Order.
 	View bool
-	// Bare says that the copy is Value itself.
+	// Bare means that the copy is Value itself.
 	Bare bool
 }
 
@@ -301,14 +301,13 @@ func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 type Choice struct {
 	Impl *graph.Impl // nil for a view
 	Walk graph.Walk
-	// In holds, by operand, the copy to read. A nil or missing entry means the value itself.
+	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// Written says that results in the order of the graph as written also get the exact strides of the graph as
-	// written.
+	// Written means that results in the order of the graph as written also get the exact strides of the graph as written.
 	Written bool
 	// After lists copies of the results for all readers.
 	After []*Copy
-	// Drop says that the node is unused and is removed.
+	// Drop means that the node is unused and is removed.
 	Drop bool
 }
 
@@ -324,13 +323,13 @@ type Assignment struct {
 	Lost   map[*graph.Value]bool
 	// LostOutputs marks, by index, the outputs that are missing.
 	LostOutputs []bool
-	// Final says that the assignment already decides which copy nodes of the graph are elided, so the pass must elide
+	// Final means that the assignment already decides which copy nodes of the graph are elided. The pass must then elide
 	// no other.
 	Final bool
 	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model
 	Solution *wcsp.Solution
-	// Within lists the results to be written directly into the result of a concatenation. The costs include this.
+	// Within lists the values to be written directly into the result of a concatenation. The costs include this.
 	Within []*graph.Value
 }
 

@@ -24,10 +24,10 @@ import (
 //   - A label costs its Work plus, for each operand, the least Read over the forms that exist.
 //   - A set of forms costs the cheapest copies that make the set from the form that the node writes. These copies form
 //     an arborescence.
-//   - A view has views of its operand's forms for free, and copies of these views. A reshape that cannot be a view
-//     costs one copy, into any order. A copy node in the graph as written is an identity view unless it is pinned. A
-//     copy node whose result is an output has its own buffer, but readers of the result may read the operand of the
-//     copy node.
+//   - The result of a view exists for free in each form that is a view of an existing form of the operand. Other forms
+//     are copies of these. A reshape that cannot be a view costs one copy, to any order. A copy node in the graph as
+//     written is an identity view unless it is pinned. A copy node whose result is an output has its own buffer, but
+//     readers of the result may read the operand of the copy node.
 //   - An operand of a concatenation may be written directly into the result, in any order of the result, if its
 //     producer can write and its readers can read the strided layout. This is another form of the operand, compatible
 //     only with labels of the concatenation that write this order. If several concatenations read a value, only the
@@ -44,21 +44,21 @@ import (
 // all have the same order.
 type Model struct {
 	Problem *Problem
-	// WCSP is the problem to solve. Variables with a single label are left out.
+	// WCSP is the problem to solve. Variables with a single label are omitted.
 	WCSP *wcsp.Problem
 
-	copying   []bool // by factor: whether it is a cost of copies
-	variables graph.ByValue[*variable]
-	values    []*variable // in the order of the graph
-	tasks     []*task     // by index of the node; nil for views
-	views     []*viewed   // by index of the node; nil for nodes that compute
-	copier    *graph.Op
-	readers   graph.ByValue[[]use]
-	places    []int              // index of a node by its number
-	barred    map[*variable]uint // forms into which the value must not be copied: see Without
-	failed    graph.Errors
-	losing    map[*graph.Value]bool // results of failed nodes and of their dependents
-	slots     *slots
+	copying   []bool                   // by factor: whether it has costs of copies
+	variables graph.ByValue[*variable] // by value
+	values    []*variable              // in the order of the graph
+	tasks     []*task                  // by index of the node; nil for views
+	views     []*viewed                // by index of the node; nil for nodes that compute
+	copier    *graph.Op                // the op that copies values
+	readers   graph.ByValue[[]use]     // by value: the operands that are the value
+	places    []int                    // by number of a node: its index
+	barred    map[*variable]uint       // masks of forms to which the value must not be copied: see Without
+	failed    graph.Errors             // errors of failed nodes
+	losing    map[*graph.Value]bool    // results of failed nodes and of their dependents
+	slots     *slots                   // see within.go; nil until it is needed
 }
 
 // use is an operand of a node.
@@ -69,9 +69,9 @@ type form struct {
 	meta  tensor.Meta
 	order tensor.Order // empty unless dense
 	dense bool
-	slot  *slot // position in another value; nil if there is none
-	// like is -1 for a form with its own buffer. For a form in another value's buffer, or a view of such a form, like
-	// is the index of the form of the same order that has its own buffer.
+	slot  *slot // position in the result of a concatenation; nil if there is none
+	// like is -1 for a form with its own buffer. For a form in another value's buffer, or a view of such a form, it is the
+	// index of the form of the same order with its own buffer.
 	like int
 }
 
@@ -82,7 +82,7 @@ type variable struct {
 	// pin is the pinned form, or -1. Readers of other forms read copies of the pinned form, even for the form in which
 	// the node writes the value: see [Model.makePinned].
 	pin int
-	// rigid says that the first form can only be a view, never a copy.
+	// rigid means that the first form can only be a view, never a copy.
 	rigid   bool
 	inside  uint           // mask of forms whose first element may not be at the start of the buffer
 	need    int            // number of different forms that readers could need
@@ -210,6 +210,7 @@ func (m *Model) decide(i int, n *graph.Node) (err error) {
 	return nil
 }
 
+// lose marks a node as failed and its results as lost.
 func (m *Model) lose(i int) {
 	if m.losing == nil {
 		m.losing = map[*graph.Value]bool{}
@@ -255,6 +256,7 @@ func (m *Model) declare() error {
 	return nil
 }
 
+// variable makes the variable of a value, with its form in the graph as written and its pinned form.
 func (m *Model) variable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
 	x := &variable{value: v, id: -1, pin: -1}
@@ -306,11 +308,11 @@ func (m *Model) isPlainCopy(n *graph.Node) bool {
 		n.In[0].Meta().DType == v.Meta.DType && slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
 }
 
-// maxForms bounds the number of forms of a value, because the variable of the value may have a label for each set of
-// forms.
+// maxForms is the maximum number of forms of a value. The variable of a value may have 2^maxForms labels, one for each
+// set of forms.
 const maxForms = 8
 
-// add returns the index of a form, which it adds if it is new; -1 if the limit is reached.
+// add adds a form, unless it exists, and returns its index; -1 if the limit is reached.
 func (x *variable) add(meta tensor.Meta) int {
 	if i := x.find(meta); i >= 0 || len(x.forms) == maxForms {
 		return i

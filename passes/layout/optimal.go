@@ -16,7 +16,7 @@ var Optimal Strategy = &solving{name: "optimal", solver: wcsp.Exact,
 // Most networks need some milliseconds.
 const SolveLimit = 10 * time.Second
 
-// Search returns the problem's limit as [wcsp.Options.TimeLimit].
+// Search returns the problem's time limit in the form of [wcsp.Options.TimeLimit].
 func (p *Problem) Search() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:
@@ -32,14 +32,19 @@ func (p *Problem) Search() time.Duration {
 // 0.
 func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
 
+// solving is a strategy that solves a [Model].
 type solving struct {
 	name, doc string
 	solver    wcsp.Solver
 }
 
+// Name implements [Strategy].
 func (s *solving) Name() string { return s.name }
-func (s *solving) Doc() string  { return s.doc }
 
+// Doc describes the strategy in one sentence.
+func (s *solving) Doc() string { return s.doc }
+
+// Choose implements [Strategy].
 func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if s.solver == nil {
 		return nil, fmt.Errorf("strategy %s has no solver", s.name)

@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Outcome is the plan that labels of a [Model] describe. Different labels may have the same outcome, because unread
-// forms are not made.
+// Outcome is the plan that labels of a [Model] describe. Different labels may have the same outcome, because forms
+// (layouts of a value) that no node reads are not made.
 type Outcome struct {
-	// PS is the total cost in picoseconds. Copying is the part of the total that copies cost.
+	// PS is the total cost in picoseconds, and Copying the part of it that copies cost.
 	PS, Copying int64
 	Nodes       []Computed
-	Copies      []Copied // by name
+	Copies      []Copied // sorted by name
 	// Labels is the assignment that has this outcome.
 	Labels []int
 }
@@ -105,6 +105,7 @@ func (r *decoder) work(t *task, l *label) int64 {
 	return sum
 }
 
+// computed describes how a node is computed by a label.
 func (m *Model) computed(t *task, l *label) Computed {
 	c := Computed{Node: t.node.Name}
 	if l.impl != nil {
@@ -120,7 +121,8 @@ func (m *Model) computed(t *task, l *label) Computed {
 	return c
 }
 
-// addCopies records the copies of a value that are made, given the forms in roots.
+// addCopies records the copies that make the needed forms of a value. roots is the mask of the forms that exist without
+// a copy, and outside the costs of making forms from another value.
 func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []int64) {
 	if r.needed.At(x.value) == 0 {
 		return
@@ -139,9 +141,9 @@ func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []int
 	}
 }
 
-// copied describes a copy of x into form `to`. The source is form `from` of x or, if from is negative, the operand of
-// the view that computes x. Copying the operand of a view is equivalent to copying its result. If both are possible,
-// the copy is attributed to the value at the start of the chain of views.
+// copied describes a copy of x to form `to`. The source is form `from` of x or, if from is negative, the operand of the
+// view that computes x. Copying the operand of a view is equivalent to copying its result. If both are possible, the
+// copy is attributed to the value at the start of the chain of views.
 func (r *decoder) copied(x *variable, from, to int) Copied {
 	for {
 		v := r.views.At(x.value)
@@ -241,7 +243,7 @@ func (c Change) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// few shortens a list to three items.
+// few shortens a list to three items; the last one has the number of omitted items.
 func few(list []string, what string) []string {
 	if len(list) <= 3 {
 		return list

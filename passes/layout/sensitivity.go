@@ -26,14 +26,14 @@ type Breakpoint struct {
 	Change  Change  `json:"change" doc:"The difference between the plans."`
 }
 
-// maxFactor is the largest factor that is examined.
+// maxFactor is the largest factor on the price of copies that is examined; the smallest is 1/maxFactor.
 const maxFactor = 1024
 
-// Sensitive finds the nearest factors, above and below 1, on the price of all copies at which the cheapest plan
-// changes. The least cost is a concave, piecewise linear function of the factor, and each assignment is a line. The
-// method starts at the largest factor and solves the problem there. Then it moves to the factor at which the line found
-// crosses the line of the cheapest plan, and solves again, until no line is below that of the cheapest plan. Factors
-// are accurate to a few millionths.
+// Sensitive finds the nearest factors on the price of all copies, above and below 1, at which the cheapest plan
+// changes. The cost of each assignment is a linear function of the factor, a line, and the least cost is their concave,
+// piecewise linear minimum. Sensitive solves the problem at the extreme factor. It then moves to the factor at which
+// the solution's line crosses the line of the cheapest plan, and solves again, until no line is below the line of the
+// cheapest plan. Factors are accurate to a few millionths.
 func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -53,12 +53,13 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	return s, err
 }
 
-// line is the cost of an assignment as a function of the price of copies.
+// line is the cost of an assignment as a function of the factor on the price of copies: rest + factor * copies.
 type line struct {
-	rest, copies int64
+	rest, copies int64 // in picoseconds
 	means        *Outcome
 }
 
+// cost returns the cost at a factor, in picoseconds.
 func (l *line) cost(factor float64) float64 { return float64(l.rest) + factor*float64(l.copies) }
 
 // cheapestAt returns the line of the assignment that is cheapest at a factor.
@@ -90,8 +91,8 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 	return l, err
 }
 
-// scaled returns the problem with the cost of copies scaled by a factor. Costs stay integers: costs of copies are
-// multiplied by p, and all others by q. p / q approximates the factor as well as the range of costs allows.
+// scaled returns the problem with the cost of copies scaled by a factor. To keep costs integers, it multiplies costs of
+// copies by p and all other costs by q, where p / q approximates the factor as well as the range of costs permits.
 func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.WCSP, nil
@@ -129,8 +130,8 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	return out, nil
 }
 
-// breakpoint finds the factor at which another line becomes lower than that of the cheapest plan. It searches between 1
-// and the given factor, and returns the breakpoint nearest to 1.
+// breakpoint finds the factor nearest to 1, between 1 and the given factor, at which another line falls below the line
+// of the cheapest plan. It returns nil if there is none.
 func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) {
 	var other *line
 	for {
@@ -138,7 +139,7 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		if err != nil {
 			return nil, err
 		}
-		// If no line is below the first, the previous line crosses it here.
+		// If no line is below the cheapest plan's line here, the previous line crosses it here.
 		if l.copies == cheapest.copies || l.cost(factor) >= cheapest.cost(factor) {
 			break
 		}

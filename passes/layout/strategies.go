@@ -29,7 +29,7 @@ var (
 // more than the noise (docs/layouts.md).
 func Default() Strategy { return Optimal }
 
-// All returns the built-in strategies. Flags, help, tests and the table of docs/layouts.md follow from this list.
+// All returns the built-in strategies. Flags, help, tests and the table of docs/layouts.md use this list.
 func All() []Strategy {
 	return []Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}
 }
@@ -49,7 +49,7 @@ func Named(name string) (Strategy, error) {
 	return nil, fmt.Errorf("unknown strategy %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// DocOf returns what a strategy does, for documents: the result of its method Doc() string, "" if it has none.
+// DocOf returns the result of a strategy's method Doc() string, which describes the strategy; "" if it has none.
 func DocOf(s Strategy) string {
 	if d, ok := s.(interface{ Doc() string }); ok {
 		return d.Doc()
@@ -64,9 +64,13 @@ type perValue struct {
 	wish      func(p *Problem, v *graph.Value) tensor.Order
 }
 
+// Name implements [Strategy].
 func (s *perValue) Name() string { return s.name }
-func (s *perValue) Doc() string  { return s.doc }
 
+// Doc describes the strategy in one sentence.
+func (s *perValue) Doc() string { return s.doc }
+
+// Choose implements [Strategy].
 func (s *perValue) Choose(p *Problem) (*Assignment, error) {
 	return Solve(p, func(v *graph.Value) (tensor.Order, string) {
 		o := s.wish(p, v)

@@ -46,9 +46,8 @@ func (m *Model) countReads() {
 	}
 }
 
-// sets lists the useful sets of forms of a value. Sets with more forms than readers are left out, because a form that
-// only serves as the source of copies is part of the cost of these copies. Every set contains the forms of outputs and
-// pins.
+// sets lists the useful sets of forms of a value. Every set contains the forms of outputs and pins. Sets with more
+// forms than readers are omitted: a form that is only the source of copies is included in the cost of these copies.
 func (m *Model) sets(x *variable) {
 	if x.need == 0 {
 		x.sets = []uint{0}
@@ -115,7 +114,7 @@ func (m *Model) outputForm(x *variable, o graph.Output) int {
 			return i
 		}
 	}
-	return max(0, x.addOrder(order)) // grow has made room for it
+	return max(0, x.addOrder(order)) // grow has added the form
 }
 
 // copies returns the costs of copying a value from one form to another. It is a row-major matrix: the row is the
@@ -140,7 +139,7 @@ func (m *Model) copies(x *variable) []int64 {
 	return x.copy
 }
 
-// formCosts holds the cheapest ways to make sets of forms of a value from existing ones.
+// formCosts has the cheapest ways to make sets of forms of a value from existing forms.
 type formCosts struct {
 	pinSteps []step  // steps that make the pinned form, from which all others are copied
 	cost     []int64 // by set
@@ -148,7 +147,8 @@ type formCosts struct {
 	last     []step  // by set: the last step of the cheapest way to make the set
 }
 
-// step makes form `to` as a copy of form `from`. If from is -1, it is made from outside, that is, from another value.
+// step makes form `to` as a copy of form `from`. A from of -1 means outside: the form is made from another value, the
+// operand of a view.
 type step struct{ from, to int8 }
 
 // priceForms prices the sets of forms of x. The forms in roots exist already; outside, if not nil, has the costs of
@@ -178,8 +178,8 @@ func (m *Model) makePinned(x *variable, roots uint, outside []int64) (steps []st
 	return steps, cost
 }
 
-// arborescences prices every set of forms by dynamic programming over subsets: forms are added one by one, each copied
-// from an existing form or made from outside.
+// arborescences prices every set of forms by dynamic programming over subsets: forms are added one by one, each as a
+// copy of a form in the set or from outside.
 func (m *Model) arborescences(x *variable, roots uint, outside []int64) formCosts {
 	k := len(x.forms)
 	w := formCosts{cost: make([]int64, 1<<k), last: make([]step, 1<<k)}
@@ -224,7 +224,7 @@ func (m *Model) arborescences(x *variable, roots uint, outside []int64) formCost
 	return w
 }
 
-// steps returns the steps that extend the set `there` of existing forms to `set`.
+// steps returns the steps that extend the set `there` of existing forms to the given set.
 func (w *formCosts) steps(set, there uint) (list []step) {
 	for set != there {
 		s := w.last[set]
@@ -245,8 +245,8 @@ func (w *formCosts) cheapest(set uint) uint {
 	return set
 }
 
-// outside returns, by form of result k of a view, the least cost of making the form by a copy from operand forms that
-// cannot be viewed. set is the mask of the existing operand forms. It returns nil if all of them can be viewed.
+// outside returns, by form of result k of a view, the least cost of making the form as a copy of an operand form that
+// cannot be viewed. set is the mask of the existing operand forms. outside returns nil if all of them can be viewed.
 func (v *viewed) outside(k int, set uint) []int64 {
 	if v.copies == nil {
 		return nil

@@ -28,12 +28,13 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	return b
 }
 
-// transfer maps copies to copies of another graph, each once.
+// transfer maps each Copy of one graph to a Copy for another graph.
 type transfer struct {
 	values []*graph.Value // by number
 	made   map[*Copy]*Copy
 }
 
+// copies maps a list.
 func (t *transfer) copies(list []*Copy) []*Copy {
 	if list == nil {
 		return nil
@@ -45,6 +46,7 @@ func (t *transfer) copies(list []*Copy) []*Copy {
 	return out
 }
 
+// copy maps one Copy.
 func (t *transfer) copy(c *Copy) *Copy {
 	if c == nil {
 		return nil

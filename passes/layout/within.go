@@ -56,6 +56,7 @@ type slots struct {
 	places map[int]map[tensor.Order][]tensor.Meta // by join and order: layouts of the operands
 }
 
+// newSlots returns the initial state: it finds the values that need their own buffers.
 func (m *Model) newSlots() *slots {
 	g := m.Problem.Graph
 	s := &slots{own: graph.NewByValue[bool](g), places: map[int]map[tensor.Order][]tensor.Meta{}}
@@ -106,6 +107,7 @@ func (m *Model) within(i int, n *graph.Node) {
 	}
 }
 
+// numeric reports whether all sizes of a value are numbers.
 func numeric(v *graph.Value) bool {
 	_, known := v.Type.Meta()
 	return known
@@ -138,9 +140,9 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	}
 }
 
-// keepStrides returns the layout of a slot with the strides of the corresponding layout with its own buffer, if both
-// give the same addresses relative to the first element. They may differ in the strides of dimensions of size 1, and
-// prices may depend on these.
+// keepStrides returns place, the layout of a slot, with the strides of separate, the corresponding layout with its own
+// buffer, if both give the same addresses relative to the first element. They may differ in the strides of dimensions
+// of size 1, on which prices may depend.
 func keepStrides(place, separate tensor.Meta) tensor.Meta {
 	if separate.SameAddresses(place) {
 		place.Strides = separate.Strides
