@@ -13,9 +13,9 @@
 // # Ops
 //
 // The package tests no op by name. An [Op] has semantics (operands, attributes, Infer, Ref), facts that passes use
-// (Identity, Permutes, ConcatDim), and implementations ([Impl]), which make a [Kernel] for a [Call]. [Pointwise], [Rows]
-// and [Attend] describe the computation of an op as data, so that package fusion can compile it and fuse it with other
-// ops. fusion.Define makes an op that runs. This package does not depend on generated code.
+// (Identity, Permutes, ConcatDim), and implementations ([Impl]), which make a [Kernel] for a [Call]. [Pointwise],
+// [Rows] and [Attend] describe the computation of an op as data, so that package fusion can compile it and fuse it with
+// other ops. fusion.Define makes an op that runs. This package does not depend on generated code.
 //
 // # Files and passes
 //
