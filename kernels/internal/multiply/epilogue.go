@@ -28,8 +28,9 @@ const (
 	maxEpilogueColumns = 64
 )
 
-// NewTileEpilogue returns an epilogue in the form of tiles; false if tiles cannot apply it. columns is the number of
-// columns of the result. Without lanes, tiles cannot apply operands with one element: with lanes, Enter copies them.
+// NewTileEpilogue returns an epilogue in the form of tiles; false if tiles cannot apply it. e may be nil. columns is the
+// number of columns of the result, and slot is the index of the first operand among the arguments of the code. Tiles
+// apply an operand with one element only if lanes is set: Enter then broadcasts the element to [EpilogueLanes].
 func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileEpilogue, ok bool) {
 	d.slot = slot
 	for _, s := range e.Chain() {
@@ -76,7 +77,8 @@ func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool)
 	return x, true
 }
 
-// Enter sets the addresses of the operands for a chunk. copies may be nil if the epilogue was made without lanes.
+// Enter sets the addresses of the operands for a chunk. copies is memory of the worker. It may be nil if the epilogue
+// was made without lanes.
 func (d *TileEpilogue) Enter(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	for i, s := range d.reads {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]

@@ -1,7 +1,7 @@
 // Package multiply runs matrix products as phases of a kernel. It is the layer between package gemm, which computes one
-// product C = A·B, and ops, which have batches of products. It also has what float and byte products share: packed
-// operands ([Panels]), the order of work ([Strips]), the conversion of sums to bytes ([Finish], [Requantizer]), and
-// the names of costs (work.go).
+// product C = A·B, and ops, which have batches of products. It also has the parts that products and convolutions of
+// floats and bytes share: packed operands ([Panels]), the order of work ([Strips]), epilogues in registers
+// ([TileEpilogue]), the conversion of sums to bytes ([Finish], [Requantizer]), and the names of costs (work.go).
 //
 // The depth of a product is the dimension that is summed; its indexes are also called terms. A lane is a row of A or a
 // column of B. A panel is a group of lanes, packed so that the elements of one depth index are contiguous. A tile is a
