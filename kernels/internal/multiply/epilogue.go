@@ -29,7 +29,7 @@ const (
 )
 
 // NewTileEpilogue returns an epilogue in the form of tiles; false if tiles cannot apply it. e may be nil. columns is
-// the number of columns of the result, and slot is the index of the first operand among the arguments of the code. Tiles
+// the number of columns of the result. slot is the index of the first operand among the arguments of the code. Tiles
 // apply an operand with one element only if lanes is set: Enter then broadcasts the element to [EpilogueLanes].
 func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileEpilogue, ok bool) {
 	d.slot = slot
