@@ -128,7 +128,8 @@ func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.rows + kh*t.h.Dilation
 			at := row*t.pitch() + column%t.w.Stride*t.remainders + column/t.w.Stride
 			r.x[tap] = stream{unsafe.Add(room, at*size), t.h.Stride * t.pitch() * size}
-			r.w[tap] = stream{unsafe.Add(m.Ptrs[2], (o*t.ws.n+t.tapAt(tap))*size), 0}
+			weight := o*t.ws.n + kd*t.ws.d + kh*t.ws.h + kw*t.ws.w
+			r.w[tap] = stream{unsafe.Add(m.Ptrs[2], weight*size), 0}
 		}
 		out := stream{unsafe.Add(m.Ptrs[0], (image*t.os.n+o*t.os.c+d*t.os.d)*size), t.os.h * size}
 		t.sum.run(r, out, bias, t.w.Results, t.h.Results)
