@@ -106,8 +106,8 @@ func (w *byteWeight) at(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// starts returns a function of an output channel: the initial value of its results. zero is the zero point of the
-// input.
+// starts returns the function that gives the initial value of the sums of output channel o: the bias minus the product
+// of zero, the zero point of the input, and the sum of the channel's weights.
 func (w *byteWeight) starts(m *graph.Mem, zero int32) func(o int) int32 {
 	sums := kit.ElementsOf[int32](kit.Elem[int8](w.at(m), w.bytes), w.s.o)
 	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.s.o)
@@ -125,20 +125,20 @@ func resultZero(m *graph.Mem, d tensor.DType) int32 {
 	return 0
 }
 
-// paddedRow copies row h of an image, and its padding, to `to`, which has the given number of pixels and begins with
-// the padding. Padding is set to zero, the zero point. move copies the pixels inside the image.
-func (s *convShape) paddedRow(to []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
+// paddedRow writes row h of an image to dst, which has the given number of pixels and begins with the padding before
+// the row. h may be in the padding. The padding is set to the zero point. move copies the pixels inside the image.
+func (s *convShape) paddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
 	move func(to, from []uint8)) {
-	each := len(to) / pixels
+	each := len(dst) / pixels
 	first, end := min(s.w.Before, pixels), min(s.w.Before+s.w.Size, pixels)
 	if !s.h.Contains(h) || first >= end {
-		fillBytes(to, zero)
+		fillBytes(dst, zero)
 		return
 	}
-	fillBytes(to[:first*each], zero)
-	fillBytes(to[end*each:], zero)
+	fillBytes(dst[:first*each], zero)
+	fillBytes(dst[end*each:], zero)
 	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.c
-	move(to[first*each:end*each], kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], at), (end-first)*s.c))
+	move(dst[first*each:end*each], kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], at), (end-first)*s.c))
 }
 
 // fillBytes sets all bytes to v. It doubles the filled range with each copy.

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convShape is a convolution of numbers of known sizes. Unbatched inputs have n = 1. Strides are in elements.
+// convShape is a call of a convolution. Its sizes are known. Unbatched inputs have n = 1. Strides are in elements.
 type convShape struct {
 	window
 	n, c   int // numbers of images and of channels of the input

@@ -9,8 +9,8 @@ import (
 // unitAxis is the axis of a dimension that an operand does not have.
 var unitAxis = geometry.Axis{Window: geometry.Window{Taps: 1, Stride: 1, Dilation: 1}, Size: 1, Results: 1}
 
-// window is the geometry of a convolution over depth, height and width. Images have the unitAxis as depth, and
-// sequences also as height.
+// window is the geometry of a convolution over depth, height and width. The depth of images, and the depth and height
+// of sequences, are unitAxis.
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.
@@ -37,7 +37,7 @@ func (w *window) volumetric() bool { return w.d.Size != 1 || !w.d.Pointwise() }
 // taps returns the number of elements of the window.
 func (w *window) taps() int { return w.d.Taps * w.h.Taps * w.w.Taps }
 
-// tap returns the indices of an element of the window.
+// tap returns the plane, the row and the column of element i of the window.
 func (w *window) tap(i int) (kd, kh, kw int) {
 	row := i / w.w.Taps
 	return row / w.h.Taps, row % w.h.Taps, i % w.w.Taps
