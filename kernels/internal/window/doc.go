@@ -12,8 +12,8 @@
 //
 // A [pooling] describes an op: the number of pooled dimensions, the reduction, and how windows follow from attributes.
 // Inference (pool_infer.go), the reference (pool_reference.go) and prices (pool_impls.go) use its list of axes. A
-// [pool] adds the layouts of a call. Its windows always have three dimensions, of which the first ones may be missing
-// and then have size 1. Three kernels compute it:
+// [pool] adds the layouts of a call. It always has three spatial dimensions; missing leading dimensions have size 1.
+// Three kernels compute a pool:
 //
 //   - Compiled loops by pixels: each tap is an operand of a loop over channels, and taps outside the operand read a
 //     neutral element (pool_compiled_pixels.go).

@@ -54,6 +54,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 	},
 })
 
+// gridCheck makes the checks of aten::grid_sampler for operand t and grid g.
 func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	n := t.Rank()
 	switch {
@@ -84,19 +85,21 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	return nil
 }
 
-// gridTap is an element that a sample reads: its offset in bytes and its weight.
+// gridTap is an element that a sample reads: its offset in the operand, in units of gridAxis.step, and its weight.
 type gridTap struct {
 	off int
 	w   float64
 }
 
-// gridAxis is a spatial dimension of the input.
+// gridAxis is a spatial dimension of the operand. step is its stride, in bytes in kernels and in elements in the
+// reference.
 type gridAxis struct{ size, step int }
 
+// gridSampling computes the taps of samples.
 type gridSampling struct {
 	a    *gridSamplerAttrs
 	axes []gridAxis
-	d    tensor.DType
+	d    tensor.DType // of operand, grid and result
 }
 
 func newGridSampling(c *graph.Call) *gridSampling {
@@ -116,7 +119,7 @@ func (s *gridSampling) position(x float64, size int) float64 {
 	return ((x+1)*float64(size) - 1) / 2
 }
 
-// padded maps an index outside the axis to one inside, except with zero padding.
+// padded maps an index outside the axis to an index inside by the padding mode; zero padding keeps the index.
 func (s *gridSampling) padded(x float64, size int) float64 {
 	switch s.a.PaddingMode {
 	case 1:
@@ -141,8 +144,8 @@ func (s *gridSampling) padded(x float64, size int) float64 {
 	return x
 }
 
-// clip clamps an index to the axis. A NaN becomes the first index of images and the last of volumes, because PyTorch's
-// vector and scalar comparisons differ.
+// clip clamps an index to the axis. NaN becomes the first index of images and the last index of volumes, because
+// PyTorch's vector and scalar comparisons differ.
 func (s *gridSampling) clip(x float64, size int) float64 {
 	switch last := float64(size - 1); {
 	case x > last, x != x && len(s.axes) == 3:
@@ -153,8 +156,8 @@ func (s *gridSampling) clip(x float64, size int) float64 {
 	return 0
 }
 
-// undefined reports whether the weights at a position of an image are NaN. The weights of volumes, and of positions
-// that are clipped first, are never computed from non-finite positions.
+// undefined reports whether the weights of a sample are NaN: if a coordinate is not finite, except for volumes and for
+// positions that are clipped before weights are computed. get returns coordinate k.
 func (s *gridSampling) undefined(get func(k int) float64) bool {
 	if len(s.axes) == 3 || s.a.InterpolationMode == 1 || s.a.InterpolationMode == 0 && s.a.PaddingMode != 0 {
 		return false
@@ -163,7 +166,7 @@ func (s *gridSampling) undefined(get func(k int) float64) bool {
 	return x-x != 0 || y-y != 0
 }
 
-// along stores the taps of one axis in room and returns their number.
+// along stores the taps of coordinate x along one axis in room and returns their number.
 func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
 	n := 0
 	add := func(at, w float64) {
@@ -190,8 +193,8 @@ func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
 	return n
 }
 
-// taps stores the elements that a sample reads in room and returns their number. get returns a coordinate, that of the
-// last dimension first.
+// taps stores the taps of a sample in room and returns their number. get returns coordinate k; coordinate 0 belongs to
+// the last dimension.
 func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	room[0] = gridTap{0, 1}
 	if s.undefined(get) {
@@ -216,7 +219,7 @@ func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	return n
 }
 
-// kernel computes the samples one by one, for all channels.
+// kernel computes one sample after another, each for all channels.
 func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
 	chans, last := m.Shape[1], g.Rank()-1
@@ -335,7 +338,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	},
 })
 
-// affineKernel computes a grid in the widest dtype of theta's kind.
+// affineKernel computes a grid in T, the widest dtype of theta's kind.
 func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 	out, th := c.Out[0], c.Meta(0)
 	n := out.Rank() - 2
@@ -377,6 +380,7 @@ func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
+// affineReference is the reference implementation of affineKernel.
 func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.Tensor {
 	a := kit.Attrs[affineGridAttrs](c)
 	n := len(a.Size) - 2
@@ -393,13 +397,13 @@ func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.T
 	return []*tensor.Tensor{out}
 }
 
-// affineShape returns the shape of the grid for images or volumes of a size.
+// affineShape returns the shape of the grid for images or volumes of the given sizes.
 func affineShape(size []sym.Int) []sym.Int {
 	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
 }
 
-// affineCoordinates returns the coordinates of n elements. For integers they are those of linspace, which without
-// align_corners are multiplied as integers, divided as floats, and truncated.
+// affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
+// numbers of linspace; without align_corners, they are multiplied by n-1, divided by n as floats, and truncated.
 func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
 	coordinates := make([]T, n)
 	if n <= 1 {

@@ -148,7 +148,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// unpooling writes `from` elements to each plane of `to` elements.
+// unpooling scatters the elements of planes: from elements of an operand's plane, to elements of a result's plane.
 type unpooling struct {
 	size     []int
 	from, to int

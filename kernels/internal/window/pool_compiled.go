@@ -9,16 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxLoopTaps is the maximum number of elements of a window for a single loop. Larger windows take several loops of
-// tapsPerLoop elements, whose operands also include the result so far and a divisor.
+// maxLoopTaps is the maximum number of taps of a window that a single loop folds; each tap is an operand, and loops
+// have at most expr.MaxOperands. Larger windows take several loops of tapsPerLoop taps, whose operands also include a
+// partial result and a divisor.
 const (
 	maxLoopTaps = 20
 	tapsPerLoop = 16
 )
 
-// tapLoops folds the elements of windows by compiled loops: one loop for small windows, else several: `first` begins,
-// `next` continues, and `last` divides. Elements are folded in the order of the window, however they are divided among
-// loops; the neutral element stands for missing ones.
+// tapLoops folds windows by compiled loops. Small windows take one loop. For larger windows, the loop first begins,
+// next continues, and last divides sums. Taps are folded in row-major order for every division among loops; taps
+// outside the operand read the neutral element.
 type tapLoops struct {
 	*pool
 	d, sum            tensor.DType // dtypes of elements and sums

@@ -11,19 +11,19 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// carriedBytes is the approximate size of the partial sums that one loop passes to the next, so that they stay in the
-// L1 cache.
+// carriedBytes is the approximate size of the partial sums that one loop passes to the next loop. They stay in the L1
+// cache.
 const carriedBytes = 16 << 10
 
-// runElements bounds the elements that one call of a loop folds.
+// runElements bounds the elements that one call of a loop folds, so that a call takes at most a few milliseconds.
 const runElements = 1 << 24
 
 // loopCall is the cost of a call of a loop, in simple operations.
 const loopCall = 64
 
-// compiledPixels is a pooling over up to three dimensions by compiled loops over channels, which are contiguous in
-// operand and results. Neighbouring results along the last dimension whose windows have the same number of elements are
-// the rows of one run of the loop, or a single row if all their elements are contiguous.
+// compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. A run of
+// neighbouring results along the last dimension (geometry.Run) takes one call of a loop. A row of the loop is the
+// channels of one result, or of the whole run if their elements are contiguous.
 type compiledPixels struct {
 	*tapLoops
 	size      int  // bytes of an element
@@ -45,11 +45,11 @@ type poolRun struct {
 	strides [expr.MaxOperands]int
 	used    int
 	taps    []tapStream
-	// Scalar operands of loops.
-	divisor [8]byte
-	index   int64
+	divisor [8]byte // scalar operand of averages, in the dtype of sums
+	index   int64   // scalar operand of maxima with indices: index of the first tap
 }
 
+// add adds an operand at p whose rows are step bytes apart.
 func (r *poolRun) add(p unsafe.Pointer, step int) {
 	r.ptrs[r.used], r.strides[r.used] = p, step
 	r.used++

@@ -13,20 +13,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldedBytes is the approximate size of the folded rows that a worker holds, so that they stay in the L1 cache.
+// foldedBytes is the approximate size of the folded rows of a worker. They stay in the L1 cache.
 const foldedBytes = 16 << 10
 
-// compiledPlanes is a pooling over up to three dimensions of row-major operands by compiled loops over rows. The rows
-// of a window are folded first, into rows of worker memory surrounded by neutral elements as padding; then their
-// columns are folded. With steps of 2, a row is read as pairs of even and odd elements.
+// compiledPlanes is a pooling of row-major operands by compiled loops over rows. First the rows of a window are folded
+// into one row of worker memory, with neutral elements as padding on both sides. Then the columns of this row are
+// folded. With steps of 2, a row is read as pairs of even and odd elements.
 type compiledPlanes struct {
 	*rowLoops
 	planes, width int    // number of planes, elements of a row of the operand
 	size          int    // bytes of an element
-	pitch, begin  int    // of folded rows, in elements: stride, and padding before the first
-	rows, batch   int    // rows of results, and planes, that are folded at once
-	divisors      []byte // of averages, by depth, height and width
-	uniform       bool   // there is one divisor, or none
+	pitch, begin  int    // distance between folded rows, and padding before each, in elements
+	rows, batch   int    // numbers of rows of results, and of planes, that are folded at once
+	divisors      []byte // divisors of averages in the dtype of sums, by depth, height and width
+	uniform       bool   // all results have the same divisor, or none
 	state         graph.PerWorker[poolRun]
 }
 

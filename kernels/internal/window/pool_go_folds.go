@@ -12,7 +12,7 @@ import (
 // in bytes; index steps are differences of indices in the plane.
 type windowFold interface {
 	size(n int) int
-	// begin initializes acc. The first element of the window of result i has the index index + i*indexStep.
+	// begin initializes acc. The window of result i begins at the index index + i*indexStep.
 	begin(acc unsafe.Pointer, n, index, indexStep int)
 	// take folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
 	take(acc, x unsafe.Pointer, n, step, index, indexStep int)
@@ -58,8 +58,8 @@ func newMaxFold(d tensor.DType, indices bool) windowFold {
 	return maxFold[float64]{math.Inf(-1), indices}
 }
 
-// maxFold computes maxima and, with where set, their indices: among equal maxima the first, among NaNs the last, as in
-// PyTorch. An empty window has the least value and the index of its first element.
+// maxFold computes maxima and, with where set, their indices. As in PyTorch, the index is that of the first of equal
+// maxima and of the last NaN. An empty window has the least value and the index at which it begins.
 type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct {
 	least T
 	where bool

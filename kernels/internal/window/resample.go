@@ -11,22 +11,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axisTaps computes the taps of every index of an output dimension: elements of the input dimension with their weights.
-// An index outside the input has no taps; its elements become a constant.
+// Separable interpolation resamples one dimension after another. axisTaps lists the taps of a dimension, resampling
+// joins the dimensions of a call, and resamplePass (resample_pass.go) computes the weighted sums of one dimension. If
+// each result is a copy of one element, pickKernel copies all dimensions at once.
+
+// axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
+// weight. An index whose position is outside the input may have no taps; its results are [resampling.outside].
 type axisTaps struct {
-	out     int
-	most    int  // maximum number of taps of an index
-	nearest bool // every index copies one element or is outside
-	each    func(i int, add func(at int, w float64))
+	out     int                                      // size of the output dimension
+	most    int                                      // maximum number of taps of an index
+	nearest bool                                     // each index has at most one tap, of weight 1
+	each    func(i int, add func(at int, w float64)) // calls add with element and weight of each tap of index i
 }
 
-// maxListedTaps bounds the tables that are made when a kernel is lowered. Longer ones are computed in the run.
+// maxListedTaps bounds the entries of a table that is made when a kernel is lowered, about 1 MiB. A phase of the run
+// computes longer tables.
 const maxListedTaps = 1 << 16
 
 // listed reports whether the table of taps is made when a kernel is lowered.
 func (t *axisTaps) listed() bool { return kit.Times(t.out, t.most) <= maxListedTaps }
 
-// take calls add for the taps of an index with non-zero weight.
+// take calls add for the taps of index i whose weight is not 0.
 func (t *axisTaps) take(i int, add func(at int, w float64)) {
 	t.each(i, func(at int, w float64) {
 		if w != 0 {
@@ -35,17 +40,17 @@ func (t *axisTaps) take(i int, add func(at int, w float64)) {
 	})
 }
 
-// picks reports whether every index is known to copy one element or to be outside.
+// picks reports whether each index is known to have at most one tap, of weight 1.
 func (t *axisTaps) picks() bool {
 	return t.nearest || t.listed() && t.single(1)
 }
 
-// single reports whether each of the indices 0, step, 2*step, ... copies one element.
+// single reports whether each of the indices 0, step, 2*step, ... has one tap, of weight 1.
 func (t *axisTaps) single(step int) bool {
 	for i := 0; i < t.out; i += step {
-		n, whole := 0, true
-		t.take(i, func(_ int, w float64) { n, whole = n+1, whole && w == 1 })
-		if n != 1 || !whole {
+		n, copied := 0, true
+		t.take(i, func(_ int, w float64) { n, copied = n+1, copied && w == 1 })
+		if n != 1 || !copied {
 			return false
 		}
 	}
@@ -55,7 +60,7 @@ func (t *axisTaps) single(step int) bool {
 // pricedTaps is the number of indices that pricing samples.
 const pricedTaps = 64
 
-// price estimates, from a sample of indices, the number of taps per index, and whether every index copies one element.
+// price estimates from a sample of indices the number of taps per index, and whether [axisTaps.picks] holds.
 func (t *axisTaps) price() (taps float64, picks bool) {
 	step := max(1, t.out/pricedTaps)
 	n, sampled := 0, 0
@@ -70,14 +75,15 @@ func (t *axisTaps) price() (taps float64, picks bool) {
 	return float64(n) / float64(max(1, sampled)), t.nearest || t.most <= maxListedTaps && t.single(step)
 }
 
-// tapTable lists the taps of indices: the taps of index i are the count[i] entries from i*most on.
+// tapTable lists the taps of all indices. The taps of index i are the count[i] entries of at (elements) and w (weights)
+// from i*most on.
 type tapTable[T float32 | float64] struct {
 	most      int
 	count, at []int
 	w         []T
 }
 
-// fill lists the taps of indices [begin, end).
+// fill lists the taps of the indices from begin to end-1.
 func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 	for i := begin; i < end; i++ {
 		n := i * t.most
@@ -89,14 +95,14 @@ func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 	}
 }
 
-// indexTable lists a number for each index of a dimension. A short list is made when the kernel is lowered, a long one
-// by a phase of the run.
+// indexTable lists a number for each index of a dimension. A list of at most maxListedTaps numbers is made when the
+// kernel is lowered; a phase of the run computes a longer list.
 type indexTable struct {
 	list  []int
-	n, at int // length, and offset of the list in scratch memory
+	n, at int // length of the list, and its offset in scratch memory in bytes if it is long
 }
 
-// newIndexTable adds a phase and scratch memory to the kernel if the list is long.
+// newIndexTable lists f(i) for i from 0 to n-1. It adds a phase and scratch memory to the kernel if the list is long.
 func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 	fill := func(list []int, begin, end int) {
 		for i := begin; i < end; i++ {
@@ -118,6 +124,7 @@ func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 	return t
 }
 
+// of returns the list in a run.
 func (t *indexTable) of(m *graph.Mem) []int {
 	if t.list != nil || t.n == 0 {
 		return t.list
@@ -125,13 +132,13 @@ func (t *indexTable) of(m *graph.Mem) []int {
 	return kit.SliceOf[int](m.Scratch, t.at, t.n)
 }
 
-// resampling is a separable resize: the taps of each dimension, nil for dimensions that do not change. outside is the
-// value of indices without taps.
+// resampling is a separable interpolation of an operand.
 type resampling struct {
-	taps    []*axisTaps
-	outside float64
+	taps    []*axisTaps // of each dimension; nil for dimensions that do not change
+	outside float64     // result at indices without taps
 }
 
+// shape returns the shape of the result for an operand of shape in.
 func (r *resampling) shape(in []int) []int {
 	out := slices.Clone(in)
 	for d, t := range r.taps {
@@ -142,7 +149,7 @@ func (r *resampling) shape(in []int) []int {
 	return out
 }
 
-// resampleDType returns the dtype of the weighted sums.
+// resampleDType returns the dtype of the weighted sums of elements of dtype d.
 func resampleDType(d tensor.DType) tensor.DType {
 	if d == tensor.Float64 || d.IsIntegral(true) && d.Size() > 2 {
 		return tensor.Float64
@@ -150,7 +157,7 @@ func resampleDType(d tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// resampleImpls returns the implementation of an op that resamples.
+// resampleImpls returns the implementations of an op that resamples; of returns the resampling of a call.
 func resampleImpls(of func(c *graph.Call) (*resampling, error)) []graph.Impl {
 	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, by loops over contiguous " +
 		"elements.",
@@ -187,7 +194,7 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	return resampleKernel[float64](r, c)
 }
 
-// picks reports whether every element of the result is a copy of one of the operand.
+// picks reports whether each element of the result is known to be outside or the copy of an element of the operand.
 func (r *resampling) picks() bool {
 	for _, t := range r.taps {
 		if t != nil && !t.picks() {
@@ -197,10 +204,10 @@ func (r *resampling) picks() bool {
 	return true
 }
 
-// rowPiece bounds the elements of a row that one unit moves.
+// rowPiece is the maximum number of elements of a row that a unit copies, so that a unit takes a few milliseconds.
 const rowPiece = 1 << 20
 
-// pickKernel copies elements row by row of the output.
+// pickKernel copies elements, one row of the result after another.
 func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
@@ -245,7 +252,8 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	return k
 }
 
-// pick returns the element of dimension d of the operand that index i copies, -1 if it is outside.
+// pick returns the element of dimension d of the operand that index i of the result copies, or -1 if index i has no
+// tap.
 func (r *resampling) pick(d, i int) int {
 	if r.taps[d] == nil {
 		return i
@@ -255,8 +263,8 @@ func (r *resampling) pick(d, i int) int {
 	return element
 }
 
-// reference is the reference implementation: copies of elements, or weighted sums dimension by dimension in the dtype
-// of the kernel.
+// reference is the reference implementation. It copies elements, or computes weighted sums one dimension after another
+// in the dtype of the kernel.
 func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 	out := tensor.Zeros(t.DType, r.shape(t.Shape)...)
 	if out.Numel() == 0 {
@@ -283,7 +291,7 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 	return out
 }
 
-// resampled computes weighted sums dimension by dimension. Each product and each sum is rounded to T.
+// resampled computes weighted sums, one dimension after another. Each product and each sum is rounded to T.
 func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Tensor {
 	d := tensor.DTypeOf[T]()
 	x := t.CopyTo(tensor.New(d, t.Shape...))
@@ -308,17 +316,17 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 	return x.CopyTo(tensor.New(t.DType, x.Shape...))
 }
 
-// cubicWeights returns the weights of the four elements around a position that is t behind the second one; a is the
-// coefficient of cubic convolution.
+// cubicWeights returns the weights of the four elements around a position. t is the distance from the second element to
+// the position, and a is the coefficient of cubic convolution.
 func cubicWeights(t, a float64) [4]float64 {
 	inner := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
 	outer := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
 	return [4]float64{outer(t + 1), inner(t), inner(1 - t), outer(2 - t)}
 }
 
-// nearestIndex returns the function from indices of the output to indices of the input. The arithmetic is float32, as
-// in PyTorch, except for float64 images. PyTorch's kernel for channels-last images halves the index where the output is
-// twice the input, whatever the factor; here the result does not depend on the layout.
+// nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the arithmetic
+// is float32 except for float64 images. If the output is twice as large as the input, PyTorch's kernel for
+// channels-last images halves the index and ignores the factor; here the result does not depend on the layout.
 func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {
@@ -336,7 +344,7 @@ func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 	}
 }
 
-// clampIndex returns the index of n elements that contains position x; 0 for NaN.
+// clampIndex returns floor(x), clamped to the range from 0 to n-1; 0 for NaN.
 func clampIndex(x float64, n int) int {
 	switch {
 	case x >= float64(n-1):

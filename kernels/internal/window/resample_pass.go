@@ -18,30 +18,32 @@ import (
 const (
 	// minRowElements is the minimum number of contiguous elements that become a row of a compiled loop.
 	minRowElements = 8
-	// loopTaps is the maximum number of rows that a loop adds.
+	// loopTaps is the maximum number of taps of one loop.
 	loopTaps = 4
-	// longRow is the minimum number of contiguous elements for which a row has its own call of a loop. Of shorter rows, up
-	// to sharedRows rows with the same weights share a call; more rows would evict one another from the cache.
+	// Rows of at least longRow elements have separate calls of a loop. Up to sharedRows shorter rows with the same weights
+	// share a call; more rows would evict one another from the cache.
 	longRow    = 1024
 	sharedRows = 8
-	// gatheredTap is the approximate cost of a tap of an element that is read separately, in operations of Go code.
+	// gatheredTap is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
 	gatheredTap = 7
-	// summedTap is the approximate cost of a tap of an element of a row, in loop instructions; memory access dominates it.
+	// summedTap is the approximate cost of a tap in loops over rows, in graph.Simple operations of float32. Memory access
+	// dominates the cost.
 	summedTap = 22
-	// loopRuns is the approximate cost of a call of a loop, in runs.
+	// loopRuns is the approximate cost of a call of a loop, in units of graph.Run.
 	loopRuns = 6
 )
 
-// resamplePass resamples one dimension: a dense array [outer, in, inner] becomes [outer, n, inner].
+// resamplePass resamples one dimension of a dense array [outer, in, inner] into an array [outer, n, inner], where n is
+// the size of the output dimension. A row is inner contiguous elements.
 type resamplePass[T float32 | float64] struct {
 	from, to         kit.Buffer
 	outer, in, inner int
-	rows             int // maximum number of rows per call
+	rows             int // maximum number of rows that share a call of a loop
 	taps             *axisTaps
-	list             tapTable[T] // the table of taps, if it is short
-	table            int         // offset of a long table in scratch memory
-	outside          T
-	sums             [2][loopTaps]*loops.Loop // sums of n+1 rows: initial ones, and ones added to the result
+	list             tapTable[T]              // the table of taps if axisTaps.listed
+	table            int                      // offset of any other table in scratch memory, in bytes
+	outside          T                        // result at indices without taps
+	sums             [2][loopTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
 	state            graph.PerWorker[resampleRun]
 }
 
@@ -52,7 +54,7 @@ type resampleRun struct {
 	steps [2 + 2*loopTaps]int
 }
 
-// resampleOrder returns the order of dimensions in memory, slowest first, of the arrays between passes.
+// resampleOrder returns the order of dimensions, slowest first, of the arrays between passes.
 func resampleOrder(out tensor.Meta) []int {
 	if o, ok := tensor.OrderOf(out); ok {
 		return o.Dims()
@@ -60,7 +62,7 @@ func resampleOrder(out tensor.Meta) []int {
 	return tensor.RowMajorOrder(out.Rank()).Dims()
 }
 
-// resampleKernel copies the operand to a dense array in the order of the result, resamples it dimension by dimension,
+// resampleKernel copies the operand to a dense array in the order of the result, resamples one dimension after another,
 // and converts the result.
 func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
 	d, order := tensor.DTypeOf[T](), resampleOrder(c.Out[0])
@@ -144,19 +146,20 @@ func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
 		at: kit.SliceOf[int](m.Scratch, p.table+8*out, n), w: kit.SliceOf[T](m.Scratch, p.table+8*(out+n), n)}
 }
 
-// axisPass is the pass of one dimension, over an array [outer, in, inner].
+// axisPass is the geometry of a [resamplePass].
 type axisPass struct {
 	outer, in, inner int
 	taps             *axisTaps
 }
 
-// passes returns the passes over an array whose dimensions are stored in the given order; shape is in that order.
+// passes returns the passes over an array whose dimensions are stored in the given order. shape lists the sizes in this
+// order.
 func (r *resampling) passes(shape, order []int) (list []axisPass) {
-	s, own := slices.Clone(shape), make([]int, len(shape))
+	s, byDim := slices.Clone(shape), make([]int, len(shape))
 	for at, d := range order {
-		own[d] = shape[at]
+		byDim[d] = shape[at]
 	}
-	for _, d := range r.sequence(own) {
+	for _, d := range r.sequence(byDim) {
 		at := slices.Index(order, d)
 		list = append(list, axisPass{tensor.Numel(s[:at]), s[at], tensor.Numel(s[at+1:]), r.taps[d]})
 		s[at] = r.taps[d].out
@@ -164,9 +167,9 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	return list
 }
 
-// sequence returns the dimensions that change, in the sequence of passes: first the shrinking ones from the first
-// dimension on, then the growing ones from the last dimension on, which is the least work. Every pass rounds, and
-// integer results are truncated, so the sequence must not depend on the layout.
+// sequence returns the dimensions that change, in the sequence of passes. Shrinking dimensions precede growing
+// dimensions, which minimizes work. The sequence must not depend on the layout, because every pass rounds and integer
+// results are truncated.
 func (r *resampling) sequence(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
@@ -181,7 +184,7 @@ func (r *resampling) sequence(shape []int) (list []int) {
 	return list
 }
 
-// rowsPerCall returns the number of rows of inner elements with the same weights that share a call.
+// rowsPerCall returns the maximum number of rows of inner elements that share a call of a loop.
 func rowsPerCall(outer, inner int) int {
 	if inner >= longRow {
 		return 1
@@ -189,7 +192,7 @@ func rowsPerCall(outer, inner int) int {
 	return max(1, min(outer, sharedRows))
 }
 
-// work adds the cost of the passes for a result with the layout of out.
+// work adds the work of the passes to w; shape is the operand's, and out is the result with its layout.
 func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
@@ -235,7 +238,7 @@ func (r *resampling) movesOnly() bool {
 	return true
 }
 
-// loops compiles the loops of a pass with contiguous elements.
+// loops compiles the loops of a pass over rows.
 func (p *resamplePass[T]) loops() error {
 	if p.inner < minRowElements {
 		return nil
@@ -270,6 +273,7 @@ func (p *resamplePass[T]) loops() error {
 	return nil
 }
 
+// phase returns the phase of the pass. A unit is the results of one index of the dimension for p.rows outer indices.
 func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < minRowElements {
 		return p.gathers()
@@ -291,7 +295,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum computes element i along the dimension for the given number of rows: weighted sums of the rows of src.
+// sum computes index i of the dimension for the given number of outer indices: weighted sums of the rows of src.
 func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
 	first, n := i*table.most, p.taps.out
 	end := first + table.count[i]
@@ -321,7 +325,7 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 	}
 }
 
-// gathers is the phase of a pass over elements of which few are contiguous.
+// gathers returns the phase of a pass over rows that are too short for compiled loops.
 func (p *resamplePass[T]) gathers() graph.Phase {
 	n := p.taps.out
 	units := p.outer * n
@@ -333,7 +337,7 @@ func (p *resamplePass[T]) gathers() graph.Phase {
 	}}
 }
 
-// gather resamples the rows from begin on, of few elements each, element by element.
+// gather computes the rows of the result from begin to end-1, one element after another.
 func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, to unsafe.Pointer, begin, end int) {
 	n := p.taps.out
 	for u := begin; u < end; {
@@ -348,7 +352,7 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 	}
 }
 
-// line computes elements [i, last) along the dimension, which are inner elements apart.
+// line computes the indices from i to last-1 of the dimension for one inner index. Elements are p.inner elements apart.
 func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
 	inner, to := p.inner, 0
 	for ; i < last; i++ {

@@ -54,8 +54,8 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 
-// resizePlan returns the dimensions that change, their sizes and factors, and the result; scales is nil if the sizes
-// imply them. It allocates nothing of the result's size, which is arbitrary.
+// resizePlan returns the dimensions to resize, their sizes and factors, and the type of the result. scales is nil if
+// the factors are quotients of sizes.
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
 	a, t := kit.Attrs[resizeAttrs](c), c.Type(0)
 	if t.DType.IsComplex() || t.DType == tensor.Bool && a.Mode != "nearest" {
@@ -78,6 +78,7 @@ func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, o
 	return axes, sizes, scales, out, err
 }
 
+// newResize returns the resampling of a call.
 func newResize(c *graph.Call) (*resampling, error) {
 	axes, results, scales, _, err := resizePlan(c)
 	if err != nil {
@@ -103,6 +104,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 	return r, nil
 }
 
+// resizeAxes returns the dimensions to resize, and checks the lengths of lists.
 func resizeAxes(a *resizeAttrs, rank int) ([]int, error) {
 	var axes []int
 	if a.Axes == nil {
@@ -132,7 +134,7 @@ func resizeAxes(a *resizeAttrs, rank int) ([]int, error) {
 	return axes, nil
 }
 
-// plan returns size and factor of each axis; no factors if the sizes imply them.
+// plan returns the size and the factor of each axis. scales is nil if the factors are quotients of sizes.
 func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	if a.Sizes != nil && a.KeepAspect != "stretch" {
 		return a.planAspect(shape, axes)
@@ -156,11 +158,11 @@ func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales
 	return sizes, a.Scales, nil
 }
 
-// aspectLimit bounds sizes, so that their products do not overflow.
+// aspectLimit is the least size that planAspect rejects, so that products of two sizes do not overflow.
 const aspectLimit = 1 << 30
 
-// planAspect applies the smallest or largest of the factors of all axes to each, and rounds sizes half up. It compares
-// factors, and computes sizes, as fractions. scales are valid for known sizes only.
+// planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
+// compared as fractions, so that sizes may be symbols; scales are valid for known sizes only.
 func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	best := 0
 	for i, d := range axes {
@@ -173,23 +175,23 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 		case kit.AtLeastSize(in, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", d)
 		}
-		own, least := size.Mul(shape[axes[best]]), a.Sizes[best].Mul(in)
+		factor, bestFactor := size.Mul(shape[axes[best]]), a.Sizes[best].Mul(in) // over a common denominator
 		if a.KeepAspect == "not_smaller" {
-			own, least = least, own
+			factor, bestFactor = bestFactor, factor
 		}
-		if own.Lt(least).Holds() {
+		if factor.Lt(bestFactor).Holds() {
 			best = i
 		}
 	}
 	size, in := a.Sizes[best], shape[axes[best]]
 	factor := float64(kit.NumberOf(size)) / float64(kit.NumberOf(in))
 	for i, d := range axes {
-		own := size
+		rounded := size
 		if i != best {
 			two := sym.Of(2)
-			own = size.Mul(shape[d]).Mul(two).Add(in).Div(in.Mul(two))
+			rounded = size.Mul(shape[d]).Mul(two).Add(in).Div(in.Mul(two))
 		}
-		sizes, scales = append(sizes, own), append(scales, factor)
+		sizes, scales = append(sizes, rounded), append(scales, factor)
 	}
 	return sizes, scales, nil
 }
@@ -202,7 +204,7 @@ type resizeAxis struct {
 	roi     [2]float64
 }
 
-// source returns the position in the input of index i.
+// source returns the position of index i in the input, in elements.
 func (x *resizeAxis) source(i int) float64 {
 	in, out := float64(x.in), x.scale*float64(x.in)
 	at := float64(i)
@@ -231,7 +233,7 @@ func (x *resizeAxis) source(i int) float64 {
 	return (at+0.5)/x.scale - 0.5
 }
 
-// most returns a bound on the taps of an index.
+// most returns an upper bound of the number of taps of an index.
 func (x *resizeAxis) most() int {
 	switch {
 	case x.a.Mode == "nearest" || x.a.Mode == "linear" && !x.a.Antialias:
@@ -244,14 +246,16 @@ func (x *resizeAxis) most() int {
 	return x.wideTaps(2)
 }
 
-// wideTaps returns the number of taps of a filter of the given radius, stretched for downsampling.
+// wideTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
+// elements, before stretching.
 func (x *resizeAxis) wideTaps(radius float64) int { return 2 - 2*x.wideFirst(radius) }
 
-// wideFirst returns the first of these taps, relative to the element before the source position.
+// wideFirst returns the first tap of that filter, relative to the element before the source position.
 func (x *resizeAxis) wideFirst(radius float64) int {
 	return int(math.Floor(max(-radius/min(x.scale, 1), -kit.Huge))) + 1
 }
 
+// taps is [axisTaps.each] for the axis.
 func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	at := x.source(i)
 	if x.a.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
@@ -278,8 +282,8 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	}
 }
 
-// weights returns the weights of consecutive elements, of which the first has offset first from base, for a position t
-// behind base, where t is in (0, 1].
+// weights returns the weights of consecutive elements around the position base+t, where base is the index of an element
+// and t is in (0, 1]. The first weight is that of element base+first.
 func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	switch x.a.Mode {
 	case "nearest":
@@ -306,7 +310,7 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	})
 }
 
-// wide samples a filter of the given radius, stretched for downsampling.
+// wide is weights for a filter kernel that is stretched for downsampling; radius is the radius before stretching.
 func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int, []float64) {
 	scale := min(x.scale, 1)
 	first := x.wideFirst(radius)
@@ -322,6 +326,7 @@ func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int,
 	return first, w
 }
 
+// nearestWeights returns the weights of the elements before and after a position that is t behind the first one.
 func nearestWeights(mode string, t float64) []float64 {
 	right := t == 1
 	switch mode {

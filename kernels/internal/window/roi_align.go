@@ -73,7 +73,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 
-// roiImage checks the image index of a roi.
+// roiImage checks the index of a roi's image in a batch of n.
 func roiImage(at float64, n int) error {
 	if !(at >= 0 && at < float64(n)) {
 		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", at, n)
@@ -81,11 +81,11 @@ func roiImage(at float64, n int) error {
 	return nil
 }
 
-// maxRoiSamples bounds the samples of a bin along a dimension, so that a chunk can be a bin. Coordinates are data and
-// may imply any number.
+// maxRoiSamples is the maximum number of samples of a bin along a dimension. It bounds the time of a bin, because the
+// number of samples may depend on data.
 const maxRoiSamples = 4096
 
-// bin pools one bin of a roi from a plane of h by w pixels.
+// bin pools bin (ph, pw) of a roi from a plane of h by w pixels; at returns a pixel.
 func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at func(h, w int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
@@ -130,8 +130,8 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 	return sum / float64(max(1, nh*nw))
 }
 
-// bilinearAt samples a plane. Samples more than a pixel outside it are 0. most is the maximum of the four weighted
-// pixels, which ONNX's mode max uses.
+// bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
+// interpolated value; most is the maximum of the four weighted pixels, which ONNX's mode max uses.
 func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most float64) {
 	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0
@@ -151,6 +151,7 @@ func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most fl
 	return a + b + c + d, max(a, b, c, d)
 }
 
+// compileRoiAlign computes one bin of one channel after another.
 func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	a, m, r, out := kit.Attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
 	if out.Numel() == 0 {
@@ -175,7 +176,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	}
 	ph := copies.CutUnits(out.Numel(), roiTap*a.samples(m, out), func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64
-		bins := out.Numel() / out.Shape[0] // of a region
+		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for at := begin; at < end; {
 			k := at / bins
 			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*rs[0]), 8, rs[1], 5)
@@ -191,10 +192,11 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	return &graph.Kernel{Phases: []graph.Phase{ph}}, nil
 }
 
-// roiTap is the approximate cost of a sample, in elements of a copy.
+// roiTap is the approximate cost of a sample, in copied elements.
 const roiTap = 16
 
-// samples estimates the number of samples of a bin. If it depends on data, regions are taken as half the image.
+// samples estimates the number of samples of a bin. If the number depends on data, samples assumes that rois have half
+// the height and width of the image.
 func (a *roiAlignAttrs) samples(m, out tensor.Meta) int {
 	if a.SamplingRatio > 0 {
 		return a.SamplingRatio * a.SamplingRatio

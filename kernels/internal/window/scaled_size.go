@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scaledSize returns the integer part of n*f, multiplied in float64 as PyTorch and ONNX do. For a symbolic size it
-// returns a quotient of integers, guarded by the range of sizes for which both agree; if there is no such quotient, n
-// is specialized to its value.
+// scaledSize returns the integer part of n*f, where the product is float64 as in PyTorch and ONNX. For a symbolic size,
+// scaledSize returns n*p/q with integers p and q, guarded by the range of sizes for which both formulas agree. If there
+// are no such integers, n is bound to its hint.
 func scaledSize(n sym.Int, f float64) sym.Int {
 	if _, known := n.Known(); known {
 		return sym.Of(scaledNumber(n.Hint(), f))
@@ -31,10 +31,11 @@ func scaledSize(n sym.Int, f float64) sym.Int {
 	return sym.Of(scaledNumber(n.Specialize(), f))
 }
 
+// scaledNumber is scaledSize for a number.
 func scaledNumber(n int, f float64) int { return int(min(float64(n)*f, tensor.MaxBytes)) }
 
-// ratio returns the first convergent p/q of the continued fraction of f that rounds to f in float64: 3/5 for 0.6. ok is
-// false if products of p and usual sizes would overflow.
+// ratio returns the first convergent p/q of the continued fraction of f that rounds to f in float64, for example 3/5
+// for 0.6. ok is false if there is none with p and q of at most 2^36, whose products with usual sizes do not overflow.
 func ratio(f float64) (p, q int, ok bool) {
 	rest := new(big.Rat).SetFloat64(f) // nil for infinities and NaN
 	if rest == nil || f <= 0 {
@@ -63,13 +64,13 @@ func ratio(f float64) (p, q int, ok bool) {
 	}
 }
 
-// scaledAlike returns a range of sizes around n, or the range that excludes n if n is not one of them, in which the
-// integer part of p/q times the size equals that of the product with f in float64, to which p/q rounds.
+// agreeingSizes returns a range lo to hi of sizes around n. For a size s in the range, the integer parts of s*p/q and
+// of the float64 product s*f agree. If they do not agree for n, the range excludes n. f is p/q rounded to float64.
 //
-// The relative difference of the product and p/q times the size is below 2/2^53, so the absolute difference is below
-// 1/q for sizes below 2^52/p. It matters only where p/q times the size is an integer, at multiples of q, and only if
-// the product falls short: if f is less than p/q by more than a relative 1/2^54, which is at least half of the rounding
-// of integers.
+// The relative difference of s*f and s*p/q is less than 2/2^53, so that the absolute difference is less than 1/q for
+// sizes less than 2^52/p. Therefore the integer parts differ only if s*p/q is an integer, which requires a multiple of
+// q, and s*f is less than this integer. The latter requires that f is less than p/q by more than a relative 1/2^54, at
+// least half of the rounding of integers.
 func agreeingSizes(n, p, q int, f float64) (lo, hi int) {
 	hi = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))

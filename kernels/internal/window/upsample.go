@@ -41,6 +41,8 @@ var (
 	UpsampleBicubic2d = upsampleOp("upsample_bicubic2d", "Resizes images [N,C,H,W] by cubic interpolation.", 2, "cubic")
 )
 
+// upsampleOp defines an op over images with the given number of spatial dimensions. mode is nearest, exact, linear or
+// cubic.
 func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
 		t := c.Type(0)
@@ -131,7 +133,7 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	return size, a.ScaleFactors, nil
 }
 
-// upsampleCheck makes PyTorch's checks. Ops that copy elements support bytes too.
+// upsampleCheck makes PyTorch's checks. With picks set, the op copies elements and also supports uint8.
 func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
 	for i, n := range size {
 		if !kit.AtLeastSize(n, 1) || !kit.AtLeastSize(t.Shape[2+i], 1) {
@@ -150,7 +152,8 @@ func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error
 	return err
 }
 
-// upsampleTaps mirrors the arithmetic of aten's UpSample.h, in float32 except for float64 images.
+// upsampleTaps returns the taps of a dimension. The arithmetic follows aten's UpSample.h: float32, or float64 for
+// float64 images. A factor of 0 stands for out/in.
 func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, align bool) *axisTaps {
 	round := func(x float64) float64 { return float64(float32(x)) }
 	if d == tensor.Float64 {
@@ -172,7 +175,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 	}
 	most := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
 	return &axisTaps{out: out, most: most, nearest: mode == "exact", each: func(i int, add func(int, float64)) {
-		if mode == "linear" && in == out { // whatever the factor
+		if mode == "linear" && in == out { // PyTorch ignores the factor
 			add(i, 1)
 			return
 		}

@@ -59,7 +59,8 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// upsampledSize mirrors at::native::upsample::compute_output_size and its rank checks.
+// upsampledSize returns height and width of the result, with the checks of
+// at::native::upsample::compute_output_size.
 func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
 	spatial := len(shape) - 2
 	size := a.OutputSize
@@ -85,7 +86,7 @@ func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) 
 	return size, nil
 }
 
-// nearestIndices returns the functions from rows and columns of the result to those of the operand.
+// nearestIndices returns the functions from rows and columns of the result to rows and columns of the operand.
 func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	m, f := c.Meta(0), []float64{0, 0}
 	a := kit.Attrs[upsampleNearestAttrs](c)
@@ -101,17 +102,17 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	return nearestIndex(m.DType, m.Shape[2], shape[2], f[0]), nearestIndex(m.DType, m.Shape[3], shape[3], f[1])
 }
 
-// byPixels reports whether the channels of a pixel are contiguous.
+// byPixels reports whether each pixel is several contiguous channels.
 func byPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
 
-// nearestWork prices an operand with the layout of the result.
+// nearestWork returns the work for an operand with the layout of the result.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
 	nearestCopies(&w, out, byPixels(out))
 	return w
 }
 
-// nearestCopies adds the cost of copying pixels, or single elements.
+// nearestCopies adds the work of copying whole pixels or, without pixels set, single elements.
 func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	if !pixels {
 		w.Do(resizeElement, float64(out.Numel()))
@@ -121,7 +122,8 @@ func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	w.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
-// nearestRead prices copies of single elements if the operand is in planes.
+// nearestRead returns the additional work if the channels of the operand are not contiguous: pixels are then copied
+// element by element.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
 	if out := walk.Lay(0, c.Out[0]); byPixels(out) && !byPixels(m) {
 		var pixels graph.Work
@@ -132,8 +134,8 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.
 	return w, true
 }
 
-// compileUpsampleNearest computes rows of the output: pixel by pixel if channels are contiguous in input and output,
-// else channel by channel.
+// compileUpsampleNearest copies whole pixels if channels are contiguous in operand and result, else single elements. A
+// unit is a row of the result or, for single elements, a row of one channel.
 func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
@@ -141,7 +143,6 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	}
 	row, col := nearestIndices(c, dst.Shape)
 	size := dst.DType.Size()
-	gather := gathers[size]
 	move := kit.Mover(dst.DType, src.DType)
 	ds, ss := kit.ByteStrides(dst), kit.ByteStrides(src)
 	k := &graph.Kernel{}
@@ -170,7 +171,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 				d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2]+first*ds[3])
 				s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
 				if !pixels {
-					gather(d, s, ds[3], part)
+					kit.ReadEach[size](d, s, ds[3], part)
 					continue
 				}
 				for x, at := range part {
@@ -180,17 +181,6 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 			return nil
 		}})
 	return k, nil
-}
-
-// gathers holds, by element size, the functions that copy elements from byte offsets to a row with a stride of step
-// bytes.
-var gathers = [9]func(dst, src unsafe.Pointer, step int, offsets []int){1: gatherRow[uint8], 2: gatherRow[uint16],
-	4: gatherRow[uint32], 8: gatherRow[uint64]}
-
-func gatherRow[T uint8 | uint16 | uint32 | uint64](dst, src unsafe.Pointer, step int, offsets []int) {
-	for i, at := range offsets {
-		*(*T)(unsafe.Add(dst, i*step)) = *(*T)(unsafe.Add(src, at))
-	}
 }
 
 func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
