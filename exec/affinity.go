@@ -7,13 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses addresses such that workers find in their caches what they wrote (affinity). Each worker computes a
-// part of every value. The part has the same relative position in consecutive steps. Writing to a cache line that
-// another core wrote last is as slow as reading it, because the line is first fetched from that core. When memory is
-// reused, the bytes of a worker's part should therefore have belonged to the same worker's part of the previous value.
+// This file chooses addresses in the arena such that workers find in their caches the data that they wrote (affinity).
+// Each worker computes a part of every value. The part has the same relative position in consecutive steps. Writing to
+// a cache line that another core wrote last is as slow as reading it, because the line is first fetched from that core.
+// When memory is reused, the bytes of a worker's part should therefore have belonged to the same worker's part of the
+// previous value.
 
 const (
-	// maxParts bounds the number of parts.
+	// maxParts is the maximum number of parts that are considered.
 	maxParts = 16
 	// The arena may grow by 1/moreArena for affinity. If it would grow more, the values that are live at that point
 	// lose their affinity, and memory is planned again. There are at most plansTried plans.
@@ -21,11 +22,14 @@ const (
 	plansTried = 8
 )
 
-// lastUse says that bytes [at, end) of the arena last held a piece of a storage. The storage starts at address from and
-// has the given number of bytes.
-type lastUse struct{ at, end, from, bytes int }
+// lastUse describes a range of the arena that was last used by one storage, or by a piece of it.
+type lastUse struct {
+	at, end int // the range in bytes: [at, end)
+	from    int // address of the storage
+	bytes   int // size of the storage
+}
 
-// affinity records the last use of each part of the arena, by address.
+// affinity has the last use of each range of the arena, sorted by address.
 type affinity struct {
 	workers int
 	tenants []lastUse
@@ -63,7 +67,7 @@ func (a *affinity) foreignBytes(at, size int) int {
 	return all - own
 }
 
-// record notes that a storage is placed at an address.
+// record adds a storage of the given size at an address, as the last use of its range.
 func (a *affinity) record(at, size int) {
 	end := at + size
 	first := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].end > at })
@@ -85,8 +89,8 @@ func (a *affinity) record(at, size int) {
 	a.tenants = slices.Replace(a.tenants, first, max(first, last), now...)
 }
 
-// choose returns the free block, and the address in it, with the fewest foreign bytes. If several are equal, it returns
-// the start of the smallest block. It returns -1 if no block is large enough.
+// choose returns the index of a free block, and an address in it, with the fewest foreign bytes. Among equal blocks it
+// prefers the smallest one. It returns -1 if no block is large enough.
 func (a *affinity) choose(blocks []block, size int) (best, at int) {
 	best, least := -1, 0
 	try := func(k, place int) {

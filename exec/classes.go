@@ -11,21 +11,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A graph with data-dependent shapes runs in segments. This file caches what was prepared for a segment and a class of
+// A graph with data-dependent shapes runs in segments. This file caches the compiled form of a segment for a class of
 // input values, that is, for values that give the same shapes.
 
-// prepared is a segment prepared for one class. It is a program, the call of an op that decides shapes, or further
-// segments if shapes inside it depend on data.
+// prepared is a segment prepared for one class. One of program, call and inner is set.
 type prepared struct {
 	program *Program
-	call    *graph.Call
-	inner   *cut
-	failed  graph.Errors // nodes left out with [Options.KeepGoing]
+	call    *graph.Call  // a call of an op whose result shapes depend on data
+	inner   *cut         // further segments, if shapes inside the segment depend on data
+	failed  graph.Errors // nodes that were omitted because of [Options.KeepGoing]
 }
 
-// bytes estimates the memory that it holds: packed weights and one session, without other constants.
+// bytes estimates the memory that p occupies: packed weights and one session, without other constants.
 func (p *prepared) bytes() int {
-	const aStep = 2 << 10
+	const aStep = 2 << 10 // approximate size of the data structures of a step
 	if p.program == nil {
 		return aStep
 	}
@@ -33,8 +32,8 @@ func (p *prepared) bytes() int {
 	return sum(n.Packed, n.Arena, n.Scratch, aStep*len(p.program.steps))
 }
 
-// keepable reports whether later runs may use it. They may not if nodes were left out, because this may have been due
-// to a temporary lack of memory.
+// keepable reports whether p may be cached. It may not if nodes were omitted, because the reason may have been a
+// temporary lack of memory.
 func (p *prepared) keepable() bool {
 	return len(p.failed) == 0 && (p.program == nil || len(p.program.failed) == 0)
 }
@@ -44,9 +43,10 @@ type classes struct {
 	kept lru.Cache[classKey, *class]
 }
 
+// classKey identifies a cache entry.
 type classKey struct {
 	segment *graph.Segment
-	values  string
+	values  string // see [graph.Segment.Class]
 }
 
 // class is a cache entry. Its lock is held during preparation. Concurrent runs that need the entry wait for the lock,
@@ -56,7 +56,7 @@ type class struct {
 	ready *prepared
 }
 
-// maxClasses bounds the number of entries, because a limit on bytes hardly bounds the number of small segments.
+// maxClasses is the maximum number of entries. The limit on bytes hardly limits the number of small segments.
 const maxClasses = 1024
 
 // get returns the entry for a class, prepared by make if it is new.
@@ -74,7 +74,7 @@ func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared,
 	}
 	p, err := make()
 	if short(err) && c.kept.Clear() {
-		// The memory may be missing because cached entries occupy it.
+		// Cached entries may occupy the memory.
 		debug.FreeOSMemory()
 		p, err = make()
 	}

@@ -1,4 +1,4 @@
-// Package exec compiles a planned graph into a [Program] and runs it on several workers.
+// Package exec compiles a planned graph to a [Program] and runs it on several workers.
 //
 // [Compile] makes all decisions: kernels and their loops, packed weights, the position of every value in one arena, and
 // the dependencies between steps. A run only executes them. Results are bit-identical for any number of workers,
@@ -11,7 +11,7 @@
 //
 // A step is one kernel call. It consists of phases that run one after another, and a phase consists of independent
 // chunks. Consecutive steps that are worth sharing form a shared section, in which workers take ready steps, or chunks
-// of a step. Other steps run serially on one worker. With several workers, memory is assigned so that a worker finds in
-// its cache what it wrote (affinity). With one worker, chunks of consecutive steps are interleaved, so that values pass
-// through the L2 cache (pipelined groups).
+// of a step. Other steps run serially on one worker. With several workers, memory is assigned so that a worker finds
+// the data that it wrote in its cache (affinity). With one worker, chunks of consecutive steps are interleaved, so that
+// values pass through the L2 cache (pipelined groups).
 package exec

@@ -9,13 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// given holds the caller's tensors for the outputs of a run in segments. It is nil if the caller gives none.
+// given has the caller's tensors for the outputs of a run in segments. It is nil if the caller gives none.
 type given struct {
 	outputs []graph.Output
 	to      []*tensor.Tensor // by output: the caller's tensor, or nil
 	of      map[string]int   // by name of the output's value: 1 + index of the output
 }
 
+// newGiven returns the given tensors of a list by output.
 func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
 	g := &given{outputs: outputs, to: to, of: map[string]int{}}
 	for i, o := range outputs {
@@ -26,7 +27,7 @@ func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
 	return g
 }
 
-// check returns an error if the run cannot write a given tensor, as far as this is known before the run.
+// check returns an error if the run cannot write a given tensor. Shapes that depend on data are checked later.
 func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 	if g == nil {
 		return nil
@@ -69,9 +70,9 @@ func (g *given) fits(i int, d tensor.DType, shape []int) error {
 	return checkGiven(g.outputs[i].Name, d, shape, g.to[i])
 }
 
-// list returns, by output of a segment's program, the caller's tensor that the program can write directly: one of the
-// same dtype and shape. If another segment reads the value, the strides and the offset must be equal too, because the
-// plan of the reading segment depends on them. Other entries are nil.
+// list returns, by output of a segment's program, the caller's tensor that the program can write directly. The tensor
+// must have the same dtype and shape. If another segment reads the value, it must also have the same strides and
+// offset, because the plan of the reading segment depends on them. Other entries are nil.
 func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
 	if g == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Incomplete is the error of a run that left nodes out. All other outputs were computed.
+// Incomplete is the error of a run that omitted nodes. All other outputs were computed.
 type Incomplete struct {
-	Failed  graph.Errors // nodes that failed by themselves
+	Failed  graph.Errors // errors of nodes and outputs, without nodes that only depend on failed nodes
 	LeftOut []LeftOut    // outputs that depend on failed nodes, in graph order; then outputs that the graph lacks
 }
 
@@ -34,7 +34,7 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("output %q is left out: it depends on node %q", l.Output, l.Node)
 }
 
-// Error lists the failures and the outputs, one a line.
+// Error lists the failures and the missing outputs, one per line.
 func (e *Incomplete) Error() string {
 	var lines []string
 	for _, f := range e.Failed {
@@ -97,9 +97,9 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	return e
 }
 
-// compileSome compiles as much of the graph as fits into memory. It leaves out the largest values first. If values
-// share arena memory, the arena shrinks only when all of them are left out. Therefore each round leaves out up to twice
-// as many values as the previous round, and then searches for the smallest sufficient number.
+// compileSome compiles as much of the graph as fits into memory. It omits the nodes with the largest results first. If
+// values share arena memory, the arena shrinks only when all of them are omitted. Therefore each round omits up to
+// twice as many nodes as the previous round, and then searches for the smallest sufficient number.
 func compileSome(g *graph.Graph, o Options) (*Program, error) {
 	rest, left := g, graph.Errors{}
 	for most := 1; ; most *= 2 {
@@ -133,11 +133,12 @@ type shortage struct {
 	err   *MemoryError
 	bytes map[*graph.Node]int // size of the results
 	order []*graph.Node       // nodes with results, in descending order of size
-	// least is a lower bound on the number of nodes to leave out. It counts nodes whose results exceed the limit even
-	// without others, and as many further nodes as are needed to save the excess.
+	// least is a lower bound on the number of nodes to omit. It counts nodes whose results alone exceed the limit, and the
+	// further nodes that are needed to save the excess.
 	least int
 }
 
+// tooLarge describes why a graph does not fit into memory.
 func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 	s := &shortage{g: g, err: e, bytes: map[*graph.Node]int{}}
 	for _, n := range g.Nodes {
@@ -158,8 +159,8 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 	return s
 }
 
-// drop returns the graph without the given number of nodes, those with the largest results, and the reason for each.
-// Nodes that are left out only because they depend on another one have no reason.
+// drop returns the graph without the nodes with the largest results, and the reason for each. count is their number.
+// Nodes that are omitted only because they depend on another omitted node have no reason.
 func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
 	drop := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
@@ -186,8 +187,8 @@ func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
 	return s.g.Drop(drop), why
 }
 
-// noRoomFor returns why a node is left out whose results take the given number of bytes. If these would fit without
-// other values, the error also states the total.
+// noRoomFor returns the reason why a node with results of the given size is omitted. If the results would fit without
+// other values, the error also states the total need.
 func noRoomFor(bytes int, e *MemoryError) error {
 	alone := &tensor.MemoryError{Bytes: bytes, Left: e.Left, Limit: e.Limit, From: e.From}
 	if bytes > e.Left {
@@ -211,8 +212,8 @@ func (e *jointMemoryError) Error() string {
 // Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
-// restore sets the outputs of the whole graph, only some of which the program computes, and the errors of nodes that
-// were left out before it was compiled.
+// restore sets the outputs to those of the whole graph, of which the program computes only some, and adds the errors of
+// nodes that were omitted before the program was compiled.
 func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 	p.failed = append(left, p.failed...)
 	if len(left) == 0 {
@@ -234,7 +235,7 @@ func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 	p.findInPlace()
 }
 
-// Failed lists the nodes that were left out at compilation.
+// Failed returns the errors of the nodes that were omitted at compilation.
 func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
 
 // loses reports whether a node reads a missing value. If so, it marks the node's results as missing.
@@ -248,6 +249,7 @@ func (p *Program) loses(n *graph.Node) bool {
 	return false
 }
 
+// lose marks the results of a node as missing.
 func (p *Program) lose(n *graph.Node) {
 	for _, v := range n.Out {
 		p.lost[v] = true
@@ -276,7 +278,7 @@ func (p *Program) findSources() {
 	}
 }
 
-// losses are the steps of a run that failed, or depend on failed ones.
+// losses are the steps of a run that failed or depend on failed steps.
 type losses struct {
 	p    *Program
 	any  atomic.Bool
@@ -306,6 +308,7 @@ func (l *losses) add(step int, err error) {
 	l.any.Store(true)
 }
 
+// has reports whether a step is lost.
 func (l *losses) has(step int) bool { return l.lost[step].Load() }
 
 // reach reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step reads

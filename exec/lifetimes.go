@@ -4,8 +4,8 @@ package exec
 // steps.
 type Lifetime struct {
 	Bytes  int
-	Output bool  // owned by the caller after the run; else in the arena
-	Steps  []int // in order
+	Output bool  // whether the caller owns the block after the run; otherwise it is in the arena
+	Steps  []int // indices in order
 }
 
 // Lifetimes lists when each block of a run's memory is in use: values computed by steps, and scratch memory shared by

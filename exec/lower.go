@@ -51,7 +51,8 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 	return list
 }
 
-// inBatches divides the indices 0 to n-1 into batches and calls do for each, concurrently if there are several threads.
+// inBatches divides the indices 0 to n-1 into batches and calls do for each batch, concurrently if there are several
+// threads.
 func inBatches(n, threads int, do func(begin, end int)) {
 	workers := min(threads, runtime.GOMAXPROCS(0))
 	if workers < 2 || n <= lowerBatch {

@@ -17,8 +17,8 @@ import (
 // steps run concurrently, this order is enforced where memory is reused: a step that writes to reused bytes waits for
 // all steps that used these bytes before.
 //
-// With several workers, memory is assigned so that a worker finds in its cache what it wrote, if the arena grows little
-// by this: see affinity.
+// With several workers, memory is assigned so that a worker finds the data that it wrote in its cache, if this makes
+// the arena only a little larger: see affinity.
 func (p *Program) plan(ctx context.Context) {
 	for i := range p.steps {
 		for _, r := range p.steps[i].refs {
@@ -54,9 +54,9 @@ func (p *Program) plan(ctx context.Context) {
 	}
 }
 
-// planFor plans memory with affinity, except for what is marked in anywhere. Its entries are for the storages, and then
-// for the scratch memory of each step. A nil list means no affinity at all. If the arena would exceed most bytes,
-// planFor marks the values that are live at this point, and stops.
+// planFor plans memory with affinity, except for memory that is marked in anywhere: the storages, and then the scratch
+// memory of each step. A nil list means no affinity at all. If the arena would exceed most bytes, planFor marks the
+// memory that is live at this point, and stops.
 func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
@@ -81,7 +81,7 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memor
 	return m
 }
 
-// memoryPlanner visits the steps in order.
+// memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
 	p      *Program
 	merged []int                // by storage: the storage whose memory it reuses in place
@@ -93,8 +93,7 @@ type memoryPlanner struct {
 	top    int
 	waits  []int32 // by step: the latest step that was made to wait for the step
 	since  int     // first step of the current pipelined group, or the current step
-	// anywhere marks memory that is placed without affinity: by storage, then by step for scratch memory. nil marks
-	// all.
+	// anywhere marks memory that is placed without affinity: by storage, then by step for scratch memory. Nil marks all.
 	anywhere []bool
 	most     int // limit on the arena's bytes, if anywhere is not nil
 	affinity affinity
@@ -114,6 +113,7 @@ func (m *memoryPlanner) find(s int) int {
 	return s
 }
 
+// step assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
 func (m *memoryPlanner) step(i int) {
 	p := m.p
 	s := &p.steps[i]
@@ -169,13 +169,13 @@ func (m *memoryPlanner) planned(s int) bool {
 	return k == inArena || k == inFresh
 }
 
-// lastUsers returns the last user of a storage, to avoid adding a step twice.
+// lastUsers returns a list of the last user of a storage; empty if there is none.
 func (m *memoryPlanner) lastUsers(storage int) []int32 {
 	u := m.users[storage]
 	return u[max(0, len(u)-1):]
 }
 
-// wait makes step i wait for another step, once.
+// wait makes step i wait for step on, unless it already does.
 func (m *memoryPlanner) wait(i int, on int32) {
 	if int(on) == i || m.waits[on] == int32(i) {
 		return
@@ -230,12 +230,11 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 	return true
 }
 
-// mostArena caps the arena size, so that sums do not overflow.
+// mostArena is the maximum size of the arena in bytes, so that sums do not overflow.
 const mostArena = math.MaxInt / 4
 
-// alloc takes size bytes of the arena for step i: from a free block, or by growing the arena. what is the index of the
-// storage or, for scratch memory, the number of storages plus the index of the step. alloc returns the steps that used
-// the memory before, for which step i waits.
+// alloc allocates size bytes of the arena for step i: from a free block, or by growing the arena. what is the index of
+// the memory in anywhere. alloc returns the steps that used the memory before; step i then waits for them.
 func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {

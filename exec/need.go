@@ -14,8 +14,8 @@ import (
 
 // Need is the memory of a run in bytes, by purpose.
 type Need struct {
-	Inputs    int // the values of the inputs
-	Constants int // constants in the graph's layout, including those kept beside their packed form
+	Inputs    int // inputs
+	Constants int // constants in the graph's layout, including originals that are kept beside their packed form
 	Packed    int // packed constants, and constants of kernels
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
@@ -39,7 +39,7 @@ func (h Holding) String() string {
 		machine.Bytes(h.Bytes))
 }
 
-// maxHoldings bounds the values that a Need names.
+// maxHoldings is the maximum number of values that a Need names.
 const maxHoldings = 5
 
 // add records a value that takes memory.
@@ -51,6 +51,7 @@ func (n *Need) add(kind string, v *graph.Value, bytes int) {
 	n.sort()
 }
 
+// sort sorts Largest and truncates it to maxHoldings.
 func (n *Need) sort() {
 	slices.SortStableFunc(n.Largest, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	n.Largest = n.Largest[:min(len(n.Largest), maxHoldings)]
@@ -66,6 +67,7 @@ func (n *Need) AddInput(v *graph.Value) {
 	n.add("input", v, bytes)
 }
 
+// storageBytes returns the size of a value in bytes, including gaps between elements.
 func storageBytes(v *graph.Value) int { return v.Meta.Extent() * v.Meta.DType.Size() }
 
 // sum adds sizes and saturates instead of overflowing.
@@ -132,13 +134,13 @@ func Together(programs ...*Program) Need {
 	return all
 }
 
-// MemoryError reports that a run needs more memory than the limit. Left is the memory available in addition to Held.
-// From names the origin of Limit.
+// MemoryError reports that a run needs more memory than the limit.
 type MemoryError struct {
-	Need        Need
-	Held        int // part of the need that the process already holds
-	Left, Limit int
-	From        string
+	Need  Need
+	Held  int    // part of the need that the process already occupies, in bytes
+	Left  int    // memory available in addition to Held, in bytes
+	Limit int    // the limit in bytes
+	From  string // origin of the limit
 }
 
 // Error gives the total, the limit, and the largest values.
@@ -232,7 +234,7 @@ func (p *Program) measure() {
 	p.need = n
 }
 
-// addKept adds a constant that is kept beside its packed form.
+// addKept adds the original of a packed constant, if it is kept.
 func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
 	kept := packed.Packed.Kept()
 	if kept == nil || seen[kept.Storage()] {

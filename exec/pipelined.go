@@ -15,13 +15,13 @@ import (
 // cache, and at the boundaries of its part it would have to wait for the rows of another worker.
 
 const (
-	// minPipelined is the least size in bytes of a value that is worth pipelining. Smaller values stay in the cache
+	// minPipelined is the minimum size in bytes of a value that is worth pipelining. Smaller values stay in the cache
 	// anyway.
 	minPipelined = machine.L2Bytes
-	// maxBuffered bounds the number of bytes that are computed but not yet read, summed over all values between the
+	// maxBuffered is the maximum number of bytes that are computed but not yet read, summed over all values between the
 	// steps of a group. It is about the part of the L2 cache that weights and results leave free.
 	maxBuffered = machine.L2Bytes
-	// maxPipelined bounds the number of steps in a group.
+	// maxPipelined is the maximum number of steps in a group.
 	maxPipelined = 16
 )
 
@@ -99,7 +99,7 @@ func (p *Program) readsFrom(i, first int) bool {
 
 // runPipelined runs a group. It always runs a chunk of the last step whose next chunk has its operands.
 func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
-	var next [maxPipelined]int // chunks
+	var next [maxPipelined]int // by step of the group: its next chunk
 	for i := end - 1; ; {
 		st := &s.p.steps[i]
 		ph, c := &st.kernel.Phases[0], next[i-first]
@@ -127,7 +127,7 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 	}
 }
 
-// needsMore reports whether a chunk of step i needs more than the first `made` chunks of the step before it compute.
+// needsMore reports whether a chunk of step i reads elements that the first `made` chunks of step i-1 do not compute.
 func (p *Program) needsMore(i, chunk, made int) bool {
 	from, to := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
 	return made == 0 || made < from.Chunks && from.Flow.Made(made-1) < to.Flow.Needs(chunk)

@@ -21,21 +21,21 @@ type Options struct {
 	// Context cancels compilation; the error then wraps the cause of the context. Runs have their own contexts. Nil
 	// means none.
 	Context context.Context
-	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. The limit is 4096.
+	// Threads is the maximum number of workers of one run; 0 or less means GOMAXPROCS. More than 4096 means 4096.
 	Threads int
-	// Costs are the prices of work, from which follows which steps workers share. Nil means the prices of a typical
+	// Costs are the prices of work, by which Compile decides which steps workers share. Nil means the prices of a typical
 	// machine.
 	Costs *machine.Profile
 	// Tracer, if set, observes runs. Without one there is no overhead.
 	Tracer Tracer
-	// MemoryLimit bounds the [Need] of a run in bytes: a graph that needs more is rejected with a [*MemoryError] before
-	// memory is allocated. 0 means the memory available to the process at compilation: within its limits, those of its
-	// control groups, and the free memory of the machine. A negative number means no limit.
+	// MemoryLimit is the maximum [Need] of a run in bytes. A graph that needs more is rejected with a [*MemoryError]
+	// before memory is allocated. 0 means the memory available to the process at compilation, within the limits of the
+	// process and of its control groups, and the free memory of the machine. A negative number means no limit.
 	MemoryLimit int
-	// InputsHeld says that the inputs of the run are in memory at compilation, so that they are not counted twice.
+	// InputsHeld means that the inputs of the run are in memory at compilation, so that they are not counted twice.
 	InputsHeld bool
-	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is left out together
-	// with its dependents. Values that do not fit into memory are left out too. The error of a run is then an
+	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together with
+	// its dependents. Nodes whose results do not fit into memory are omitted, too. The error of a run is then an
 	// [*Incomplete].
 	KeepGoing bool
 	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
@@ -43,7 +43,7 @@ type Options struct {
 	Pool *tensor.Pool
 }
 
-// maxThreads bounds the workers of a run, each of which has memory of its own.
+// maxThreads is the maximum number of workers of a run, each of which has memory of its own.
 const maxThreads = 4096
 
 // Program is a compiled graph.
@@ -68,13 +68,13 @@ type Program struct {
 	pool         *tensor.Pool
 	inPlace      []bool         // by output: see findInPlace
 	constants    []addressRange // address ranges of constants, sorted
-	readsStorage bool           // an op reads storage rather than elements
+	readsStorage bool           // an op depends on storage: see [graph.Facts]
 
-	// Set with KeepGoing, else nil.
-	failed  graph.Errors          // nodes left out at compilation
+	// The following fields are nil without KeepGoing.
+	failed  graph.Errors          // errors of nodes that were omitted at compilation
 	sources [][]int32             // by step: the steps that compute its operands
-	lost    map[*graph.Value]bool // values left out at compilation
-	whole   *graph.Graph          // the graph before nodes were left out for lack of memory; nil if none were
+	lost    map[*graph.Value]bool // values that were omitted at compilation
+	whole   *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
 
 	mu   sync.Mutex
 	free []*Session
@@ -121,15 +121,15 @@ type step struct {
 	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
 }
 
-// call holds the part of a step that a run needs if the step is one chunk. It is compact, so that a cache line holds
-// several.
+// call has the fields of a step that a run needs if the step is one chunk. It is compact, so that several fit in a
+// cache line.
 type call struct {
-	run         func(*graph.Mem, int) error // nil for several chunks, and for a step with scratch memory
-	first, refs int32                       // its addresses in a session
+	run         func(*graph.Mem, int) error // nil if the step has several chunks or scratch memory
+	first, refs int32                       // index of its first address in a session, and number of its addresses
 }
 
-// Compile compiles a graph whose layouts are chosen (passes.Run). The error names a node that has no kernel, or is a
-// [*MemoryError].
+// Compile compiles a graph whose layouts are chosen (passes.Run). It fails if a node has no kernel, with an error that
+// names the node, and with a [*MemoryError] if memory is insufficient.
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("the graph to compile is nil")
@@ -147,8 +147,8 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return compile(g, o)
 }
 
-// compile makes one step of each node that is not a view, in order. Pipelined groups, which keep more values live at
-// once, are used if there is enough memory.
+// compile makes a step of each node that is not a view, in order. Pipelined groups, which keep more values live at the
+// same time, are used if there is enough memory.
 func compile(g *graph.Graph, o Options) (*Program, error) {
 	bands := o.Threads == 1 && !o.KeepGoing
 	p, err := compileBy(g, o, bands)
@@ -221,7 +221,7 @@ func (o Options) check(n Need) error {
 	return n.Check(o.MemoryLimit, held)
 }
 
-// recovered must be deferred. It turns a panic in an op into an error: see panicked.
+// recovered is deferred and converts a panic in an op to an error: see panicked.
 func recovered(err *error) {
 	if x := recover(); x != nil {
 		*err = panicked(x)
@@ -310,6 +310,7 @@ func (p *Program) bound(t *tensor.Tensor) ref {
 	return ref{storage: len(p.storages) - 1, off: t.Offset * t.DType.Size()}
 }
 
+// refOf returns the address of a value.
 func (p *Program) refOf(v *graph.Value) ref {
 	if v.Meta.Numel() == 0 {
 		return ref{storage: -1}
@@ -320,14 +321,14 @@ func (p *Program) refOf(v *graph.Value) ref {
 // Step describes one kernel call of a program.
 type Step struct {
 	Name string
-	Ops  []string // the nodes that it computes
+	Ops  []string // names of the nodes that it computes, several for a fused node
 	Node *graph.Node
 	Loop graph.Loop // nil unless the kernel is a pointwise loop
 	// Code lists the compiled loops of the kernel; nil if there are none.
 	Code    func() []expr.Listing
-	Strides []int // of the first output, in elements
-	Buffer  int   // the storage of the first output: equal numbers mean the same memory
-	Bytes   int   // of the outputs
+	Strides []int // strides of the first output in elements
+	Buffer  int   // number of the first output's storage; equal numbers mean the same memory
+	Bytes   int   // total size of the outputs
 }
 
 // Steps returns the steps in a valid order.

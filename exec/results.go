@@ -22,9 +22,8 @@ func (p *Program) findInPlace() {
 	}
 }
 
-// allocate sets the memory of the outputs. This is the caller's tensor if the tensor has the layout of the output, and
-// otherwise memory from the pool. Memory with gaps between elements is cleared, so that no run sees bytes of another
-// run.
+// allocate sets the memory of the outputs: the caller's tensor if it has the layout of the output, otherwise memory
+// from the pool. Memory with gaps between elements is cleared, so that a result never contains bytes of another run.
 func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	p := s.p
 	for i, t := range out {
@@ -80,7 +79,7 @@ func checkGiven(name string, d tensor.DType, shape []int, t *tensor.Tensor) erro
 	return nil
 }
 
-// laidOut returns the inputs in the layouts that the program was compiled for, copied if necessary.
+// laidOut returns the inputs in the layouts for which the program was compiled. Inputs in other layouts are copied.
 func (s *Session) laidOut(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	copied := false
 	for i, v := range s.p.inputs {
@@ -115,15 +114,15 @@ func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, m tens
 	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
-// hand keeps the memory of t for the caller.
+// hand passes the memory of t to the caller, so that the session does not release it.
 func (s *Session) hand(t *tensor.Tensor) {
 	if i := slices.Index(s.copies, t.Storage()); i >= 0 {
 		s.copies[i] = nil
 	}
 }
 
-// deliver sets output i: the storage that the run wrote, a view of an input, or a copy of a constant. Outputs that the
-// caller did not ask for stay with the session.
+// deliver sets output i: to the storage that the run wrote, a view of an input, or a copy of a constant. With
+// onlyGiven, it sets only outputs for which the caller gave a tensor.
 func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) error {
 	o := s.p.outputs[i]
 	root := o.Value.Root()

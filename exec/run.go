@@ -17,9 +17,10 @@ import (
 //
 // An input must have the dtype and shape that the graph declares. An input with another layout is copied first. An
 // output that is a view of an input shares the input's storage, and two outputs may share storage. Outputs stay valid
-// until they are released ([tensor.Tensor.Release]), which is optional. The error names the first failed node in the
-// order of the graph, or is the cause of a cancelled context. No work of the run continues after it returns. If the
-// program was compiled with [Options.KeepGoing], outputs may be missing; the error is then an [*Incomplete].
+// until they are released ([tensor.Tensor.Release]), which is optional. If nodes fail, the error names the first one in
+// the order of the graph. If the context is canceled, the error is its cause. No work of the run continues after Run
+// returns. If the program was compiled with [Options.KeepGoing], outputs may be missing; the error is then an
+// [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	return p.run(ctx, nil, in)
 }
@@ -40,6 +41,7 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	return s.runNamed(ctx, nil, in)
 }
 
+// runNamed runs the program with inputs and outputs by name.
 func (s *Session) runNamed(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	list, out := s.in, s.out
@@ -98,7 +100,7 @@ func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*ten
 	return unknownName("input", names, in)
 }
 
-// maxListed bounds the names listed in a message.
+// maxListed is the maximum number of names in a message; longer lists are omitted.
 const maxListed = 12
 
 // unknownName returns an error for the first name, alphabetically, that the graph does not have.
@@ -116,7 +118,7 @@ func unknownName(kind string, names []string, given map[string]*tensor.Tensor) e
 	return nil
 }
 
-// CheckOutputs returns an error for names that are not outputs of the graph, and for nil tensors.
+// CheckOutputs returns an error if a name is not an output of the graph, or if a tensor is nil.
 func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	known := 0
 	for _, o := range outputs {
@@ -140,12 +142,13 @@ func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 
 var errNoContext = errors.New("the context is nil; want for example context.Background()")
 
-// RunInto is [Program.Run] with inputs and outputs in the order of the graph. A tensor given for an output is written,
-// see [Runner.RunInto]; nil is replaced by a new tensor, unless a run with [Options.KeepGoing] leaves the output out.
+// RunInto is [Program.Run] with inputs and outputs in the order of the graph. A tensor in out is written, see
+// [Runner.RunInto]. A nil entry is replaced by a new tensor, unless a run with [Options.KeepGoing] omits the output.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return p.runInto(ctx, nil, in, out)
 }
 
+// runInto is RunInto within the enclosing run parent, which may be nil.
 func (p *Program) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	s, err := p.acquire()
 	if err != nil {
@@ -209,6 +212,7 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 	return nil
 }
 
+// checkInput returns an error if a tensor cannot be input v.
 func checkInput(v *graph.Value, t *tensor.Tensor) error {
 	switch {
 	case t == nil:

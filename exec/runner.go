@@ -28,7 +28,7 @@ type Runner struct {
 	options Options
 	static  *Program
 	failed  graph.Errors // nodes of the static graph that planning rejected
-	cut     *cut         // of a graph that is not static
+	cut     *cut         // segments of a graph that is not static
 
 	classes classes
 	mu      sync.Mutex
@@ -59,7 +59,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	}
 	p, failed, err := r.compile(g, o)
 	if r.static, r.failed = p, failed; len(failed) == 0 {
-		r.graph = nil // it holds constants that the program may have packed
+		r.graph = nil // it would keep constants alive that the program has packed
 	}
 	return r, err
 }
@@ -97,7 +97,7 @@ func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error)
 	return -1, nil, nil
 }
 
-// compile plans and compiles. With KeepGoing, failed lists the nodes that planning rejected.
+// compile plans and compiles a graph. With KeepGoing, failed has the errors of the nodes that planning rejected.
 func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Errors, err error) {
 	planned, err := r.plan(g)
 	if err != nil && !(o.KeepGoing && planned != nil && errors.As(err, &failed)) {
@@ -138,7 +138,7 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 		return p, nil
 	}
 	o := r.options
-	o.Context, o.InputsHeld, o.KeepGoing = ctx, true, keep // its inputs are there
+	o.Context, o.InputsHeld, o.KeepGoing = ctx, true, keep
 	program, refused, err := r.compile(g, o)
 	p.program, p.failed = program, append(p.failed, refused...)
 	return p, err
@@ -195,7 +195,7 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 	return r.dynamic(ctx, in, list, newGiven(outputs, list))
 }
 
-// outputs returns the outputs of the graph, or of the part of it that was compiled.
+// outputs returns the outputs of the graph, without those that planning removed.
 func (r *Runner) outputs() []graph.Output {
 	if r.static != nil {
 		return r.static.outputs
@@ -244,8 +244,8 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 	return err
 }
 
-// own makes outputs releasable, except outputs in the memory of an input. It is needed because storage that an op with
-// RunDynamic made is not releasable otherwise.
+// own makes outputs releasable, except outputs in the memory of an input. Storage that RunDynamic of an op allocated is
+// not releasable before.
 func (r *Runner) own(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{}
 	for _, t := range in {
@@ -323,7 +323,7 @@ func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	return rt.r.piecewise(rt.ctx, rt.run, c, in, false, nil)
 }
 
-// maxBodies bounds the number of cached bodies. Only an op that creates graphs at run time can need more.
+// maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.
 const maxBodies = 1024
 
 // body returns the segments of a subgraph.

@@ -37,7 +37,7 @@ func (b *tracerPanic) guard(method string, call func()) {
 	}
 }
 
-// or returns the error of a run, or else the panic of its tracer.
+// or returns the error of a run or, if it is nil, the panic of its tracer.
 func (b *tracerPanic) or(err error) error {
 	if why := b.err.Load(); err == nil && why != nil {
 		return *why
@@ -45,28 +45,34 @@ func (b *tracerPanic) or(err error) error {
 	return err
 }
 
+// BeginRun implements [Tracer].
 func (g safeTracer) BeginRun(r *Run) bool {
 	defer r.tracerPanic.catch("BeginRun")
 	return g.tracer.BeginRun(r)
 }
 
+// EndRun implements [Tracer].
 func (g safeTracer) EndRun(r *Run, err error) {
 	defer r.tracerPanic.catch("EndRun")
 	g.tracer.EndRun(r, err)
 }
 
+// BeginStep implements [Tracer].
 func (g safeTracer) BeginStep(w Work) {
 	w.Run.tracerPanic.guard("BeginStep", func() { g.tracer.BeginStep(w) })
 }
 
+// EndStep implements [Tracer].
 func (g safeTracer) EndStep(w Work, done bool) {
 	w.Run.tracerPanic.guard("EndStep", func() { g.tracer.EndStep(w, done) })
 }
 
+// BeginChunk implements [Tracer].
 func (g safeTracer) BeginChunk(w Work) {
 	w.Run.tracerPanic.guard("BeginChunk", func() { g.tracer.BeginChunk(w) })
 }
 
+// EndChunk implements [Tracer].
 func (g safeTracer) EndChunk(w Work, err error) {
 	w.Run.tracerPanic.guard("EndChunk", func() { g.tracer.EndChunk(w, err) })
 }

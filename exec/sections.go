@@ -9,10 +9,9 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// The steps of a program are divided into sections. A section is a range of steps that starts when all earlier steps
-// are done. One worker runs a serial section in order, without counters or notifications, so that cheap steps cost no
-// more than with a single thread. Several workers run a shared section: they run independent steps concurrently, and
-// divide the chunks of a step among themselves.
+// section is a range of steps that starts when all earlier steps are done. One worker runs a serial section in order,
+// without counters or notifications, so that cheap steps cost no more than with a single thread. Several workers run a
+// shared section: they run independent steps concurrently, and divide the chunks of a step among themselves.
 type section struct {
 	first, end int              // steps [first, end)
 	shared     *sharing         // nil for a serial section
@@ -25,7 +24,7 @@ type sharing struct {
 	costs []float64          // by step: time on one worker, in nanoseconds
 	worth []workerpool.Worth // by step: whether sharing from this step on is worth waking workers
 	most  workerpool.Worth   // the maximum of worth
-	share float64            // the least time of work, in nanoseconds, that is worth passing to another awake worker
+	share float64            // minimum time of work, in nanoseconds, that is worth passing to another awake worker
 }
 
 // minSerialSteps is the number of consecutive serial steps that end a shared section. A serial step costs some tens of
@@ -35,15 +34,15 @@ const minSerialSteps = 8
 // wakeAheadNS is approximately the time in nanoseconds from waking a worker until it starts.
 const wakeAheadNS = 1e5
 
-// wakeWindow bounds the period over which savings are added up. Waking workers pays if a minimum time is saved within a
-// period of wakeWindow times this minimum. Over a longer period the workers would fall asleep again.
+// wakeWindow limits the period over which savings are added up. Waking workers pays if a minimum time is saved within a
+// period of wakeWindow times this minimum. In a longer period the workers would fall asleep again.
 const wakeWindow = 4
 
-// tryPart divides the minimum saving. If at least 1/tryPart of the minimum is saved, workers are woken as an
-// experiment. With the default profile that is a saving of 6 us, half of a product of two 128x128 matrices.
+// tryPart is the divisor of the minimum saving for waking workers on trial ([workerpool.Try]). With the default profile
+// 1/tryPart of the minimum is 6 us, half of the time of a product of two 128x128 matrices.
 const tryPart = 8
 
-// cutSections divides the steps into sections. The dependencies must already include those of the memory plan.
+// cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
 func (p *Program) cutSections(costs *machine.Profile) {
 	n := len(p.steps)
 	if p.threads == 1 || n == 0 {
@@ -163,8 +162,8 @@ func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
 	return ns
 }
 
-// priceOf estimates a node's time from the work that its implementation states; if memory is true, from the memory
-// accesses only. It returns 0 if the implementation states no work.
+// priceOf estimates a node's time from the work that its implementation states, or only from its memory accesses if
+// memory is true. It returns 0 if the implementation states no work.
 func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	defer func() { _ = recover() }() // a faulty price must not fail the compilation
 	c := n.Call()

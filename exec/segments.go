@@ -11,18 +11,20 @@ import (
 )
 
 // This file runs graphs with data-dependent shapes. A segment is a part of a graph whose shapes are known once its
-// input values are known. It is either a subgraph, which is compiled to a program, or a single op that decides shapes.
+// input values are known. It is either a subgraph, which is compiled to a program, or a single dynamic node: a node of
+// an op with [graph.Lowerings.RunDynamic], whose result shapes depend on data.
 
 // cut is a graph divided into segments. All runs share it.
 type cut struct {
 	graph    *graph.Graph
 	segments []graph.Segment
-	stepOf   []int // by segment: its index among the segments with an op that decides shapes
-	steps    int   // number of segments with such an op
+	stepOf   []int // by segment: its index among the segments of dynamic nodes
+	steps    int   // number of segments of dynamic nodes
 	// done lists, by segment, the values that no later segment reads.
 	done [][]*graph.Value
 }
 
+// newCut divides a graph into segments.
 func newCut(g *graph.Graph) *cut {
 	c := &cut{graph: g, segments: g.Segments()}
 	c.stepOf = make([]int, len(c.segments))
@@ -52,7 +54,7 @@ func (c *cut) findDone() {
 	for i, s := range slices.Backward(c.segments) {
 		made := s.Out
 		if s.Dynamic {
-			made = s.Nodes[0].Out // all of its outputs are recorded
+			made = s.Nodes[0].Out // all outputs of a dynamic node are stored
 		}
 		for _, list := range [][]*graph.Value{s.In, s.Awaits, made} {
 			for _, v := range list {
@@ -65,7 +67,7 @@ func (c *cut) findDone() {
 	}
 }
 
-// whole reports whether the graph is a single compiled segment. Then a run of the graph is a run of one program.
+// whole reports whether the graph is a single compiled segment, so that a run of the graph is a run of one program.
 func (c *cut) whole() bool { return len(c.segments) == 1 && c.steps == 0 }
 
 // pieces is a run in segments.
@@ -74,7 +76,7 @@ type pieces struct {
 	*cut
 	known map[*graph.Value]*tensor.Tensor // inputs, and results of segments
 	keep  bool                            // continue after failed nodes
-	// givenBack holds the storages of constants that a result of an op shares; see noteGivenBack.
+	// givenBack has the storages of constants that results of dynamic nodes share: see noteGivenBack.
 	givenBack map[*tensor.Storage]bool
 
 	traced bool // the tracer observes the steps
@@ -215,7 +217,7 @@ func (p *pieces) fail(s *graph.Segment, err error) {
 	} else if one, ok := err.(*graph.Error); ok {
 		p.failed = append(p.failed, one)
 	} else {
-		// The failure is not that of a node: all results of the segment are lost.
+		// The error belongs to no node: all results of the segment are lost.
 		p.failed = append(p.failed, &graph.Error{Err: err})
 	}
 	for _, v := range s.Out {
@@ -268,7 +270,7 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 	return out, Without(p.graph, p.failed, func(name string) bool { return made[name] })
 }
 
-// call runs an op that decides shapes.
+// call runs a dynamic node.
 func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 	defer recovered(&err)
 	n := s.Nodes[0]
@@ -316,7 +318,7 @@ func (p *pieces) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error
 	return pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads)
 }
 
-// noteGivenBack records a result that shares memory with a constant operand, such as that of a branch that returns its
+// noteGivenBack records a result that shares memory with a constant operand, for example because a branch returns its
 // input.
 func (p *pieces) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
 	for _, a := range n.In {

@@ -20,13 +20,13 @@ type Session struct {
 	copies  []*tensor.Storage // copies of inputs with other layouts, during a run
 	workers []workerState
 	in, out []*tensor.Tensor // lists for a run by names, during that run
-	// onlyGiven says that outputs are returned only into the caller's tensors.
+	// onlyGiven means that only outputs for which the caller gave a tensor are returned.
 	onlyGiven bool
 
 	round round // state of shared sections
 
 	losses *losses // nil unless the run keeps going
-	run    *Run    // during a run whose steps are traced
+	run    *Run    // the present run if its steps are traced, otherwise nil
 }
 
 // freshMemory is the memory of an output's storage during a run.
@@ -34,7 +34,7 @@ type freshMemory struct {
 	storage *tensor.Storage
 	shift   int  // byte offset of the first element from its position in the program's storage
 	given   int  // 1 + the output whose tensor, owned by the caller, is written directly
-	handed  bool // the caller gets the storage
+	handed  bool // the caller owns the storage
 }
 
 // patch is an operand address that differs between runs.
@@ -87,6 +87,7 @@ func (p *Program) NewSession() *Session {
 	return s
 }
 
+// address returns the address of a byte.
 func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) }
 
 // bind sets the addresses of the run's inputs and outputs.
@@ -111,8 +112,8 @@ func (s *Session) setContext(ctx context.Context) {
 	}
 }
 
-// release clears the run's context, inputs and outputs, so that a cached session does not retain them, and releases
-// memory that the caller did not get.
+// release clears the run's context, inputs and outputs, so that a cached session does not keep them alive, and releases
+// memory that the caller does not own.
 func (s *Session) release() {
 	s.setContext(context.Background())
 	for k := range s.fresh {
@@ -132,7 +133,7 @@ func (s *Session) release() {
 	}
 }
 
-// acquire returns a cached session or a new one. The error is a lack of memory.
+// acquire returns a cached session or a new one. It fails if memory is insufficient.
 func (p *Program) acquire() (*Session, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
@@ -145,14 +146,16 @@ func (p *Program) acquire() (*Session, error) {
 	return p.another()
 }
 
+// another returns a new session.
 func (p *Program) another() (s *Session, err error) {
 	defer tensor.CatchMemory(&err)
 	return p.NewSession(), nil
 }
 
-// keptSessions bounds the sessions that a program keeps between runs.
+// keptSessions is the maximum number of sessions that a program keeps between runs.
 const keptSessions = 4
 
+// giveBack returns a session to the cache.
 func (p *Program) giveBack(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

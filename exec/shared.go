@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// maxChunks bounds the chunks of a phase, which are counted in 32 bits.
+// maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
 const maxChunks = math.MaxInt32
 
 // countable returns the kernel with at most maxChunks chunks per phase, joining chunks if necessary.
@@ -45,7 +45,7 @@ func countable(k *graph.Kernel) *graph.Kernel {
 	return &joined
 }
 
-// openPhase is a phase of a step with chunks that any worker may take.
+// openPhase is a phase of a step whose chunks any worker may take.
 type openPhase struct{ step, phase int }
 
 // round is the execution of a shared section. A worker takes a ready step, or joins an open phase with chunks left. The
@@ -67,11 +67,11 @@ type round struct {
 	done  []int32          // by phase of the program: number of finished chunks, for shared phases
 
 	mu     workerpool.Lock // guards the fields below
-	ready  []int32         // steps
-	open   []openPhase
-	free   []*workerState
+	ready  []int32         // steps that can start
+	open   []openPhase     // phases with chunks that no worker has taken
+	free   []*workerState  // states without a worker
 	err    error
-	failed int // the step of err; -1 for the context
+	failed int // the step of err; -1 if err is the cause of the context
 }
 
 // prepare allocates the counters for the sections of a program.
@@ -95,7 +95,7 @@ func (s *Session) share(ctx context.Context, sec *section) error {
 	return s.round.err
 }
 
-// lead is the loop of the worker that runs the program: it starts first and leaves last.
+// lead is the loop of the worker that runs the program. This worker starts first and leaves last.
 func (s *Session) lead() {
 	r := &s.round
 	r.job.Begin()
@@ -153,8 +153,8 @@ func (r *round) idle() bool {
 	return len(r.ready)+len(r.open) == 0 && !r.over()
 }
 
-// fail ends the section with an error. If several steps fail, the error of the first one in the order of the program is
-// kept. Step -1 stands for the context.
+// fail ends the section with an error. If several steps fail, it keeps the error of the first one in the order of the
+// program. Step -1 means that the context has ended.
 func (s *Session) fail(step int, err error) {
 	r := &s.round
 	r.mu.Lock()
@@ -248,7 +248,7 @@ func (r *round) worthy(step int) bool {
 	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.share
 }
 
-// worth says whether sharing from a step on is worth waking workers.
+// worth returns whether sharing from a step on is worth waking workers.
 func (r *round) worth(step int) workerpool.Worth { return r.sec.shared.worth[step-r.sec.first] }
 
 // advance starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase to
@@ -309,7 +309,7 @@ func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 	}
 }
 
-// goOn returns the step and phase to continue with after a finished phase, or a negative step.
+// goOn returns the step and phase with which a worker continues after a finished phase, or a negative step.
 func (s *Session) goOn(w *workerState, o openPhase) (int, int) {
 	if s.losses != nil && s.losses.has(o.step) {
 		return s.finish(w, o.step), 0
@@ -352,7 +352,7 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.mu.Lock()
 	r.open = append(r.open, o)
 	r.mu.Unlock()
-	// Workers that are about to leave are requested, too.
+	// Include workers that are about to leave.
 	r.call(min(chunks, len(s.workers))-1, r.worth(o.step))
 }
 
@@ -375,6 +375,7 @@ func (r *round) withdraw(o openPhase) {
 	r.remove(o)
 }
 
+// remove closes a phase. The lock must be held.
 func (r *round) remove(o openPhase) {
 	if i := slices.Index(r.open, o); i >= 0 {
 		r.open = slices.Delete(r.open, i, i+1)

@@ -14,6 +14,7 @@ import (
 // same bytes.
 type addressRange struct{ from, to uintptr }
 
+// rangeOf returns the address range of a tensor.
 func rangeOf(t *tensor.Tensor) addressRange {
 	from, to := t.Span()
 	return addressRange{from, to}
@@ -42,11 +43,12 @@ func (p *Program) mayWrite(i int, in, out []*tensor.Tensor) error {
 	return nil
 }
 
+// sharesMemory returns the error of a given tensor that shares memory with another value.
 func sharesMemory(name, what, other string) error {
 	return fmt.Errorf("the tensor given for output %q shares memory with %s %q", name, what, other)
 }
 
-// readsStorage reports whether an op of the graph reads storage between the elements of its operand.
+// readsStorage reports whether an op of the graph may read bytes between the elements of its operand.
 func readsStorage(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.ReadsStorage })
 }

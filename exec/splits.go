@@ -5,21 +5,21 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// The costs of distributing a phase, and of reading a cache line that another core wrote last, are fractions of the
-// least work that is worth sharing. If this work takes 5 us, the costs are 1 us and 10 ns.
+// Costs of sharing, as divisors of the minimum work that is worth sharing. If this work takes 5 us, the costs are 1 us
+// and 10 ns.
 const (
-	handingPart = 5
-	linePart    = 500
+	handingPart = 5   // for distributing a phase
+	linePart    = 500 // for reading a cache line that another core wrote last
 )
 
-// maxPasses bounds the passes over all steps in splits. Networks need two or three.
+// maxPasses is the maximum number of passes over all steps in splits. Networks need two or three.
 const maxPasses = 8
 
-// transfer is the data passed from one step to another. Half of the bytes move between cores if workers share one of
-// the steps and not the other.
+// transfer describes data that one step passes to another. Half of the bytes move between cores if workers share only
+// one of the two steps.
 type transfer struct {
-	from, to int32
-	ns       float64
+	from, to int32   // indices of the steps
+	ns       float64 // cost of moving half of the bytes
 }
 
 // splits chooses the steps whose chunks are distributed to several workers. Roughly, these are the steps that are worth
@@ -64,8 +64,8 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 	return split
 }
 
-// loss returns the time in nanoseconds that one of the two steps loses by being shared, given whether the other step
-// (split) is shared.
+// loss returns the time in nanoseconds that transfers cost if one of the two steps is shared, minus the time if it is
+// not. split reports whether the other step is shared.
 func (m *transfer) loss(split bool) float64 {
 	if split {
 		return -m.ns

@@ -13,38 +13,35 @@ import (
 //
 // In every run, whatever its outcome:
 //
-//   - BeginRun comes first and EndRun last, from the goroutine that called Run. That is worker 0.
-//   - What one worker calls nests: a step begins, its chunks begin and end one by one, the step
-//     ends. Every begin has its end, also where a chunk fails or the run is cancelled.
-//   - Several workers may be at one step at the same time, each between a BeginStep and an
-//     EndStep of its own. The one that finishes the step, and it alone, says so to EndStep (done).
-//     Others leave it before that or after it.
-//   - A chunk that begins after another has ended by the rules of the graph also begins after
-//     that in time: the chunks of a phase after all of the phase before, the first chunk of a
-//     step after EndStep (done) of each step that it waits for. Nothing else is ordered. One worker
-//     may run some steps by turns, chunk by chunk, of which each reads what the one before makes:
-//     a chunk then begins after those have ended that it needs, and each turn is between a BeginStep
-//     and an EndStep.
+//   - BeginRun is the first call and EndRun the last one, both from the goroutine that called Run, which is worker 0.
+//   - The calls of one worker nest: a step begins, its chunks begin and end one by one, the step ends. Every begin is
+//     followed by its end, even if a chunk fails or the run is canceled.
+//   - Several workers may work on one step at the same time, each between its own BeginStep and EndStep. Only the
+//     worker that finishes the step passes done to EndStep. Other workers may leave the step before or after that.
+//   - A chunk begins after the end of all chunks of the previous phase. The first chunk of a step begins after the
+//     EndStep with done of each step for which it waits. There is no other order. In a pipelined group, one worker
+//     alternates between steps, each of which reads the result of the previous one. A chunk then begins after the end
+//     of the chunks that it needs, and each turn is between a BeginStep and an EndStep.
 //
 // A run without an error has a BeginStep and an EndStep with done for each step, and each chunk of each phase exactly
 // once. A run that fails or is cancelled reports no chunk and no finished step twice. With KeepGoing, steps that fail
 // and their dependents are done without some or all of their chunks. In a run in segments, such dependents may not be
 // reported.
 //
-// A run of a graph with data-dependent shapes contains other runs. Its own steps are the ops that decide shapes
-// ([graph.Op.RunDynamic]), with one chunk each. Between these steps it contains a run for each compiled segment. A
-// segment with data-dependent shapes in turn is a run that contains others. A step that runs a graph, such as a loop,
-// contains a run of this graph for each call. The [Run.Parent] of a contained run is the run that contains it, and both
-// have the same goroutine as worker 0. Computations during compilation are not reported.
+// A run of a graph with data-dependent shapes contains other runs. Its own steps are the nodes whose result shapes
+// depend on data ([graph.Op.RunDynamic]), with one chunk each. Between these steps it contains a run for each compiled
+// segment. A segment with data-dependent shapes is a run that contains further runs. A step that runs a graph, such as
+// a loop, contains a run of this graph for each call. The [Run.Parent] of a contained run is the run that contains it,
+// and both have the same goroutine as worker 0. Computations during compilation are not reported.
 type Tracer interface {
-	// BeginRun is called at the start of a run. If it returns false, no steps and chunks are reported, and the run costs
-	// no more than without a tracer; EndRun is called in any case.
+	// BeginRun is called at the start of a run. If it returns false, no steps and chunks are reported, and the run takes
+	// no longer than without a tracer; EndRun is still called.
 	BeginRun(r *Run) bool
 	// EndRun is called at the end of a run; err is the result of Run.
 	EndRun(r *Run, err error)
 	// BeginStep is called when a worker starts or joins a step. Phase and chunk are undefined.
 	BeginStep(w Work)
-	// EndStep is called when a worker leaves a step. done says that the worker finished the step.
+	// EndStep is called when a worker leaves a step. done is true if the worker finished the step.
 	EndStep(w Work, done bool)
 	// BeginChunk is called before a chunk of a phase.
 	BeginChunk(w Work)
@@ -55,7 +52,7 @@ type Tracer interface {
 // Run is a run as a [Tracer] sees it. Its address identifies it.
 type Run struct {
 	Graph   *graph.Graph // the graph that runs: for a program, as compiled
-	Program *Program     // nil if the steps are ops that decide shapes
+	Program *Program     // nil if the steps are nodes whose result shapes depend on data
 	Parent  *Run         // the enclosing run; nil for a run that a caller started
 	Steps   int          // number of steps; [Work.Step] counts from 0
 	Workers int          // maximum number of workers; [Work.Worker] counts from 0
@@ -69,7 +66,7 @@ type Run struct {
 type Work struct {
 	Run    *Run
 	Node   *graph.Node // the node of the step
-	Step   int         // index in [Program.Steps], or among the ops that decide shapes
+	Step   int         // index in [Program.Steps], or among the nodes whose result shapes depend on data
 	Worker int
 	Phase  int // index in the step's kernel
 	Chunk  int // index in the phase
@@ -98,7 +95,7 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 	return s.fill(ctx, in, out)
 }
 
-// beginStep reports to the tracer that a worker is at a step, once.
+// beginStep reports to the tracer that a worker begins a step, unless it has already begun it.
 func (s *Session) beginStep(w *workerState, step int) {
 	if s.run != nil && w.at != step+1 {
 		w.at = step + 1
@@ -115,6 +112,7 @@ func (s *Session) endStep(w *workerState, done bool) {
 	}
 }
 
+// work returns the position of a worker.
 func (s *Session) work(w *workerState, step, phase, chunk int) Work {
 	return Work{Run: s.run, Node: s.p.steps[step].node, Step: step, Worker: w.index, Phase: phase, Chunk: chunk}
 }
@@ -138,7 +136,7 @@ func (p *pieces) beginRun(parent *Run) {
 	p.traced = p.r.options.Tracer.BeginRun(p.run)
 }
 
-// step runs an op that decides shapes, and reports it to the tracer. The error names its node.
+// step runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
 func (p *pieces) step(s *graph.Segment, number int, kept bool) error {
 	n := s.Nodes[0]
 	var err error

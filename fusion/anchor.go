@@ -320,6 +320,6 @@ func (f *Fuser) Anchors(n *graph.Node) error {
 var (
 	errNoEpilogue  = errors.New("has no kernel that applies an epilogue")
 	errNoRoom      = errors.New("no result has room for the anchor's result")
-	errNotCompiled = errors.New("loops are not compiled to machine code")
+	errNotCompiled = errors.New("loops have no machine code")
 	errView        = errors.New("returns a view")
 )

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Classes returns the cheapest assignments of the k cheapest combinations of classes, cheapest first. classes gives, by
+// Classes returns the cheapest assignments of the k cheapest combinations of classes, cheapest first. classes has, by
 // variable, the class of each label; nil means that all labels of the variable are one class. Unlike [KBest], which may
 // examine many equivalent assignments, it solves the problem again for each part of Lawler's partition over classes.
 //
-// The list is shorter if there are fewer feasible combinations, if TimeLimit, which applies to all solutions together,
-// has passed (a negative one is no limit), or if a part has no solution within MaxNodes and MaxTable, which apply to
-// each solution. Proof is ignored. The error is that of the first solution, or reports classes that do not match the
-// labels.
+// The list is shorter if there are fewer feasible combinations, if time runs out, or if a part has no solution within
+// MaxNodes and MaxTable. TimeLimit applies to all solutions together (a negative value means no limit), MaxNodes and
+// MaxTable to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the first
+// solution fails.
 func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
 		return nil, fmt.Errorf("wcsp: %d combinations of classes of %d variables: want at least 1, and a list of classes "+
@@ -59,18 +59,19 @@ type classLister struct {
 	least   [][]int64 // by variable and label: lower bound for assignments with a label of that class
 	until   time.Time
 	parts   partition
-	count   int
+	count   int // number of parts so far
 }
 
 // part is the set of assignments without barred labels. If it is solved, the bound is the cost of its cheapest
 // assignment.
 type part struct {
-	bound  int64
-	number int
-	solved *Solution
-	barred [][]bool // by variable and label; nil: no label of the variable
+	bound  int64     // lower bound on the cost
+	number int       // in order of creation, to break ties
+	solved *Solution // the cheapest assignment; nil until it is needed
+	barred [][]bool  // by variable and label; nil: no label of the variable is barred
 }
 
+// partition is a priority queue of parts by bound.
 type partition []*part
 
 func (q partition) Len() int      { return len(q) }
@@ -126,8 +127,8 @@ func without(classes []int, barred func(class int) bool) []bool {
 	return list
 }
 
-// solve returns the cheapest assignment without barred labels; nil if none is feasible. The error is [ErrNotFound] if
-// the limits are exceeded.
+// solve returns the cheapest assignment without barred labels; nil if none is feasible. It returns [ErrNotFound] if the
+// limits are exceeded.
 func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	o := c.options
 	if o.TimeLimit > 0 {
@@ -177,8 +178,8 @@ func (c *classLister) next() (*Solution, error) {
 	return nil, nil
 }
 
-// divide divides a part, without the combination of classes of its cheapest assignment: for each variable in turn, the
-// assignments that have another class there and the same classes at the variables before.
+// divide divides the rest of a part, without the combination of classes of its cheapest assignment. For each variable
+// in turn, a new part has the assignments with another class at this variable and the same classes at all earlier ones.
 func (c *classLister) divide(x *part) {
 	same := slices.Clone(x.barred)
 	for v, list := range c.classes {

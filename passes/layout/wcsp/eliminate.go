@@ -6,6 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
+// This file eliminates variables (bucket elimination). To eliminate a variable, all functions that depend on it are
+// replaced by a message: the minimum of their sum over its labels, as a function of the other variables. If the message
+// would be too large, the functions are divided into buckets with a message each, which gives a lower bound.
+
 // step is the elimination of one variable.
 type step struct {
 	variable int
@@ -21,7 +25,7 @@ type bucket struct {
 // elimination is an instance whose variables are eliminated step by step.
 type elimination struct {
 	instance
-	at    [][]*function // by variable
+	at    [][]*function // by variable: the functions that depend on it
 	steps []step
 }
 
@@ -67,8 +71,8 @@ func (e *elimination) rest() *instance {
 	return &in
 }
 
-// all eliminates variables in order. Messages have at most limit entries, unless they come from a single function; a
-// variable with several buckets makes the result a lower bound.
+// all eliminates variables in order. Messages have at most limit entries, unless they come from a single function. If a
+// variable has several buckets, the result is a lower bound.
 func (e *elimination) all(order []int, limit int) {
 	for _, v := range order {
 		e.variable(v, limit)
@@ -102,8 +106,8 @@ func (e *elimination) variable(v, limit int) {
 	e.steps = append(e.steps, s)
 }
 
-// buckets divides the functions of v: into one bucket if its message has at most limit entries, else by first fit. For
-// a variable with one label the minimum is exact, so each function gets a bucket of its own.
+// buckets divides the functions of v into buckets: one bucket if its message has at most limit entries, otherwise by
+// first fit. A variable with one label needs no minimum, so each of its functions gets a bucket of its own.
 func (e *elimination) buckets(v, limit int) [][]*function {
 	functions := e.at[v]
 	var list [][]*function
@@ -146,7 +150,7 @@ func (e *elimination) others(v int, functions []*function) []int {
 	return scope
 }
 
-// entries returns the number of entries of a table.
+// entries returns the number of entries of a table over a scope.
 func (e *elimination) entries(scope []int) int64 {
 	n := int64(1)
 	for _, u := range scope {

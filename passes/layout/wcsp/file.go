@@ -40,7 +40,7 @@ func (c *Costs) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Write writes the problem as JSON. An invalid problem is an error.
+// Write writes the problem as JSON. It fails if the problem is invalid.
 func (p *Problem) Write(w io.Writer) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -50,7 +50,8 @@ func (p *Problem) Write(w io.Writer) error {
 	return write(w, &numbered)
 }
 
-// Read reads the output of [Problem.Write]. Invalid problems, unknown keys and other versions are errors.
+// Read reads the output of [Problem.Write]. It fails if the problem is invalid, or if the file has unknown keys or
+// another version.
 func Read(r io.Reader) (*Problem, error) {
 	p := new(Problem)
 	if err := read(r, p); err != nil {
@@ -69,8 +70,8 @@ func (s *Solution) Write(w io.Writer) error {
 	return write(w, &numbered)
 }
 
-// ReadSolution reads the output of [Solution.Write]. Unknown keys and other versions are errors. It does not check the
-// solution: package verify does.
+// ReadSolution reads the output of [Solution.Write]. It fails if the file has unknown keys or another version. It does
+// not check the solution: package verify does.
 func ReadSolution(r io.Reader) (*Solution, error) {
 	s := new(Solution)
 	if err := read(r, s); err != nil {
@@ -87,6 +88,7 @@ func (Costs) JSONSchema() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": []string{"integer", "null"}}}
 }
 
+// write writes a document as one line of JSON.
 func write(w io.Writer, document any) error {
 	if w == nil {
 		return errors.New("wcsp: the writer is nil")
@@ -101,6 +103,7 @@ func write(w io.Writer, document any) error {
 	return nil
 }
 
+// read reads a JSON document without unknown keys.
 func read(r io.Reader, document any) error {
 	if r == nil {
 		return errors.New("wcsp: the reader is nil")

@@ -2,8 +2,9 @@ package wcsp
 
 import "fmt"
 
-// Fix returns the problem that remains when some variables, by index, have fixed labels, and a function that extends
-// labels of its variables to labels of all variables. The error names an invalid label, or a fault of the problem.
+// Fix returns the problem that remains when some variables have fixed labels, and a function that extends labels of the
+// remaining variables to labels of all variables. labels has the fixed labels by index of the variable. Fix fails if a
+// label or the problem is invalid.
 func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	if err := p.Validate(); err != nil {
 		return nil, nil, err
@@ -36,7 +37,7 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	}, nil
 }
 
-// fixed returns a factor restricted to the fixed labels.
+// fixed returns a factor restricted to the fixed labels. place has the new index of each variable; -1 if it is fixed.
 func (p *Problem) fixed(f *Factor, labels map[int]int, place []int) Factor {
 	g := Factor{Scope: []int{}}
 	for _, v := range f.Scope {

@@ -11,7 +11,7 @@ import (
 type function struct {
 	scope []int   // ascending
 	table []int64 // row-major
-	from  []int   // numbers, in a proof, of the functions that it is the sum of
+	from  []int   // numbers, in a proof, of the functions whose sum it is
 }
 
 // has reports whether a variable is in the scope.
@@ -21,13 +21,13 @@ func (f *function) has(v int) bool { return slices.Contains(f.scope, v) }
 type instance struct {
 	ctx       context.Context // nil: none
 	names     []int           // index of each variable in the problem
-	outer     []int           // index of each variable in the instance that this is a part of
+	outer     []int           // index of each variable in the enclosing instance, for a component
 	sizes     []int           // numbers of labels
 	labels    [][]int         // index of each label in the problem, if labels were removed
-	gone      []bool
-	functions []*function // none without variables
-	constant  int64
-	next      int // number of the next message in the proof
+	gone      []bool          // whether a variable is eliminated
+	functions []*function     // all have at least one variable
+	constant  int64           // sum of the functions without variables
+	next      int             // number of the next message in the proof
 }
 
 // left returns the number of variables that are not eliminated.

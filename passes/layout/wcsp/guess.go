@@ -5,13 +5,13 @@ import "github.com/graphrun/graphrun/internal/interrupt"
 // guess is an assignment that is improved by changing one label at a time.
 type guess struct {
 	in     *instance
-	at     [][]*function
-	labels []int
+	at     [][]*function // by variable: the functions that depend on it
+	labels []int         // by variable
 }
 
 const (
-	improvePasses = 8       // passes over all variables
-	dives         = 1 << 14 // limit on the labels tried until an assignment is feasible
+	improvePasses = 8       // maximum number of passes over all variables
+	dives         = 1 << 14 // maximum number of labels that dive tries
 )
 
 // cost returns the cost of the assignment.
@@ -58,7 +58,7 @@ func (g *guess) improve() {
 }
 
 // dive searches for a feasible assignment by depth-first search: variables in the reverse order of steps, labels in
-// order of cost. It reports success.
+// order of cost. It reports whether it found one.
 func (g *guess) dive(steps []step) bool {
 	tried := 0
 	var from func(i int) bool

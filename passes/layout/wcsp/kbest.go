@@ -9,16 +9,16 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Limits on the assignments that [KBest] examines, per requested assignment and in total.
+// Limits on the assignments that [KBest] examines.
 const (
-	enumerated     = 32
-	mostEnumerated = 1 << 16
+	enumerated     = 32      // per requested assignment
+	mostEnumerated = 1 << 16 // in total
 )
 
-// KBest returns the k cheapest assignments that differ by the function same, cheapest first; a nil function means label
-// equality. The list is shorter if there are fewer feasible assignments, if the 32 k cheapest (at most 65536) have been
-// examined, or if the problem exceeds MaxTable and time runs out. The bound of each is that of the first, which alone
-// has a proof if one is requested.
+// KBest returns the k cheapest assignments of which no two are the same, cheapest first. same reports whether two
+// assignments count as the same; nil means equal labels. The list is shorter if there are fewer feasible assignments,
+// if the 32*k cheapest ones (at most 65536) have been examined, or if the problem exceeds MaxTable and time runs out.
+// All have the lower bound of the first assignment, and only the first one has a proof if one is requested.
 func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solution, err error) {
 	defer interrupt.Catch(&err)
 	if k < 1 {
@@ -55,21 +55,22 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solut
 type lister struct {
 	*search
 	cells cells
-	count int
+	count int // number of cells so far
 	tries int // remaining number of assignments to list
 }
 
-// cell is a set of assignments. An open cell has only a bound. Any other cell consists of the assignments that agree
-// with a listed one in all variables eliminated after a stage, and have a given label at that stage.
+// cell is a set of assignments. An open cell has only a lower bound. A closed cell has the assignments that agree with
+// like in all variables eliminated after a stage, and have a given label at that stage; its bound is the cost of the
+// cheapest one.
 type cell struct {
 	bound  int64
-	number int // in order of creation, to break ties
-	stages []stage
-	open   *elimination
+	number int          // in order of creation, to break ties
+	stages []stage      // eliminations so far
+	open   *elimination // the remaining problem of an open cell, otherwise nil
 
-	like  []int
-	stage int // len(stages): all assignments
-	label int
+	like  []int // labels of an assignment that was listed
+	stage int   // index of a stage; len(stages) means all assignments
+	label int   // label of the stage's variable
 }
 
 // stage is a step of an elimination. label is the only label of a variable that was split on.
@@ -79,6 +80,7 @@ type stage struct {
 	label int // -1: any
 }
 
+// cells is a priority queue of cells by bound.
 type cells []*cell
 
 func (c cells) Len() int      { return len(c) }
@@ -108,7 +110,7 @@ func (l *lister) push(c *cell) {
 	}
 }
 
-// trim removes cells that cannot be reached: all but the cheapest l.tries of those with a known assignment.
+// trim removes closed cells that cannot be reached: it keeps the l.tries cheapest ones.
 func (l *lister) trim() {
 	sort.Sort(l.cells)
 	known := 0
@@ -136,8 +138,8 @@ func (l *lister) next() ([]int, int64) {
 	return nil, 0
 }
 
-// expand replaces an open cell by one with a known cheapest assignment, or by branches. It returns false if time runs
-// out.
+// expand replaces an open cell by a closed one, or by a cell for each label of a variable. It returns false if time
+// runs out.
 func (l *lister) expand(c *cell) bool {
 	e := c.open
 	before := len(e.steps)
@@ -185,7 +187,7 @@ func (l *lister) list(c *cell) []int {
 			if other == labels[v] {
 				continue
 			}
-			// The cost difference is that of the step alone: earlier eliminations are in its messages.
+			// Only the costs of this step differ, because its functions include the messages of earlier steps.
 			if cost := s.cost(s.sizes, labels, other); cost < Forbidden {
 				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, like: labels, stage: i, label: other})
 			}

@@ -39,7 +39,7 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 }
 
 // message returns the minimum of the sum of functions over the labels of v. It works row by row along the last variable
-// of the scope: functions that do not depend on that are added once per row.
+// of the scope. Functions that do not depend on this variable are added once per row.
 func (e *elimination) message(v int, functions []*function) *function {
 	scope := e.others(v, functions)
 	m := &function{scope: scope, table: make([]int64, e.entries(scope))}
@@ -84,8 +84,8 @@ func (e *elimination) message(v int, functions []*function) *function {
 	return m
 }
 
-// minima computes a row of a message. sums holds, by label of the eliminated variable, the functions that are constant
-// along the row; along are those that depend on the row's variable, the last of the scope.
+// minima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that are
+// constant along the row. along has the functions that depend on the row's variable, which has index last in the scope.
 func minima(row, sums []int64, along []operand, last int) {
 	for i := range row {
 		best := Forbidden

@@ -23,14 +23,14 @@ type plan struct {
 	left  int   // variables whose message would be too large
 }
 
-// roomPart is the allowance of message entries per variable.
+// roomPart is the number of message entries per variable that a plan may have in addition to its limit.
 const roomPart = 1 << 6
 
-// plan returns an elimination order whose messages have at most limit entries each, and 4*limit plus an allowance per
-// variable in total. Both rules put variables with few neighbours first. The better of both orders is taken; the second
-// is skipped if the first is cheap.
+// plan returns an elimination order whose messages have at most limit entries each, and at most 4*limit plus roomPart
+// per variable in total. It returns the better order of both rules, and does not try the second rule if the first order
+// is cheap.
 func (in *instance) plan(limit int) plan {
-	const little = 1 << 17
+	const little = 1 << 17 // work in costs read, below a millisecond
 	a := in.order(limit, leastWork)
 	if a.left == 0 && a.work < little {
 		return a
@@ -48,6 +48,7 @@ type candidate struct {
 	variable int
 }
 
+// queue is a priority queue of candidates.
 type queue []candidate
 
 func (q queue) Len() int      { return len(q) }
@@ -69,14 +70,15 @@ type ordering struct {
 	*instance
 	rule       rule
 	limit      int64
-	neighbours [][]int // ascending
-	keys       []int64
-	queue      queue
+	neighbours [][]int // by variable, ascending
+	keys       []int64 // by variable: present key; -1 if it is eliminated
+	queue      queue   // may have stale entries, with other keys
 }
 
 // tooLarge is the key of a variable whose message exceeds the limit.
 const tooLarge = math.MaxInt64
 
+// order returns the elimination order of a rule.
 func (in *instance) order(limit int, r rule) plan {
 	o := &ordering{instance: in, rule: r, limit: int64(limit), neighbours: make([][]int, len(in.names)),
 		keys: make([]int64, len(in.names))}
@@ -142,6 +144,7 @@ func (o *ordering) run(p *plan) {
 	}
 }
 
+// enter adds a variable to the queue.
 func (o *ordering) enter(v int) {
 	if o.keys[v] = o.key(v); o.keys[v] != tooLarge {
 		o.queue = append(o.queue, candidate{o.keys[v], v})

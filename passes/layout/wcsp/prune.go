@@ -6,20 +6,20 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// pruneWork bounds the costs that pruning reads.
+// pruneWork is the maximum number of costs that pruning reads, approximately.
 const pruneWork = 1 << 23
 
 // pruner removes dominated labels by Goldstein's criterion: label k is removed if another label k' never costs more
 // than k, whatever the labels of the neighbours. For each factor it takes the least difference cost(k) - cost(k') over
-// the neighbour's labels; k is dominated if these add up to at least 0. Where k is forbidden the difference is
-// infinite.
+// the neighbour's labels; k is dominated if these differences add up to at least 0. If k is forbidden, the difference
+// is infinite.
 type pruner struct {
 	*instance
-	unary [][]int64 // by variable; nil if there is none
-	edges [][]edge
-	left  [][]int // remaining labels, by variable
-	list  []Pruning
-	work  int
+	unary [][]int64 // by variable: function of this variable only; nil if there is none
+	edges [][]edge  // by variable: functions of two variables
+	left  [][]int   // by variable: remaining labels
+	list  []Pruning // prunings so far
+	work  int       // number of costs read so far
 
 	least [][]int // by label and edge: the other variable's label with the least cost
 	sums  []int64 // by label: the sum of these least costs
@@ -124,8 +124,7 @@ func (p *pruner) dominates(v, by, k int) bool {
 	if p.sums[k] == Forbidden {
 		return true
 	}
-	// A cheap test first: at the neighbours' labels where k is cheapest, `by` must not cost more in total. It rejects most
-	// pairs.
+	// This cheap test rejects most pairs: at the neighbours' labels where k is cheapest, `by` must not cost more in total.
 	var there, sum int64
 	if p.unary[v] != nil {
 		there, sum = p.unary[v][by], p.unary[v][k]-p.unary[v][by]

@@ -10,19 +10,20 @@ import (
 // split on a variable.
 type search struct {
 	ctx          context.Context
-	table        int // largest message
-	relaxed      int // largest message of a bound
-	limit        time.Duration
+	table        int           // maximum number of entries of a message
+	relaxed      int           // maximum number of entries of a message for a bound
+	limit        time.Duration // see [Options.TimeLimit]
 	deadline     time.Time
-	late         bool
+	late         bool // whether a limit is exceeded
 	wantProof    bool
-	nodes        int // visited so far, and their limit; 0: none
-	most         int
-	proofEntries int // entries of tables that are kept for proofs
-	blamed       int // the variable that an error names: the first found without an allowed label
+	nodes        int // number of visited nodes
+	most         int // maximum of nodes; 0: no limit
+	proofEntries int // number of entries of tables that are kept for the proof
+	blamed       int // the first variable found without a feasible label, for an error
 	hasBlame     bool
 }
 
+// newSearch returns the initial state of a search.
 func newSearch(o Options) *search {
 	s := &search{ctx: o.Context,
 		table: o.MaxTable, limit: o.TimeLimit, most: o.MaxNodes, wantProof: o.Proof, relaxed: searchTable}
@@ -46,10 +47,10 @@ func (s *search) expired() bool {
 
 // result is the outcome for an instance.
 type result struct {
-	bound  int64 // lower bound, or any number at or above the cutoff
-	cost   int64 // of labels; Forbidden if none below the cutoff was found
-	labels []int // of all variables that the instance has not eliminated
-	tree   tree
+	bound  int64 // lower bound; any number at or above the cutoff if no assignment is below it
+	cost   int64 // cost of labels; Forbidden if no assignment below the cutoff was found
+	labels []int // labels of the variables that the instance had not eliminated
+	tree   tree  // proof of bound
 }
 
 // node minimizes an instance. Assignments at or above the cutoff are irrelevant. At the top, elimination ignores the
@@ -71,7 +72,7 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 	return s.finish(e, s.parts(e, e.rest().components(), cutoff, top))
 }
 
-// reduce eliminates all variables if that is cheap, else those with small tables.
+// reduce eliminates all variables if that is cheap, otherwise the variables with small tables.
 func (s *search) reduce(e *elimination) {
 	in := e.rest()
 	plan := in.plan(s.table)
@@ -231,8 +232,8 @@ func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
 	return r
 }
 
-// bounded returns a relaxation of the rest: one with minimal tables if its bound reaches the limit, else one with
-// larger tables.
+// bounded returns a relaxation of the rest, whose constant is a lower bound: with minimal tables if the bound then
+// reaches the limit, otherwise with larger tables.
 func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 	relaxed := e.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {
@@ -247,8 +248,8 @@ func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 	return relaxed
 }
 
-// relax eliminates the remaining variables with messages of at most table entries; the constant is then a lower bound.
-// With very many functions messages are smaller, so that it takes at most about a second.
+// relax eliminates the remaining variables with messages of at most table entries. The constant is then a lower bound.
+// If there are very many functions, messages are smaller, so that relax takes at most about a second.
 func (e *elimination) relax(table int) {
 	in := e.rest()
 	table = min(table, max(relaxedWork/max(len(in.functions), 1), 1))
@@ -302,6 +303,7 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 	return r
 }
 
+// compare orders two costs, for sorting.
 func compare(a, b int64) int {
 	switch {
 	case a < b:

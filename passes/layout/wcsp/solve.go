@@ -12,37 +12,38 @@ import (
 
 // Solver finds assignments.
 type Solver interface {
-	// Solve returns the best assignment found, with a lower bound. It must not modify p. The error reports an invalid
-	// problem or one without a feasible assignment.
+	// Solve returns the best assignment found, with a lower bound. It must not modify p. It fails if the problem is
+	// invalid or has no feasible assignment.
 	Solve(p *Problem, o Options) (*Solution, error)
 }
 
 // Options limit the effort of a solver.
 type Options struct {
-	// TimeLimit bounds the search that follows elimination within MaxTable. Zero means no search, so that results do not
-	// depend on time; a negative value means no limit.
+	// TimeLimit is the maximum time of the search that follows elimination within MaxTable. Zero means no search, so that
+	// results do not depend on time; a negative value means no limit.
 	TimeLimit time.Duration
-	// MaxTable is the largest number of entries of a table; zero means 4194304.
+	// MaxTable is the maximum number of entries of a table; zero means 4194304.
 	MaxTable int
-	// MaxNodes bounds the nodes of the search, independently of time; zero means no limit.
+	// MaxNodes is the maximum number of nodes of the search, independently of time; zero means no limit.
 	MaxNodes int
-	// Context cancels the work: the error is its cause. Nil means no context.
+	// Context cancels the work. The error is then the cause of the context. Nil means no context.
 	Context context.Context
-	// Proof asks for [Solution.Proof]. A search then also ends when its tables exceed half a gigabyte.
+	// Proof requests [Solution.Proof]. A search then also ends when its tables exceed half a gigabyte.
 	Proof bool
 }
 
+// Limits of the solver. A table size is a number of entries.
 const (
-	defaultTable = 1 << 22
-	largestTable = 1 << 30
+	defaultTable = 1 << 22 // default of MaxTable
+	largestTable = 1 << 30 // maximum of MaxTable
 	// Bounds during a search use small tables, because the problem is split further anyway. The first bound is computed
 	// once.
 	searchTable = 1 << 8
 	boundTable  = 1 << 16
 	relaxedWork = 1 << 25 // approximate number of entries of all messages of one bound
-	branchTable = 1 << 16
-	// Elimination before a search: all variables, if the work is at most lightWork plus lightPart per variable; else those
-	// whose tables have at most lightTable entries.
+	branchTable = 1 << 16 // maximum table size for eliminating all variables of a node below the root
+	// Elimination before a search: all variables, if the work is at most lightWork plus lightPart per variable; otherwise
+	// the variables whose tables have at most lightTable entries.
 	lightWork  = 1 << 18
 	lightPart  = 1 << 8
 	lightTable = 1 << 6
@@ -52,10 +53,11 @@ const (
 	proofTables = 1 << 26
 )
 
-// Exact prunes labels, eliminates variables and searches. Within its limits the solution is optimal; otherwise it is
-// the best found, with the gap Cost - Bound. Ties are broken deterministically.
+// Exact prunes labels, eliminates variables and searches. If it finishes within its limits, the solution is optimal.
+// Otherwise the solution is the best assignment found, with the gap Cost - Bound. Ties are broken deterministically.
 var Exact Solver = exact{}
 
+// exact is the type of [Exact].
 type exact struct{}
 
 // InfeasibleError reports that no assignment of a problem is allowed.
@@ -101,6 +103,7 @@ func (exact) Solve(p *Problem, o Options) (*Solution, error) {
 	return newSearch(o).solve(p)
 }
 
+// solve is [Exact] with the options of the search.
 func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
 	in, err := prepare(s.ctx, p)

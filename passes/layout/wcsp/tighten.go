@@ -10,26 +10,27 @@ import (
 // the cost. Each function gives its least cost per label to the variables of its scope, and each variable distributes
 // its costs in equal shares to the functions that follow in the order. This is sequential reweighted message passing
 // (TRW-S, SRMP) in integers. The cost of every assignment is unchanged, no entry becomes negative, and the bound never
-// falls. For submodular costs, as with two layouts, the bound converges to the least cost; expensive labels can then be
-// cut, and the rest be eliminated.
+// decreases. For submodular costs, as with two layouts, the bound converges to the least cost. Expensive labels can
+// then be cut, and the rest can be eliminated.
 type tightening struct {
 	*instance
-	functions []movedFunction // of two or more variables
-	unary     [][]int64
-	least     []int64 // by variable: the cost common to all of its labels; unary is the excess
-	at        [][]place
-	overflow  bool // costs have overflowed
-	shares    []int64
-	best      []int // the best assignment found, with its cost
-	cost      int64
-	edges     [][]*function // by variable
+	functions []movedFunction // functions of two or more variables
+	least     []int64         // by variable: the cost common to all of its labels
+	unary     [][]int64       // by variable and label: the cost in excess of least
+	at        [][]place       // by variable: its positions in functions
+	overflow  bool            // whether costs have overflowed
+	shares    []int64         // buffer, by label
+	best      []int           // the best assignment found
+	cost      int64           // cost of best
+	edges     [][]*function   // by variable: its original functions
 }
 
 // place is the position of a variable in the scope of a function.
 type place struct {
-	function, inner int // stride of the variable's labels in the table
-	scope           int
-	first, last     bool // whether it is the first or last variable of the scope
+	function    int  // index of the function
+	inner       int  // stride of the variable's labels in the table
+	scope       int  // index in the scope
+	first, last bool // whether it is the first or last variable of the scope
 }
 
 // movedFunction is a function with the costs that it has given away.
@@ -40,8 +41,8 @@ type movedFunction struct {
 }
 
 const (
-	tightenPasses = 128
-	tightenWork   = 1 << 23 // limit on entries processed
+	tightenPasses = 128     // maximum number of passes
+	tightenWork   = 1 << 23 // maximum number of processed entries
 	// Tightening ends after steadyPasses passes that each close less than 1/steadyPart of the gap.
 	steadyPasses = 8
 	steadyPart   = 64
@@ -247,7 +248,8 @@ func (t *tightening) round() {
 	}
 }
 
-// cut returns the labels whose cost exceeds the least by less than gap, and the number of the other labels.
+// cut returns, by variable, the labels whose cost exceeds the least cost by less than gap, and the number of all other
+// labels.
 func (t *tightening) cut(gap int64) (left [][]int, cut int) {
 	left = make([][]int, len(t.names))
 	for v, unary := range t.unary {
@@ -344,7 +346,8 @@ func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
 	return left, cuts, all
 }
 
-// supports reports whether a function has an allowed entry for a label of v and remaining labels of the others.
+// supports reports whether a function has an allowed entry for a label of v and remaining labels of its other
+// variables.
 func (f *function) supports(v, label int, sizes []int, left [][]int) bool {
 	var try func(k, at int) bool
 	try = func(k, at int) bool {

@@ -4,24 +4,24 @@ import "slices"
 
 // tree is a node of a proof under construction.
 type tree struct {
-	label    int // of the variable that the parent splits on
+	label    int // label of the variable on which the parent splits
 	shifts   []Shift
 	cuts     []Cut
 	cutoff   int64 // with cuts: upper limit on the node's bound
-	bound    int64
+	bound    int64 // lower bound that the node proves
 	constant int64 // bound minus the sum of the bounds of the parts
 	steps    []Step
-	variable int
-	branches []tree
-	parts    []tree
+	variable int    // the variable on which branches split
+	branches []tree // one for each label of variable
+	parts    []tree // connected components
 	// relaxed are alternative steps, without branches, that prove the weaker bound `loose`.
 	relaxed []Step
 	loose   int64
 }
 
-// node returns a proof of a bound of at least target, and that bound; target is at most t.bound. Relaxed steps are used
-// where they suffice: an interrupted search has explored branches that the final bound does not need, and a complete
-// search may have split where the best assignment, found later, allows a cutoff.
+// node returns a proof of a bound of at least target, and that bound; target is at most t.bound. If relaxed steps
+// suffice, they replace branches. This happens if an interrupted search has explored branches that the final bound does
+// not need, or if a better assignment, found after a split, makes the split unnecessary.
 func (t *tree) node(target int64) (Node, int64) {
 	if t.relaxed != nil && t.loose >= target {
 		return Node{Steps: t.relaxed}, t.loose

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// touching returns the factors of a variable by the other variable; those of v alone are at v itself. The index is
-// built at the first call.
+// touching returns the factors of v by their other variable. Factors over v only have the key v. The index is built at
+// the first call.
 func (c *checker) touching(v int) map[int][]int {
 	if c.by == nil {
 		c.by = make([]map[int][]int, len(c.p.Variables))
@@ -26,9 +26,9 @@ func (c *checker) touching(v int) map[int][]int {
 	return c.by[v]
 }
 
-// prune checks that the label costs at least as much as By for all labels of the neighbours, and removes it. Factors
-// over the same two variables are added up; then the least differences over each neighbour's labels must add up to at
-// least 0.
+// prune checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes it.
+// Factors over the same two variables are added up. The least differences over the labels of each neighbour must then
+// add up to at least 0.
 func (c *checker) prune(pr wcsp.Pruning) error {
 	v := pr.Variable
 	if v < 0 || v >= len(c.left) {
@@ -39,7 +39,7 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pr.Label, pr.By, v)
 	}
 	var sum int64
-	never, worse := false, false // whether Label is never allowed; whether By is forbidden where Label is not
+	never, worse := false, false // whether Label is never allowed; whether By is forbidden for an entry that Label is not
 	others := c.touching(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden
@@ -71,8 +71,8 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 	return nil
 }
 
-// pair returns the sum of factors over v alone, or over v and one other variable, for label k of v and label l of the
-// other.
+// pair returns the sum of factors over v only, or over v and one other variable, for label k of v and label l of the
+// other variable.
 func (c *checker) pair(factors []int, v, k, l int) int64 {
 	var sum int64
 	for _, i := range factors {

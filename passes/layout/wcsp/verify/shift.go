@@ -38,7 +38,7 @@ func (c *checker) shifts(list []wcsp.Shift, at live) error {
 	return nil
 }
 
-// plus adds a cost to a number that may be negative; Forbidden is preserved.
+// plus adds a cost to a number that may be negative. The sum is Forbidden if one of both is.
 func plus(a, cost int64) int64 {
 	if a >= wcsp.Forbidden || cost >= wcsp.Forbidden {
 		return wcsp.Forbidden
@@ -130,14 +130,15 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, at live) error {
 	return nil
 }
 
-// group holds functions of the same variables, which count by their sum.
+// group is the sum of functions of the same variables.
 type group struct {
-	scope, from []int
-	least       int64 // least entry of the sum, over remaining labels
+	scope []int // the variables, ascending
+	from  []int // numbers of the functions
+	least int64 // least entry of the sum, over remaining labels
 }
 
-// cuts removes labels with which no assignment costs less than the cutoff: restricted to the label, the least entries
-// of all groups of functions add up to at least the cutoff.
+// cuts checks and removes labels with which no assignment costs less than the cutoff: restricted to the label, the
+// least entries of all groups of functions must add up to at least the cutoff.
 func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff is %d", cutoff)
@@ -168,8 +169,7 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 	return nil
 }
 
-// grouped returns the remaining functions, grouped by equal variables, for each of these variables, and the sum of
-// their least entries.
+// grouped returns, by variable, the groups of the remaining functions, and the sum of the least entries of all groups.
 func (c *checker) grouped(at live) (total, map[int][]*group) {
 	var sum total
 	by, found := map[int][]*group{}, map[string]*group{}

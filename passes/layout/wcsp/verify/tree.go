@@ -11,6 +11,8 @@ import (
 // live maps each variable that is not eliminated to the numbers of its functions.
 type live map[int][]int
 
+// This file checks the tree of a proof: eliminations, splits and parts. See [wcsp.Proof].
+
 // root returns the bound that the proof proves.
 func (c *checker) root(n *wcsp.Node) (int64, error) {
 	var constant int64
@@ -181,7 +183,7 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 	})
 }
 
-// each calls f for all labels of a scope in row-major order, with the terms positioned at these.
+// each calls f for all labels of a scope in row-major order, with the index of each term set to these labels.
 func (c *checker) each(terms []term, scope []int, f func(labels []int) error) error {
 	labels := make([]int, len(scope))
 	for {
@@ -208,7 +210,8 @@ func (c *checker) each(terms []term, scope []int, f func(labels []int) error) er
 	}
 }
 
-// term returns a function with the index offsets of the remaining labels.
+// term returns a function with the index offsets of the remaining labels. v is the eliminated variable; -1 if there is
+// none.
 func (c *checker) term(f *function, scope []int, v int) term {
 	t := term{table: f.table, along: make([][]int, len(scope))}
 	stride := 1

@@ -1,9 +1,9 @@
 // Package verify checks the proof of a solution of a weighted constraint problem, independently of the solver.
 //
-// It shares only the types of package wcsp. [Solution] checks each pruning against the factors, each shift and cut,
-// each message entry by entry, that each function is used exactly once on each path, and that each split has a branch
-// for each label. A mistake in the search, the elimination order or the bounds of the solver therefore cannot make a
-// wrong bound pass.
+// It shares only types with package wcsp. [Solution] checks each pruning against the factors, each shift and cut, and
+// each entry of each message. It also checks that each function is used exactly once on each path, and that each split
+// has a branch for each label. Mistakes in the search, the elimination order or the bounds of the solver therefore
+// cannot make a wrong bound pass.
 package verify
 
 import (
@@ -22,7 +22,7 @@ func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
 	return SolutionContext(context.Background(), p, s)
 }
 
-// SolutionContext is [Solution] that ends when the context does: the error is then [context.Cause].
+// SolutionContext is [Solution] with a context. If the context ends, the error is its cause.
 func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (err error) {
 	defer interrupt.Catch(&err)
 	if p == nil || s == nil {
@@ -123,22 +123,22 @@ func cost(p *wcsp.Problem, s *wcsp.Solution) error {
 // checker is the state while a proof is checked.
 type checker struct {
 	ctx   context.Context
-	steps int // since it was last checked
+	steps int // steps since the last check of ctx
 
 	p *wcsp.Problem
-	// left holds the remaining labels of each variable at the current node.
+	// left has the remaining labels of each variable at the current node.
 	left [][]int
-	// functions holds the factors and the messages on the path to the current node, by their numbers in the proof.
+	// functions has the factors and the messages on the path to the current node, by their numbers in the proof.
 	functions []function
-	// by holds the factors of each variable by the other variable; built on demand.
+	// by has the factors of each variable by their other variable; nil until it is needed.
 	by []map[int][]int
 }
 
 // function is a factor or a message: a cost table over the labels that remained when it was created.
 type function struct {
 	scope  []int
-	labels [][]int
-	table  []int64
+	labels [][]int // by variable of the scope
+	table  []int64 // row-major
 }
 
 // lookEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
@@ -152,6 +152,7 @@ func (c *checker) count(steps int) {
 	}
 }
 
+// newChecker returns the initial state, in which all labels remain.
 func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
 	c := &checker{ctx: ctx, p: p, left: make([][]int, len(p.Variables))}
 	for v := range p.Variables {
