@@ -239,11 +239,14 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := c.Outlines()
+	known := c
+	if c.Dynamic() {
+		known = c.Unbacked().Graph
+	}
 	res := make([]Result, len(c.Outputs))
 	for i, o := range c.Outputs {
 		if o.Value.Dynamic {
-			res[i] = known.At(o.Value).Result()
+			res[i] = known.Outputs[i].Value.outline().Result()
 			continue
 		}
 		res[i] = Result{Type: o.Value.Meta.Type(), Alias: Fresh}

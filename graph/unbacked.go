@@ -3,7 +3,6 @@ package graph
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/sym"
@@ -20,11 +19,10 @@ import (
 // for each unknown size; Shape is nil if the rank is unknown. Nodes that depend on it remain Dynamic, too. A value that
 // is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
-	u := &unbacked{known: NewByValue[Outline](g)}
+	u := new(unbacked)
 	u.of = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), forking: true, unbacked: u}
 	c := u.of.Graph
 	c.open = u.of
-	c.Values(func(v *Value) { u.known.Set(v, v.outline()) })
 	for _, n := range c.Nodes {
 		if len(n.Out) > 0 && n.Out[0].Dynamic {
 			u.infer(n)
@@ -36,7 +34,6 @@ func (g *Graph) Unbacked() *Symbolic {
 // unbacked is the state of [Graph.Unbacked].
 type unbacked struct {
 	of    *Symbolic
-	known ByValue[Outline]
 	named int // number of symbols of the nodes before
 	next  int // number of symbols, including those of the present case
 }
@@ -46,19 +43,6 @@ func (u *unbacked) infer(n *Node) {
 	cases, err := sym.Fork(u.of.Env, maxJoined, func() (oneClass, error) { return u.oneCase(n) })
 	if err != nil || !u.merge(n, cases) {
 		u.stay(n)
-	}
-	for _, v := range n.Out {
-		o := Outline{DType: v.Type.DType}
-		if v.Type.Shape != nil {
-			o.Sizes = make([]int, len(v.Type.Shape))
-		}
-		for d, s := range v.Type.Shape {
-			size, known := s.Known()
-			if o.Sizes[d] = size; !known {
-				o.Sizes[d] = -1
-			}
-		}
-		u.known.Set(v, o)
 	}
 }
 
@@ -112,7 +96,7 @@ func (u *unbacked) stay(n *Node) {
 	for _, v := range n.Out {
 		v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 	}
-	for i, o := range n.outlines(&u.known) {
+	for i, o := range n.outlines() {
 		if i == len(n.Out) {
 			break
 		}
@@ -153,10 +137,7 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 		if size >= 0 {
 			continue
 		}
-		var err error
-		if shape[d], err = u.of.Env.Symbol(fmt.Sprint("u", u.next), 0, math.MaxInt, unbackedHint); err != nil {
-			panic(err) // the name and the bounds are legal
-		}
+		shape[d] = unknownSize(u.of.Env, fmt.Sprint("u", u.next), unbackedHint)
 		u.next++
 	}
 	return shape

@@ -95,7 +95,7 @@ func softmax(op string) converter {
 			return one(n.op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.op(op, graph.Attrs{"dim": -1}, n.matrix(x, axis))
-		return one(n.op("reshape", graph.Attrs{"shape": n.ref(n.dims(x))}, y).ofRank(rank))
+		return one(n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).ofRank(rank))
 	}
 }
 
@@ -134,7 +134,7 @@ func hardmax(n *node) []*val {
 	places := n.op("cumsum", graph.Attrs{"dim": axis}, n.op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
 	y := n.cast(n.op("eq", nil, n.op("sub", nil, places, 1), best), x.dtype())
 	if n.ver < 13 {
-		y = n.op("reshape", graph.Attrs{"shape": n.ref(n.dims(x))}, y).ofRank(rank)
+		y = n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).ofRank(rank)
 	}
 	return one(y)
 }

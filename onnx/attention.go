@@ -43,7 +43,7 @@ func attention(n *node) []*val {
 	y := n.op("matmul", nil, weights, a.shared(a.v))
 	if a.flat {
 		y = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
-		s := n.form(y)
+		s := n.symShape(y)
 		y = n.reshapeFor(y, s[0], s[1], s[2].Mul(s[3]))
 	}
 	return []*val{y, a.k, a.v, told[mode]}
@@ -67,7 +67,7 @@ func (n *node) attending() *attending {
 	if n.opt(4) == nil && n.opt(5) == nil {
 		return a
 	}
-	a.past = n.form(n.x(4))[2]
+	a.past = n.symShape(n.x(4))[2]
 	a.k = n.op("cat", graph.Attrs{"dim": 2}, n.x(4), a.k)
 	a.v = n.op("cat", graph.Attrs{"dim": 2}, n.x(5), a.v)
 	return a
@@ -75,16 +75,16 @@ func (n *node) attending() *attending {
 
 // splitHeads reshapes [batch, positions, heads*elements] to [batch, positions, heads, elements].
 func (n *node) splitHeads(x *val, heads int) *val {
-	s := n.form(x)
+	s := n.symShape(x)
 	if size, known := s[2].Known(); heads < 1 || known && size%heads != 0 {
 		n.failf("%s elements cannot form %d heads", s[2], heads)
 	}
 	return n.reshapeFor(x, s[0], s[1], sym.Of(heads), s[2].Div(sym.Of(heads)))
 }
 
-// shared repeats each head of keys or values for the query heads that share it.
+// shared repeats each head of keys or values for the query heads that use the head.
 func (a *attending) shared(x *val) *val {
-	s, q := a.form(x), a.form(a.q)
+	s, q := a.symShape(x), a.symShape(a.q)
 	if s[1].Same(q[1]) {
 		return x
 	}
@@ -105,17 +105,17 @@ func (a *attending) scores() *val {
 		return a.op("mul", nil, products, a.float("scale", 1))
 	}
 	for _, x := range []*val{a.q, a.k} {
-		if e, known := a.form(x)[3].Known(); known {
+		if e, known := a.symShape(x)[3].Known(); known {
 			return a.op("mul", nil, products, 1/math.Sqrt(float64(e)))
 		}
 	}
 	return a.op("div", nil, products, a.op("sqrt", nil, a.op("to", graph.Attrs{"dtype": products.dtype()},
-		a.integer(a.form(a.q)[3]))))
+		a.integer(a.symShape(a.q)[3]))))
 }
 
 // masked applies the mask, the number of valid keys and causality to the scores.
 func (a *attending) masked(scores *val) *val {
-	keys, none := a.form(a.k)[2], math.Inf(-1)
+	keys, none := a.symShape(a.k)[2], math.Inf(-1)
 	see := func(seen *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, seen), none) }
 	if mask := a.opt(3); mask != nil {
 		rank, bools := a.rank(mask), mask.dtype() == tensor.Bool
@@ -123,7 +123,7 @@ func (a *attending) masked(scores *val) *val {
 			a.failf("the mask has no dimensions")
 		}
 		after := make([]sym.Int, rank)
-		if size := a.form(mask)[rank-1]; !size.Same(keys) {
+		if size := a.symShape(mask)[rank-1]; !size.Same(keys) {
 			after[rank-1] = keys.Sub(size)
 		}
 		if before := make([]sym.Int, rank); bools {
@@ -138,7 +138,7 @@ func (a *attending) masked(scores *val) *val {
 		see(a.op("lt", nil, a.places(keys), count))
 	}
 	if a.flag("is_causal", false) {
-		queries := a.form(a.q)[2]
+		queries := a.symShape(a.q)[2]
 		last := a.op("unsqueeze", graph.Attrs{"dim": 1}, a.places(queries))
 		if count != nil && a.opt(4) == nil {
 			last = a.op("sub", nil, a.op("add", nil, last, count), a.integer(queries))
@@ -167,8 +167,8 @@ func rotaryEmbedding(n *node) []*val {
 	}
 	turned := n.int("rotary_embedding_dim", 0)
 	if turned == 0 {
-		last := []sym.Int{n.form(x)[3]}
-		if pairs := n.form(n.x(1)); len(pairs) > 0 && !n.static(x) {
+		last := []sym.Int{n.symShape(x)[3]}
+		if pairs := n.symShape(n.x(1)); len(pairs) > 0 && !n.static(x) {
 			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
 		}
 		turned = n.numbers("the elements of a head", last)[0]
@@ -194,12 +194,12 @@ func rotaryEmbedding(n *node) []*val {
 	}
 	mul := func(a, b *val) *val { return n.op("mul", nil, a, b) }
 	a, b = n.op("sub", nil, mul(cos, a), mul(sin, b)), n.op("add", nil, mul(sin, a), mul(cos, b))
-	s, list := n.form(x), []any{a, b}
+	s, list := n.symShape(x), []any{a, b}
 	if paired {
 		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), s[0], s[1], s[2], sym.Of(turned))}
 	}
 	if !s[3].Same(sym.Of(turned)) {
 		list = append(list, part(turned, n.sizeAttrOne(s[3]), 1))
 	}
-	return one(n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.form(n.x(0))...))
+	return one(n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.x(0))...))
 }

@@ -24,9 +24,9 @@ type continuation struct {
 	bind  []string // the names of the node's results in the scope
 }
 
-// branch is a section whose conversion may have failed.
+// branch is a nested graph whose conversion may have failed.
 type branch struct {
-	*section
+	*nestedGraph
 	err error
 }
 
@@ -126,7 +126,7 @@ func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 
 // branch converts one branch, at the given hints.
 func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
-	b := &branch{section: n.sectionAt(p.Name, hints)}
+	b := &branch{nestedGraph: n.nestedGraphAt(p.Name, hints)}
 	b.try(n, func() (err error) {
 		s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
 		if len(p.Input) > 0 {
@@ -282,7 +282,7 @@ func (n *node) ifShape(when sym.Bool, a, b *branch, i int) []sym.Int {
 // raiseBranch replaces the branch by a graph that raises its error.
 func (n *node) raiseBranch(b *branch, name string, results int) {
 	err := b.err
-	b.section = n.section(name)
+	b.nestedGraph = n.nestedGraph(name)
 	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
 	for i, v := range b.im.g.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
 		b.im.g.Output(fmt.Sprintf("none.%d", i), v)
@@ -293,6 +293,6 @@ func (n *node) raiseBranch(b *branch, name string, results int) {
 }
 
 // outline returns the known dtype and sizes of result i.
-func (b *section) outline(i int) graph.Outline {
+func (b *nestedGraph) outline(i int) graph.Outline {
 	return (&node{importer: b.im}).outlineOf(b.out[i])
 }

@@ -24,7 +24,7 @@ func choose(name string, yes, no *pb.GraphProto) *pb.NodeProto {
 	return n
 }
 
-// tooDeep is an If whose else_branch convolves five dimensions by a weight of three.
+// tooDeep returns an If whose else_branch convolves a value of five dimensions by a weight of three.
 func tooDeep() *pb.GraphProto {
 	wide := node1("Unsqueeze", names("x"), names("u"), attrInts("axes", 0, 3))
 	deep := node1("Conv", names("u", "w"), names("q"))
@@ -71,7 +71,7 @@ func TestBranchesThatBothFailAreAMistake(t *testing.T) {
 	require.ErrorContains(t, err, "neither branch can be run: then_branch: ")
 }
 
-// ranked drops a dimension in one branch; what follows asks for the rank.
+// ranked returns a model that drops a dimension in one branch. The nodes after the If need the rank.
 func ranked(wrap func(n *pb.NodeProto) *pb.NodeProto) *pb.GraphProto {
 	yes := branchOf("p", node1("Squeeze", names("x"), names("p"), attrInts("axes", 0)))
 	no := branchOf("q", node1("Identity", names("x"), names("q")))
@@ -95,7 +95,7 @@ func TestRankThatDependsOnTheBranch(t *testing.T) {
 	checkRanked(t, ranked(func(n *pb.NodeProto) *pb.NodeProto { return n }))
 }
 
-// TestRankThatDependsOnABranchWithin has the choice at the end of a graph that is decided.
+// TestRankThatDependsOnABranchWithin converts an If that is the last node of a branch whose condition is constant.
 func TestRankThatDependsOnABranchWithin(t *testing.T) {
 	p := ranked(func(n *pb.NodeProto) *pb.NodeProto {
 		n.Output = names("inner")
@@ -107,8 +107,7 @@ func TestRankThatDependsOnABranchWithin(t *testing.T) {
 	checkRanked(t, p)
 }
 
-// TestRankFollowsFromRanks is what a detector does: a gather behind a GatherND whose indices
-// come from NonZero.
+// TestRankFollowsFromRanks converts a pattern of detectors: a gather after a GatherND whose indices NonZero makes.
 func TestRankFollowsFromRanks(t *testing.T) {
 	p := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("NonZero", names("m"), names("nz")), node1("Transpose", names("nz"), names("at")),
@@ -123,8 +122,8 @@ func TestRankFollowsFromRanks(t *testing.T) {
 	require.Equal(t, []float32{5, 6, 1, 2}, floatsOf(t, out["y"]))
 }
 
-// TestNestedBranchesStopAtTheLimit has functions that call themselves in both branches: what
-// fails for all of the model is not put off until a branch is taken.
+// TestNestedBranchesStopAtTheLimit converts functions that call themselves in both branches. An error that concerns the
+// whole model is an error of the conversion, not of the branch.
 func TestNestedBranchesStopAtTheLimit(t *testing.T) {
 	call := node1("Again", names("x", "cond"), names("z"))
 	call.Domain = "mine"
@@ -140,16 +139,16 @@ func TestNestedBranchesStopAtTheLimit(t *testing.T) {
 	require.ErrorContains(t, err, "nested too deep")
 }
 
-// uneven is an If on a size, more than 2 of which are to be a multiple of 3, which the sizes that models are built for
-// are not. In the first branch rows of three are taken, itself or by what follows both.
+// uneven returns an If on a size. The first branch is taken for sizes above 2, and requires a multiple of 3, unlike the
+// hints of the importer. The branch itself, or the nodes after the If, make rows of three.
 func uneven(later bool) *pb.ModelProto {
 	three := node1("Reshape", names("xx", "threes"), names("r"))
 	yes, no := branchOf("r", three), branchOf("s", node1("Reshape", names("xx", "row"), names("s")))
-	behind := node1("Reshape", names("c", "all"), names("flat"))
+	following := node1("Reshape", names("c", "all"), names("flat"))
 	if later { // ranks differ, so that what follows belongs to the branches
 		yes = branchOf("t", node1("Unsqueeze", names("xx", "zero1"), names("t")))
 		no = branchOf("s", node1("Identity", names("threeones"), names("s")))
-		behind = node1("Reshape", names("c", "threes"), names("flat"))
+		following = node1("Reshape", names("c", "threes"), names("flat"))
 	}
 	p := &pb.GraphProto{
 		Initializer: []*pb.TensorProto{int64s("bound", nil, 2), int64s("threes", []int64{2}, -1, 3),
@@ -158,13 +157,13 @@ func uneven(later bool) *pb.ModelProto {
 		Node: []*pb.NodeProto{node1("Greater", names("n", "bound"), names("cond")),
 			node1("Concat", names("x", "x"), names("xx"), attrInt("axis", 0)),
 			node1("If", names("cond"), names("c"), attrGraph("then_branch", yes), attrGraph("else_branch", no)),
-			behind, node1("Relu", names("flat"), names("z"))},
+			following, node1("Relu", names("flat"), names("z"))},
 		Input: infos(info("x", tFloat, "N")), Output: infos(info("z", tFloat, nil)),
 	}
 	return model(13, firstSize(p))
 }
 
-// Whether a branch can be run is decided by the sizes at which it is taken, not by those that the model is built for.
+// A branch is converted for sizes at which it is taken, even if the conversion fails at the hints.
 func TestBranchOnSizesIsJudgedWhereItIsTaken(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		for _, n := range []int{1, 2, 3, 6, 30} {

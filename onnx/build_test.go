@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// These build small models the way exporters do.
+// These functions build small models as exporters write them.
 
 func model(opset int64, g *pb.GraphProto, functions ...*pb.FunctionProto) *pb.ModelProto {
 	return &pb.ModelProto{IrVersion: 8, Graph: g, Functions: functions,
@@ -46,7 +46,7 @@ func attrGraph(name string, g *pb.GraphProto) *pb.AttributeProto {
 	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_GRAPH, G: g}
 }
 
-// attrRef hands an attribute of a function on to a node of its body.
+// attrRef makes an attribute of a node refer to an attribute of the enclosing function.
 func attrRef(name, of string) *pb.AttributeProto {
 	return &pb.AttributeProto{Name: name, RefAttrName: of, Type: pb.AttributeProto_FLOAT}
 }
@@ -119,7 +119,7 @@ func runGraph(t testing.TB, g *graph.Graph, in map[string]*tensor.Tensor) map[st
 	return out
 }
 
-// execute runs a graph, and holds that what was planned is what runs where it is planned as a whole.
+// execute runs a graph. If the graph is planned as a whole, it checks that the run executes the plan.
 func execute(g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	var planned *graph.Graph
 	plan := func(g *graph.Graph) (*graph.Graph, error) {

@@ -23,7 +23,7 @@ var knownFailures = map[string]string{
 	"node/test_castlike_BFLOAT16_to_FLOAT_expanded": "its input contradicts the shape that the model declares",
 }
 
-// TestCases runs the packed cases of the ONNX project, where they are at hand.
+// TestCases runs the packed cases of the ONNX project if they are present.
 func TestCases(t *testing.T) {
 	if _, err := os.Stat(casesDir); err != nil {
 		t.Skip("the ONNX project's cases are not at hand; TestVectors runs those of our own")
@@ -95,7 +95,7 @@ func runCase(dir string) error {
 	return nil
 }
 
-// compare allows 1e-3 relative and 1e-5 absolute difference.
+// compare fails if numbers differ by more than 1e-5 + 1e-3 times the expected number.
 func compare(got, want *tensor.Tensor) error {
 	if got == nil {
 		return fmt.Errorf("there is none")

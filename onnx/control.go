@@ -77,16 +77,17 @@ func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
 	return out
 }
 
-// section is a graph that a node runs. Values of the enclosing graphs that it uses become additional inputs.
-type section struct {
+// nestedGraph is a graph that a node runs. Values of the enclosing graphs that it uses become additional inputs.
+type nestedGraph struct {
 	im  *importer
 	out []*val
 }
 
-func (n *node) section(name string) *section { return n.sectionAt(name, n.hints) }
+// nestedGraph returns an empty graph that the node runs.
+func (n *node) nestedGraph(name string) *nestedGraph { return n.nestedGraphAt(name, n.hints) }
 
-// sectionAt is section at the given hints.
-func (n *node) sectionAt(name string, hints map[string]int) *section {
+// nestedGraphAt is nestedGraph at the given hints.
+func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	if name == "" {
 		name = "body"
 	}
@@ -98,22 +99,22 @@ func (n *node) sectionAt(name string, hints map[string]int) *section {
 	for name := range n.symbols {
 		im.g.Symbols[name] = graph.Bounds{}
 	}
-	_ = im.g.BindOnly(hints) // the hints are those of its symbols
-	return &section{im: im}
+	_ = im.g.BindOnly(hints) // hints has a size for each symbol
+	return &nestedGraph{im: im}
 }
 
-// subgraph converts the body of a loop, whose inputs have the types of the given values. The shapes of inputs
-// that are loose may change from run to run.
-func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *section {
-	b, err := n.trySubgraph(p, in, loose)
+// subgraph converts the body of a loop, whose inputs have the types of the given values. The shape of input i may
+// change in each iteration if varies(i).
+func (n *node) subgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) *nestedGraph {
+	b, err := n.trySubgraph(p, in, varies)
 	if err != nil {
 		n.failf("%w", err)
 	}
 	return b
 }
 
-func (n *node) trySubgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) (*section, error) {
-	b := n.section(p.Name)
+func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) (*nestedGraph, error) {
+	b := n.nestedGraph(p.Name)
 	s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
@@ -124,7 +125,7 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) 
 		if in[i] != nil && in[i].packed != nil {
 			x, err = b.im.enterSequence(v.Name, n, in[i].packed)
 		} else {
-			x, err = b.im.enter(v.Name, n, in[i], loose(i))
+			x, err = b.im.enter(v.Name, n, in[i], varies(i))
 		}
 		if err != nil {
 			n.failf("input %q of the body: %w", v.Name, err)
@@ -149,13 +150,13 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) 
 	return b, err
 }
 
-// enter adds an input for an operand of the node. A loose input has unknown sizes.
-func (im *importer) enter(name string, n *node, x *val, loose bool) (*val, error) {
+// enter adds an input for an operand of the node. If its shape varies, the input has unknown sizes.
+func (im *importer) enter(name string, n *node, x *val, varies bool) (*val, error) {
 	if x == nil {
 		return nil, errors.New("its operand is missing")
 	}
 	shape := slices.Clone(n.shapeOf(x))
-	if loose {
+	if varies {
 		for i := range shape {
 			shape[i] = im.unknown(0)
 		}
@@ -163,8 +164,8 @@ func (im *importer) enter(name string, n *node, x *val, loose bool) (*val, error
 	return im.entering(name, x, shape)
 }
 
-// close names the section's results, and adds inputs whose shapes determine all symbols used in it.
-func (b *section) close() error {
+// close names the graph's results, and adds inputs whose shapes determine all symbols used in it.
+func (b *nestedGraph) close() error {
 	for i, x := range b.out {
 		name := x.name
 		if name == "" {
@@ -263,7 +264,7 @@ func (im *importer) carrier(symbol string) (*val, error) {
 	return im.capture(v)
 }
 
-// operandsOf returns the operands of a node that runs graphs.
+// operandsOf joins lists of operands.
 func (n *node) operandsOf(lists ...[]*val) []any {
 	var out []any
 	for _, l := range lists {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// choice is y = cond ? x + 1 : -x, with branches that see x from outside.
+// choice returns y = cond ? x + 1 : -x, with branches that capture x.
 func choice() *pb.GraphProto {
 	yes := &pb.GraphProto{Node: []*pb.NodeProto{node1("Add", names("x", "one"), names("a"))},
 		Output:      infos(info("a", tFloat)),
@@ -41,8 +41,7 @@ func TestIfOfAConstantIsInlined(t *testing.T) {
 	require.Equal(t, "add", g.Nodes[0].Op.Name)
 }
 
-// powers doubles x trips times and collects what it sees, as long as the sum stays under
-// a bound that is outside the body.
+// powers doubles x trips times and collects the values, while the sum is less than a bound that the body captures.
 func powers() *pb.GraphProto {
 	body := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Add", names("v", "v"), names("w")),
@@ -73,7 +72,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// growing appends to a carried value, whose shape changes from iteration to iteration.
+// growing appends to a carried value, so that its shape changes in each iteration.
 func TestLoopOfGrowingValue(t *testing.T) {
 	body := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Concat", names("v", "more"), names("w"), attrInt("axis", 0)),
@@ -90,7 +89,7 @@ func TestLoopOfGrowingValue(t *testing.T) {
 	out := run(t, model(13, g), map[string]*tensor.Tensor{"trips": i64(nil, 3), "x": x})
 	require.Equal(t, []float32{1, 7, 7, 7}, floatsOf(t, out["y"]))
 
-	// A number of trips that is known is written out.
+	// A loop with a known number of iterations is unrolled.
 	g.Initializer = []*pb.TensorProto{int64s("trips", nil, 2)}
 	converted, err := convert(model(13, g), Options{})
 	require.NoError(t, err)
@@ -98,7 +97,7 @@ func TestLoopOfGrowingValue(t *testing.T) {
 	require.Equal(t, []float32{1, 7, 7}, floatsOf(t, runGraph(t, converted, map[string]*tensor.Tensor{"x": x})["y"]))
 }
 
-// runningSum scans rows from the end.
+// runningSum scans rows from the last to the first.
 func runningSum(rows any) *pb.GraphProto {
 	body := &pb.GraphProto{
 		Node:   []*pb.NodeProto{node1("Add", names("s", "row"), names("t")), node1("Identity", names("t"), names("out"))},
@@ -122,7 +121,7 @@ func TestScan(t *testing.T) {
 		require.Equal(t, []float32{3, 5, 6, 30, 50, 60}, floatsOf(t, out["sums"]))
 	}
 	check(run(t, model(13, runningSum(3)), in))
-	// A length that is a symbol makes a node of it.
+	// A scan of symbolic length becomes a node.
 	g, err := convert(model(13, runningSum("T")), Options{})
 	require.NoError(t, err)
 	require.NoError(t, g.Bind(map[string]int{"T": 3}))

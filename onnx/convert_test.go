@@ -11,11 +11,11 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
-// leastConverted is how many vectors are saved and loaded again at least.
+// leastConverted is the minimum number of vectors that are saved and loaded again.
 const leastConverted = 95
 
-// TestVectorsAsGraphFiles saves what networks and control flow were converted to, loads that,
-// and runs it: branches and bodies whose shapes only a run tells must survive.
+// TestVectorsAsGraphFiles converts networks and control flow, and saves, loads and runs the graphs. Branches and bodies
+// whose shapes depend on data must survive.
 func TestVectorsAsGraphFiles(t *testing.T) {
 	dir := t.TempDir()
 	done := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExternalDataIsNoPipe: to open a pipe that nobody writes to would wait for ever.
+// TestExternalDataIsNoPipe checks that external data in a pipe is rejected. Opening a pipe without a writer blocks.
 func TestExternalDataIsNoPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
@@ -27,7 +27,7 @@ func TestExternalDataIsNoPipe(t *testing.T) {
 	}
 }
 
-// TestExternalDataInACircle: links that lead nowhere are told in words of our own.
+// TestExternalDataInACircle checks the error for a cycle of links.
 func TestExternalDataInACircle(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink("loop.bin", filepath.Join(dir, "loop.bin")))

@@ -13,11 +13,10 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// secret is what no file of a model's folder has.
+// secret is the content of files outside the model's folder.
 const secret = 0xee
 
-// externalFolder makes a model's folder with files, a folder and links, some of which lead out of it to a file of
-// secrets.
+// externalFolder makes a model's folder with files, a folder and links. Some links lead to a secret file outside it.
 func externalFolder(t testing.TB) string {
 	top := t.TempDir()
 	dir := filepath.Join(top, "model")
@@ -41,8 +40,8 @@ func externalFolder(t testing.TB) string {
 	return dir
 }
 
-// FuzzExternal reads external data as any entry tells: there is an error, or the bytes of a file of the folder where
-// the entry says.
+// FuzzExternal reads external data by arbitrary entries. The result is an error, or the stated bytes of a file in the
+// folder.
 func FuzzExternal(f *testing.F) {
 	for _, location := range []string{"w.bin", "sub/v.bin", "sub/../w.bin", "./w.bin", "in.lnk", "out.lnk", "up/out.bin",
 		"abs.lnk", "far.lnk", "loop", "back", "../out.bin", "sub/../../out.bin", "sub", ".", "..", "", "empty.bin", "..w",
@@ -91,7 +90,7 @@ func FuzzExternal(f *testing.F) {
 	})
 }
 
-// TestExternalDataOverlaps: tensors may share bytes of a file, and may lie in any order.
+// TestExternalDataOverlaps reads tensors that share bytes of a file, in any order.
 func TestExternalDataOverlaps(t *testing.T) {
 	m := &Model{folder: folderOf(nil, externalFolder(t)), files: map[string]string{}}
 	for _, c := range [][2]int{{100, 50}, {0, 300}, {120, 60}, {300, 0}, {299, 1}} {

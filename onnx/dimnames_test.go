@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// flattened makes x of the given sizes a vector, and negates it.
+// flattened returns a model that reshapes x, of the given sizes, to a vector and negates it.
 func flattened(dims ...any) *pb.ModelProto {
 	return model(13, &pb.GraphProto{
 		Initializer: []*pb.TensorProto{int64s("flat", []int64{1}, -1)},

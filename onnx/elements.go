@@ -72,7 +72,7 @@ func (n *node) pair() (x, y *val) {
 // alignedAt appends dimensions of size 1 to x so that its first dimension is aligned with axis in a value of
 // the given rank.
 func (n *node) alignedAt(x *val, axis, rank int) *val {
-	shape := slices.Clone(n.form(x))
+	shape := slices.Clone(n.symShape(x))
 	if axis+len(shape) > rank {
 		n.failf("%d dimensions from axis %d on do not fit into %d", len(shape), axis, rank)
 	}

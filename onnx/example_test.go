@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// file is a model of one node, as it is in an .onnx file: y = Scale(x), an operator of the domain
-// com.example that has a factor.
+// file returns the bytes of an .onnx file with one node: y = Scale(x), an operator of the domain com.example with an
+// attribute factor.
 func file() []byte {
 	const float = int32(pb.TensorProto_FLOAT)
 	shaped := &pb.TypeProto_Tensor{ElemType: float, Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{
@@ -31,8 +31,7 @@ func file() []byte {
 	return data
 }
 
-// A model becomes a graph, whose symbols stay symbols. An operator of one's own is imported by a converter, which
-// states it by ops.
+// A model becomes a graph, and its symbols stay symbols. A converter imports a custom operator as ops of the catalogue.
 func Example() {
 	m, err := onnx.Parse(file(), "")
 	if err != nil {

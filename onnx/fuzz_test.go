@@ -11,7 +11,7 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// FuzzParse reads files of all kinds: whatever they hold, there is a graph or an error.
+// FuzzParse reads files with arbitrary contents. The result is a graph or an error.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
 	for _, m := range []*pb.ModelProto{

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// groupsModel normalizes x, reshaped, and brings it back by another shape.
+// groupsModel reshapes x, normalizes the result, and reshapes it to another shape.
 func groupsModel(batch any, channels int, there, back []int64, weight, bias []float32) *pb.ModelProto {
 	parts := int64(len(weight))
 	return model(17, &pb.GraphProto{
@@ -29,7 +29,7 @@ func groupsModel(batch any, channels int, there, back []int64, weight, bias []fl
 	})
 }
 
-// normedParts is the negative of what groupsModel's normalization makes of samples of as many parts as it has weights.
+// normedParts computes the negative of groupsModel's normalization, for samples with one part per weight.
 func normedParts(x []float32, samples int, weight, bias []float32) (y []float32) {
 	size := len(x) / samples / len(weight)
 	for i := 0; i < len(x); i += size {
@@ -50,8 +50,8 @@ func normedParts(x []float32, samples int, weight, bias []float32) (y []float32)
 	return y
 }
 
-// The normalization of groups of channels as exporters write it is one op, whose loop what is behind it joins; what is
-// brought back to other shapes, or is not of groups of channels, is computed as it is written.
+// A group normalization as exporters write it becomes one op, which fuses with the ops after it. If the last shape is
+// another one, or the groups are not of channels, the nodes are converted as written.
 func TestGroupsNormedAsExported(t *testing.T) {
 	ones, zeros := []float32{1, 1, 1}, []float32{0, 0, 0}
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestGroupsNormedAsExported(t *testing.T) {
 			p, err := passes.Run(g, passes.Options{})
 			require.NoError(t, err)
 			if normed >= 0 && loops.Compiles() {
-				require.Len(t, p.Graph.Nodes, 1, "what is behind joins its loop")
+				require.Len(t, p.Graph.Nodes, 1, "the following op is fused")
 			}
 			got := run(t, groupsModel(c.batch, 6, c.there, c.back, c.weight, c.bias), map[string]*tensor.Tensor{"x": x})["y"]
 			want := normedParts(floatsOf(t, x), max(2, int(c.there[0])), c.weight, c.bias)

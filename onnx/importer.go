@@ -27,11 +27,11 @@ type importer struct {
 	g     *graph.Graph
 	// named holds the values that have a name of the model.
 	named map[*graph.Value]bool
-	// Symbolic sizes, see sizes.go. The importers of a model share env, symbols, limits, unknowns and texts.
+	// Symbolic sizes, see symshapes.go. The importers of a model share env, symbols, limits, unknowns and texts.
 	env      *sym.Env
 	symbols  map[string]sym.Int         // symbols of the graph
 	hints    map[string]int             // the sizes of symbols for which the graph is built
-	limits   map[string]int             // upper bounds of symbols that fractions.go requires
+	limits   map[string]int             // upper bounds of symbols that symfractions.go requires
 	unknowns *int                       // counts the symbols for sizes that depend on data
 	texts    map[string]bool            // the expressions among attributes
 	used     map[string]bool            // symbols that occur in attributes
@@ -44,7 +44,7 @@ type importer struct {
 	count int                   // converted nodes
 	work  float64               // elements evaluated during the import
 
-	// For GraphSome, see partial.go.
+	// For GraphSome, see skipped.go.
 	skipped  graph.Errors // errors of skipped initializers, inputs and outputs
 	rejected int          // nodes rejected for errors of their own
 
@@ -62,10 +62,10 @@ type frame struct {
 	depth  int
 	// unroll is the number of nodes to which a loop may be unrolled; nested loops share it.
 	unroll int
-	// A graph is converted in place of a node. then is the continuation of that node, if the continuation is
-	// converted with the graph; it is nil if the node takes the results.
+	// then is set in a graph that is converted in place of a node together with the node's continuation: it is that
+	// continuation. It is nil if the node takes the results of the graph.
 	then *continuation
-	// skipErrors means that mistakes are skipped: see partial.go.
+	// skipErrors means that mistakes are skipped: see skipped.go.
 	skipErrors bool
 }
 

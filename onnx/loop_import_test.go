@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// addingLoop is a nested loop of unknown length that adds its carried values to one another.
+// addingLoop returns a nested loop of unknown length that adds its carried values.
 func addingLoop(values, adds, around int) *pb.GraphProto {
 	var body func(level int) *pb.GraphProto
 	body = func(level int) *pb.GraphProto {
@@ -52,7 +52,7 @@ func addingLoop(values, adds, around int) *pb.GraphProto {
 	return p
 }
 
-// TestLoopsImportInLinearTime imports loops whose inference took time exponential in their additions.
+// TestLoopsImportInLinearTime imports loops whose inference once took time exponential in the number of additions.
 func TestLoopsImportInLinearTime(t *testing.T) {
 	for _, c := range []struct{ values, adds, around int }{{2, 4, 0}, {2, 40, 0}, {2, 6, 2}, {20, 40, 0}} {
 		in := map[string]*tensor.Tensor{"trips": i64(nil, 1)}

@@ -149,7 +149,7 @@ func (n *node) knownCondition(p *pb.GraphProto) bool {
 
 // loopBody converts the body of a loop that becomes a node. It also returns the carried values, with each
 // sequence replaced by two tensors, and the sequences by the index of their first tensor.
-func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*section, []*val, map[int]*packed) {
+func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packed) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
 		if x != nil && x.kind == isSequence {
@@ -236,7 +236,7 @@ func (im *importer) enterSequence(name string, n *node, p *packed) (*val, error)
 }
 
 // leaveSequences replaces each result of a body that is a sequence by two tensors, as for the carried inputs.
-func (n *node) leaveSequences(b *section, in []*val) (err error) {
+func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
 	defer caught(&err)
 	for i, x := range in[2:] {
 		at := 1 + i

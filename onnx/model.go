@@ -61,7 +61,7 @@ type Options struct {
 	// Context, if not nil, cancels the conversion: the error is its cause.
 	Context context.Context
 
-	skipErrors bool                   // skip mistakes, see partial.go
+	skipErrors bool                   // skip mistakes, see skipped.go
 	table      map[operator]converter // all converters: see [Options.complete]
 }
 
@@ -221,7 +221,7 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 // reading is a converted graph.
 type reading struct {
 	g          *graph.Graph
-	skipped    graph.Errors // skipped mistakes: see partial.go
+	skipped    graph.Errors // skipped mistakes: see skipped.go
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 

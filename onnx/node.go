@@ -26,7 +26,7 @@ type node struct {
 	// results, and sets final to the outputs of the outermost graph.
 	following *continuation
 	final     []*val
-	over      bool // its [Converter] has returned
+	returned  bool // its [Converter] has returned
 }
 
 // converter makes the outputs of a node.
@@ -38,11 +38,11 @@ type failure struct{ err error }
 func (n *node) failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
 // node converts one node and enters its outputs in the scope. It returns [node.final].
-func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, behind *continuation) ([]*val, error) {
+func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*val, error) {
 	if im.count++; im.count > maxNodes {
 		return nil, limit{fmt.Errorf("the model has more than %d nodes", maxNodes)}
 	}
-	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, following: behind}
+	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, following: following}
 	domain := domainOf(p.Domain)
 	n.ver = f.opsets[domain]
 	out, err := n.attempt(domain)

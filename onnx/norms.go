@@ -64,11 +64,11 @@ func layerNormalization(n *node) []*val {
 	rank := n.rank(x)
 	axis := n.axis(n.int("axis", -1), rank)
 	eps := n.float("epsilon", 1e-5)
-	s := n.form(x)[axis:]
-	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.dims(x)).as(tensor.Int64, 1)
+	s := n.symShape(x)[axis:]
+	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).as(tensor.Int64, 1)
 	normalized := graph.Attrs{"normalized_shape": n.ref(last), "eps": eps}
 	fits := func(p *val) bool {
-		return p == nil || slices.EqualFunc(n.form(p), s, func(a, b sym.Int) bool { return a.Same(b) })
+		return p == nil || slices.EqualFunc(n.symShape(p), s, func(a, b sym.Int) bool { return a.Same(b) })
 	}
 	var y *val
 	if fits(w) && fits(b) {
@@ -102,7 +102,7 @@ func groupNormalization(n *node) []*val {
 	if n.rank(x) < 2 || groups < 1 {
 		n.failf("%d dimensions cannot form %d groups of channels", n.rank(x), groups)
 	}
-	channels := n.form(x)[1]
+	channels := n.symShape(x)[1]
 	if c, known := channels.Known(); known && c%groups != 0 {
 		n.failf("%d channels cannot form %d groups", c, groups)
 	}

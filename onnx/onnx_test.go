@@ -86,7 +86,7 @@ func TestOperatorSetsOutOfRange(t *testing.T) {
 	}
 }
 
-// flattening is what PyTorch exports for x.view(x.size(0), -1).
+// flattening returns PyTorch's export of x.view(x.size(0), -1).
 func flattening(batch any) *pb.GraphProto {
 	return &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Shape", names("x"), names("s")),
@@ -133,7 +133,7 @@ func TestAnonymousSizesAreSymbols(t *testing.T) {
 	require.Contains(t, g.Symbols, "x_dim0")
 }
 
-// headsOf is the reshaping of attention, with two symbolic sizes.
+// headsOf returns the reshape of attention's heads, with two symbolic sizes.
 func TestReshapeOfTwoSymbols(t *testing.T) {
 	at := func(i int64, out string) []*pb.NodeProto {
 		return []*pb.NodeProto{node1("Gather", names("s", "i"+strconv.Itoa(int(i))), names(out))}

@@ -138,7 +138,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	if n.n == nil {
 		return nil, errNoNode
 	}
-	if n.n.over {
+	if n.n.returned {
 		return nil, errors.New("the node has been converted: it is valid until its converter returns")
 	}
 	defer caught(&err)
@@ -271,7 +271,7 @@ func (o operator) String() string {
 
 // convert adapts c to the importer.
 func (c Converter) convert(n *node) []*val {
-	defer func() { n.over = true }()
+	defer func() { n.returned = true }()
 	values, err := c(Node{n})
 	if err != nil {
 		n.failf("%w", err)

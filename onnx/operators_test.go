@@ -9,8 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// single runs one operator. Operands are named a, b, c, ...; those in known are
-// initializers, the others inputs.
+// single runs one operator. Operands are named a, b, c, ... Operands in known are initializers, and others inputs.
 func single(t *testing.T, opset int64, op string, known string, operands []*tensor.Tensor, outputs int,
 	attrs ...*pb.AttributeProto) []*tensor.Tensor {
 	t.Helper()
@@ -85,8 +84,7 @@ func attrText(name, s string) *pb.AttributeProto {
 	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_STRING, S: []byte(s)}
 }
 
-// TestComputedParameters checks that a parameter that the graph computes does what the
-// same one does as a constant.
+// TestComputedParameters checks that a parameter has the same effect whether the graph computes it or it is constant.
 func TestComputedParameters(t *testing.T) {
 	x := counting(2, 4, 5)
 	cases := []struct {
@@ -127,7 +125,7 @@ func TestComputedParameters(t *testing.T) {
 		if c.op == "TopK" || c.op == "Split" {
 			outputs = 2
 		}
-		// All but the first are known, then none; the data itself is never known.
+		// Operand 0, the data, is an input. The other operands are initializers first, and inputs then.
 		rest := "bcdefgh"
 		if c.op == "Range" || c.op == "ConstantOfShape" {
 			rest = "abc"

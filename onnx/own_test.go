@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// mineModel applies operator op of the domain "mine" to x of shape [N, 3] and the weight w of [3].
+// mineModel applies operator op of the domain "mine" to x of shape [N, 3] and the weight w of shape [3].
 func mineModel(op string, functions ...*pb.FunctionProto) *pb.ModelProto {
 	n := node1(op, names("x", "w", ""), names("y"), attrInt("axis", 1))
 	n.Domain, n.Name = "mine", "own"
@@ -38,7 +38,7 @@ func graphWith(t *testing.T, m *pb.ModelProto, o Options) (*graph.Graph, error) 
 	return read.Graph(o)
 }
 
-// A converter sees operands, attributes and versions, and makes values of ops.
+// A converter reads operands, attributes and versions, and returns results of ops.
 func TestOwnOperator(t *testing.T) {
 	var shapes [][]int
 	g, err := own(t, mineModel("Own"), func(n Node) ([]Value, error) {
@@ -73,7 +73,7 @@ func TestOwnOperator(t *testing.T) {
 	assert.Equal(t, 18.0, out["y"].At(4, 2).Float())
 }
 
-// What a converter does wrong is an error that names the node.
+// A mistake of a converter is an error that names the node.
 func TestOwnOperatorFails(t *testing.T) {
 	var kept Node
 	for want, c := range map[string]Converter{
@@ -111,7 +111,7 @@ func TestOwnOperatorFails(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// A converter of one's own comes before a function of the model; without one the function is converted.
+// A custom converter takes precedence over a function of the model. Without the converter, the function is converted.
 func TestOwnOperatorBeforeFunction(t *testing.T) {
 	f := &pb.FunctionProto{Name: "Own", Domain: "mine", Input: names("a", "b", "c"), Output: names("d"),
 		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("d"))}}
@@ -123,7 +123,7 @@ func TestOwnOperatorBeforeFunction(t *testing.T) {
 	assert.Equal(t, "abs", g.Nodes[0].Op.Name)
 }
 
-// Nothing is replaced by accident, and what is to be replaced must be there.
+// Operators rejects operators that have a converter, and Replaced rejects operators without one.
 func TestOperatorsAreRefused(t *testing.T) {
 	c := As("relu")
 	for want, o := range map[string]Options{
@@ -146,7 +146,7 @@ func TestOperatorsAreRefused(t *testing.T) {
 	assert.Equal(t, "neg", g.Nodes[0].Op.Name)
 }
 
-// A catalogue of one's own is where ops are looked for.
+// Ops are looked up in a custom catalogue.
 func TestOwnLookup(t *testing.T) {
 	asked := map[string]bool{}
 	lookup := func(name string) *graph.Op { asked[name] = true; return kernels.Lookup(name) }
@@ -156,7 +156,7 @@ func TestOwnLookup(t *testing.T) {
 	assert.True(t, asked["neg"])
 }
 
-// Padding that differs by side is the op's own: nothing is copied for it.
+// Asymmetric padding is an attribute of the op, so that no copy is needed.
 func TestUnevenPadding(t *testing.T) {
 	for _, c := range []struct {
 		pads []int64
@@ -181,7 +181,7 @@ func TestUnevenPadding(t *testing.T) {
 	}
 }
 
-// The tables are joined without a loss, and an operator in two of them is noticed.
+// joined keeps all converters, and panics for an operator in two tables.
 func TestTablesAreDisjoint(t *testing.T) {
 	assert.Panics(t, func() { joined(control, map[string]converter{"If": ifOp}) })
 	assert.Len(t, joined(map[string]converter{"A": ifOp}, map[string]converter{"B": ifOp}), 2)

@@ -40,8 +40,8 @@ func (m *memberRank) Error() string {
 // packedOpset is the version of the operators that sequence operators are converted to.
 const packedOpset = 18
 
-// through applies the converter of an operator as a part of converting n.
-func (n *node) through(op string, attrs []*pb.AttributeProto, in ...*val) *val {
+// onnxOp converts an ONNX operator on given operands as a part of the conversion of n.
+func (n *node) onnxOp(op string, attrs []*pb.AttributeProto, in ...*val) *val {
 	f := *n.frame
 	f.opsets, f.then, f.skipErrors = map[string]int{"": packedOpset}, nil, false
 	m := &node{importer: n.importer, scope: n.scope, frame: &f, ver: packedOpset, in: in,
@@ -62,32 +62,33 @@ func intAttr(name string, v int) []*pb.AttributeProto {
 
 func vectorOf(list ...int) *val { return known(intTensor(list...)) }
 
-// number1 returns an integer as a 0-dim value.
-func number1(i int) *val { return known(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
+// scalarInt returns an integer as a 0-dim value.
+func scalarInt(i int) *val { return known(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
 
 // concatenated joins values along their first dimension.
 func (n *node) concatenated(parts ...*val) *val {
-	return n.through("Concat", intAttr("axis", 0), parts...)
+	return n.onnxOp("Concat", intAttr("axis", 0), parts...)
 }
 
 // rows returns a range of a value's first dimension. from and to are vectors of one element.
-func (n *node) rows(x, from, to *val) *val { return n.through("Slice", nil, x, from, to, vectorOf(0)) }
+func (n *node) rows(x, from, to *val) *val { return n.onnxOp("Slice", nil, x, from, to, vectorOf(0)) }
 
 func (n *node) total(x *val, axis int) *val {
-	return n.through("ReduceSum", intAttr("keepdims", 0), x, vectorOf(axis))
+	return n.onnxOp("ReduceSum", intAttr("keepdims", 0), x, vectorOf(axis))
 }
 
 // lengths returns the number of elements of each row of a table of shapes.
 func (n *node) lengths(shapes *val) *val {
-	return n.through("ReduceProd", intAttr("keepdims", 0), shapes, vectorOf(1))
+	return n.onnxOp("ReduceProd", intAttr("keepdims", 0), shapes, vectorOf(1))
 }
 
 // vector returns a number as a vector of one element.
-func (n *node) vector(x *val) *val { return n.through("Reshape", nil, x, vectorOf(1)) }
+func (n *node) vector(x *val) *val { return n.onnxOp("Reshape", nil, x, vectorOf(1)) }
 
-func (n *node) plus(x, y *val) *val { return n.through("Add", nil, x, y) }
+func (n *node) plus(x, y *val) *val { return n.onnxOp("Add", nil, x, y) }
 
-var end = math.MaxInt32
+// toEnd is the end of a slice that extends to the last element.
+const toEnd = math.MaxInt32
 
 // packedOf returns a sequence as tensors.
 func (n *node) packedOf(x *val, rank int) *packed {
@@ -103,12 +104,12 @@ func (n *node) packedOf(x *val, rank int) *packed {
 	}
 	p.data, p.shapes = known(tensor.Zeros(p.dtype, 0)), known(tensor.Zeros(tensor.Int64, 0, max(p.rank, 0)))
 	for _, m := range x.list {
-		p = n.joined(p, m)
+		p = n.appended(p, m)
 	}
 	return p
 }
 
-// fits fails if x cannot be a member of the sequence.
+// fits fails if x cannot become a member of the sequence.
 func (n *node) fits(p *packed, x *val) {
 	rank := n.rank(x)
 	switch {
@@ -124,13 +125,13 @@ func (n *node) fits(p *packed, x *val) {
 // row returns the elements and the shape of a member.
 func (n *node) row(x *val) (data, shape *val) {
 	rank := n.rank(x)
-	data = n.through("Reshape", nil, x, vectorOf(-1))
-	shape = n.through("Reshape", intAttr("allowzero", 1), n.through("Shape", nil, x), vectorOf(1, rank))
+	data = n.onnxOp("Reshape", nil, x, vectorOf(-1))
+	shape = n.onnxOp("Reshape", intAttr("allowzero", 1), n.onnxOp("Shape", nil, x), vectorOf(1, rank))
 	return data, shape
 }
 
-// joined appends a member.
-func (n *node) joined(p *packed, x *val) *packed {
+// appended returns the sequence with one more member.
+func (n *node) appended(p *packed, x *val) *packed {
 	n.fits(p, x)
 	data, shape := n.row(x)
 	if p.rank < 0 {
@@ -144,23 +145,23 @@ func (p *packed) val() *val { return &val{kind: isSequence, packed: p} }
 
 // length returns the number of members as a 0-dim value.
 func (n *node) length(p *packed) *val {
-	return n.through("Gather", nil, n.through("Shape", nil, p.shapes), number1(0))
+	return n.onnxOp("Gather", nil, n.onnxOp("Shape", nil, p.shapes), scalarInt(0))
 }
 
 // position returns an index into count elements as a vector of one element; a negative index counts from the
 // end. An index out of range is an error of the run.
 func (n *node) position(at, count *val) *val {
-	negative := n.through("Less", nil, at, number1(0))
-	at = n.through("Where", nil, negative, n.plus(at, count), at)
+	negative := n.onnxOp("Less", nil, at, scalarInt(0))
+	at = n.onnxOp("Where", nil, negative, n.plus(at, count), at)
 	// An index that is still negative is out of range.
-	at = n.through("Where", nil, n.through("Less", nil, at, number1(0)), count, at)
-	all := n.through("Range", nil, number1(0), count, number1(1))
-	return n.vector(n.through("Gather", nil, all, at))
+	at = n.onnxOp("Where", nil, n.onnxOp("Less", nil, at, scalarInt(0)), count, at)
+	all := n.onnxOp("Range", nil, scalarInt(0), count, scalarInt(1))
+	return n.vector(n.onnxOp("Gather", nil, all, at))
 }
 
 // scalarAt returns operand i as a 0-dim int64.
 func (n *node) scalarAt(i int) *val {
-	return n.through("Reshape", nil, n.cast(n.x(i), tensor.Int64), known(tensor.Zeros(tensor.Int64, 0)))
+	return n.onnxOp("Reshape", nil, n.cast(n.x(i), tensor.Int64), known(tensor.Zeros(tensor.Int64, 0)))
 }
 
 // cut divides the members into three ranges: those before position at, width members from at on, and those after. It
@@ -170,7 +171,7 @@ func (n *node) cut(p *packed, at *val, width int) (before, one, after [2]*val) {
 	if width > 0 {
 		next = n.plus(at, vectorOf(width))
 	}
-	shapes := [3]*val{n.rows(p.shapes, vectorOf(0), at), nil, n.rows(p.shapes, next, vectorOf(end))}
+	shapes := [3]*val{n.rows(p.shapes, vectorOf(0), at), nil, n.rows(p.shapes, next, vectorOf(toEnd))}
 	from := n.vector(n.total(n.lengths(shapes[0].sized(tensor.Int64, -1, p.rank)), 0))
 	to := from
 	if width > 0 {
@@ -188,18 +189,18 @@ func (n *node) packedAt(p *packed, at *val) *val {
 		n.failf("the sequence is empty, or its members' number of dimensions is unknown")
 	}
 	_, one, _ := n.cut(p, n.position(at, n.length(p)), 1)
-	shape := n.through("Reshape", nil, one[0], vectorOf(p.rank)).sized(tensor.Int64, p.rank)
-	return n.through("Reshape", intAttr("allowzero", 1), one[1],
+	shape := n.onnxOp("Reshape", nil, one[0], vectorOf(p.rank)).sized(tensor.Int64, p.rank)
+	return n.onnxOp("Reshape", intAttr("allowzero", 1), one[1],
 		shape).as(p.dtype, p.rank)
 }
 
 func (n *node) packedInsert(p *packed, x *val) *packed {
 	if !n.has(2) || p.rank < 0 {
-		return n.joined(p, x)
+		return n.appended(p, x)
 	}
 	n.fits(p, x)
 	count := n.length(p)
-	at := n.position(n.endless(n.scalarAt(2), count), n.plus(count, number1(1)))
+	at := n.position(n.endless(n.scalarAt(2), count), n.plus(count, scalarInt(1)))
 	before, _, after := n.cut(p, at, 0)
 	data, shape := n.row(x)
 	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).ofRank(1),
@@ -211,15 +212,15 @@ func (n *node) packedInsert(p *packed, x *val) *packed {
 func (n *node) endless(at, count *val) *val {
 	from := n.plus(at, count)
 	// An index that is still negative stays out of range.
-	from = n.through("Where", nil, n.through("Less", nil, from, number1(0)), number1(math.MinInt32), from)
-	return n.through("Where", nil, n.through("Less", nil, at, number1(0)), from, at)
+	from = n.onnxOp("Where", nil, n.onnxOp("Less", nil, from, scalarInt(0)), scalarInt(math.MinInt32), from)
+	return n.onnxOp("Where", nil, n.onnxOp("Less", nil, at, scalarInt(0)), from, at)
 }
 
 func (n *node) packedErase(p *packed) *packed {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
 	}
-	at := number1(-1)
+	at := scalarInt(-1)
 	if n.has(1) {
 		at = n.scalarAt(1)
 	}
@@ -236,24 +237,24 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	if stack {
 		axis = n.axis(axis, p.rank+1)
 	} else if axis = n.axis(axis, p.rank); axis > 0 {
-		return n.joinedBy(p, axis)
+		return n.concatenatedAlong(p, axis)
 	}
-	first := n.through("Gather", nil, p.shapes, number1(0)).sized(tensor.Int64, p.rank)
-	differ := n.through("Abs", nil, n.through("Sub", nil, p.shapes, first))
+	first := n.onnxOp("Gather", nil, p.shapes, scalarInt(0)).sized(tensor.Int64, p.rank)
+	differ := n.onnxOp("Abs", nil, n.onnxOp("Sub", nil, p.shapes, first))
 	shape := n.concatenated(n.vector(n.length(p)), first)
 	if !stack {
-		differ = n.through("Slice", nil, differ, vectorOf(1), vectorOf(end), vectorOf(1))
-		rows := n.through("Gather", intAttr("axis", 1), p.shapes, number1(0))
-		shape = n.concatenated(n.vector(n.total(rows, 0)), n.rows(first, vectorOf(1), vectorOf(end)))
+		differ = n.onnxOp("Slice", nil, differ, vectorOf(1), vectorOf(toEnd), vectorOf(1))
+		rows := n.onnxOp("Gather", intAttr("axis", 1), p.shapes, scalarInt(0))
+		shape = n.concatenated(n.vector(n.total(rows, 0)), n.rows(first, vectorOf(1), vectorOf(toEnd)))
 	}
 	rank := p.rank
 	if stack {
 		rank++
 	}
 	// If the members' sizes differ, the index is out of range, an error of the run.
-	equal := n.through("Gather", nil, vectorOf(0), n.total(n.through("Reshape", nil, differ, vectorOf(-1)).ofRank(1), 0))
+	equal := n.onnxOp("Gather", nil, vectorOf(0), n.total(n.onnxOp("Reshape", nil, differ, vectorOf(-1)).ofRank(1), 0))
 	shape = n.plus(shape, equal).sized(tensor.Int64, rank)
-	out := n.through("Reshape", intAttr("allowzero", 1), p.data,
+	out := n.onnxOp("Reshape", intAttr("allowzero", 1), p.data,
 		shape).as(p.dtype, rank)
 	if axis > 0 {
 		out = n.op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).as(p.dtype, rank)
@@ -261,36 +262,36 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	return out
 }
 
-// joinedBy concatenates the members along an axis other than the first, by a loop.
-func (n *node) joinedBy(p *packed, axis int) *val {
-	start := n.packedAt(p, number1(0))
-	start = n.through("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).as(p.dtype, p.rank)
+// concatenatedAlong concatenates the members along an axis other than the first, by a loop.
+func (n *node) concatenatedAlong(p *packed, axis int) *val {
+	start := n.packedAt(p, scalarInt(0))
+	start = n.onnxOp("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).as(p.dtype, p.rank)
 	body := &pb.GraphProto{Name: "concat",
 		Node: []*pb.NodeProto{{OpType: "SequenceAt", Input: []string{"members", "i"}, Output: []string{"member"}},
 			{OpType: "Concat", Input: []string{"so far", "member"}, Output: []string{"joined"},
 				Attribute: intAttr("axis", axis)}},
 		Input:  []*pb.ValueInfoProto{{Name: "i"}, {Name: "go"}, {Name: "so far"}, {Name: "members"}},
 		Output: []*pb.ValueInfoProto{{Name: "go"}, {Name: "joined"}, {Name: "members"}}}
-	return n.through("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeProto_GRAPH, G: body}}, n.length(p),
+	return n.onnxOp("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeProto_GRAPH, G: body}}, n.length(p),
 		known(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).as(p.dtype, p.rank)
 }
 
 // packedSplit returns the slices of x along an axis of unknown length as a sequence.
 func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
 	rank := n.rank(x)
-	shape := n.through("Shape", nil, x)
+	shape := n.onnxOp("Shape", nil, x)
 	count := n.rows(shape, vectorOf(axis), vectorOf(axis+1))
-	before, after := n.rows(shape, vectorOf(0), vectorOf(axis)), n.rows(shape, vectorOf(axis+1), vectorOf(end))
+	before, after := n.rows(shape, vectorOf(0), vectorOf(axis)), n.rows(shape, vectorOf(axis+1), vectorOf(toEnd))
 	if axis > 0 {
 		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).as(x.dtype(), rank)
 	}
-	p := &packed{dtype: x.dtype(), rank: rank - 1, data: n.through("Reshape", nil, x, vectorOf(-1)).ofRank(1)}
+	p := &packed{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).ofRank(1)}
 	one := n.concatenated(before, after)
 	if keep {
 		one = n.concatenated(before, vectorOf(1), after)
 		p.rank++
 	}
-	one = n.through("Reshape", intAttr("allowzero", 1), one, vectorOf(1, p.rank))
-	p.shapes = n.through("Expand", nil, one, n.concatenated(count, vectorOf(p.rank))).sized(tensor.Int64, -1, p.rank)
+	one = n.onnxOp("Reshape", intAttr("allowzero", 1), one, vectorOf(1, p.rank))
+	p.shapes = n.onnxOp("Expand", nil, one, n.concatenated(count, vectorOf(p.rank))).sized(tensor.Int64, -1, p.rank)
 	return p
 }

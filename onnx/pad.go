@@ -53,12 +53,12 @@ func pad(n *node) []*val {
 func (n *node) padded(x *val, before, after []sym.Int, value any) *val {
 	rank := len(before)
 	list := make([]sym.Int, 2*rank)
-	any := false
+	pads := false
 	for i := range before {
 		list[2*(rank-1-i)], list[2*(rank-1-i)+1] = before[i], after[i]
-		any = any || !before[i].Same(sym.Int{}) || !after[i].Same(sym.Int{})
+		pads = pads || !before[i].Same(sym.Int{}) || !after[i].Same(sym.Int{})
 	}
-	if !any {
+	if !pads {
 		return x
 	}
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.sizeAttr(list...), "value": value}, x)

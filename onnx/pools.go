@@ -31,9 +31,9 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.ceil}
 }
 
-// behind returns the padding after each dimension, including the part that the last window needs if sizes are
+// paddingAfter returns the padding after each dimension, including the part that the last window needs if sizes are
 // rounded up. A window that would start after the operand and its front padding is dropped.
-func (g geometry) behind(in []sym.Int) (after []sym.Int) {
+func (g geometry) paddingAfter(in []sym.Int) (after []sym.Int) {
 	for i, s := range in {
 		step, front := sym.Of(g.stride[i]), s.Add(g.before[i])
 		span := front.Add(g.after[i]).Sub(g.reach(i))
@@ -57,7 +57,7 @@ func maxPool(n *node) []*val {
 	}
 	attrs, padded := g.poolAttrs(kernel), in
 	if attrs == nil {
-		after := g.behind(in)
+		after := g.paddingAfter(in)
 		x = n.padSpatial(x, g.before, after, extreme(tensor.Float32, false))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
 		padded = make([]sym.Int, len(in))
@@ -78,7 +78,7 @@ func maxPool(n *node) []*val {
 	return []*val{n.cast(out[0], d), out[1]}
 }
 
-// along returns the coordinate in dimension i of indices into a plane.
+// along returns coordinate i of indices into a plane.
 func (n *node) along(index *val, plane []sym.Int, i int) *val {
 	at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
 	return n.op("remainder", nil, at, n.integer(plane[i].Max(sym.Of(1))))
@@ -114,7 +114,7 @@ func (n *node) wholeIndex(index *val, in []sym.Int) *val {
 		}
 		index = sum
 	}
-	s := n.form(index)
+	s := n.symShape(index)
 	planes := n.op("arange", graph.Attrs{"end": n.sizeAttrOne(s[0].Mul(s[1])), "dtype": tensor.Int64})
 	planes = n.op("mul", nil, planes, n.integer(productOf(in)))
 	ones := slices.Repeat([]sym.Int{sym.Of(1)}, len(in))
@@ -137,7 +137,7 @@ func averagePool(n *node) []*val {
 // windowSums sums each window by a convolution with ones, and counts the elements of each window. Padding does not
 // count. If include is set, the declared padding counts, but not the additional padding of the last window.
 func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, count *val) {
-	after, s, d := g.behind(in), n.form(x), x.dtype()
+	after, s, d := g.paddingAfter(in), n.symShape(x), x.dtype()
 	channels, known := s[1].Known()
 	if !known { // each channel becomes an image of its own
 		channels, x = 1, n.reshapeFor(x, append([]sym.Int{s[0].Mul(s[1]), sym.Of(1)}, in...)...)
@@ -151,7 +151,7 @@ func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, 
 	op := fmt.Sprintf("conv%dd", len(in))
 	sum = n.op(op, attrs, n.padSpatial(x, g.before, after, 0), full(sym.Of(channels), one, g.kernel))
 	if !known {
-		sum = n.reshapeFor(sum, append([]sym.Int{s[0], s[1]}, n.form(sum)[2:]...)...)
+		sum = n.reshapeFor(sum, append([]sym.Int{s[0], s[1]}, n.symShape(sum)[2:]...)...)
 	}
 	inside, before, rest := slices.Clone(in), slices.Clone(g.before), slices.Clone(after)
 	if include {
@@ -184,7 +184,7 @@ func maxUnpool(n *node) []*val {
 	x, index := n.x(0), n.x(1)
 	in := n.images(x)
 	g := n.geometryOf(in, sym.Ints(n.perDim("kernel_shape", len(in), 1)...))
-	s := slices.Clone(n.form(x))
+	s := slices.Clone(n.symShape(x))
 	for i := range in {
 		s[2+i] = in[i].Sub(sym.Of(1)).Mul(sym.Of(g.stride[i])).Sub(g.before[i]).Sub(g.after[i]).Add(g.kernel[i])
 		if size, known := s[2+i].Known(); known && size < 0 {
@@ -216,7 +216,7 @@ func (n *node) unpooled(x, index *val, s []sym.Int) *val {
 func (n *node) unpoolInto(y, want *val) *val {
 	rank := n.rank(y)
 	none := known(intTensor(make([]int, rank)...))
-	more := n.op("sub", nil, want, n.dims(y))
+	more := n.op("sub", nil, want, n.shapeVector(y))
 	pairs := n.op("stack", graph.Attrs{"dim": 1}, none, n.op("flip", graph.Attrs{"dims": []int{0}}, more))
 	widths := n.reshape(pairs, 2*rank)
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).as(y.dtype(), rank)
@@ -251,7 +251,7 @@ func globalLpPool(n *node) []*val {
 func maxRoiPool(n *node) []*val {
 	x, rois := n.x(0), n.x(1)
 	size, _ := n.ints("pooled_shape")
-	s := n.form(x)
+	s := n.symShape(x)
 	if rois.data == nil || len(size) != 2 || len(s) != 4 || rois.data.Rank() != 2 || rois.data.Shape[1] != 5 {
 		n.failf("only regions that are known before the graph runs are supported")
 	}
@@ -293,7 +293,7 @@ func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 		for j := range size[1] {
 			left, right := bounds(1, j)
 			if top >= bottom || left >= right {
-				cells = append(cells, n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Of(1), n.form(x)[1]),
+				cells = append(cells, n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Of(1), n.symShape(x)[1]),
 					"fill_value": 0, "dtype": x.dtype()}))
 				continue
 			}
@@ -303,5 +303,5 @@ func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 		}
 	}
 	all := n.op("stack", graph.Attrs{"dim": 2}, cells...)
-	return n.reshapeFor(all, sym.Of(1), n.form(x)[1], sym.Of(size[0]), sym.Of(size[1]))
+	return n.reshapeFor(all, sym.Of(1), n.symShape(x)[1], sym.Of(size[0]), sym.Of(size[1]))
 }

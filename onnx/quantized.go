@@ -28,11 +28,11 @@ func (n *node) perAxis(p, x *val) *val {
 	}
 	axis = n.axis(axis, rank)
 	p = n.op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).ofRank(prank + 1)
-	s := slices.Clone(n.form(p))
+	s := slices.Clone(n.symShape(p))
 	s[axis+1] = sym.Of(block)
 	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, p)
 	p = n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, p)
-	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOne(n.form(x)[axis])}, p)
+	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOne(n.symShape(x)[axis])}, p)
 }
 
 // quantized rounds the scaled x, adds the zero point, and clamps it to the range of a dtype.

@@ -214,7 +214,7 @@ func argExtremum(op string) converter {
 			return one(n.op(op, attrs, x).ofRank(rank))
 		}
 		y := n.op(op, attrs, n.op("flip", graph.Attrs{"dims": []int{axis}}, x)).ofRank(rank)
-		size := n.op("select", graph.Attrs{"dim": 0, "index": axis}, n.dims(x)).ofRank(0)
+		size := n.op("select", graph.Attrs{"dim": 0, "index": axis}, n.shapeVector(x)).ofRank(0)
 		return one(n.op("sub", nil, n.op("sub", nil, size, 1), y))
 	}
 }

@@ -35,7 +35,8 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	}
 	length, sizes := n.lengthOf(shape), n.sizesKnown(shape)
 	if !keepZero {
-		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.resizeVector(n.dims(x), n.rank(x), length, true, 0), shape)
+		own := n.resizeVector(n.shapeVector(x), n.rank(x), length, true, 0)
+		shape = n.op("where", nil, n.op("eq", nil, shape, 0), own, shape)
 	}
 	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
 	if sizes != nil {
@@ -121,7 +122,7 @@ func expand(n *node) []*val {
 	}
 	full := max(length, rank)
 	want := n.resizeVector(shape, length, full, false, 1)
-	own := n.resizeVector(n.dims(x), rank, full, false, 1)
+	own := n.resizeVector(n.shapeVector(x), rank, full, false, 1)
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
 	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
 	for i, s := range n.sizesKnown(shape) {
@@ -137,13 +138,13 @@ func (n *node) expandComputed(x, shape *val) *val {
 	if n.rank(shape) != 1 {
 		n.failf("the shape must be a vector")
 	}
-	lack := n.op("sub", nil, n.rank(x), n.element(n.dims(shape), 0))
+	lack := n.op("sub", nil, n.rank(x), n.element(n.shapeVector(shape), 0))
 	longer := func(v, by *val) *val { // prepends as many ones as by says
 		by = n.op("clamp", graph.Attrs{"min": 0}, by)
 		pad := n.op("cat", nil, n.reshape(by, 1), known(intTensor(0)))
 		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).as(tensor.Int64, 1)
 	}
-	want, own := longer(shape, lack), longer(n.dims(x), n.op("neg", nil, lack))
+	want, own := longer(shape, lack), longer(n.shapeVector(x), n.op("neg", nil, lack))
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
 	return n.op("expand", graph.Attrs{"size": n.ref(want)}, x)
 }

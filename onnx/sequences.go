@@ -111,7 +111,7 @@ func sequenceLength(n *node) []*val {
 
 func splitToSequence(n *node) []*val {
 	x := n.x(0)
-	shape := n.form(x)
+	shape := n.symShape(x)
 	axis := n.axis(n.int("axis", 0), len(shape))
 	if len(shape) == 0 {
 		n.failf("a value without dimensions cannot be split")

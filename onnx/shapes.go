@@ -11,7 +11,7 @@ import (
 
 func shapeOp(n *node) []*val {
 	x := n.x(0)
-	d := n.dims(x)
+	d := n.shapeVector(x)
 	start, end := n.int("start", 0), any(nil)
 	if n.attrs["end"] != nil {
 		end = n.int("end", 0)
@@ -23,7 +23,7 @@ func shapeOp(n *node) []*val {
 }
 
 func size(n *node) []*val {
-	return one(n.op("prod", nil, n.dims(n.x(0))).ofRank(0))
+	return one(n.op("prod", nil, n.shapeVector(n.x(0))).ofRank(0))
 }
 
 // lengthOf returns the number of elements of x; -1 if it is unknown.
@@ -174,7 +174,7 @@ func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 		size, ok := each.Min(rest), false
 		rest = rest.Sub(size)
 		if sizes[i], ok = n.intAttr(size); !ok {
-			return n.splitComputed(x, n.evenSizes(n.element(n.dims(x), axis), parts), axis, parts)
+			return n.splitComputed(x, n.evenSizes(n.element(n.shapeVector(x), axis), parts), axis, parts)
 		}
 	}
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
@@ -375,7 +375,7 @@ func unique(n *node) []*val {
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
 	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].as(tensor.Int64, 1), out[2].as(tensor.Int64, 1)
 	// The first position is the least one with the same inverse index.
-	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.dims(x)).ofRank(0)
+	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).ofRank(0)
 	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).as(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
 	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse, places).as(tensor.Int64, 1)

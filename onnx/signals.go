@@ -37,7 +37,7 @@ func stft(n *node) []*val {
 	case n.has(3):
 		length = n.refOne(n.x(3))
 	case win != nil:
-		length = n.sizeAttrOne(n.form(win)[0])
+		length = n.sizeAttrOne(n.symShape(win)[0])
 	default:
 		n.failf("it has neither a window nor a frame length")
 	}
@@ -115,7 +115,7 @@ func random(op string) converter {
 			d = tensor.Float32
 		}
 		shape, _ := n.ints("shape")
-		return one(n.moved(op, n.emit(op, graph.Attrs{"size": shape, "dtype": d, "seed": n.seed()})[0]))
+		return one(n.rescaled(op, n.emit(op, graph.Attrs{"size": shape, "dtype": d, "seed": n.seed()})[0]))
 	}
 }
 
@@ -127,12 +127,12 @@ func randomLike(op string) converter {
 		if d == tensor.Invalid {
 			d = x.dtype()
 		}
-		return one(n.moved(op, n.emit(op+"_like", graph.Attrs{"dtype": d, "seed": n.seed()}, x)[0]))
+		return one(n.rescaled(op, n.emit(op+"_like", graph.Attrs{"dtype": d, "seed": n.seed()}, x)[0]))
 	}
 }
 
-// moved scales and shifts standard random numbers.
-func (n *node) moved(op string, x *val) *val {
+// rescaled scales and shifts standard random numbers.
+func (n *node) rescaled(op string, x *val) *val {
 	scale, shift := n.float("scale", 1), n.float("mean", 0)
 	if op == "rand" {
 		shift = n.float("low", 0)
@@ -164,7 +164,7 @@ func multinomial(n *node) []*val {
 	if d == tensor.Invalid {
 		d = tensor.Int32
 	}
-	s := n.form(x)
+	s := n.symShape(x)
 	count := n.int("sample_size", 1)
 	if len(s) != 2 || s[1].Same(sym.Int{}) || count < 0 {
 		n.failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(s), count)

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// needSizes lists cases, inputs and dimensions that must be known when a model is read, with what the error says.
+// needSizes lists cases, inputs and dimensions that must be known when a model is converted, with the error's text.
 var needSizes = map[string]string{
 	"pools/MaxRoiPool.v1.0 a 2":      "the sizes of images must be known before the graph runs",
 	"pools/MaxRoiPool.v1.0 a 3":      "the sizes of images must be known before the graph runs",
@@ -25,7 +25,7 @@ var needSizes = map[string]string{
 	"shapes/Unsqueeze.v13.0 b 0":     "the number of axes must be known before the graph runs",
 }
 
-// withHints has models read for other sizes.
+// withHints converts models for other hints.
 func withHints(t *testing.T, sizes ...int) {
 	old := hints
 	hints = nil
@@ -35,8 +35,8 @@ func withHints(t *testing.T, sizes ...int) {
 	t.Cleanup(func() { hints = old })
 }
 
-// TestVectorsOfUnknownSizes opens each dimension of each input of each case, has the model read for other sizes where
-// it takes others, and runs it for the size of the case.
+// TestVectorsOfUnknownSizes makes each dimension of each input of each case symbolic, converts the model for other
+// sizes if it accepts others, and runs it for the size of the case.
 func TestVectorsOfUnknownSizes(t *testing.T) {
 	opened, needed := 0, 0
 	for _, v := range vectors(t) {
@@ -71,8 +71,8 @@ func TestVectorsOfUnknownSizes(t *testing.T) {
 	require.Equal(t, len(needSizes), needed, "cases that are not there need no sizes")
 }
 
-// TestResizeByAFactorOfUnknownSizes: the result of a factor that floating point multiplies exactly only up to some size
-// has a formula, and its symbol that bound.
+// TestResizeByAFactorOfUnknownSizes resizes by a factor whose products are exact up to some size. The size of the
+// result is an expression, and the symbol is bounded by that size.
 func TestResizeByAFactorOfUnknownSizes(t *testing.T) {
 	for scale, most := range map[float32]int{0.6: 0, 1.37: 1 << 24} {
 		p := &pb.GraphProto{Initializer: []*pb.TensorProto{floats("scales", []int64{4}, 1, 1, scale, scale)},

@@ -13,14 +13,14 @@ type val struct {
 	name string
 	v    *graph.Value
 	data *tensor.Tensor
-	// elements are the symbolic elements of integers computed from sizes: see arithmetic.go. Such a value is
-	// added to the graph only if an op needs it.
+	// elements are the symbolic elements of a value computed from sizes: see symelements.go. The value is added to the
+	// graph only if an op needs it.
 	elements *symElements
 	list     []*val       // the members of a sequence
 	packed   *packed      // a sequence with unknown members; it has no list
 	member   tensor.DType // of an empty sequence, if declared
 	kind     valKind
-	// outline is the known dtype and sizes of a value whose shape depends on data.
+	// outline has the known dtype and sizes of a value whose shape depends on data.
 	outline graph.Outline
 	// source is the kind of an unavailable val that no node makes: an initializer or an input.
 	source string
@@ -29,7 +29,7 @@ type val struct {
 // valKind is the kind of a val.
 type valKind uint8
 
-// A missing val is an optional without a value. A lost one is unavailable: see partial.go.
+// isMissing is an optional without a value. isUnavailable is a value that could not be converted: see skipped.go.
 const (
 	isTensor valKind = iota
 	isSequence

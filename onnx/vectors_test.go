@@ -22,17 +22,17 @@ import (
 // The conformance vectors in testdata are made by scripts/vectors/generate.py: models, inputs,
 // and outputs by numpy and PyTorch.
 
-// leastVectors is how many there are at least; fewer mean that some were lost.
+// leastVectors is the minimum number of vectors. Fewer mean that some were lost.
 const leastVectors = 700
 
-// vector is one case of them.
+// vector is one case.
 type vector struct {
 	name      string
 	model     []byte
 	in, wants map[string]*tensor.Tensor
 }
 
-// vectors reads all cases, in order. A case without a model is of the model before it.
+// vectors reads all cases, in order. A case without a model uses the model of the previous case.
 func vectors(t testing.TB) []vector {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.zip")
@@ -89,8 +89,8 @@ func arrays(t testing.TB, name string, data []byte) map[string]*tensor.Tensor {
 	return out
 }
 
-// TestVectors runs every case with its sizes fixed and, where the model leaves sizes open,
-// with these bound afterwards.
+// TestVectors runs every case with fixed sizes. If the model has symbolic sizes, it also runs the case with these bound
+// after the conversion.
 func TestVectors(t *testing.T) {
 	compared := 0
 	for _, v := range vectors(t) {
@@ -130,7 +130,7 @@ func (v vector) check(g *graph.Graph) error {
 	return nil
 }
 
-// checkOpen converts without sizes and binds them then.
+// checkOpen converts without sizes and then binds the sizes.
 func (v vector) checkOpen(m *Model) error {
 	g, err := m.Graph(Options{})
 	if err != nil || len(g.Symbols) == 0 {
@@ -155,8 +155,7 @@ func (v vector) checkBound(g *graph.Graph) error {
 	return v.check(g)
 }
 
-// compareScaled wants floats within 3e-5 of the largest magnitude of the tensor, all else
-// equal.
+// compareScaled fails if floats differ by more than 3e-5 times the largest magnitude in the tensor, or others at all.
 func compareScaled(got, want *tensor.Tensor) error {
 	if got == nil || !want.DType.IsFloat() || want.DType.IsReducedFloat() || !slices.Equal(got.Shape, want.Shape) ||
 		got.DType != want.DType {
@@ -184,7 +183,7 @@ func float64sOf(x *tensor.Tensor) []float64 {
 	return list
 }
 
-// TestVectorsCoverTheTable wants every operator of the table in some case.
+// TestVectorsCoverTheTable checks that every operator of the table is in some case.
 func TestVectorsCoverTheTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, v := range vectors(t) {

@@ -220,7 +220,7 @@ const tau = 6.283185307179586476925286766559
 func tfIdf(n *node) []*val {
 	x := n.x(0)
 	t := n.gramTable()
-	shape := n.form(x)
+	shape := n.symShape(x)
 	if len(shape) != 1 && len(shape) != 2 {
 		n.failf("the operand has %d dimensions, want 1 or 2", len(shape))
 	}
@@ -251,7 +251,7 @@ func tfIdf(n *node) []*val {
 		n.failf("mode %q is not supported", mode)
 	}
 	total := slices.Max(t.places) + 1
-	s := n.form(counts)
+	s := n.symShape(counts)
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(total)), "fill_value": 0, "dtype": tensor.Float32})
 	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, known(intTensor(t.places...)))
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, places, counts)
@@ -321,7 +321,7 @@ func (n *node) gramTable() gramTable {
 
 // countGrams counts, in each row, the n-grams whose words are skip+1 apart, for all skips up to skips.
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
-	s := n.form(rows)
+	s := n.symShape(rows)
 	grams := len(words) / length
 	pool := known(tensor.Must(intTensor(words...).View(tensor.New(tensor.Int64, 1, 1, grams, length))))
 	sum := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(grams)), "fill_value": 0, "dtype": tensor.Float32})

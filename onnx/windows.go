@@ -109,7 +109,7 @@ func (n *node) padSpatial(x *val, before, after []sym.Int, value any) *val {
 
 // images returns the spatial sizes of the operand of a window op.
 func (n *node) images(x *val) []sym.Int {
-	s := n.form(x)
+	s := n.symShape(x)
 	if len(s) < 3 || len(s) > 5 {
 		n.failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", len(s))
 	}
@@ -125,7 +125,7 @@ func (n *node) window(w *val, rank int) []sym.Int {
 	if n.rank(w) != rank+2 {
 		n.failf("weight has %d dimensions, want %d", n.rank(w), rank+2)
 	}
-	return n.form(w)[2:]
+	return n.symShape(w)[2:]
 }
 
 func (n *node) convolve(x, w, bias *val) *val {
@@ -235,7 +235,7 @@ func deformConv(n *node) []*val {
 func col2Im(n *node) []*val {
 	x, image, block := n.x(0), n.list(1), n.list(2)
 	rank := len(image)
-	s := n.form(x)
+	s := n.symShape(x)
 	if len(block) != rank || len(s) != 3 || rank == 0 || rank > maxRank {
 		n.failf("want [N, C, L] and as many block sizes as image sizes")
 	}

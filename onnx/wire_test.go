@@ -18,7 +18,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// withData puts the raw data of initializers back into their messages.
+// withData returns the raw data of initializers to their messages.
 func withData(m *pb.ModelProto, raw map[*pb.TensorProto]*tensor.Storage) *pb.ModelProto {
 	for t, s := range raw {
 		t.RawData = s.Bytes()
@@ -26,7 +26,7 @@ func withData(m *pb.ModelProto, raw map[*pb.TensorProto]*tensor.Storage) *pb.Mod
 	return m
 }
 
-// TestWire reads all models field by field, and wants what the protobuf library reads.
+// TestWire reads all models field by field, and compares them with the protobuf library's messages.
 func TestWire(t *testing.T) {
 	weights := 0
 	for _, v := range vectors(t) {
@@ -45,7 +45,7 @@ func appended(b []byte, n protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), value)
 }
 
-// TestWireUnusual reads what protobuf takes and nobody writes, and what it refuses.
+// TestWireUnusual reads encodings that protobuf accepts but no exporter writes, and encodings that it rejects.
 func TestWireUnusual(t *testing.T) {
 	marshalled := func(m proto.Message) []byte {
 		b, err := proto.Marshal(m)
@@ -93,7 +93,7 @@ func TestWireUnusual(t *testing.T) {
 	assert.ErrorContains(t, err, "another format", "text that is no UTF-8")
 }
 
-// TestFileChanges changes files after they were read, and while they are.
+// TestFileChanges changes files after and while they are read.
 func TestFileChanges(t *testing.T) {
 	w := &pb.TensorProto{Name: "w", DataType: int32(tFloat), Dims: []int64{1 << 16}, RawData: make([]byte, 4<<16)}
 	w.RawData[3] = 0x40 // 2
@@ -126,7 +126,7 @@ func TestFileChanges(t *testing.T) {
 	assert.ErrorContains(t, err, "not an ONNX model")
 }
 
-// TestOpenPipe reads a model from what can be read once.
+// TestOpenPipe reads a model from a pipe.
 func TestOpenPipe(t *testing.T) {
 	data, err := proto.Marshal(model(11, flattening(4)))
 	require.NoError(t, err)

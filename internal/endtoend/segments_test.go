@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -67,9 +68,13 @@ func TestDetector(t *testing.T) {
 	g := detector(24)
 	require.NoError(t, g.Err())
 	require.Len(t, g.Segments(), 5, "before nonzero, it, before nms, it, behind it")
-	known := g.Outlines()
-	require.Equal(t, graph.Outline{DType: f32, Sizes: []int{-1, 4}}, known.At(g.Outputs[0].Value))
-	require.Equal(t, graph.Outline{DType: f32, Sizes: []int{-1, 10}}, known.At(g.Outputs[1].Value))
+	for i, size := range []int{4, 10} {
+		known := g.Unbacked().Graph.Outputs[i].Value.Type
+		require.Equal(t, f32, known.DType)
+		require.Equal(t, sym.Ints(size), known.Shape[1:])
+		_, number := known.Shape[0].Known()
+		require.False(t, number)
+	}
 	in := image(24, 1)
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestSizesThatLeaveAnInt reads models that compute sizes of more than 64 bits. A product of numbers wrapped around.
+// TestSizesThatLeaveAnInt converts models that compute sizes of more than 64 bits. A product once wrapped around.
 func TestSizesThatLeaveAnInt(t *testing.T) {
 	scaled := func(by ...int64) *pb.ModelProto {
 		return model(13, &pb.GraphProto{
@@ -60,7 +60,7 @@ func (m *sizeMaker) vector(list ...string) string {
 	return m.add("Concat", parts, attrInt("axis", 0))
 }
 
-// step adds one more integer or truth.
+// step adds one node that makes an integer or a truth value.
 func (m *sizeMaker) step() {
 	a, b := m.pick(m.ints), m.pick(m.ints)
 	positive := func() string { return m.number(1 + m.r.Int64N(5)) }
@@ -97,8 +97,8 @@ func (m *sizeMaker) step() {
 	}
 }
 
-// sizesModel computes with sizes N, M and 3 of x, and hands the results on as values, as shapes and as the choice of
-// a branch.
+// sizesModel computes with the sizes N, M and 3 of x. It uses the results as values, as shapes and as the condition of
+// an If.
 func sizesModel(r *rand.Rand) *pb.ModelProto {
 	m := &sizeMaker{r: r, p: &pb.GraphProto{Input: infos(info("x", tFloat, "N", "M", 3)),
 		Initializer: []*pb.TensorProto{int64s("at", []int64{1}, 0), int64s("two", []int64{1}, 2), floats("half", nil, 0.5),
@@ -129,8 +129,8 @@ func sizesModel(r *rand.Rand) *pb.ModelProto {
 	return model(12, m.p)
 }
 
-// TestSizeArithmetic checks that a model with open sizes, and the file it is converted to, give what the model gives
-// that is read for the sizes at hand, whose arithmetic is done in numbers.
+// TestSizeArithmetic compares a model with symbolic sizes, and the graph file that it is converted to, with the model
+// converted for fixed sizes, which are computed as numbers.
 func TestSizeArithmetic(t *testing.T) {
 	models := 40
 	if testing.Short() {

@@ -105,7 +105,7 @@ func trilu(n *node) []*val {
 func (n *node) blocks() (x *val, dims []sym.Int, b int) {
 	x = n.x(0)
 	b = n.int("blocksize", 0)
-	dims = n.form(x)
+	dims = n.symShape(x)
 	if len(dims) != 4 || b < 1 || b > 1<<15 {
 		n.failf("want 4 dimensions and a block size above 0, got %d and %d", len(dims), b)
 	}
@@ -145,7 +145,7 @@ func spaceToDepth(n *node) []*val {
 func reverseSequence(n *node) []*val {
 	x, lens := n.x(0), n.cast(n.x(1), tensor.Int64)
 	time, batch := n.int("time_axis", 0), n.int("batch_axis", 1)
-	shape := n.form(x)
+	shape := n.symShape(x)
 	rank := len(shape)
 	if rank < 2 || time == batch || min(time, batch) != 0 || max(time, batch) != 1 {
 		n.failf("time and batch axes must be 0 and 1")
@@ -167,7 +167,7 @@ func reverseSequence(n *node) []*val {
 func crop(n *node) []*val {
 	x := n.x(0)
 	border, _ := n.ints("border")
-	s := n.form(x)
+	s := n.symShape(x)
 	if len(border) != 4 || len(s) != 4 {
 		n.failf("want 4 borders and 4 dimensions")
 	}
@@ -181,7 +181,7 @@ func crop(n *node) []*val {
 
 func centerCropPad(n *node) []*val {
 	x, want := n.x(0), n.integers(n.x(1))
-	s := n.form(x)
+	s := n.symShape(x)
 	axes, ok := n.ints("axes")
 	if !ok {
 		for i := range want {

@@ -181,8 +181,8 @@ func (im *importer) static(x *val) bool {
 	return !x.dynamic() && !slices.ContainsFunc(im.shapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
 }
 
-// dims returns the shape of x as a vector.
-func (n *node) dims(x *val) *val {
+// shapeVector returns the shape of x as a vector.
+func (n *node) shapeVector(x *val) *val {
 	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].as(tensor.Int64, 1) }
 	s := n.shapeOf(x)
 	if s == nil {

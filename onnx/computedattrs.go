@@ -55,7 +55,7 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 		return v
 	}
 	axis, start, end, step = one(axis), one(start), one(end), one(step)
-	size := n.op("index", nil, n.dims(x), axis).as(tensor.Int64, 0)
+	size := n.op("index", nil, n.shapeVector(x), axis).as(tensor.Int64, 0)
 	back := n.op("lt", nil, step, 0)
 	low := n.op("where", nil, back, known(tensor.IntScalar(-1).Tensor(tensor.Int64)),
 		known(tensor.IntScalar(0).Tensor(tensor.Int64)))
@@ -90,7 +90,7 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 // padComputed pads x with its own elements by computed widths: those before all dimensions, then those after.
 func (n *node) padComputed(x, widths *val, mode string) *val {
 	rank := n.rank(x)
-	sizes := n.dims(x)
+	sizes := n.shapeVector(x)
 	for a := range rank {
 		before, after := n.element(widths, a), n.element(widths, rank+a)
 		size := n.element(sizes, a)

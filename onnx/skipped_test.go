@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// some reads a model past its mistakes and returns what is left, and what is refused.
+// some converts a model despite its mistakes. It returns the remaining graph and the errors.
 func some(t *testing.T, p *pb.ModelProto, o Options) (rest *graph.Graph, told []string) {
 	t.Helper()
 	data, err := proto.Marshal(p)
@@ -41,7 +41,7 @@ func outputNames(g *graph.Graph) (list []string) {
 	return list
 }
 
-// requireTold checks that each of the mistakes is told, and no other.
+// requireTold checks that exactly the given mistakes are reported.
 func requireTold(t *testing.T, told []string, want ...string) {
 	t.Helper()
 	require.Len(t, told, len(want), "%s", strings.Join(told, "\n"))
@@ -55,7 +55,7 @@ func called(name string, n *pb.NodeProto) *pb.NodeProto {
 	return n
 }
 
-// troubledModel has a node for each way to fail, what follows them, and what does not.
+// troubledModel has a node for each kind of mistake, nodes that depend on these, and independent nodes.
 func troubledModel() *pb.GraphProto {
 	return &pb.GraphProto{
 		Node: []*pb.NodeProto{
@@ -141,7 +141,7 @@ func TestGraphSomeWithin(t *testing.T) {
 	require.Equal(t, []float32{1, 2}, floatsOf(t, runGraph(t, g, in)["e"]))
 }
 
-// Inputs that the caller cannot give take along what depends on them, shapes among it.
+// Nodes that depend on an unavailable input are rejected, even if they depend on its shape only.
 func TestGraphSomeWithoutInputs(t *testing.T) {
 	p := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Shape", names("x"), names("shape")), node1("Reshape", names("y", "shape"), names("r")),
@@ -157,7 +157,7 @@ func TestGraphSomeWithoutInputs(t *testing.T) {
 	require.Len(t, full.Outputs, 2)
 }
 
-// Symbols stay symbols; of several readings the one that loses the least counts.
+// Symbols stay symbols. The conversion with the fewest mistakes is returned.
 func TestGraphSomeWithSymbols(t *testing.T) {
 	p := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Neg", names("x"), names("n")), called("odd", node1("NoSuch", names("x"), names("lost"))),
@@ -179,7 +179,7 @@ func TestGraphSomeWithSymbols(t *testing.T) {
 	require.Equal(t, []int{5, 2}, rest.Outputs[0].Value.Meta.Shape)
 }
 
-// Without mistakes nothing differs.
+// Without mistakes the graph equals that of Graph.
 func TestGraphSomeOfWhatIsRight(t *testing.T) {
 	p := model(11, tooDeep())
 	want, err := convert(p, Options{})

@@ -8,8 +8,8 @@ import (
 
 // This file computes with symbolic sizes, and turns them into attributes and operands.
 
-// form returns the symbolic shape of x, whose rank must be known. Sizes that depend on data are symbols.
-func (n *node) form(x *val) []sym.Int {
+// symShape returns the symbolic shape of x, whose rank must be known. Sizes that depend on data are symbols.
+func (n *node) symShape(x *val) []sym.Int {
 	n.rank(x)
 	return n.shapeOf(x)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// firstSize adds to a graph the nodes that give the first size of x, under the name n.
+// firstSize adds nodes to a graph that compute the first size of x, named n.
 func firstSize(p *pb.GraphProto) *pb.GraphProto {
 	p.Initializer = append(p.Initializer, int64s("zero", nil, 0))
 	p.Node = append([]*pb.NodeProto{node1("Shape", names("x"), names("shape")),
@@ -22,7 +22,7 @@ func firstSize(p *pb.GraphProto) *pb.GraphProto {
 	return p
 }
 
-// attrOf returns an attribute of the node that makes a value, as it is written.
+// attrOf returns an attribute, as written, of the node that makes a value.
 func attrOf(t *testing.T, g *graph.Graph, value, name string) any {
 	t.Helper()
 	v := g.Value(value)
@@ -36,7 +36,7 @@ func attrOf(t *testing.T, g *graph.Graph, value, name string) any {
 	return nil
 }
 
-// kept returns a graph as it comes out of a file.
+// kept saves a graph and loads it again.
 func kept(t *testing.T, g *graph.Graph) *graph.Graph {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "graph.json")
@@ -46,8 +46,8 @@ func kept(t *testing.T, g *graph.Graph) *graph.Graph {
 	return again
 }
 
-// forSizes runs a model with its sizes open, from the model and from a file, and the model read for the sizes at
-// hand, and checks that the output z is the same.
+// forSizes runs a model with symbolic sizes, the graph file that it is converted to, and the model converted for the
+// given sizes. It checks that the output z is the same.
 func forSizes(t *testing.T, m *pb.ModelProto, in map[string]*tensor.Tensor, bound map[string]int) *tensor.Tensor {
 	t.Helper()
 	want := run(t, m, in)["z"]
@@ -69,7 +69,7 @@ func ramp(shape ...int) *tensor.Tensor {
 	return x
 }
 
-// atMost expands a vector of 1 to the first size of x, or to 10 if that is less.
+// atMost expands a vector of ones to the first size of x, but at most to 10.
 func atMost() *pb.ModelProto {
 	p := &pb.GraphProto{
 		Initializer: []*pb.TensorProto{int64s("ten", []int64{1}, 10), int64s("at", []int64{1}, 0),
@@ -94,7 +94,7 @@ func TestExpandToTheLeastOfASize(t *testing.T) {
 	}
 }
 
-// TestExpandOfAConstantStays holds that an import does not make a constant of a view that repeats one element often.
+// TestExpandOfAConstantStays checks that a large view that repeats an element does not become a constant.
 func TestExpandOfAConstantStays(t *testing.T) {
 	for size, nodes := range map[int64]int{16: 1, 1 << 38: 2} { // the views of few elements are constants
 		p := &pb.GraphProto{
@@ -115,7 +115,7 @@ func TestExpandOfAConstantStays(t *testing.T) {
 	}
 }
 
-// larger is choice by whether the first size of x is over a bound.
+// larger is choice with the condition that the first size of x exceeds a bound.
 func larger(bound int64) *pb.ModelProto {
 	p := choice()
 	p.Input = infos(info("x", tFloat, "N", "M"))
@@ -138,11 +138,11 @@ func TestIfOnASize(t *testing.T) {
 	}
 	g, err = convert(larger(-1), Options{})
 	require.NoError(t, err)
-	require.Len(t, g.Nodes, 2, "what holds for all sizes is no question")
+	require.Len(t, g.Nodes, 2, "a condition that holds for all sizes is decided")
 }
 
-// TestIfOnASizeIsSettled checks that the nodes of the branch stand in the place of the If, once sizes are known, and
-// that symbolic inference names the condition.
+// TestIfOnASizeIsSettled checks that the nodes of the branch replace the If once sizes are known, and that the
+// condition is a guard of symbolic inference.
 func TestIfOnASizeIsSettled(t *testing.T) {
 	g, err := convert(larger(100), Options{})
 	require.NoError(t, err)
@@ -166,8 +166,7 @@ func TestIfOnASizeIsSettled(t *testing.T) {
 	require.Equal(t, "if_sizes", g.Nodes[0].Op.Name, "the graph itself stays open")
 }
 
-// branched is an If on a size whose branches differ in rank, one of which has an If of its own, and a loop around
-// which sizes are read.
+// branched returns an If on a size whose branches differ in rank. One branch has another If.
 func branched() *pb.ModelProto {
 	inner := node1("If", names("small"), names("i"), attrGraph("then_branch", branchOf("p", node1("Neg", names("x"),
 		names("p")))), attrGraph("else_branch", branchOf("q", node1("Concat", names("x", "x"), names("q"),
@@ -195,7 +194,7 @@ func TestBranchesOnSizesWithinBranches(t *testing.T) {
 	}
 }
 
-// looped runs the body as often as x is long; within, a size of x that no carried value has is used.
+// looped runs a body once for each element of x. The body uses a size of x that no carried value has.
 func looped() *pb.ModelProto {
 	body := &pb.GraphProto{
 		Input: infos(info("i", tInt64), info("going", tBool), info("v", tFloat, nil)),
@@ -221,7 +220,7 @@ func TestLoopOverASize(t *testing.T) {
 	}
 }
 
-// Once sizes are known the iterations take the place of the loop, and for unknown sizes their number is a guard.
+// Once sizes are known, the iterations replace the loop. For unknown sizes, their number is a guard.
 func TestLoopOverASizeIsWrittenOut(t *testing.T) {
 	g, err := convert(looped(), Options{})
 	require.NoError(t, err)
@@ -259,7 +258,7 @@ func TestLoopOverASizeIsWrittenOut(t *testing.T) {
 	}
 }
 
-// scaled slices x by its size times a factor, rounded down, as exporters write it.
+// scaled makes zeros, in number the size of x times a factor rounded down, as exporters write it.
 func scaled(factor float32, op string) *pb.ModelProto {
 	p := &pb.GraphProto{
 		Initializer: []*pb.TensorProto{int64s("at", []int64{1}, 0), floats("factor", nil, factor)},
@@ -289,7 +288,7 @@ func TestSizesScaledInFloatingPoint(t *testing.T) {
 			forSizes(t, scaled(c.factor, c.op), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
 		}
 	}
-	// A third of a size is rounded before it is rounded down: no expression says that.
+	// The product with the float 1/3 is rounded before it is rounded down. No expression describes that.
 	g, err := convert(scaled(1.0/3, "Mul"), Options{})
 	require.NoError(t, err)
 	require.True(t, g.Dynamic())
@@ -299,7 +298,7 @@ func TestSizesScaledInFloatingPoint(t *testing.T) {
 	}
 }
 
-// TestMistakesOfSizesAreTold reads a model that no other size than 5 suits.
+// TestMistakesOfSizesAreTold converts a model that requires the size 5.
 func TestMistakesOfSizesAreTold(t *testing.T) {
 	p := &pb.GraphProto{
 		Initializer: []*pb.TensorProto{int64s("five", []int64{1}, 5)},
