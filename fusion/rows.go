@@ -17,7 +17,16 @@ import (
 // store none.
 const rowWorkerBytes = 4 << 20
 
-// CompileRows returns the kernel of an expression over rows. It returns nil without an error if some loop has no
+// LowerRows returns the kernel of an expression over rows. Loops without machine code are interpreted.
+func LowerRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
+	p, err := planRows(r, c)
+	if err != nil {
+		return nil, err
+	}
+	return rowKernel(r, c, p), nil
+}
+
+// CompileRows is [LowerRows] for ops that have another kernel. It returns nil without an error if some loop has no
 // machine code, or if a worker would need more than 4 MiB for stored rows.
 func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	p, err := planRows(r, c)

@@ -272,6 +272,7 @@ var listedFunctions = map[string]any{
 	"fusion.EffortOf":            fusion.EffortOf,
 	"fusion.EpilogueOf":          fusion.EpilogueOf,
 	"fusion.HasRoom":             fusion.HasRoom,
+	"fusion.LowerRows":           fusion.LowerRows,
 	"fusion.NewFuser":            fusion.NewFuser,
 	"fusion.NewScoreRows":        fusion.NewScoreRows,
 	"fusion.RunChunk":            fusion.RunChunk,

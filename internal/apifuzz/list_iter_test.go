@@ -22,6 +22,7 @@ var vouched = map[string]string{
 	"(graph.Mem).Within":           "an offset within scratch memory",
 	"fusion.CompileLoop":           "a call of the op, with the operands that graph has checked",
 	"fusion.CompileRows":           "a call of the op, with the operands that graph has checked",
+	"fusion.LowerRows":             "a call of the op, with the operands that graph has checked",
 	"fusion.NewScoreRows":          "a call of a fused attention",
 	"fusion.RunChunk":              "the memory of a kernel",
 	"(graph.Attention).Sizes":      "a call of a fused attention",

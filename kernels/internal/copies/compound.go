@@ -124,13 +124,25 @@ func (x *Compound) List(code func() []expr.Listing) { x.code = append(x.code, co
 
 // Call adds the kernel of another op. Operands without a meta count as omitted.
 func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
+	attrs, err := op.Schema.Decode(a, nil)
+	if x.err == nil {
+		x.err = err
+	}
+	x.compile(op.Name, op.Compile, attrs, outs, ins)
+}
+
+// Compile adds the kernel that compile returns for a call without attributes. name is part of errors.
+func (x *Compound) Compile(name string, compile func(c *graph.Call) (*graph.Kernel, error), outs []kit.Buffer,
+	ins ...kit.Buffer) {
+	x.compile(name, compile, nil, outs, ins)
+}
+
+func (x *Compound) compile(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
+	outs, ins []kit.Buffer) {
 	if x.err != nil {
 		return
 	}
-	c := &graph.Call{}
-	if c.Attrs, x.err = op.Schema.Decode(a, nil); x.err != nil {
-		return
-	}
+	c := &graph.Call{Attrs: attrs}
 	for _, o := range outs {
 		c.Out = append(c.Out, o.Meta)
 	}
@@ -142,9 +154,9 @@ func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...k
 		}
 		c.In = append(c.In, arg)
 	}
-	k, err := op.Compile(c)
+	k, err := compile(c)
 	if err != nil {
-		x.err = fmt.Errorf("%s: %w", op.Name, err)
+		x.err = fmt.Errorf("%s: %w", name, err)
 		return
 	}
 	x.runKernel(k, len(outs), buffers)

@@ -1,11 +1,14 @@
-// Package folds has the parts that reductions and pooling share: ops defined by a fold ([Define]), and sums.
+// Package folds defines ops that reduce dimensions of one operand ([Define]), for reductions and poolings.
+//
+// A [Spec] describes a call: which dimensions are reduced, the dtypes, and the computation of a result ([How]) as an
+// expression over a row. A fold in Go (iter.Fold) replaces expressions where it takes less time than their
+// interpretation, and where there is no expression. The package comment of reduce has the figures.
 package folds
 
 import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -24,11 +27,13 @@ type Spec struct {
 
 // How is the computation of a reduction.
 type How struct {
-	Fold func() *iter.Fold
 	// Row returns the results as an expression over the row of x, an element of dtype Cast in the dtype of the
-	// computation. Each result is converted to its dtype. If Row is nil, or there is no machine code, Fold is used.
+	// computation. Each result is converted to its dtype. Row is nil, or returns nil, if there is no expression.
 	Row func(b *expr.Builder, x Part) []Part
-	// Suited: Row is for suitable rows only, or for rows that can be cut ([graph.Rows.Unsuited]); others use Fold.
+	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. It is nil
+	// if these are interpreted.
+	Fold func() *iter.Fold
+	// Suited: Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
 	Suited bool
 	// Ref computes the results of one row of values of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
@@ -77,7 +82,7 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if k, err := s.compileRows(c); k != nil || err != nil {
 		return k, err
 	}
-	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.How().Fold())
+	r, err := newReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.How().Fold())
 	if err != nil {
 		return nil, err
 	}
@@ -93,17 +98,20 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 // compileRows returns the kernel of the expression over rows, or nil if Fold is to be used.
 func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 	rows, err := s.rows(c)
-	if rows == nil || err != nil || c.Meta(0).Numel() == 0 {
+	how := s.How()
+	switch {
+	case rows == nil || err != nil:
 		return nil, err
-	}
-	if s.How().Suited && rows.Unsuited(c.Meta(0).Shape) != "" {
+	case how.Fold == nil:
+		return fusion.LowerRows(rows, c)
+	case c.Meta(0).Numel() == 0 || how.Suited && rows.Unsuited(c.Meta(0).Shape) != "":
 		return nil, nil
 	}
 	return fusion.CompileRows(rows, c)
 }
 
-// NewReducer prepares the reduction of an operand, converted to cast first, into outputs with the unreduced shape.
-func NewReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
+// newReducer prepares the reduction of an operand, converted to cast first, into outputs with the unreduced shape.
+func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
 	f *iter.Fold) (*iter.Reducer, error) {
 	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
 	for _, o := range outs {
@@ -197,6 +205,3 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 	}
 	return outs
 }
-
-// BlockLen is the number of elements that loops process at once.
-const BlockLen = axes.BlockLen

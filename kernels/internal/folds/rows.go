@@ -80,8 +80,8 @@ func Total(b *expr.Builder, v expr.Value) expr.Value {
 	return b.Reduce(expr.Add, v)
 }
 
-// SumRow64 is the expression of [Sum].
-func SumRow64(d tensor.DType, divisor float64) func(b *expr.Builder, x Part) []Part {
+// sumExpression is the expression of [Summing].
+func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part) []Part {
 	return func(b *expr.Builder, x Part) []Part {
 		switch {
 		case d == tensor.Bool:

@@ -6,48 +6,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Squares adds the squares of the distances from mean.
-func Squares[T float32 | float64](x []T, mean float64) float64 {
-	var q0, q1, q2, q3 float64
-	for len(x) >= 4 {
-		d0, d1, d2, d3 := float64(x[0])-mean, float64(x[1])-mean, float64(x[2])-mean, float64(x[3])-mean
-		q0 += d0 * d0
-		q1 += d1 * d1
-		q2 += d2 * d2
-		q3 += d3 * d3
-		x = x[4:]
-	}
-	for _, v := range x {
-		d := float64(v) - mean
-		q0 += d * d
-	}
-	return (q0 + q1) + (q2 + q3)
-}
-
-// ProdColumns multiplies running products by the elements of a row.
-func ProdColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] *= A(x[i])
-	}
-}
-
-// MulTo multiplies accumulators by others.
-func MulTo[A int64 | float64 | complex128](a, from []A) {
-	from = from[:len(a)]
-	for i := range a {
-		a[i] *= from[i]
-	}
-}
-
-// ProdColumnsZ is [ProdColumns] for complex numbers.
-func ProdColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] *= complex128(x[i])
-	}
-}
-
 // SumDType returns the dtype of a sum: int64 for bools and integers unless a dtype is given.
 func SumDType(d, given tensor.DType) tensor.DType {
 	switch {
@@ -59,8 +17,8 @@ func SumDType(d, given tensor.DType) tensor.DType {
 	return d
 }
 
-// RefSum sums values and divides a sum of floats by divisor.
-func RefSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
+// refSum sums values and divides a sum of floats by divisor.
+func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var i int64
 		var z complex128
@@ -78,13 +36,14 @@ func RefSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 	}
 }
 
-// Summing returns the computation of a sum, or of a mean: see [Sum].
+// Summing returns the computation of a sum of elements of dtype d; sums of floats and complex numbers are divided by
+// divisor.
 func Summing(d tensor.DType, divisor float64) How {
-	return How{Fold: func() *iter.Fold { return Sum(d, divisor) }, Row: SumRow64(d, divisor), Ref: RefSum(d, divisor)}
+	return How{Fold: func() *iter.Fold { return sum(d, divisor) }, Row: sumExpression(d, divisor), Ref: refSum(d, divisor)}
 }
 
-// Sum sums elements of dtype d and divides floats by divisor.
-func Sum(d tensor.DType, divisor float64) *iter.Fold {
+// sum sums elements of dtype d and divides floats by divisor.
+func sum(d tensor.DType, divisor float64) *iter.Fold {
 	if d == tensor.Bool {
 		return Truth(true)
 	}
@@ -96,9 +55,9 @@ func Sum(d tensor.DType, divisor float64) *iter.Fold {
 	case tensor.Float64:
 		return averaging(iter.Folding(0, SumRow[float64, float64], SumColumns[float64, float64], AddTo[float64]), divisor)
 	case tensor.Complex64:
-		return averagingComplex(iter.Folding(0, sumRowZ[complex64], SumColumnsZ[complex64], AddTo[complex128]), divisor)
+		return averagingComplex(iter.Folding(0, sumRowZ[complex64], sumColumnsZ[complex64], AddTo[complex128]), divisor)
 	}
-	return averagingComplex(iter.Folding(0, sumRowZ[complex128], SumColumnsZ[complex128], AddTo[complex128]), divisor)
+	return averagingComplex(iter.Folding(0, sumRowZ[complex128], sumColumnsZ[complex128], AddTo[complex128]), divisor)
 }
 
 func averaging(f *iter.Fold, by float64) *iter.Fold {
@@ -168,8 +127,8 @@ func sumRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
 	*a += (s0 + s1) + (s2 + s3)
 }
 
-// SumColumnsZ is [SumColumns] for complex numbers.
-func SumColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+// sumColumnsZ is [SumColumns] for complex numbers.
+func sumColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
 	x = x[:len(a)]
 	for i := range a {
 		a[i] += complex128(x[i])

@@ -19,6 +19,7 @@ func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 			in.Ptrs = append(in.Ptrs, buffers[i].Address(m))
 		}
 		err := ph.Run(in, chunk)
+		m.Walk = in.Walk // the first loop of a worker makes it
 		in.Release()
 		return err
 	}}

@@ -26,32 +26,46 @@ func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
 	return bestOf[float64](greatest, values)
 }
 
-func bestOf[T interface {
+func bestOf[T number](greatest, values bool) *iter.Fold {
+	f := bestAmong[T](greatest).InOrder()
+	if values {
+		f = yieldsValue[T](f)
+	}
+	return iter.Yields(f, func(dst []int64, a []best[T]) {
+		for i := range a {
+			dst[i] = a[i].i
+		}
+	})
+}
+
+// extremeOf returns the fold of the best element alone.
+func extremeOf[T number](greatest bool) *iter.Fold { return yieldsValue[T](bestAmong[T](greatest)) }
+
+type number interface {
 	kit.Sortable
 	tensor.Element
-}](greatest, values bool) *iter.Fold {
+}
+
+// bestAmong returns the fold of the best element and its index.
+func bestAmong[T number](greatest bool) *iter.Fold {
 	row, columns, sign := leastRow[T], leastColumns[T], T(-1)
 	if greatest {
 		row, columns, sign = greatestRow[T], greatestColumns[T], 1
 	}
-	f := iter.Folding(best[T]{i: -1}, row, columns, func(a, from []best[T]) {
+	return iter.Folding(best[T]{i: -1}, row, columns, func(a, from []best[T]) {
 		for i, b := range from {
 			v, w := a[i].v, b.v
 			if a[i].i < 0 || b.i >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
 				a[i] = b
 			}
 		}
-	}).InOrder().Weight(2)
-	if values {
-		f = iter.Yields(f, func(dst []T, a []best[T]) {
-			for i := range a {
-				dst[i] = a[i].v
-			}
-		})
-	}
-	return iter.Yields(f, func(dst []int64, a []best[T]) {
+	}).Weight(2)
+}
+
+func yieldsValue[T number](f *iter.Fold) *iter.Fold {
+	return iter.Yields(f, func(dst []T, a []best[T]) {
 		for i := range a {
-			dst[i] = a[i].i
+			dst[i] = a[i].v
 		}
 	})
 }

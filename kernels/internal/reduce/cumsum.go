@@ -1,11 +1,13 @@
 package reduce
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -104,11 +106,13 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 				lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
 					d := dtype(c)
 					l := scanLoopsOf(op, d, loops)
-					p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, l.in, 2)
-					return p.kernel(p.unit*l.Carry, func(r lineRoom, in, out unsafe.Pointer, n int) error {
-						scanLine(p, &l, r, in, out, n)
-						return nil
-					}), nil
+					if c.Meta(0).DType != l.in || d != l.in {
+						k, err := lowerSuitedRows(c, by.rows(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) }))
+						if k != nil || err != nil {
+							return k, err
+						}
+					}
+					return compileScan(c, dim, by, d, l)
 				}}.impls(),
 		},
 	})
@@ -126,32 +130,72 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 	return wholeRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
 }
 
-func scanLine(p *linePlan, l *scanLoops, r lineRoom, in, out unsafe.Pointer, n int) {
-	k := p.kept[0]
-	l.Begin(r.own, n)
-	if !p.rows {
-		for i := range p.line.N {
-			r.look(i, n)
-			o := unsafe.Add(out, i*p.line.Out[0])
-			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
-			y := p.target(r.tmp, o, k.Out[0], n)
-			l.Columns(r.own, y, x, n)
-			p.written(y, o, k.Out[0], n)
-		}
+// compileScan returns the kernel of a scan along dim, of elements converted to d. Lines that are not contiguous
+// (lineRows), or whose steps are not (lineColumns), and elements of a dtype other than that of the loops are copied.
+func compileScan(c *graph.Call, dim int, by lineWalk, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	x := copies.NewCompound(c)
+	in, out := x.In(0), kit.OutBuffer(c, 0)
+	n, inner := kit.SizeOf(c.Meta(0), dim), 1
+	if by == lineRows {
+		in, out = withDimLast(in, dim), withDimLast(out, dim)
+	} else {
+		inner = tensor.Numel(c.Meta(0).Shape[min(dim+1, c.Meta(0).Rank()):])
+	}
+	in, result := x.Dense(x.Dense(in, d), l.in), out
+	if out.Meta.DType != l.in || !out.Meta.IsContiguous() {
+		result = x.Temp(l.in, out.Meta.Shape...)
+	}
+	blocks, size := kit.DivUp(inner, columnUnit), l.in.Size()
+	units := out.Meta.Numel() / (n * inner) * blocks
+	x.Run(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.CutUnits(units, n*min(inner, columnUnit),
+		func(m *graph.Mem, begin, end int) error {
+			for u := begin; u < end; u++ {
+				first := u%blocks*columnUnit + u/blocks*n*inner
+				l.scan(m, unsafe.Add(m.Ptrs[0], first*size), unsafe.Add(m.Ptrs[1], first*size), n, inner*size,
+					min(columnUnit, inner-u%blocks*columnUnit))
+			}
+			return nil
+		}))
+	if !result.IsPtr(0) {
+		x.Copies(copies.Job{Dst: out, Src: result})
+	}
+	k, err := x.Kernel()
+	if m := c.Meta(0); err == nil && m.DType == c.Out[0].DType && m.SameAddresses(c.Out[0]) {
+		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+	}
+	return k, err
+}
+
+// withDimLast returns a buffer with a dimension moved to the end.
+func withDimLast(b kit.Buffer, dim int) kit.Buffer {
+	last := func(list []int) []int {
+		return append(slices.Delete(slices.Clone(list), dim, dim+1), list[dim])
+	}
+	if m := b.Meta; m.Rank() > 0 {
+		m.Shape, m.Strides = last(m.Shape), last(m.Strides)
+		b = b.Show(m)
+	}
+	return b
+}
+
+// scan scans adjacent lines of n elements, step bytes apart.
+func (l *scanLoops) scan(m *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
+	carry := unsafe.Pointer(&m.Worker[0])
+	l.Begin(carry, lines)
+	if lines == 1 && step == l.in.Size() {
+		kit.Blocks(m.Context, n, func(begin, end int) {
+			l.Row(carry, unsafe.Add(out, begin*step), unsafe.Add(in, begin*step), end-begin)
+		})
 		return
 	}
-	for j := range n {
-		acc := unsafe.Add(r.own, j*l.Carry)
-		src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
-		for i := 0; i < p.line.N; i += folds.BlockLen {
-			r.look(i, 1)
-			c := min(folds.BlockLen, p.line.N-i)
-			o := unsafe.Add(dst, i*p.line.Out[0])
-			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(src, i*p.line.In), p.line.In, c)
-			y := p.target(r.tmp, o, p.line.Out[0], c)
-			l.Row(acc, y, x, c)
-			p.written(y, o, p.line.Out[0], c)
+	for i := range n {
+		if i*lines%kit.CheckEvery < lines {
+			m.CheckContext()
 		}
+		l.Columns(carry, unsafe.Add(out, i*step), unsafe.Add(in, i*step), lines)
 	}
 }
 

@@ -72,78 +72,19 @@ func extremumRow(b *expr.Builder, x folds.Part, greatest bool) []folds.Part {
 	return []folds.Part{folds.Real(b.Reduce(op, x.Re))}
 }
 
+// extremumFold is extremumRow in Go. Floats find the position too, which takes no longer: see greatestRow.
 func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
-	inf := math.Inf(-1)
 	switch kit.Wide(d) {
-	case tensor.Int64:
-		if greatest {
-			return kit.Same[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntTo))
-		}
-		return kit.Same[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntTo))
 	case tensor.Float32:
-		if greatest {
-			return kit.Same[float32](iter.Folding(float32(inf), maxRow[float32], maxColumns[float32], maxTo[float32]))
-		}
-		return kit.Same[float32](iter.Folding(float32(-inf), minRow[float32], minColumns[float32], minTo[float32]))
+		return extremeOf[float32](greatest)
+	case tensor.Float64:
+		return extremeOf[float64](greatest)
 	}
 	if greatest {
-		return kit.Same[float64](iter.Folding(inf, maxRow[float64], maxColumns[float64], maxTo[float64]))
+		return kit.Same[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntTo))
 	}
-	return kit.Same[float64](iter.Folding(-inf, minRow[float64], minColumns[float64], minTo[float64]))
+	return kit.Same[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntTo))
 }
-
-func maxRow[T float32 | float64](a *T, x []T, _ int) {
-	m := *a
-	for _, v := range x {
-		if v > m {
-			m = v
-		} else if v != v {
-			m = v
-			break
-		}
-	}
-	if *a == *a {
-		*a = m
-	}
-}
-
-func minRow[T float32 | float64](a *T, x []T, _ int) {
-	m := *a
-	for _, v := range x {
-		if v < m {
-			m = v
-		} else if v != v {
-			m = v
-			break
-		}
-	}
-	if *a == *a {
-		*a = m
-	}
-}
-
-// maxTo keeps a NaN in a, because no comparison with NaN holds.
-func maxTo[T float32 | float64](a, x []T) {
-	x = x[:len(a)]
-	for i := range a {
-		if v := x[i]; v > a[i] || v != v {
-			a[i] = v
-		}
-	}
-}
-
-func minTo[T float32 | float64](a, x []T) {
-	x = x[:len(a)]
-	for i := range a {
-		if v := x[i]; v < a[i] || v != v {
-			a[i] = v
-		}
-	}
-}
-
-func maxColumns[T float32 | float64](a, x []T, _ int) { maxTo(a, x) }
-
-func minColumns[T float32 | float64](a, x []T, _ int) { minTo(a, x) }
 
 // Integers use conditional moves and are unrolled by four. Branches take as long if they are predicted, and their speed
 // depends on code alignment.

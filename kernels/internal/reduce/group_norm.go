@@ -45,7 +45,7 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 			if k, err := compileSuitedRows(c, groupNormRows); k != nil || err != nil {
 				return k, err
 			}
-			return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
+			return (&channelNorm{groups: a.NumGroups, eps: a.Eps}).compile(c)
 		},
 	},
 })
@@ -86,12 +86,6 @@ func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, err
 		r.Channels[k] = i > 0
 	}
 	return r, nil
-}
-
-// sampleNorm describes a normalization of groups of channels of each sample.
-func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
-	return &channelNorm{rows: c.Meta(0).Shape[0], groups: groups, eps: eps, weight: kit.Operand(c, 1),
-		bias: kit.Operand(c, 2)}
 }
 
 func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
@@ -172,9 +166,9 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 			if k, err := compileSuitedRows(c, instanceNormRows); k != nil || err != nil {
 				return k, err
 			}
-			s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
+			s := &channelNorm{groups: c.Meta(0).Shape[1], eps: a.Eps}
 			if !a.UseInputStats {
-				s.given, s.mean, s.variance = true, 3, 4
+				s.mean, s.variance = 3, 4
 			}
 			return s.compile(c)
 		},

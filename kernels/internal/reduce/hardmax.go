@@ -1,10 +1,12 @@
 package reduce
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -70,12 +72,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 				if k, err := compileSuitedRows(c, by.rows(hardmaxRows)); k != nil || err != nil {
 					return k, err
 				}
-				d := c.Out[0].DType
-				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 2)
-				if p.ld.Size == 4 {
-					return hardmaxKernel[float32](p), nil
-				}
-				return hardmaxKernel[float64](p), nil
+				return compileHardmax(c, dim)
 			}}.impls(),
 	},
 })
@@ -95,38 +92,30 @@ func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
 	return wholeRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
 }
 
-// hardmaxKernel finds the positions of all lines of a unit before it writes, because the result may alias the operand.
-func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
-	one := T(1)
-	return p.kernel(p.unit*int(unsafe.Sizeof(best[T]{})), func(r lineRoom, in, out unsafe.Pointer, n int) error {
-		k, a := p.kept[0], unsafe.Slice((*best[T])(r.own), n)
-		for j := range a {
-			a[j].i = -1
-		}
-		if p.rows {
-			for j := range a {
-				for i := 0; i < p.line.N; i += folds.BlockLen {
-					r.look(i, 1)
-					c := min(folds.BlockLen, p.line.N-i)
-					x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, j*k.In+i*p.line.In), p.line.In, c)
-					greatestRow(&a[j], unsafe.Slice((*T)(x), c), i)
+// compileHardmax returns a kernel that finds the positions of all lines before it writes.
+func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
+	m, d := c.Meta(0), c.Out[0].DType
+	if m.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	x, n, shape := copies.NewCompound(c), kit.SizeOf(m, dim), slices.Clone(m.Shape)
+	if m.Rank() > 0 {
+		shape[dim] = 1
+	}
+	positions, one := x.Temp(tensor.Int64, shape...), tensor.Zeros(d)
+	one.Set(tensor.IntScalar(1))
+	x.Call(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, x.In(0))
+	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
+	x.Run(0, 0, []kit.Buffer{x.Result(0, d), positions, kit.DataBuffer(one)},
+		copies.CutUnits(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
+			for u := begin; u < end; u++ {
+				y := kit.PlaneOf[byte](m.Ptrs[0], u, n*inner*d.Size())
+				kit.Blocks(m.Context, len(y), func(from, to int) { clear(y[from:to]) })
+				for i, p := range kit.PlaneOf[int64](m.Ptrs[1], u, inner) {
+					copy(y[(int(p)*inner+i)*d.Size():], unsafe.Slice((*byte)(m.Ptrs[2]), d.Size()))
 				}
-				p.clear(unsafe.Add(out, j*k.Out[0]), p.line.Out[0], p.line.N)
 			}
-		} else {
-			for i := range p.line.N {
-				r.look(i, n)
-				x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
-				greatestColumns(a, unsafe.Slice((*T)(x), n), i)
-			}
-			for i := range p.line.N {
-				r.look(i, n)
-				p.clear(unsafe.Add(out, i*p.line.Out[0]), k.Out[0], n)
-			}
-		}
-		for j := range a {
-			p.store(unsafe.Add(out, j*k.Out[0]+int(a[j].i)*p.line.Out[0]), unsafe.Pointer(&one), 0, 0, 1)
-		}
-		return nil
-	})
+			return nil
+		}))
+	return x.Kernel()
 }

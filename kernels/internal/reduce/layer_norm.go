@@ -52,10 +52,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			if k, err := compileRows(c, layerNormRows); k != nil || err != nil {
 				return k, err
 			}
-			if c.Meta(0).DType.OpMath() == tensor.Float32 {
-				return newRowNorm(c, len(a.NormalizedShape), a.Eps, normalizeRow[float32]), nil
-			}
-			return newRowNorm(c, len(a.NormalizedShape), a.Eps, normalizeRow[float64]), nil
+			return compileRowNorm(c, len(a.NormalizedShape), a.Eps, false)
 		},
 	},
 })

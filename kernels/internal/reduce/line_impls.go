@@ -27,6 +27,9 @@ type lineOp struct {
 	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
 }
 
+// columnUnit is the number of adjacent lines that lineColumns processes at once.
+const columnUnit = 256
+
 // The inner kernels of lines, by their names in profiles, besides those of expressions.
 const (
 	lineBegin   = "line.begin"   // a line, or a step of adjacent lines

@@ -3,41 +3,109 @@ package reduce
 import (
 	"math"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// moments are the number of elements, their mean, and the sum of squared deviations; for complex numbers, of each part.
-type moments[M float64 | complex128] struct {
-	n    float64
-	mean M
-	m2   M
+// variance describes the variance of a call, or its root, with or without the mean.
+type variance struct {
+	dtype      tensor.DType
+	n          sym.Int // elements that make one result
+	correction float64
+	root, mean bool
 }
 
-func varFold(d tensor.DType, divisor float64, root, mean bool) *iter.Fold {
-	switch kit.Wide(d) {
-	case tensor.Float32:
-		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float32], momentsColumns[float32], mergeMoments),
-			divisor, root, mean)
-	case tensor.Float64:
-		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float64], momentsColumns[float64], mergeMoments),
-			divisor, root, mean)
-	case tensor.Complex64:
-		return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex64], momentsColumnsZ[complex64],
-			mergeMomentsZ), divisor, root, mean)
+// spec returns the reduction to results of the given dtypes.
+func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Spec {
+	how := folds.How{Row: v.row, Ref: v.ref}
+	if !v.dtype.IsComplex() {
+		how.Fold = v.fold
 	}
-	return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex128], momentsColumnsZ[complex128],
-		mergeMomentsZ), divisor, root, mean)
+	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: v.dtype, Outs: outs, How: func() folds.How { return how }}
 }
 
-func momentsOf(f *iter.Fold, divisor float64, root, mean bool) *iter.Fold {
-	f = spread(f, root, func(m2 float64) float64 { return m2 / divisor })
+func (v variance) divisor() float64 { return max(float64(kit.NumberOf(v.n))-v.correction, 0) }
+
+// fold returns the computation in Go of real numbers.
+func (v variance) fold() *iter.Fold {
+	if kit.Wide(v.dtype) == tensor.Float32 {
+		return momentsFold[float32](v.divisor(), v.root, v.mean)
+	}
+	return momentsFold[float64](v.divisor(), v.root, v.mean)
+}
+
+func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
+	n := float64(kit.NumberOf(v.n))
+	y, mean := varRow(b, x.Re, n, v.divisor())
+	mu := folds.Real(mean)
+	if x.Im != expr.None {
+		var imag expr.Value
+		imag, mu.Im = varRow(b, x.Im, n, v.divisor())
+		y = b.Do(expr.Add, y, imag)
+	}
+	if v.root {
+		y = b.Do(expr.Sqrt, y)
+	}
+	if !v.mean {
+		return []folds.Part{folds.Real(y)}
+	}
+	return []folds.Part{folds.Real(y), mu}
+}
+
+func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
+	return refVar(v.dtype.IsComplex(), v.divisor(), v.root, v.mean)(x)
+}
+
+func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {
+	return func(x []tensor.Scalar) []tensor.Scalar {
+		var sum complex128
+		for _, v := range x {
+			sum += v.Complex()
+		}
+		n := float64(len(x))
+		mu := complex(real(sum)/n, imag(sum)/n)
+		var m2 [2]float64
+		for _, v := range x {
+			d := v.Complex() - mu
+			m2[0] += real(d) * real(d)
+			m2[1] += imag(d) * imag(d)
+		}
+		y := m2[0] / divisor
+		if isComplex {
+			y += m2[1] / divisor
+		}
+		if root {
+			y = math.Sqrt(y)
+		}
+		if !mean {
+			return []tensor.Scalar{tensor.FloatScalar(y)}
+		}
+		return []tensor.Scalar{tensor.FloatScalar(y), tensor.ComplexScalar(mu)}
+	}
+}
+
+// moments are the number of elements, their mean, and the sum of squared deviations.
+type moments struct{ n, mean, m2 float64 }
+
+// momentsFold returns the fold of the variance, or of its root, and also of the mean if mean is set.
+func momentsFold[T float32 | float64](divisor float64, root, mean bool) *iter.Fold {
+	f := iter.Folding(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
+	f = iter.Yields(f, func(dst []float64, a []moments) {
+		for i := range a {
+			dst[i] = a[i].m2 / divisor
+			if root {
+				dst[i] = math.Sqrt(dst[i])
+			}
+		}
+	})
 	if !mean {
 		return f
 	}
-	return iter.Yields(f, func(dst []float64, a []moments[float64]) {
+	return iter.Yields(f, func(dst []float64, a []moments) {
 		for i := range a {
 			if dst[i] = a[i].mean; a[i].n == 0 {
 				dst[i] = math.NaN()
@@ -46,42 +114,17 @@ func momentsOf(f *iter.Fold, divisor float64, root, mean bool) *iter.Fold {
 	})
 }
 
-func momentsOfZ(f *iter.Fold, divisor float64, root, mean bool) *iter.Fold {
-	f = spread(f, root, func(m2 complex128) float64 { return real(m2)/divisor + imag(m2)/divisor })
-	if !mean {
-		return f
-	}
-	return iter.Yields(f, func(dst []complex128, a []moments[complex128]) {
-		for i := range a {
-			if dst[i] = a[i].mean; a[i].n == 0 {
-				dst[i] = complex(math.NaN(), math.NaN())
-			}
-		}
-	})
-}
-
-func spread[M float64 | complex128](f *iter.Fold, root bool, variance func(m2 M) float64) *iter.Fold {
-	return iter.Yields(f.Weight(4), func(dst []float64, a []moments[M]) {
-		for i := range a {
-			dst[i] = variance(a[i].m2)
-			if root {
-				dst[i] = math.Sqrt(dst[i])
-			}
-		}
-	})
-}
-
 // momentsRow passes over the block twice while it is in the cache: for the mean, then for the deviations.
-func momentsRow[T float32 | float64](a *moments[float64], x []T, _ int) {
+func momentsRow[T float32 | float64](a *moments, x []T, _ int) {
 	var sum float64
 	folds.SumRow(&sum, x, 0)
-	b := moments[float64]{n: float64(len(x)), mean: sum / float64(len(x))}
-	b.m2 = folds.Squares(x, b.mean)
-	mergeReal(a, &b)
+	b := moments{n: float64(len(x)), mean: sum / float64(len(x))}
+	b.m2 = sumOfSquares(x, b.mean)
+	a.merge(&b)
 }
 
-// add merges the moments of later elements (Chan).
-func (a *moments[M]) add(b *moments[M], square func(M) M, scale func(M, float64) M) {
+// merge adds the moments of later elements (Chan).
+func (a *moments) merge(b *moments) {
 	switch {
 	case b.n == 0:
 		return
@@ -89,25 +132,16 @@ func (a *moments[M]) add(b *moments[M], square func(M) M, scale func(M, float64)
 		*a = *b
 		return
 	}
-	n := a.n + b.n
-	d := b.mean - a.mean
-	part := b.n / n
-	a.mean += scale(d, part)
-	a.m2 += b.m2 + scale(square(d), a.n*part)
+	n, d := a.n+b.n, b.mean-a.mean
+	share := b.n / n
+	a.mean += d * share
+	a.m2 += b.m2 + d*d*(a.n*share)
 	a.n = n
 }
 
-func mergeReal(a, b *moments[float64]) {
-	a.add(b, func(d float64) float64 { return d * d }, func(d, f float64) float64 { return d * f })
-}
-
-func mergeZ(a, b *moments[complex128]) {
-	a.add(b, func(d complex128) complex128 { return complex(real(d)*real(d), imag(d)*imag(d)) },
-		func(d complex128, f float64) complex128 { return complex(real(d)*f, imag(d)*f) })
-}
-
-// momentsColumns requires that all accumulators of a block have seen the same number of elements.
-func momentsColumns[T float32 | float64](a []moments[float64], x []T, _ int) {
+// momentsColumns updates the moments by one element each (Welford). All accumulators of a block have seen the same
+// number of elements.
+func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
 	x = x[:len(a)]
 	n := a[0].n + 1
 	share := 1 / n
@@ -120,35 +154,26 @@ func momentsColumns[T float32 | float64](a []moments[float64], x []T, _ int) {
 	}
 }
 
-func mergeMoments(a, from []moments[float64]) {
+func mergeMoments(a, from []moments) {
 	for i := range a {
-		mergeReal(&a[i], &from[i])
+		a[i].merge(&from[i])
 	}
 }
 
-func momentsRowZ[T complex64 | complex128](a *moments[complex128], x []T, _ int) {
+// sumOfSquares adds the squares of the distances from mean.
+func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
+	var q0, q1, q2, q3 float64
+	for len(x) >= 4 {
+		d0, d1, d2, d3 := float64(x[0])-mean, float64(x[1])-mean, float64(x[2])-mean, float64(x[3])-mean
+		q0 += d0 * d0
+		q1 += d1 * d1
+		q2 += d2 * d2
+		q3 += d3 * d3
+		x = x[4:]
+	}
 	for _, v := range x {
-		takeZ(a, complex128(v))
+		d := float64(v) - mean
+		q0 += d * d
 	}
-}
-
-func momentsColumnsZ[T complex64 | complex128](a []moments[complex128], x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		takeZ(&a[i], complex128(x[i]))
-	}
-}
-
-func takeZ(m *moments[complex128], v complex128) {
-	m.n++
-	d := v - m.mean
-	m.mean += complex(real(d)/m.n, imag(d)/m.n)
-	e := v - m.mean
-	m.m2 += complex(real(d)*real(e), imag(d)*imag(e))
-}
-
-func mergeMomentsZ(a, from []moments[complex128]) {
-	for i := range a {
-		mergeZ(&a[i], &from[i])
-	}
+	return (q0 + q1) + (q2 + q3)
 }

@@ -131,7 +131,7 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
 		How: func() folds.How {
-			return folds.How{Fold: func() *iter.Fold { return normFold(d, p) },
+			return folds.How{Fold: lengthFold(d, p),
 				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return normRow(b, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					sum, least, most := 0.0, math.Inf(1), 0.0
@@ -157,16 +157,12 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 		}}
 }
 
-// normRow is normFold as an expression, for the usual orders of real numbers.
+// normRow is the norm of a row, of real or complex numbers, in float64.
 func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
 	const f64 = tensor.Float64
-	if x.Im != expr.None {
-		return nil
-	}
-	r := b.Do(expr.Abs, folds.InFloat64(b, x.Re))
 	zero := b.Const(f64, 0)
 	var v expr.Value
-	switch {
+	switch r := magnitude(b, x); {
 	case p == 2:
 		v = b.Do(expr.Sqrt, folds.Total(b, b.Do(expr.Mul, r, r)))
 	case p == 1:
@@ -178,156 +174,52 @@ func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
 	case math.IsInf(p, -1):
 		v = b.Reduce(expr.Min, r)
 	default:
-		return nil
+		v = b.Do(expr.Pow, folds.Total(b, b.Do(expr.Pow, r, b.Const(f64, p))), b.Const(f64, 1/p))
 	}
 	return []folds.Part{folds.Real(v)}
 }
 
-// magnitudes describes a norm: how it folds the magnitude r of an element into s, combines two partial results, and
-// ends.
-type magnitudes struct {
-	zero float64
-	step func(s, r float64) float64
-	join func(s, t float64) float64
-	root func(s float64) float64
+// hypotenuse is the magnitude of a complex number by its parts.
+var hypotenuse = kit.Formula("hypot(x, y)", "x", "y")
+
+// magnitude returns the absolute value of a number in float64.
+func magnitude(b *expr.Builder, x folds.Part) expr.Value {
+	const f64 = tensor.Float64
+	re := folds.InFloat64(b, x.Re)
+	if x.Im == expr.None {
+		return b.Do(expr.Abs, re)
+	}
+	im := folds.InFloat64(b, x.Im)
+	c, err := hypotenuse.Code([]tensor.DType{f64, f64}, expr.Typing{})
+	if err != nil {
+		return b.Fail(err)
+	}
+	return b.Inline(c, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
 }
 
-func normOrder(p float64) magnitudes {
-	plus := func(s, t float64) float64 { return s + t }
-	id := func(s float64) float64 { return s }
+// lengthFold returns the fold of the norm of order 2 of real numbers, or nil for other dtypes and orders.
+func lengthFold(d tensor.DType, p float64) func() *iter.Fold {
 	switch {
-	case p == 2:
-		return magnitudes{0, func(s, r float64) float64 { return s + r*r }, plus, math.Sqrt}
-	case p == 1:
-		return magnitudes{0, plus, plus, id}
-	case p == 0:
-		return magnitudes{0, func(s, r float64) float64 {
-			if r != 0 {
-				s++
-			}
-			return s
-		}, plus, id}
-	case math.IsInf(p, 1):
-		most := func(s, t float64) float64 { return max(s, t) }
-		return magnitudes{0, most, most, id}
-	case math.IsInf(p, -1):
-		least := func(s, t float64) float64 { return min(s, t) }
-		return magnitudes{math.Inf(1), least, least, id}
+	case p != 2 || d.IsComplex():
+		return nil
+	case kit.Wide(d) == tensor.Float32:
+		return lengthOf[float32]
 	}
-	return magnitudes{0, func(s, r float64) float64 { return s + math.Pow(r, p) }, plus,
-		func(s float64) float64 { return math.Pow(s, 1/p) }}
+	return lengthOf[float64]
 }
 
-// normFold computes in float64. The common norms of reals have specialized loops; the others call a function per
-// element.
-func normFold(d tensor.DType, p float64) *iter.Fold {
-	m := normOrder(p)
-	var f *iter.Fold
-	switch kit.Wide(d) {
-	case tensor.Float32:
-		f = normFolding(m, realNormRow[float32](p), realNormColumns[float32](p),
-			func(v float32) float64 { return math.Abs(float64(v)) })
-	case tensor.Float64:
-		f = normFolding(m, realNormRow[float64](p), realNormColumns[float64](p), math.Abs)
-	case tensor.Complex64:
-		f = normFolding(m, nil, nil, func(v complex64) float64 { return cmplx.Abs(complex128(v)) })
-	default:
-		f = normFolding(m, nil, nil, cmplx.Abs)
-	}
-	if p != 0 && p != 1 && p != 2 && !math.IsInf(p, 0) {
-		f = f.Weight(16)
-	}
-	return f
-}
-
-func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), columns func([]float64, []T, int),
-	abs func(T) float64) *iter.Fold {
-	if row == nil {
-		row = func(a *float64, x []T, _ int) {
-			s := m.zero
-			for _, v := range x {
-				s = m.step(s, abs(v))
-			}
-			*a = m.join(*a, s)
-		}
-	}
-	if columns == nil {
-		columns = func(a []float64, x []T, _ int) {
-			x = x[:len(a)]
-			for i := range a {
-				a[i] = m.step(a[i], abs(x[i]))
-			}
-		}
-	}
-	f := iter.Folding(m.zero, row, columns,
-		func(a, from []float64) {
-			for i := range a {
-				a[i] = m.join(a[i], from[i])
-			}
-		})
-	return iter.Yields(f.Weight(4), func(dst, a []float64) {
-		for i := range a {
-			dst[i] = m.root(a[i])
-		}
-	})
-}
-
-// realNormRow returns the row loop of the orders 1 and 2, else nil.
-func realNormRow[T float32 | float64](p float64) func(a *float64, x []T, _ int) {
-	switch p {
-	case 1:
-		return func(a *float64, x []T, _ int) {
-			var s0, s1, s2, s3 float64
-			for len(x) >= 4 {
-				s0 += math.Abs(float64(x[0]))
-				s1 += math.Abs(float64(x[1]))
-				s2 += math.Abs(float64(x[2]))
-				s3 += math.Abs(float64(x[3]))
-				x = x[4:]
-			}
-			for _, v := range x {
-				s0 += math.Abs(float64(v))
-			}
-			*a += (s0 + s1) + (s2 + s3)
-		}
-	case 2:
-		return func(a *float64, x []T, _ int) { *a += folds.Squares(x, 0) }
-	}
-	return nil
-}
-
-// realNormColumns returns the loop over columns of the orders 1, 2, inf and -inf, else nil.
-func realNormColumns[T float32 | float64](p float64) func(a []float64, x []T, _ int) {
-	switch {
-	case p == 1:
-		return func(a []float64, x []T, _ int) {
-			x = x[:len(a)]
-			for i := range a {
-				a[i] += math.Abs(float64(x[i]))
-			}
-		}
-	case p == 2:
-		return func(a []float64, x []T, _ int) {
+func lengthOf[T float32 | float64]() *iter.Fold {
+	f := iter.Folding(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
+		func(a []float64, x []T, _ int) {
 			x = x[:len(a)]
 			for i := range a {
 				v := float64(x[i])
 				a[i] += v * v
 			}
+		}, folds.AddTo[float64])
+	return iter.Yields(f.Weight(4), func(dst, a []float64) {
+		for i, s := range a {
+			dst[i] = math.Sqrt(s)
 		}
-	case math.IsInf(p, 1):
-		return func(a []float64, x []T, _ int) {
-			x = x[:len(a)]
-			for i := range a {
-				a[i] = max(a[i], math.Abs(float64(x[i])))
-			}
-		}
-	case math.IsInf(p, -1):
-		return func(a []float64, x []T, _ int) {
-			x = x[:len(a)]
-			for i := range a {
-				a[i] = min(a[i], math.Abs(float64(x[i])))
-			}
-		}
-	}
-	return nil
+	})
 }

@@ -66,19 +66,19 @@ func prodFold(d tensor.DType) *iter.Fold {
 	}
 	switch kit.Wide(d) {
 	case tensor.Int64:
-		return kit.Same[int64](iter.Folding(1, prodRow[int64, int64], folds.ProdColumns[int64, int64], folds.MulTo[int64]))
+		return kit.Same[int64](iter.Folding(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
 	case tensor.Float32:
-		return kit.Same[float64](iter.Folding(1, prodRow[float32, float64], folds.ProdColumns[float32, float64],
-			folds.MulTo[float64]))
+		return kit.Same[float64](iter.Folding(1, prodRow[float32, float64], prodColumns[float32, float64],
+			mulTo[float64]))
 	case tensor.Float64:
-		return kit.Same[float64](iter.Folding(1, prodRow[float64, float64], folds.ProdColumns[float64, float64],
-			folds.MulTo[float64]))
+		return kit.Same[float64](iter.Folding(1, prodRow[float64, float64], prodColumns[float64, float64],
+			mulTo[float64]))
 	case tensor.Complex64:
-		return kit.Same[complex128](iter.Folding(1, prodRowZ[complex64], folds.ProdColumnsZ[complex64],
-			folds.MulTo[complex128]))
+		return kit.Same[complex128](iter.Folding(1, prodRowZ[complex64], prodColumnsZ[complex64],
+			mulTo[complex128]))
 	}
-	return kit.Same[complex128](iter.Folding(1, prodRowZ[complex128], folds.ProdColumnsZ[complex128],
-		folds.MulTo[complex128]))
+	return kit.Same[complex128](iter.Folding(1, prodRowZ[complex128], prodColumnsZ[complex128],
+		mulTo[complex128]))
 }
 
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
@@ -102,4 +102,28 @@ func prodRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
 		p *= complex128(v)
 	}
 	*a = p
+}
+
+// prodColumns multiplies running products by the elements of a row.
+func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] *= A(x[i])
+	}
+}
+
+// mulTo multiplies accumulators by others.
+func mulTo[A int64 | float64 | complex128](a, from []A) {
+	from = from[:len(a)]
+	for i := range a {
+		a[i] *= from[i]
+	}
+}
+
+// prodColumnsZ is [prodColumns] for complex numbers.
+func prodColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] *= complex128(x[i])
+	}
 }

@@ -93,11 +93,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			if k, err := compileRows(c, rmsNormRows); k != nil || err != nil {
 				return k, err
 			}
-			dims, eps := len(a.NormalizedShape), a.eps(c.Meta(0).DType)
-			if c.Out[0].DType.OpMath() == tensor.Float32 {
-				return newRowNorm(c, dims, eps, scaleRow[float32]), nil
-			}
-			return newRowNorm(c, dims, eps, scaleRow[float64]), nil
+			return compileRowNorm(c, len(a.NormalizedShape), a.eps(c.Meta(0).DType), true)
 		},
 	},
 })
@@ -109,44 +105,6 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 	}
 	bits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
 	return math.Ldexp(1, -bits[d])
-}
-
-// scaleRow divides a row by the root of the mean of its squares. There is no bias.
-func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
-	sum := 0.0
-	kit.Blocks(m.Context, len(x), func(begin, end int) { sum += sumSquares(x[begin:end]) })
-	by := T(1 / math.Sqrt(sum/float64(len(x))+eps))
-	kit.Blocks(m.Context, len(x), func(begin, end int) {
-		multiplyRow(y[begin:end], x[begin:end], partOf(w, begin, end), by)
-	})
-}
-
-// multiplyRow writes x*by*w; w may be nil.
-func multiplyRow[T float32 | float64](y, x, w []T, by T) {
-	y = y[:len(x)]
-	if w == nil {
-		for i, e := range x {
-			y[i] = e * by
-		}
-		return
-	}
-	w = w[:len(x)]
-	for i, e := range x {
-		y[i] = e * by * w[i]
-	}
-}
-
-// sumSquares has four independent sums.
-func sumSquares[T float32 | float64](v []T) float64 {
-	var s0, s1, s2, s3 float64 // an array would not be in registers
-	for ; len(v) >= 4; v = v[4:] {
-		a, b, c, d := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
-		s0, s1, s2, s3 = s0+a*a, s1+b*b, s2+c*c, s3+d*d
-	}
-	for _, e := range v {
-		s0 += float64(e) * float64(e)
-	}
-	return (s0 + s1) + (s2 + s3)
 }
 
 // LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.

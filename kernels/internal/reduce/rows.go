@@ -21,15 +21,29 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 }
 
 // compileSuitedRows is compileRows for suitable rows. Others would not stay in the cache between passes, or are too few
-// for all workers; the kernel in phases divides them.
+// for all workers; the op's other kernel divides them.
 func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
-	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
+	return compileRows(c, suited(rows))
+}
+
+// lowerSuitedRows is compileSuitedRows with or without machine code.
+func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+	r, err := suited(rows)(c)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return fusion.LowerRows(r, c)
+}
+
+// suited returns the expressions of calls with suitable rows, and nil for others.
+func suited(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
+	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
 		if r == nil || err != nil || r.Unsuited(c.Meta(0).Shape) != "" {
 			return nil, err
 		}
 		return r, nil
-	})
+	}
 }
 
 // wholeRows returns an expression with one result, of the shape of the operand and dtype d.

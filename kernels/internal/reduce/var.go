@@ -2,15 +2,11 @@ package reduce
 
 import (
 	"errors"
-	"math"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -65,69 +61,10 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 			return folds.Spec{}, err
 		}
 		v := variance{dtype: t.DType, n: folds.Sizes(t.Shape, mask), correction: a.correction(), root: root, mean: mean}
-		s := folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: t.DType, Outs: []tensor.DType{t.DType.ToReal()},
-			How: func() folds.How { return folds.How{Fold: v.fold, Row: v.row, Ref: v.ref} }}
+		outs := []tensor.DType{t.DType.ToReal()}
 		if mean {
-			s.Outs = append(s.Outs, t.DType)
+			outs = append(outs, t.DType)
 		}
-		return s, nil
+		return v.spec(mask, a.Keepdim, outs...), nil
 	})
-}
-
-// variance describes the variance of a call, or its root, with or without the mean.
-type variance struct {
-	dtype      tensor.DType
-	n          sym.Int // elements that make one result
-	correction float64
-	root, mean bool
-}
-
-func (v variance) divisor() float64 { return max(float64(kit.NumberOf(v.n))-v.correction, 0) }
-
-func (v variance) fold() *iter.Fold { return varFold(v.dtype, v.divisor(), v.root, v.mean) }
-
-func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
-	if v.dtype.IsComplex() {
-		return nil
-	}
-	y, mu := varRow(b, x.Re, float64(kit.NumberOf(v.n)), v.divisor())
-	if v.root {
-		y = b.Do(expr.Sqrt, y)
-	}
-	if !v.mean {
-		return []folds.Part{folds.Real(y)}
-	}
-	return []folds.Part{folds.Real(y), folds.Real(mu)}
-}
-
-func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
-	return refVar(v.dtype.IsComplex(), v.divisor(), v.root, v.mean)(x)
-}
-
-func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {
-	return func(x []tensor.Scalar) []tensor.Scalar {
-		var sum complex128
-		for _, v := range x {
-			sum += v.Complex()
-		}
-		n := float64(len(x))
-		mu := complex(real(sum)/n, imag(sum)/n)
-		var m2 [2]float64
-		for _, v := range x {
-			d := v.Complex() - mu
-			m2[0] += real(d) * real(d)
-			m2[1] += imag(d) * imag(d)
-		}
-		y := m2[0] / divisor
-		if isComplex {
-			y += m2[1] / divisor
-		}
-		if root {
-			y = math.Sqrt(y)
-		}
-		if !mean {
-			return []tensor.Scalar{tensor.FloatScalar(y)}
-		}
-		return []tensor.Scalar{tensor.FloatScalar(y), tensor.ComplexScalar(mu)}
-	}
 }

@@ -2,7 +2,6 @@ package window
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -113,9 +112,7 @@ func (p *pooling) mean(m tensor.Meta) *folds.Spec {
 	}
 	n := float64(folds.Count(m.Shape, mask))
 	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
-		How: func() folds.How {
-			return folds.How{Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
-		}}
+		How: func() folds.How { return folds.Summing(m.DType, n) }}
 }
 
 // compile makes the kernel with a walk.

@@ -1,0 +1,164 @@
+package reduce
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// channelNorm is a normalization of an operand [N, C, ...] of any layout in three phases: the mean and variance of each
+// channel of each sample, three coefficients for each, and a loop over all elements that computes
+//
+//	y = (x - center)*scale + shift
+//
+// center is the mean in the dtype of the loop. It is subtracted first, because x*scale would cancel if the mean is many
+// deviations away from 0.
+//
+// Groups of channels with common statistics are merged in the second phase, so that the loops of the first phase can
+// run across channels if these are contiguous.
+type channelNorm struct {
+	groups         int // number of groups of channels of a sample
+	eps            float64
+	mean, variance int // operands with the statistics of each channel; 0 if they are computed from the input
+}
+
+// compile returns the kernel for the operands input, weight and bias of a call; the last two may be omitted.
+func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
+	m := c.Meta(0)
+	if m.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	x := copies.NewCompound(c)
+	in := x.In(0)
+	coefficients := s.coefficients(x, s.statistics(x, in))
+	p, err := affineLoop(m.DType)
+	if err != nil {
+		return nil, err
+	}
+	x.Compile("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) },
+		[]kit.Buffer{x.Laid(0, m.DType)}, append([]kit.Buffer{in}, coefficients...)...)
+	k, err := x.Kernel()
+	if err == nil && m.SameAddresses(c.Out[0]) {
+		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+	}
+	return k, err
+}
+
+// statistics returns the variance and the mean of each channel in float64: [N, C, 1, ...], or [C] if they are given.
+func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer {
+	if s.mean != 0 {
+		return []kit.Buffer{x.Dense(x.In(s.variance), tensor.Float64), x.Dense(x.In(s.mean), tensor.Float64)}
+	}
+	m := in.Meta
+	mask := make([]bool, m.Rank())
+	for d := 2; d < len(mask); d++ {
+		mask[d] = true
+	}
+	shape := rule.ReduceShape(m.Shape, mask, true)
+	out := []kit.Buffer{x.Temp(tensor.Float64, shape...), x.Temp(tensor.Float64, shape...)}
+	v := variance{dtype: m.DType, n: sym.Of(folds.Count(m.Shape, mask)), mean: true}
+	spec := v.spec(mask, true, tensor.Float64, tensor.Float64)
+	x.Compile("statistics", spec.Compile, out, in)
+	return out
+}
+
+// coefficients computes center, scale and shift of each channel of each sample, or of all samples if the statistics
+// are given. They are computed in float64 and rounded once. shift includes the rounding error of center.
+func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) []kit.Buffer {
+	m, loops := x.C.Meta(0), x.C.Meta(0).DType.OpMath()
+	shape := slices.Repeat([]int{1}, m.Rank())
+	shape[1] = m.Shape[1]
+	if s.mean == 0 {
+		shape[0] = m.Shape[0]
+	}
+	var out []kit.Buffer
+	for range 3 {
+		out = append(out, x.Temp(tensor.Float64, shape...))
+	}
+	buffers := slices.Concat(out, statistics)
+	for i := 1; i < 3; i++ {
+		buffers = append(buffers, x.Dense(x.In(i), tensor.Float64))
+	}
+	n, samples := shape[1]/s.groups, shape[0]
+	x.Run(0, 0, buffers, copies.CutUnits(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
+		v := channelValues{channels: shape[1]}
+		for i, list := range []*[]float64{&v.center, &v.scale, &v.shift, &v.variance, &v.mean} {
+			*list = kit.ElementsOf[float64](m.Ptrs[i], samples*shape[1])
+		}
+		v.weight, v.bias = kit.ElementsOf[float64](m.Ptrs[5], shape[1]), kit.ElementsOf[float64](m.Ptrs[6], shape[1])
+		for g := begin; g < end; g++ {
+			v.setGroup(g*n, n, s.eps, loops)
+		}
+		return nil
+	}))
+	for i, b := range out {
+		out[i] = x.Dense(b, loops)
+	}
+	return out
+}
+
+// channelValues has the coefficients and statistics of each channel of each sample, and the weight and bias of each
+// channel, which are nil if they are omitted.
+type channelValues struct {
+	center, scale, shift, variance, mean, weight, bias []float64
+	channels                                           int
+}
+
+// setGroup computes the coefficients of n channels from first on, which have common statistics. loops is the dtype of
+// the loop that uses them.
+func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) {
+	mean, square := 0.0, 0.0
+	for _, e := range v.mean[first : first+n] {
+		mean += e
+	}
+	mean /= float64(n)
+	for i := first; i < first+n; i++ {
+		d := v.mean[i] - mean
+		square += v.variance[i] + d*d
+	}
+	center := mean
+	if loops == tensor.Float32 {
+		center = float64(float32(mean))
+	}
+	for i := first; i < first+n; i++ {
+		scale, bias := 1/math.Sqrt(square/float64(n)+eps), 0.0
+		if v.weight != nil {
+			scale *= v.weight[i%v.channels]
+		}
+		if v.bias != nil {
+			bias = v.bias[i%v.channels]
+		}
+		v.center[i], v.scale[i], v.shift[i] = center, scale, bias-(mean-center)*scale
+	}
+}
+
+// affineLoop returns the loop (x - center)*scale + shift for x of dtype d, over operands that are broadcast.
+func affineLoop(d tensor.DType) (*graph.Pointwise, error) {
+	loops := d.OpMath()
+	b := expr.NewBuilder(d, loops, loops, loops)
+	y := b.Do(expr.Mul, b.Do(expr.Sub, b.Convert(loops, b.Load(0)), b.Load(1)), b.Load(2))
+	code, err := b.Build(folds.Result(b, folds.Real(b.Do(expr.Add, y, b.Load(3))), d))
+	return &graph.Pointwise{
+		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+			out := outs[0]
+			if !out.Defined {
+				out = rule.UndefinedOf(d)
+			}
+			cfg := rule.New().CheckAllSameDType(false).Output(out)
+			for _, a := range c.In {
+				cfg = cfg.Input(a.Operand())
+			}
+			return cfg, nil
+		},
+		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Expr(code), nil },
+	}, err
+}
