@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.Progress = func(int, int, string) {}
 	}
 	m := &measurer{options: o, profile: machine.DefaultProfile(), rates: kernels.Rates()}
-	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.Instructions().String()
+	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.Host().Name()
 	m.profile.Measured = time.Now().UTC().Format(time.RFC3339)
 	m.probes = append(memoryProbes(float64(o.MostBytes)), rateProbes(m.rates)...)
 	if err := m.run(ctx); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -145,21 +144,13 @@ func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 	return loops
 }
 
-// instructionSets returns the instruction sets that this machine runs.
-func instructionSets(t *testing.T) []machine.ISA {
-	if err := jit.Available(); err != nil {
-		t.Skip(err)
-	}
-	return []machine.ISA{machine.AVX2, machine.AVX512}[:machine.Instructions()]
-}
-
 // onlyInGo lists pointwise ops that have no expression, or one with a function that is never compiled.
 var onlyInGo = []string{"erfinv", "lgamma"}
 
 // TestCompiledLoops compares the machine code of every op that has an expression with the interpreter, bit for bit and
 // for all dtypes. New ops are included automatically.
 func TestCompiledLoops(t *testing.T) {
-	sets := instructionSets(t)
+	sets := jittest.InstructionSets(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most memory is garbage after each loop
 	var compiled sync.Map
 	all, seen := 0, map[string]bool{}
@@ -178,12 +169,12 @@ func TestCompiledLoops(t *testing.T) {
 				t.Parallel()
 				b := jittest.NewComparison(t)
 				for k, l := range loops {
-					for _, isa := range sets {
+					for _, cpu := range sets {
 						var err error
 						if checked[k] {
-							_, err = vector.Compile(l, isa, vector.Options{})
+							_, err = vector.Compile(l, cpu, vector.Options{})
 						} else {
-							err = b.Check(l, isa)
+							err = b.Check(l, cpu)
 						}
 						if err == nil {
 							compiled.Store(op.Name, true)
@@ -218,8 +209,8 @@ func TestEmittedForms(t *testing.T) {
 				continue
 			}
 			seen[key] = true
-			for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
-				c, err := vector.Compile(l, isa, vector.Options{})
+			for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512} {
+				c, err := vector.Compile(l, cpu, vector.Options{})
 				if err != nil {
 					continue
 				}
@@ -243,7 +234,7 @@ const callLimit = 300_000
 // TestCallsAreShort counts the instructions of the longest calls of the code of every op: one row, and the maximum
 // number of rows of one element.
 func TestCallsAreShort(t *testing.T) {
-	instructionSets(t)
+	jittest.InstructionSets(t)
 	seen := map[string]bool{}
 	longest, counted := 0, 0
 	for _, op := range kernels.All() {

@@ -201,7 +201,7 @@ func (r *rooms) checkCall(t *testing.T, rng *rand.Rand, k compiledCall, listing 
 	}
 	l := &expr.Loop{Code: listing.Loop.Code, Scalar: make([]bool, len(ptrs))}
 	if listing.Assembly != "" {
-		if l, err = jittest.Expanded(l, machine.Instructions()); err != nil {
+		if l, err = jittest.Expanded(l, machine.Host()); err != nil {
 			return err
 		}
 	}

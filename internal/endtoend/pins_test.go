@@ -170,7 +170,7 @@ var rarePins = []uint64{1225, 1235, 1330, 1460, 1708, 1894}
 // results equal the reference, and the optimum costs what brute force finds. GRAPHRUN_PINS=FIRST:COUNT draws others.
 func TestPinsHold(t *testing.T) {
 	first, count := uint64(0), uint64(300)
-	if testing.Short() || raceEnabled || machine.Instructions() == machine.Portable {
+	if testing.Short() || raceEnabled || !machine.Host().Has(machine.AVX2) {
 		count = 60
 	}
 	if text := os.Getenv("GRAPHRUN_PINS"); text != "" {

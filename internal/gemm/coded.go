@@ -44,17 +44,17 @@ const (
 
 // tallest is the greatest height of register tiles, by number of vectors, for which the accumulators and the elements
 // of A fit the registers.
-var tallest = map[machine.ISA][maxVectors + 1]int{
+var tallest = map[machine.Features][maxVectors + 1]int{
 	machine.AVX512: {0, 14, 12, 8, 6},
 	machine.AVX2:   {0, 12, 6},
 }
 
 // codedSet returns the kernel set of machine code for a dtype. t has the routines for few rows or columns.
-func codedSet(d tensor.DType, isa machine.ISA, t thin) *kernelSet {
-	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, size: d.Size(),
-		tall: tallest[isa], thin: t, plain: portable[d].plain}
+func codedSet(d tensor.DType, cpu machine.Features, t thin) *kernelSet {
+	s := &kernelSet{name: cpu.String() + " code", cpu: cpu, mr: codedRows, kc: codedDepth, size: d.Size(),
+		tall: tallest[cpu], thin: t, plain: portable[d].plain}
 	vectors, narrow, bytes := maxVectors, 2, 64
-	if isa == machine.AVX2 {
+	if !cpu.Has(machine.Vector512) {
 		vectors, bytes = 2, 32
 	}
 	s.lanes = bytes / s.size
@@ -274,7 +274,7 @@ func (p *Plan) compile() error {
 func (p *Plan) compileTile(st stage, how readMode, cols, height int) (err error) {
 	v, ragged := p.set.vectors(cols), cols%p.set.lanes > 0
 	if at := p.codes.at(st, how, ragged, v, height); *at == nil {
-		*at, err = tile.Compile(p.tileSpec(st, how, ragged, v, height), p.set.isa)
+		*at, err = tile.Compile(p.tileSpec(st, how, ragged, v, height), p.set.cpu)
 	}
 	return err
 }

@@ -66,7 +66,7 @@
 //
 // Products of float32 and float64 run machine code for AVX-512 or AVX2, which package tile generates for the tiles of a
 // plan: any number of rows up to a bound, up to four vectors of columns, and operands read in place if one of their
-// strides is 1. machine.Instructions selects the instruction set, and jit.Available reports whether code can be
-// generated. If code cannot be generated, with the noasm build tag, and for other types, kernels in Go multiply packed
-// panels. Products with few rows or columns use assembly routines, which need no generated code.
+// strides is 1. machine.Host selects the instructions, and jit.Available reports whether code can be generated. If code
+// cannot be generated, with the noasm build tag, and for other types, kernels in Go multiply packed panels. Products
+// with few rows or columns use assembly routines, which need no generated code.
 package gemm

@@ -71,9 +71,9 @@ type kernelSet struct {
 	plain
 	micro microFunc // nil where there is machine code
 
-	// For machine code: the instruction set, the number of elements of a vector, and the greatest height of a register
-	// tile by number of vectors.
-	isa   machine.ISA
+	// For machine code: the features that it uses, the number of elements of a vector, and the greatest height of a
+	// register tile by number of vectors.
+	cpu   machine.Features
 	lanes int
 	tall  [maxVectors + 1]int
 	// narrow is the width of panels of B for few rows.

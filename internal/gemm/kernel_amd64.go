@@ -8,8 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// thinRoutines are the assembly routines for few rows or columns, by instruction set and dtype.
-var thinRoutines = map[machine.ISA]map[tensor.DType]thin{
+// codeSets are the sets of features with routines and machine code, best first.
+var codeSets = []machine.Features{machine.AVX512, machine.AVX2}
+
+// thinRoutines are the assembly routines for few rows or columns, by set of features and dtype.
+var thinRoutines = map[machine.Features]map[tensor.DType]thin{
 	machine.AVX512: {
 		tensor.Float32: {axpy4AVX512F32, dotAVX512F32, axpysAVX512F32, dotsAVX512F32},
 		tensor.Float64: {axpy4AVX512F64, dotAVX512F64, axpysAVX512F64, dotsAVX512F64},
@@ -22,8 +25,13 @@ var thinRoutines = map[machine.ISA]map[tensor.DType]thin{
 
 // thinOf returns the assembly routines for few rows or columns of a dtype. It reports false if there are none.
 func thinOf(d tensor.DType) (thin, bool) {
-	t, ok := thinRoutines[machine.Instructions()][d]
-	return t, ok
+	for _, set := range codeSets {
+		if machine.Host().Has(set) {
+			t, ok := thinRoutines[set][d]
+			return t, ok
+		}
+	}
+	return thin{}, false
 }
 
 // codedSets lists the kernel sets of machine code for a dtype on this CPU, best first.
@@ -31,9 +39,9 @@ func codedSets(d tensor.DType) (list []*kernelSet) {
 	if jit.Available() != nil {
 		return nil
 	}
-	for _, isa := range []machine.ISA{machine.AVX512, machine.AVX2} {
-		if t, ok := thinRoutines[isa][d]; ok && isa <= machine.Instructions() {
-			list = append(list, codedSet(d, isa, t))
+	for _, set := range codeSets {
+		if t, ok := thinRoutines[set][d]; ok && machine.Host().Has(set) {
+			list = append(list, codedSet(d, set, t))
 		}
 	}
 	return list

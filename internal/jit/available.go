@@ -20,7 +20,7 @@ var available = sync.OnceValue(func() error {
 		return errors.New("switched off by GRAPHRUN_JIT=off")
 	case !supported:
 		return errors.New("there is no machine code for " + runtime.GOOS + "/" + runtime.GOARCH + " in this build")
-	case machine.Instructions() == machine.Portable:
+	case !machine.Host().Has(machine.AVX2):
 		return errors.New("this processor, or GODEBUG, has no AVX2 with FMA, F16C and BMI2")
 	case raceEnabled && mode != "on":
 		return errors.New("the race detector does not see what machine code does (GRAPHRUN_JIT=on compiles all the same)")

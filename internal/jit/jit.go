@@ -1,16 +1,17 @@
-// Package jit manages and calls machine code that is generated at run time. It does not depend on the computation:
-// generators above write code with package asm.
+// Package jit manages and calls machine code that is generated at run time. The package does not depend on the
+// computation: generators in other packages write the code with package asm.
 //
-// [Lookup] returns the [Func] for a key that describes the code, generating it if no program uses it at the moment;
-// [Link] maps new functions; [Func.Call] runs one with an [Args]. Memory is mapped writable, filled, and then made
-// executable: it is never both, and never writable again. Functions that are linked together share a mapping, which is
-// unmapped when none of them is reachable. [Available] reports why there is no executable memory; loops then run in Go.
+// [Lookup] returns the [Func] for a key that describes the code, and generates the code if no program uses it. [Link]
+// maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as writable, filled, and then made
+// executable. It is never writable and executable at the same time, and never becomes writable again. Functions that
+// are linked together share a mapping, which is unmapped when none of them is reachable. [Available] reports why there
+// is no executable memory; loops then run in Go.
 //
-// Code follows rules that make it safe without the runtime's knowledge. A goroutine is not preempted in assembly or at
-// addresses unknown to the runtime, so no stack is unwound through the code; but stopping the world waits for it, so a
-// call takes less than 50 us. Code makes no calls, writes no Go pointers, uses no stack except its return address, and
-// preserves SP, BP and MXCSR; all other registers are free. It ends in VZEROUPPER and RET. It accesses no byte outside
-// of its operands: a fault there ends the process.
+// The Go runtime does not know the code, so the code follows rules. A goroutine is not preempted in assembly or at
+// addresses unknown to the runtime, so no stack is unwound through the code. Stopping the world waits for the code, so
+// a call takes less than 50 us. The code makes no calls, writes no Go pointers, uses no stack except its return
+// address, and preserves SP, BP and MXCSR; all other registers are free. It ends in VZEROUPPER and RET. It accesses no
+// byte outside of its operands, because a fault there ends the process.
 package jit
 
 import (
@@ -31,9 +32,9 @@ const MaxOperands = 24
 const spillSlots = 36
 
 // Args holds the arguments of a call: DI has its address when the code starts, and the offsets of its fields are
-// constants of this package. Code depends on dtypes and kinds of strides alone, so that programs for different sizes
-// share it; sizes are passed here. Pointers point to the heap (or to memory outside of Go), at the first element of an
-// operand, which Args keeps alive. An Args is for one goroutine at a time, and is reused between calls.
+// constants of this package. Code depends only on dtypes and kinds of strides, so that programs for different sizes
+// share code. The sizes are fields of Args. Pointers point to the heap (or to memory outside of Go), at the first
+// element of an operand, which Args keeps alive. An Args is for one goroutine at a time, and is reused between calls.
 type Args struct {
 	N    int // elements in a row
 	Rows int

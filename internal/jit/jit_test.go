@@ -24,7 +24,7 @@ import (
 // functions are linked and let go.
 func needCode(t testing.TB) {
 	t.Helper()
-	if err := Available(); err != nil && (!supported || machine.Instructions() == machine.Portable) {
+	if err := Available(); err != nil && (!supported || !machine.Host().Has(machine.AVX2)) {
 		t.Skip(err)
 	}
 }
@@ -109,7 +109,7 @@ func TestCall(t *testing.T) {
 // TestRegisters calls code that leaves something else in every register that it may use.
 func TestRegisters(t *testing.T) {
 	needCode(t)
-	wide := machine.Instructions() >= machine.AVX512
+	wide := machine.Host().Has(machine.Vector512)
 	a := asm.Assembler{NoEVEX: !wide}
 	for r := asm.AX; r <= asm.R15; r++ {
 		if r != asm.SP && r != asm.BP {

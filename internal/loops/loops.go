@@ -68,7 +68,7 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 	r := &Loop{loop: l, folds: len(l.Folds)}
 	r.steps()
 	if Compiles() {
-		code, err := vector.Compile(l, machine.Instructions(), opts)
+		code, err := vector.Compile(l, machine.Host(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
 		}
@@ -85,14 +85,14 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 	return r, r.failed
 }
 
-// Most returns the maximum number of elements of a row in one call of machine code; longer rows are cut, which is
-// impossible for totals. It is 0 without machine code.
+// Most returns the maximum number of elements of a row in one call of machine code. Longer rows are cut, except in
+// loops with totals, which cannot be cut. It returns 0 without machine code.
 func (l *Loop) Most() int { return l.most }
 
-// rowElements is the number of elements that a shorter row counts as in limits. A short row still takes a whole
-// iteration, in which AVX2 copies elements of 8 or 16 bits one by one.
+// rowElements is the minimum length that limits assume for a row. A short row still takes a whole iteration, in which
+// AVX2 copies elements of 8 or 16 bits one by one.
 func rowElements() int {
-	if machine.Instructions() < machine.AVX512 {
+	if !machine.Host().Has(machine.Vector512) {
 		return 256
 	}
 	return 32
@@ -117,7 +117,7 @@ func (l *Loop) PerElement() float64 {
 	}
 	const perNS = 12 // instructions
 	lanes, work := 16, 0
-	if machine.Instructions() != machine.AVX512 {
+	if !machine.Host().Has(machine.Vector512) {
 		lanes = 8
 	}
 	wide := false

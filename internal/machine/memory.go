@@ -1,6 +1,6 @@
-// Package machine describes the machine: the memory that the process may take ([Memory], [Fits]), the
-// instruction set in use ([Instructions]), measured prices of work ([Profile], [Work]), and the cut of work
-// into chunks ([Cut], the grains).
+// Package machine describes the machine: the memory that the process may take ([Memory], [Fits]), the features of the
+// processor ([Host], [Features]), measured prices of work ([Profile], [Work]), and the cut of work into chunks ([Cut],
+// the grains).
 //
 // Memory limits are read from /proc and /sys on Linux: those of the process's control groups and their
 // ancestors (both versions), of its address space and data (ulimit -v and -d), and the free memory of the
@@ -88,7 +88,7 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	return limits
 }
 
-// reading is the last reading of the limits: its time, and the memory that was left then, minus later requests.
+// reading is the last reading of the limits: its time, and the memory left at that time, minus later requests.
 type reading struct {
 	left atomic.Int64
 	at   time.Time
@@ -96,9 +96,9 @@ type reading struct {
 
 var lastReading atomic.Pointer[reading]
 
-// Fits reports whether the process may take that many bytes more; if not, it returns the limit that is exceeded. It
-// collects garbage before it rejects a request. A small request soon after the last reading of the limits is accepted
-// without another reading, and the returned limit is then zero.
+// Fits reports whether the process may take the given number of additional bytes. If not, it returns the limit that is
+// exceeded. It collects garbage before it rejects a request. A small request soon after the last reading of the limits
+// is accepted without another reading, and the returned limit is then zero.
 func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
 
 // FitsBlock is [Fits] for a single allocation.

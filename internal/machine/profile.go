@@ -30,8 +30,8 @@ type Profile struct {
 	Kernels map[string]float64 `json:"kernels" doc:"The cost of a unit of work of inner kernels, in picoseconds."`
 	// ChunkNS is the cost of handing a chunk of a step to a worker.
 	ChunkNS float64 `json:"chunk_ns,omitzero" doc:"The cost of handing a chunk to a worker, in nanoseconds; 0: the default."`
-	// ShareNS is the least work worth handing to an awake worker, WakeNS the least saved time worth waking
-	// workers; 0 is the default.
+	// ShareNS is the minimum work, in nanoseconds, that is handed to an awake worker. WakeNS is the minimum saved time
+	// for which workers are woken. 0 is the default.
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; 0: the default."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; 0: the default."`
 
@@ -109,7 +109,7 @@ const (
 
 // UsualProfile returns the shipped profile for the instruction set in use: the prices of an unmeasured
 // machine. It is shared and must not be changed.
-func UsualProfile() *Profile { return shippedProfiles[min(Instructions(), AVX512)]() }
+func UsualProfile() *Profile { return shippedProfiles[Host().Name()]() }
 
 // DefaultProfile returns a copy of [UsualProfile], which the caller owns.
 func DefaultProfile() *Profile {
@@ -122,14 +122,15 @@ func DefaultProfile() *Profile {
 	return &p
 }
 
-var shippedProfiles = [...]func() *Profile{
-	Portable: sync.OnceValue(func() *Profile { return shippedProfile(Portable) }),
-	AVX2:     sync.OnceValue(func() *Profile { return shippedProfile(AVX2) }),
-	AVX512:   sync.OnceValue(func() *Profile { return shippedProfile(AVX512) }),
+// shippedProfiles are the shipped profiles by [Features.Name].
+var shippedProfiles = map[string]func() *Profile{
+	"portable": sync.OnceValue(func() *Profile { return shippedProfile("portable") }),
+	"avx2":     sync.OnceValue(func() *Profile { return shippedProfile("avx2") }),
+	"avx512":   sync.OnceValue(func() *Profile { return shippedProfile("avx512") }),
 }
 
-// Keeping returns the profile for a run that reads that many bytes of constants in all steps together. The number
-// determines from which cache a step reads its constants.
+// Keeping returns the profile for a run whose steps together read the given number of bytes of constants. The number
+// determines the cache from which a step reads its constants.
 func (p *Profile) Keeping(bytes float64) *Profile {
 	r := *p
 	r.kept = bytes

@@ -22,16 +22,16 @@ import (
 //go:embed profiles/*.json
 var profileFiles embed.FS
 
-// shippedProfile reads a shipped profile.
-func shippedProfile(i ISA) *Profile {
-	text, err := profileFiles.ReadFile("profiles/" + i.String() + ".json")
+// shippedProfile reads the shipped profile of a set of features by its name.
+func shippedProfile(name string) *Profile {
+	text, err := profileFiles.ReadFile("profiles/" + name + ".json")
 	if err == nil {
 		var p *Profile
 		if p, err = ParseProfile(text); err == nil {
 			return p
 		}
 	}
-	panic("machine: the profile of " + i.String() + ": " + err.Error())
+	panic("machine: the profile of " + name + ": " + err.Error())
 }
 
 // Limits of a profile file, far above those that calibration writes.
@@ -169,7 +169,7 @@ func ProfilePath() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("profile-%s-%v-%d.json", slug(CPUName()), Instructions(), ProfileVersion)
+	name := fmt.Sprintf("profile-%s-%v-%d.json", slug(CPUName()), Host().Name(), ProfileVersion)
 	return filepath.Join(dir, "graphrun", name), nil
 }
 

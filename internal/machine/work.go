@@ -1,5 +1,7 @@
 package machine
 
+import "fmt"
+
 // Access is a pattern of memory access.
 type Access uint8
 
@@ -41,12 +43,12 @@ type Part struct {
 // Work is an amount of work in the terms of a profile: bytes by access, units of inner kernels, and started
 // steps.
 type Work struct {
-	// Bytes may be negative in a difference: bytes that another access replaces.
+	// Bytes counts bytes by access. A count is negative in a difference if another access replaces the bytes.
 	Bytes [accesses]float64
 	// Parts are added by Do and Wait; unused ones have no kernel.
 	Parts [MaxParts]Part
 	Steps float64
-	// Footprint is the bytes that the step touches, which determines the cache that holds them.
+	// Footprint is the number of bytes that the step touches. It determines the cache that holds these bytes.
 	Footprint float64
 	// Flops counts arithmetic operations; a function such as exp counts as one. It is for display and has no price.
 	Flops float64
@@ -67,7 +69,7 @@ func (w *Work) add(x Part) {
 			return
 		}
 	}
-	panic("machine: a work of more inner kernels than there is room for")
+	panic(fmt.Sprintf("machine: a Work has more than %d inner kernels", MaxParts))
 }
 
 // Plus returns the sum w + v. Its price may be less than the sum of the two prices, because memory access overlaps with

@@ -44,7 +44,7 @@ func TestGuarded(t *testing.T) {
 	for i, front := range []bool{false, true} {
 		edges[i] = [2][]byte{fenced(t, room, front), fenced(t, room, front)}
 	}
-	withISA(t, func(t *testing.T) {
+	withFeatures(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for range 1500 {
 			front := r.IntN(2)

@@ -33,8 +33,7 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 // maxUnplannedElems is the number of elements up to which planning tiles does not pay.
 const maxUnplannedElems = 1024
 
-// empty reports whether there are no elements. Then there may be no memory either, so no address may be
-// computed.
+// empty reports whether there are no elements. There may then be no memory, so no address may be computed.
 func empty(axes []Axis) bool { return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 }) }
 
 // InOrder copies in the order of the axes, the last one fastest: if elements of dst share an address, the

@@ -1,5 +1,5 @@
-// Package strided copies elements between two layouts of one shape. It is the only copy engine: of tensors,
-// of the blocks in which loops are staged, of the panels of matrix products, and of copy ops.
+// Package strided copies elements between two layouts of one shape. It copies tensors, the blocks in which loops stage
+// operands, the panels of matrix products, and the operands of copy ops.
 //
 // It works on addresses and strides in bytes, without tensors. An [Elem] says how an element is copied: moved
 // unchanged, or converted by a row loop. There are three ways to use it:
@@ -8,8 +8,8 @@
 //   - [New] plans a copy of any number of dimensions: coalesced, cut into tiles that workers may share,
 //     transposed panel by panel if the layouts differ in their fastest dimension, and written by non-temporal
 //     stores if the result exceeds the caches.
-//   - [Elem.Run] does so once, in this goroutine. [Elem.InOrder] copies element by element in the order of the
-//     dimensions, for a destination that overlaps itself.
+//   - [Elem.Run] copies once, in this goroutine. [Elem.InOrder] copies element by element in the order
+//     of the dimensions, for a destination that overlaps itself.
 //
 // Source strides may be 0 or negative. Both sides must be disjoint, or the same elements of the same size,
 // unless stated otherwise. Moved elements are copied bit for bit.

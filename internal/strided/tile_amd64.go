@@ -9,21 +9,21 @@ import (
 )
 
 // hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
-var hasInterleave = machine.Instructions() >= machine.AVX2
+var hasInterleave = machine.Host().Has(machine.AVX2)
 
 // tileRoutines are the routines of the instruction set in use.
-var tileRoutines = tileRoutinesOf(machine.Instructions())
+var tileRoutines = tileRoutinesOf(machine.Host())
 
 // vectorRows and streamRows copy rows; nil if Go's copy is as good.
-var vectorRows, streamRows = rowsOf(machine.Instructions())
+var vectorRows, streamRows = rowsOf(machine.Host())
 
 // hasThreeChannels reports whether [matrix.threeChannels] is available.
-var hasThreeChannels = machine.Instructions() >= machine.AVX512
+var hasThreeChannels = machine.Host().Has(machine.Vector512)
 
 // tileRoutinesOf returns the routines of an instruction set by element size, those with more rows first, then those
 // with more columns.
-func tileRoutinesOf(isa machine.ISA) (t [17][]tileRoutine) {
-	if isa >= machine.AVX512 {
+func tileRoutinesOf(cpu machine.Features) (t [17][]tileRoutine) {
+	if cpu.Has(machine.Vector512) {
 		t[1] = append(t[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
 		t[2] = append(t[2], tileRoutine{32, 16, 8, tile2x64, stream2x64, close2x64},
 			tileRoutine{32, 8, 8, narrow2x64, nil, nil})
@@ -33,7 +33,7 @@ func tileRoutinesOf(isa machine.ISA) (t [17][]tileRoutine) {
 			tileRoutine{8, 2, 2, narrow8x64, nil, nil})
 		t[16] = append(t[16], tileRoutine{4, 4, 4, tile16x64, stream16x64, close16x64})
 	}
-	if isa >= machine.AVX2 {
+	if cpu.Has(machine.AVX2) {
 		t[1] = append(t[1], tileRoutine{16, 16, 16, tile1x16, nil, nil})
 		t[2] = append(t[2], tileRoutine{16, 8, 8, tile2x32, nil, nil}, tileRoutine{8, 8, 8, tile2x16, nil, nil})
 		t[4] = append(t[4], tileRoutine{16, 4, 4, nil, stream4x32, nil}, tileRoutine{8, 8, 4, tile4x32, nil, nil},
@@ -43,11 +43,11 @@ func tileRoutinesOf(isa machine.ISA) (t [17][]tileRoutine) {
 	return t
 }
 
-func rowsOf(isa machine.ISA) (copying, streaming rowsFunc) {
+func rowsOf(cpu machine.Features) (copying, streaming rowsFunc) {
 	switch {
-	case isa >= machine.AVX512:
+	case cpu.Has(machine.Vector512):
 		return rows512, streamRows512
-	case isa >= machine.AVX2:
+	case cpu.Has(machine.AVX2):
 		return rows256, streamRows256
 	}
 	return nil, nil

@@ -12,11 +12,11 @@ const hasInterleave = false
 
 var tileRoutines [17][]tileRoutine
 
-func tileRoutinesOf(machine.ISA) (t [17][]tileRoutine) { return t }
+func tileRoutinesOf(machine.Features) (t [17][]tileRoutine) { return t }
 
 var vectorRows, streamRows rowsFunc
 
-func rowsOf(machine.ISA) (copying, streaming rowsFunc) { return nil, nil }
+func rowsOf(machine.Features) (copying, streaming rowsFunc) { return nil, nil }
 
 func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}
 

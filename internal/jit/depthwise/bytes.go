@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// ByteChannels is the number of channels of bytes that code for an instruction set computes at once.
-func ByteChannels(isa machine.ISA) int {
-	if isa == machine.AVX512 {
+// ByteChannels is the number of channels of bytes that code for the given features computes at once.
+func ByteChannels(cpu machine.Features) int {
+	if cpu.Has(machine.Vector512) {
 		return 64
 	}
 	return 32
@@ -46,8 +46,8 @@ type Bytes struct {
 }
 
 // MaxByteTile is the maximum number of results that fit into the registers.
-func MaxByteTile(isa machine.ISA) int {
-	if isa == machine.AVX512 {
+func MaxByteTile(cpu machine.Features) int {
+	if cpu.Has(machine.Vector512) {
 		return 6
 	}
 	return 2
@@ -74,8 +74,8 @@ const (
 const Channels = 0
 
 // ByteChannel returns the channel at an index of the intermediate order, see [Bytes].
-func ByteChannel(isa machine.ISA, place int) int {
-	quarter := ByteChannels(isa) / 4
+func ByteChannel(cpu machine.Features, place int) int {
+	quarter := ByteChannels(cpu) / 4
 	return place%quarter/4*16 + place/quarter*4 + place%4
 }
 
@@ -94,13 +94,13 @@ func (s *Bytes) Uops() int {
 	return s.Groups()*(columns*(8+s.Window[0])+4*s.Tile*s.Window[1]) + 24*s.Tile
 }
 
-func (s *Bytes) check(isa machine.ISA) error {
+func (s *Bytes) check(cpu machine.Features) error {
 	switch {
-	case isa < machine.AVX2 || isa == machine.AVX512 && s.Words:
-		return fmt.Errorf("depthwise: no machine code that multiplies bytes, words %v, for %v", s.Words, isa)
-	case s.Channels < 0 || s.Channels > 0 && (isa == machine.AVX512 || s.Channels >= ByteChannels(isa)):
-		return fmt.Errorf("depthwise: %d channels of bytes for %v", s.Channels, isa)
-	case s.Tile < 1 || s.Tile > MaxByteTile(isa) || s.Overlap < 0 || s.Overlap >= s.Tile:
+	case !cpu.Has(machine.AVX2) || cpu.Has(machine.Vector512) && s.Words:
+		return fmt.Errorf("depthwise: no machine code that multiplies bytes, words %v, for %v", s.Words, cpu)
+	case s.Channels < 0 || s.Channels > 0 && (cpu.Has(machine.Vector512) || s.Channels >= ByteChannels(cpu)):
+		return fmt.Errorf("depthwise: %d channels of bytes for %v", s.Channels, cpu)
+	case s.Tile < 1 || s.Tile > MaxByteTile(cpu) || s.Overlap < 0 || s.Overlap >= s.Tile:
 		return fmt.Errorf("depthwise: a tile of %d results of bytes with an overlap of %d", s.Tile, s.Overlap)
 	case min(s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
 		return fmt.Errorf("depthwise: window %v of bytes with stride %v and dilation %v", s.Window, s.Stride, s.Dilation)
@@ -110,12 +110,12 @@ func (s *Bytes) check(isa machine.ISA) error {
 
 // CompileBytes compiles a spec, or returns the existing code of an equal one, as [Compile] does. Calls compute rows of
 // results for [ByteChannels] channels, or fewer as specified. The processor must support the instructions.
-func CompileBytes(s *Bytes, isa machine.ISA) (*jit.Func, error) {
-	if err := s.check(isa); err != nil {
+func CompileBytes(s *Bytes, cpu machine.Features) (*jit.Func, error) {
+	if err := s.check(cpu); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", isa, *s), func(list bool) (jit.Code, error) {
-		g := newByteGen(s, isa, list)
+	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *s), func(list bool) (jit.Code, error) {
+		g := newByteGen(s, cpu, list)
 		g.emit()
 		return jit.Finish(&g.Assembler)
 	})

@@ -13,7 +13,7 @@ import (
 type byteGen struct {
 	gen
 	s      *Bytes
-	isa    machine.ISA
+	cpu    machine.Features
 	width  int // bytes of a vector
 	levels interface {
 		Begin(a *asm.Assembler, point asm.Mem)
@@ -32,11 +32,11 @@ const (
 	presentOf = asm.K3 // 16 of them each, for storing sums
 )
 
-func newByteGen(s *Bytes, isa machine.ISA, list bool) *byteGen {
-	g := &byteGen{gen: gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}}, s: s, isa: isa,
-		width: ByteChannels(isa)}
+func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
+	g := &byteGen{gen: gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}}, s: s, cpu: cpu,
+		width: ByteChannels(cpu)}
 	at := []int{8, 9, 10, 11, 12}
-	if isa == machine.AVX512 {
+	if cpu.Has(machine.Vector512) {
 		at = []int{28, 29, 24, 30, 25}
 		g.zero = asm.Z(31)
 		g.levels = &requantize.Levels{Signed: s.Signed, Add: asm.Z(26), Most: asm.Z(27), Ordered: asm.K2}
@@ -51,7 +51,7 @@ func newByteGen(s *Bytes, isa machine.ISA, list bool) *byteGen {
 }
 
 func (g *byteGen) vector(n int) asm.Vec {
-	if g.isa == machine.AVX512 {
+	if g.cpu.Has(machine.Vector512) {
 		return asm.Z(n)
 	}
 	return asm.Y(n)
@@ -61,7 +61,7 @@ func (g *byteGen) sum(result, quarter int) asm.Vec { return g.vector(4*result + 
 
 // xor emits an exclusive or.
 func (g *byteGen) xor(x asm.Arg, y, to asm.Vec) {
-	if g.isa == machine.AVX512 {
+	if g.cpu.Has(machine.Vector512) {
 		g.Emit("VPXORD", x, y, to)
 	} else {
 		g.Emit("VPXOR", x, y, to)
@@ -81,7 +81,7 @@ func (g *byteGen) emit() {
 		g.levels.Begin(&g.Assembler, asm.Mem{Base: scratch})
 	}
 	g.xor(g.zero, g.zero, g.zero)
-	if g.isa == machine.AVX512 {
+	if g.cpu.Has(machine.Vector512) {
 		g.Emit("KMOVQ", stepOf(Channels), present)
 		for q := 0; q < 4 && s.Sums; q++ {
 			g.Emit("KSHIFTRQ", asm.Imm(16*q), present, presentOf+asm.Mask(q))
@@ -163,7 +163,7 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 		return g.zero
 	}
 	at := asm.Mem{Base: in, Disp: int32(row*s.Dilation[0]*s.In[0] + col*s.In[1])}
-	if g.isa == machine.AVX512 {
+	if g.cpu.Has(machine.Vector512) {
 		g.Emit("VMOVDQU8", at, present.Zero(), to)
 	} else {
 		g.Emit("VMOVDQU", at, to)
@@ -217,7 +217,7 @@ func (g *byteGen) finish() {
 	var scale [4]asm.Arg
 	for q, r := range []int{2, 4, 0, 1} {
 		at := asm.Mem{Base: scaleReg, Disp: int32(g.width * q)}
-		if scale[q] = at; g.isa == machine.AVX512 {
+		if scale[q] = at; g.cpu.Has(machine.Vector512) {
 			scale[q] = g.temps[r]
 			g.Emit("VMOVUPS", at, g.temps[r])
 		}
@@ -232,7 +232,7 @@ func (g *byteGen) finish() {
 		g.levels.Pack(&g.Assembler, sums)
 		at := asm.Mem{Base: out, Disp: int32(t * s.Out[1])}
 		switch {
-		case g.isa == machine.AVX512:
+		case g.cpu.Has(machine.Vector512):
 			g.Emit("VMOVDQU8", sums[0], present, at)
 		case s.Channels == 0:
 			g.Emit("VMOVDQU", sums[0], at)
@@ -246,7 +246,7 @@ func (g *byteGen) finish() {
 // channels, in lanes of 128 bits with four sums each, which are permuted.
 func (g *byteGen) storeSums(t int, at asm.Mem) {
 	q, x := [4]asm.Vec{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}, g.temps
-	if g.isa == machine.AVX512 {
+	if g.cpu.Has(machine.Vector512) {
 		for i, pair := range [2][2]asm.Vec{{q[0], q[1]}, {q[2], q[3]}} {
 			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], x[2*i])
 			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], x[2*i+1])

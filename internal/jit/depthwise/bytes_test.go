@@ -19,18 +19,18 @@ import (
 // byteCall is a [depthwise.Bytes] with the arguments of a call.
 type byteCall struct {
 	spec                  *depthwise.Bytes
-	isa                   machine.ISA
+	cpu                   machine.Features
 	tiles, rows, channels int
 	at                    []int
 }
 
-func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
-	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(isa)), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
+func drawBytes(rng *rand.Rand, cpu machine.Features, words bool) *byteCall {
+	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
 		Words: words, Sums: rng.IntN(3) == 0}
-	c := &byteCall{spec: s, isa: isa, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
-		channels: 1 + rng.IntN(depthwise.ByteChannels(isa))}
-	if isa == machine.AVX2 {
-		s.Channels = c.channels % depthwise.ByteChannels(isa)
+	c := &byteCall{spec: s, cpu: cpu, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
+		channels: 1 + rng.IntN(depthwise.ByteChannels(cpu))}
+	if !cpu.Has(machine.Vector512) {
+		s.Channels = c.channels % depthwise.ByteChannels(cpu)
 	}
 	for d := range 2 {
 		s.Window[d], s.Stride[d], s.Dilation[d] = 1+rng.IntN(6), 1+rng.IntN(2), 1+rng.IntN(5)/4
@@ -53,7 +53,7 @@ func (c *byteCall) outSize() int {
 }
 
 // wide returns the number of channels that are computed at once.
-func (c *byteCall) wide() int { return depthwise.ByteChannels(c.isa) }
+func (c *byteCall) wide() int { return depthwise.ByteChannels(c.cpu) }
 
 // results returns the number of results of a row.
 func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Overlap }
@@ -104,7 +104,7 @@ func (c *byteCall) Reference(mem [][]byte) {
 	}
 	for i := range c.rows * c.results() * c.wide() {
 		place, col, row := i%c.wide(), i/c.wide()%c.results(), i/c.wide()/c.results()
-		channel := depthwise.ByteChannel(c.isa, place)
+		channel := depthwise.ByteChannel(c.cpu, place)
 		if channel >= c.channels {
 			continue
 		}
@@ -151,8 +151,8 @@ func (c *byteCall) Fill(a *jit.Args) {
 }
 
 // Compile compiles the spec.
-func (c *byteCall) Compile(isa machine.ISA) (*jit.Func, error) {
-	return depthwise.CompileBytes(c.spec, isa)
+func (c *byteCall) Compile(cpu machine.Features) (*jit.Func, error) {
+	return depthwise.CompileBytes(c.spec, cpu)
 }
 
 // Format writes the call's parameters.
@@ -162,19 +162,20 @@ func (c *byteCall) Format(f fmt.State, _ rune) {
 
 // TestBytes compares rows of random specs of bytes with a computation in Go, and checks their listings.
 func TestBytes(t *testing.T) {
-	for _, isa := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t) {
 		for _, words := range []bool{false, true} {
-			if words && isa == machine.AVX512 || !words && !isa.MultipliesBytes() {
+			if words && cpu.Has(machine.Vector512) || !words && !cpu.DotsBytes() {
 				continue
 			}
-			jittest.CheckCallsFor(t, isa, depthwise.ZeroPoint+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
-				return drawBytes(rng, isa, words)
-			})
+			draw := func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+				return drawBytes(rng, cpu, words)
+			}
+			jittest.CheckCallsFor(t, cpu, depthwise.ZeroPoint+1, 1, 500, draw)
 		}
 	}
-	jittest.CheckListings(t, 100, 40, func(seed uint64, isa machine.ISA) (string, error) {
-		words := seed%2 == 1 && isa == machine.AVX2
-		c, err := depthwise.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4)), isa, words).spec, isa)
+	jittest.CheckListings(t, 100, 40, func(seed uint64, cpu machine.Features) (string, error) {
+		words := seed%2 == 1 && !cpu.Has(machine.Vector512)
+		c, err := depthwise.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4)), cpu, words).spec, cpu)
 		if err != nil {
 			return "", err
 		}
@@ -184,8 +185,8 @@ func TestBytes(t *testing.T) {
 
 // TestBytesRefused checks the errors of invalid specs of bytes.
 func TestBytesRefused(t *testing.T) {
-	for isa, s := range map[machine.ISA]*depthwise.Bytes{machine.Portable: {}, machine.AVX512: {Words: true}} {
-		_, err := depthwise.CompileBytes(s, isa)
+	for cpu, s := range map[machine.Features]*depthwise.Bytes{machine.Portable: {}, machine.AVX512: {Words: true}} {
+		_, err := depthwise.CompileBytes(s, cpu)
 		if err == nil || !strings.Contains(err.Error(), "no machine code") {
 			t.Error(err)
 		}

@@ -36,14 +36,14 @@ type call[T number] struct {
 const operands = depthwise.EpilogueOperands + 3
 
 // random draws a call: windows across the border of an image, or several tiles inside it.
-func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
+func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	c := &call[T]{tiles: 1 + rng.IntN(3), vectors: 1 + rng.IntN(3)}
 	s := &depthwise.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
 		PrefetchResult: rng.IntN(2) == 0}
 	c.spec = s
 	registers := 16
-	if isa == machine.AVX512 {
+	if cpu.Has(machine.Vector512) {
 		registers = 32
 		s.Bytes = []int{16, 32, 64, 64, 64}[rng.IntN(5)]
 	}
@@ -237,7 +237,9 @@ func (c *call[T]) Fill(a *jit.Args) {
 }
 
 // Compile compiles the spec.
-func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return depthwise.Compile(c.spec, isa) }
+func (c *call[T]) Compile(cpu machine.Features) (*jit.Func, error) {
+	return depthwise.Compile(c.spec, cpu)
+}
 
 // Format writes the call's parameters.
 func (c *call[T]) Format(f fmt.State, _ rune) {
@@ -246,23 +248,23 @@ func (c *call[T]) Format(f fmt.State, _ rune) {
 
 // TestRandom compares tiles of random specs with a computation in Go.
 func TestRandom(t *testing.T) {
-	jittest.CheckCalls(t, operands, 4, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
-		return random[float32](rng, isa)
+	jittest.CheckCalls(t, operands, 4, 1000, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+		return random[float32](rng, cpu)
 	})
-	jittest.CheckCalls(t, operands, 8, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
-		return random[float64](rng, isa)
+	jittest.CheckCalls(t, operands, 8, 1000, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+		return random[float64](rng, cpu)
 	})
 }
 
 // TestForms checks the listings of random specs.
 func TestForms(t *testing.T) {
-	jittest.CheckListings(t, 300, 300, func(seed uint64, isa machine.ISA) (string, error) {
+	jittest.CheckListings(t, 300, 300, func(seed uint64, cpu machine.Features) (string, error) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		spec := random[float32](rng, isa).spec
+		spec := random[float32](rng, cpu).spec
 		if seed%2 == 0 {
-			spec = random[float64](rng, isa).spec
+			spec = random[float64](rng, cpu).spec
 		}
-		c, err := depthwise.Compile(spec, isa)
+		c, err := depthwise.Compile(spec, cpu)
 		if err != nil {
 			return "", err
 		}
@@ -300,13 +302,13 @@ func TestRefused(t *testing.T) {
 		"3 distances of 34357641216": func(s *depthwise.Spec) { s.Window[1] = 1 << 50 },
 		"no machine code for por":    nil,
 	} {
-		s, isa := good(), machine.AVX2
+		s, cpu := good(), machine.AVX2
 		if change != nil {
 			change(s)
 		} else {
-			isa = machine.Portable
+			cpu = machine.Portable
 		}
-		if _, err := depthwise.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := depthwise.Compile(s, cpu); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)
 		}
 	}

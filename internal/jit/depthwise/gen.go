@@ -47,9 +47,9 @@ type gen struct {
 	next   int // next input register
 }
 
-func newGen(s *Spec, isa machine.ISA, list bool) *gen {
-	g := &gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}, s: s, sums: s.Tile[0] * s.Tile[1]}
-	n := s.registers(isa) - s.shared()
+func newGen(s *Spec, cpu machine.Features, list bool) *gen {
+	g := &gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, s: s, sums: s.Tile[0] * s.Tile[1]}
+	n := s.registers(cpu) - s.shared()
 	switch all := s.Window[0] * s.Window[1]; {
 	case !s.RowsFromCall && g.sums+all+fewInputs <= n:
 		g.kept = all

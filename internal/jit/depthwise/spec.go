@@ -72,8 +72,8 @@ const (
 )
 
 // registers returns the number of vector registers.
-func (s *Spec) registers(isa machine.ISA) int {
-	if isa == machine.AVX512 {
+func (s *Spec) registers(cpu machine.Features) int {
+	if cpu.Has(machine.Vector512) {
 		return 32
 	}
 	return 16
@@ -83,21 +83,21 @@ func (s *Spec) registers(isa machine.ISA) int {
 func (s *Spec) shared() int { return min(s.Group-1, 1) }
 
 // check returns an error if a spec is invalid.
-func (s *Spec) check(isa machine.ISA) error {
+func (s *Spec) check(cpu machine.Features) error {
 	sums := s.Tile[0]*s.Tile[1] + s.shared()
 	switch {
-	case isa < machine.AVX2:
-		return fmt.Errorf("depthwise: no machine code for %v", isa)
+	case !cpu.Has(machine.AVX2):
+		return fmt.Errorf("depthwise: no machine code for %v", cpu)
 	case s.Size != 4 && s.Size != 8 || s.Bytes != 16 && s.Bytes != 32 && s.Bytes != 64:
 		return fmt.Errorf("depthwise: elements of %d bytes in vectors of %d", s.Size, s.Bytes)
-	case s.Bytes == 64 && isa != machine.AVX512:
+	case s.Bytes == 64 && !cpu.Has(machine.Vector512):
 		return errors.New("depthwise: vectors of 64 bytes without AVX-512")
 	case s.Group < 1 || s.Bytes/s.Size%s.Group != 0:
 		return fmt.Errorf("depthwise: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
 		return fmt.Errorf("depthwise: tile %v, window %v, stride %v, dilation %v", s.Tile, s.Window, s.Stride, s.Dilation)
-	case sums+2 > s.registers(isa):
-		return fmt.Errorf("depthwise: tile %v does not fit into %d registers", s.Tile, s.registers(isa))
+	case sums+2 > s.registers(cpu):
+		return fmt.Errorf("depthwise: tile %v does not fit into %d registers", s.Tile, s.registers(cpu))
 	}
 	if err := s.checkDistances(); err != nil {
 		return err
@@ -112,19 +112,19 @@ func (s *Spec) check(isa machine.ISA) error {
 }
 
 // Compile compiles a spec, or returns the existing code of an equal one. It can generate code for AVX2 and AVX-512 on
-// any processor; running it requires a processor with that instruction set. The error of an invalid spec describes what
+// any processor; running it requires a processor with those features. The error of an invalid spec describes what
 // is not supported.
 //
 // Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill.
 // Addresses are not checked. The code reads only those elements of the input that are in windows, and writes only the
 // elements of tiles, some of them twice if the last vector overlaps the one before it. The result may be an operand of
 // the epilogue unless vectors overlap; apart from that, it must not share memory with operands.
-func Compile(s *Spec, isa machine.ISA) (*jit.Func, error) {
-	if err := s.check(isa); err != nil {
+func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
+	if err := s.check(cpu); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", isa, *s), func(list bool) (jit.Code, error) {
-		g := newGen(s, isa, list)
+	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", cpu, *s), func(list bool) (jit.Code, error) {
+		g := newGen(s, cpu, list)
 		g.emit()
 		return jit.Finish(&g.Assembler)
 	})

@@ -15,20 +15,21 @@ import (
 )
 
 // InstructionSets returns the instruction sets whose code this processor executes. It skips the test if there are none.
-func InstructionSets(t testing.TB) []machine.ISA {
+func InstructionSets(t testing.TB) []machine.Features {
 	t.Helper()
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	if machine.Instructions() == machine.AVX512 {
-		return []machine.ISA{machine.AVX2, machine.AVX512}
+	host := machine.Host()
+	if host.Has(machine.Vector512) {
+		return []machine.Features{host.Vectors256(), host}
 	}
-	return []machine.ISA{machine.AVX2}
+	return []machine.Features{host}
 }
 
 // Call is a randomly drawn call of generated code.
 type Call interface {
-	Compile(isa machine.ISA) (*jit.Func, error)
+	Compile(cpu machine.Features) (*jit.Func, error)
 	// Place fills mem with the operands, at its start if behind is true, and else at its end. It returns the operands'
 	// offsets, or nil if one does not fit.
 	Place(rng *rand.Rand, mem [][]byte, behind bool) []int
@@ -44,25 +45,28 @@ const operandBytes = 64 << 10
 // CheckCalls draws a call for each seed and compares it with its reference, bit for bit. The operands are next to guard
 // pages, and their addresses are divided between Ptr and Row. size is the number of bytes of an element, for messages.
 // At least three quarters of the calls must fit into the memory.
-func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, isa machine.ISA) Call) {
+func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
-	for _, isa := range InstructionSets(t) {
-		CheckCallsFor(t, isa, operands, size, seeds, draw)
+	for _, cpu := range InstructionSets(t) {
+		CheckCallsFor(t, cpu, operands, size, seeds, draw)
 	}
 }
 
 // CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support.
-func CheckCallsFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint64,
-	draw func(rng *rand.Rand, isa machine.ISA) Call) {
+func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds uint64,
+	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
 	mem, want := make([][]byte, operands), make([][]byte, operands)
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)
 	}
-	called := uint64(0)
+	called, stream := uint64(0), uint64(1) // stream selects the random numbers of an instruction set
+	if cpu.Has(machine.Vector512) {
+		stream = 2
+	}
 	for seed := range seeds {
-		rng := rand.New(rand.NewPCG(seed, uint64(isa)))
-		c := draw(rng, isa)
+		rng := rand.New(rand.NewPCG(seed, stream))
+		c := draw(rng, cpu)
 		at := c.Place(rng, mem, seed%2 == 0)
 		if at == nil {
 			continue
@@ -71,17 +75,17 @@ func CheckCallsFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint
 		for k := range mem {
 			copy(want[k], mem[k])
 		}
-		code, err := c.Compile(isa)
+		code, err := c.Compile(cpu)
 		if err != nil {
-			t.Fatalf("%v, seed %d: %v", isa, seed, err)
+			t.Fatalf("%v, seed %d: %v", cpu, seed, err)
 		}
 		c.Reference(want)
 		if why := callAt(rng, code, c, mem, want, at, size); why != "" {
-			t.Fatalf("%v, seed %d: %s\n%+v\n%s", isa, seed, why, c, code.Listing())
+			t.Fatalf("%v, seed %d: %s\n%+v\n%s", cpu, seed, why, c, code.Listing())
 		}
 	}
 	if called < seeds*3/4 {
-		t.Errorf("%v: only %d of %d calls fit into the memory", isa, called, seeds)
+		t.Errorf("%v: only %d of %d calls fit into the memory", cpu, called, seeds)
 	}
 }
 
@@ -133,17 +137,18 @@ func Epilogue[T float32 | float64 | int32 | uint32](t tile.EpilogueStep, x, oper
 
 // CheckListings compares each form of instruction in the listings with Go's assembler, at least a minimum number of
 // forms, and checks the rules of package jit. A listing may be empty.
-func CheckListings(t *testing.T, seeds uint64, least int, list func(seed uint64, isa machine.ISA) (string, error)) {
+func CheckListings(t *testing.T, seeds uint64, least int,
+	list func(seed uint64, cpu machine.Features) (string, error)) {
 	t.Helper()
 	var forms Forms
 	for seed := range seeds {
-		for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
-			listing, err := list(seed, isa)
+		for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512} {
+			listing, err := list(seed, cpu)
 			if err != nil {
-				t.Fatalf("%v, seed %d: %v", isa, seed, err)
+				t.Fatalf("%v, seed %d: %v", cpu, seed, err)
 			}
 			if err := CheckRules(listing); err != nil && listing != "" {
-				t.Errorf("%v, seed %d: %v", isa, seed, err)
+				t.Errorf("%v, seed %d: %v", cpu, seed, err)
 			}
 			forms.Add(listing)
 		}

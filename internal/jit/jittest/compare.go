@@ -66,14 +66,14 @@ func NewComparison(t testing.TB) *Comparison {
 
 // Expanded returns the loop with elementary functions expanded for an instruction set, whose machine code has the same
 // bits.
-func Expanded(l *expr.Loop, isa machine.ISA) (*expr.Loop, error) {
+func Expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	c := *l.Code
 	outs := len(c.Out)
 	c.Out = slices.Clone(c.Out)
 	for _, f := range l.Folds {
 		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
 	}
-	e, err := expand.Functions(&c, vector.TargetOf(isa))
+	e, err := expand.Functions(&c, vector.TargetOf(cpu))
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +88,12 @@ func Expanded(l *expr.Loop, isa machine.ISA) (*expr.Loop, error) {
 // Check compares a loop for an instruction set: with all edge cases of the dtypes, for rows of up to 70 elements, at
 // every alignment, next to guard pages, in place, for several rows, for long rows, and with non-temporal stores. The
 // error describes the first difference; it wraps [vector.ErrUnsupported] if there is no machine code.
-func (b *Comparison) Check(l *expr.Loop, isa machine.ISA) error {
-	code, err := vector.Compile(l, isa, vector.Options{})
+func (b *Comparison) Check(l *expr.Loop, cpu machine.Features) error {
+	code, err := vector.Compile(l, cpu, vector.Options{})
 	if err != nil {
 		return err
 	}
-	e, err := Expanded(l, isa)
+	e, err := Expanded(l, cpu)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (b *Comparison) Check(l *expr.Loop, isa machine.ISA) error {
 		return err
 	}
 	b.describe()
-	err = errors.Join(b.values(), b.addresses(), b.shared(), b.long(isa))
+	err = errors.Join(b.values(), b.addresses(), b.shared(), b.long(cpu))
 	if err != nil {
-		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", isa, err, l.Scalar, l.Folds, l.Totals, l.Code,
+		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, l.Scalar, l.Folds, l.Totals, l.Code,
 			code.Listing())
 	}
 	return nil
@@ -341,13 +341,13 @@ func (b *Comparison) shared() error {
 }
 
 // long runs rows of hundreds of elements, and rows with non-temporal stores.
-func (b *Comparison) long(isa machine.ISA) error {
+func (b *Comparison) long(cpu machine.Features) error {
 	var err error
 	for _, n := range []int{1000, 1023} {
 		err = errors.Join(err, b.run(b.ends(n, 1, false), n, 1, 0, -1), b.run(b.ends(n, 2, true), n, 2, 0, -1))
 	}
 	code, options := b.code, vector.Options{NonTemporal: true}
-	if b.code, err = vector.Compile(b.loop, isa, options); err != nil {
+	if b.code, err = vector.Compile(b.loop, cpu, options); err != nil {
 		return err
 	}
 	for _, n := range []int{500, 505} {

@@ -107,9 +107,9 @@ func Order(a *asm.Assembler, to asm.Vec) {
 
 // Compile generates the code for signed or unsigned bytes, or returns existing code. Calls do not modify their
 // arguments, and access only columns in Present.
-func Compile(signed bool, isa machine.ISA) (*jit.Func, error) {
-	if isa != machine.AVX512 {
-		return nil, fmt.Errorf("requantize: no machine code for %v", isa)
+func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
+	if !cpu.Has(machine.Vector512) {
+		return nil, fmt.Errorf("requantize: no machine code for %v", cpu)
 	}
 	return jit.Lookup(fmt.Sprintf("requantize signed %v", signed), func(list bool) (jit.Code, error) {
 		a := &asm.Assembler{List: list}

@@ -24,7 +24,7 @@ type call struct {
 	at               []int
 }
 
-func random(rng *rand.Rand, _ machine.ISA) jittest.Call {
+func random(rng *rand.Rand, _ machine.Features) jittest.Call {
 	c := &call{signed: rng.IntN(2) == 0, columns: 1 + rng.IntN(requantize.Columns), rows: 1 + rng.IntN(20)}
 	if rng.IntN(3) == 0 {
 		c.columns = requantize.Columns
@@ -66,7 +66,9 @@ func (c *call) Fill(a *jit.Args) {
 	a.Step[requantize.NextOut], a.Step[requantize.NextSums] = c.nextOut, c.nextSum
 }
 
-func (c *call) Compile(isa machine.ISA) (*jit.Func, error) { return requantize.Compile(c.signed, isa) }
+func (c *call) Compile(cpu machine.Features) (*jit.Func, error) {
+	return requantize.Compile(c.signed, cpu)
+}
 
 // Reference computes in Go.
 func (c *call) Reference(mem [][]byte) {
@@ -96,7 +98,7 @@ func (c *call) Format(f fmt.State, _ rune) {
 
 // TestRandom compares calls with Go.
 func TestRandom(t *testing.T) {
-	if machine.Instructions() != machine.AVX512 || jit.Available() != nil {
+	if !machine.Host().Has(machine.Vector512) || jit.Available() != nil {
 		t.Skip("no machine code")
 	}
 	jittest.CheckCallsFor(t, machine.AVX512, requantize.Point+1, 1, 500, random)
@@ -104,11 +106,11 @@ func TestRandom(t *testing.T) {
 
 // TestForms lists the code.
 func TestForms(t *testing.T) {
-	jittest.CheckListings(t, 2, 20, func(seed uint64, isa machine.ISA) (string, error) {
-		if isa != machine.AVX512 {
+	jittest.CheckListings(t, 2, 20, func(seed uint64, cpu machine.Features) (string, error) {
+		if !cpu.Has(machine.Vector512) {
 			return "", nil
 		}
-		c, err := requantize.Compile(seed == 1, isa)
+		c, err := requantize.Compile(seed == 1, cpu)
 		if err != nil {
 			return "", err
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 // peak returns code that executes Args.N iterations of 12 independent multiply-adds.
-func peak(b *testing.B, isa machine.ISA) *jit.Func {
-	g := newGen(&Spec{Size: 4, Rows: 1, Vectors: 1}, isa, false)
+func peak(b *testing.B, cpu machine.Features) *jit.Func {
+	g := newGen(&Spec{Size: 4, Rows: 1, Vectors: 1}, cpu, false)
 	for i := range 16 {
 		g.clear(g.register(i))
 	}
@@ -53,24 +53,24 @@ func BenchmarkTile(b *testing.B) {
 	if err := jit.Available(); err != nil {
 		b.Skip(err)
 	}
-	for _, isa := range []machine.ISA{machine.AVX512, machine.AVX2} {
-		if isa > machine.Instructions() {
+	for _, cpu := range []machine.Features{machine.AVX512, machine.AVX2} {
+		if !machine.Host().Has(cpu) {
 			continue
 		}
-		_, bytes := registers(isa)
+		_, bytes := registers(cpu)
 		shapes := [][2]int{{14, 2}, {7, 2}, {12, 2}, {13, 2}, {6, 4}, {9, 3}, {8, 3}, {28, 1}, {14, 1}}
-		if isa == machine.AVX2 {
+		if !cpu.Has(machine.Vector512) {
 			shapes = [][2]int{{6, 2}, {4, 3}, {7, 1}, {3, 2}, {3, 3}}
 		}
-		most, p, a := 0.0, peak(b, isa), &jit.Args{N: 1000}
+		most, p, a := 0.0, peak(b, cpu), &jit.Args{N: 1000}
 		most = rate(b, 2*12*1000*float64(bytes/4), func() { _ = p.Call(a) })
 		for _, s := range shapes {
 			for _, dynamic := range []bool{false, true} {
 				if dynamic && s[0] > DynamicRows {
 					continue
 				}
-				b.Run(fmt.Sprintf("%v/%dx%d/dynamic=%v", isa, s[0], s[1], dynamic), func(b *testing.B) {
-					r := tileRate(b, isa, s[0], s[1], dynamic)
+				b.Run(fmt.Sprintf("%v/%dx%d/dynamic=%v", cpu, s[0], s[1], dynamic), func(b *testing.B) {
+					r := tileRate(b, cpu, s[0], s[1], dynamic)
 					b.ReportMetric(r, "GFLOP/s")
 					b.ReportMetric(100*r/most, "%peak")
 				})
@@ -80,9 +80,9 @@ func BenchmarkTile(b *testing.B) {
 }
 
 // tileRate measures a tile of 128 terms.
-func tileRate(b *testing.B, isa machine.ISA, rows, vectors int, dynamic bool) float64 {
+func tileRate(b *testing.B, cpu machine.Features, rows, vectors int, dynamic bool) float64 {
 	const terms = 128
-	_, bytes := registers(isa)
+	_, bytes := registers(cpu)
 	s := &Spec{Size: 4, Rows: rows, Vectors: vectors,
 		Runs: []Run{{Terms: terms, InStep: 4, VecStep: vectors * bytes}}}
 	if dynamic {
@@ -94,7 +94,7 @@ func tileRate(b *testing.B, isa machine.ISA, rows, vectors int, dynamic bool) fl
 			s.Out = append(s.Out, i*vectors*bytes)
 		}
 	}
-	c, err := Compile(s, isa)
+	c, err := Compile(s, cpu)
 	if err != nil {
 		b.Fatal(err)
 	}

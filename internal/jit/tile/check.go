@@ -9,24 +9,24 @@ import (
 )
 
 // registers returns the number of vector registers of an instruction set, and their size in bytes.
-func registers(isa machine.ISA) (n, bytes int) {
-	if isa == machine.AVX512 {
+func registers(cpu machine.Features) (n, bytes int) {
+	if cpu.Has(machine.Vector512) {
 		return 32, 64
 	}
 	return 16, 32
 }
 
 // check returns an error if a spec is invalid.
-func (s *Spec) check(isa machine.ISA) error {
-	n, bytes := registers(isa)
+func (s *Spec) check(cpu machine.Features) error {
+	n, bytes := registers(cpu)
 	switch {
-	case isa < machine.AVX2:
-		return fmt.Errorf("tile: no machine code for %v", isa)
+	case !cpu.Has(machine.AVX2):
+		return fmt.Errorf("tile: no machine code for %v", cpu)
 	case s.Size != 4 && s.Size != 8:
 		return fmt.Errorf("tile: elements of %d bytes", s.Size)
-	case s.Unit && isa != machine.AVX512:
-		return fmt.Errorf("tile: no matrix unit for %v", isa)
-	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.needs(isa) > n:
+	case s.Unit && !cpu.Has(machine.Vector512):
+		return fmt.Errorf("tile: no matrix unit for %v", cpu)
+	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.needs(cpu) > n:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, n)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
 		return fmt.Errorf("tile: %d lanes in vectors of %d", s.Lanes, bytes/s.Size)
@@ -109,19 +109,19 @@ func (s *Spec) checkRuns() error {
 
 // needs returns the minimum number of vector registers of a tile: the accumulators, the vectors of a term, a broadcast
 // element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
-func (s *Spec) needs(isa machine.ISA) int {
+func (s *Spec) needs(cpu machine.Features) int {
 	n := s.Rows*s.Vectors + s.Vectors
 	if s.Quantized != Sums {
 		n = max(n, s.Rows*s.Vectors+quantizedRegs-1) // the register of the broadcast element is added below
 	}
 	switch {
-	case isa == machine.AVX512 && !s.integers():
+	case cpu.Has(machine.Vector512) && !s.integers():
 		return max(n, s.Rows*s.Vectors+1)
 	case s.Words && s.Vectors > 1: // products need a register before they are added
 		n++
 	}
 	n++
-	if s.masksTerms(isa) {
+	if s.masksTerms(cpu) {
 		n++
 	}
 	return n
@@ -137,12 +137,12 @@ func (s *Spec) blocks() bool {
 func (s *Spec) integers() bool { return s.Bytes || s.Words }
 
 // partial reports whether the last vector may be partial.
-func (s *Spec) partial(isa machine.ISA) bool {
-	_, bytes := registers(isa)
+func (s *Spec) partial(cpu machine.Features) bool {
+	_, bytes := registers(cpu)
 	return s.Lanes != 0 && s.Lanes != bytes/s.Size
 }
 
 // masksTerms reports whether the k-loop needs a mask in a vector register.
-func (s *Spec) masksTerms(isa machine.ISA) bool {
-	return isa != machine.AVX512 && s.Masked && s.partial(isa)
+func (s *Spec) masksTerms(cpu machine.Features) bool {
+	return !cpu.Has(machine.Vector512) && s.Masked && s.partial(cpu)
 }

@@ -60,16 +60,16 @@ func TestInvalid(t *testing.T) {
 		},
 		"no machine code for por": nil,
 	} {
-		s, isa := good(), machine.AVX2
+		s, cpu := good(), machine.AVX2
 		if change != nil {
 			change(s)
 		} else {
-			isa = machine.Portable
+			cpu = machine.Portable
 		}
 		if s.Rows == 16 {
-			isa = machine.AVX512
+			cpu = machine.AVX512
 		}
-		if _, err := tile.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := tile.Compile(s, cpu); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 // random draws a call.
-func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
+func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	c := &call[T]{lanes: 32 / size, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
 	regs := 16
-	if isa == machine.AVX512 {
+	if cpu.Has(machine.Vector512) {
 		c.lanes, regs = 64/size, 32
 	}
 	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)), PrefetchResult: rng.IntN(3) == 0}

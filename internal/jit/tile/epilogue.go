@@ -10,11 +10,11 @@ import (
 
 // beginMask loads the mask of the last vector into K1, or into its vector register if the k-loop needs it.
 func (g *gen) beginMask() {
-	if !g.s.partial(g.isa) {
+	if !g.s.partial(g.cpu) {
 		return
 	}
-	if g.isa != machine.AVX512 {
-		if g.s.masksTerms(g.isa) {
+	if !g.cpu.Has(machine.Vector512) {
+		if g.s.masksTerms(g.cpu) {
 			g.loadMask(g.mask)
 		}
 		return
@@ -48,7 +48,7 @@ func (g *gen) loadMask(to asm.Vec) {
 // loadEpilogueMask loads AVX2's mask for the code outside the k-loop, if its register does not hold it already. It
 // returns a free register.
 func (g *gen) loadEpilogueMask() (scratch asm.Vec) {
-	if g.isa != machine.AVX512 && g.s.partial(g.isa) && !g.s.masksTerms(g.isa) {
+	if !g.cpu.Has(machine.Vector512) && g.s.partial(g.cpu) && !g.s.masksTerms(g.cpu) {
 		g.mask = g.free(1)
 		g.loadMask(g.mask)
 	}
@@ -58,9 +58,9 @@ func (g *gen) loadEpilogueMask() (scratch asm.Vec) {
 // load loads a vector; if masked, only the lanes of the last vector.
 func (g *gen) load(at asm.Mem, to asm.Vec, masked bool) {
 	switch {
-	case !masked || !g.s.partial(g.isa):
+	case !masked || !g.s.partial(g.cpu):
 		g.Emit(g.op("VMOVUP"), at, to)
-	case g.isa == machine.AVX512:
+	case g.cpu.Has(machine.Vector512):
 		g.Emit(g.op("VMOVUP"), at, asm.K1.Zero(), to)
 	default:
 		g.Emit(g.op("VMASKMOVP"), at, g.mask, to)
@@ -69,9 +69,9 @@ func (g *gen) load(at asm.Mem, to asm.Vec, masked bool) {
 
 func (g *gen) store(from asm.Vec, at asm.Mem, masked bool) {
 	switch {
-	case !masked || !g.s.partial(g.isa):
+	case !masked || !g.s.partial(g.cpu):
 		g.Emit(g.op("VMOVUP"), from, at)
-	case g.isa == machine.AVX512:
+	case g.cpu.Has(machine.Vector512):
 		g.Emit(g.op("VMOVUP"), from, asm.K1, at)
 	default:
 		g.Emit(g.op("VMASKMOVP"), from, g.mask, at)
@@ -143,7 +143,7 @@ func (g *gen) start() {
 }
 
 func (g *gen) clear(r asm.Vec) {
-	if g.isa == machine.AVX512 {
+	if g.cpu.Has(machine.Vector512) {
 		g.Emit("VPXORD", r, r, r)
 	} else {
 		g.Emit("VXORPS", r, r, r)
@@ -219,7 +219,7 @@ func (g *gen) epilogueStep(t EpilogueStep, x asm.Vec) {
 // tileStep applies an operation with an operand that has the offsets of the result.
 func (g *gen) tileStep(name string, base asm.Reg, x asm.Vec) {
 	g.eachResult(base, func(i, v int, at asm.Mem, masked bool) {
-		if !masked || !g.s.partial(g.isa) {
+		if !masked || !g.s.partial(g.cpu) {
 			g.Emit(name, at, g.sum(i, v), g.sum(i, v))
 			return
 		}

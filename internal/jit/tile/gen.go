@@ -59,7 +59,7 @@ const (
 type gen struct {
 	asm.Assembler
 	s     *Spec
-	isa   machine.ISA
+	cpu   machine.Features
 	bytes int // size of a vector
 
 	sums   int // number of accumulators, which start at register 0
@@ -69,11 +69,11 @@ type gen struct {
 	unit   *unitGen // for Spec.Unit
 }
 
-func newGen(s *Spec, isa machine.ISA, list bool) *gen {
-	n, bytes := registers(isa)
-	g := &gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}, s: s, isa: isa, bytes: bytes,
+func newGen(s *Spec, cpu machine.Features, list bool) *gen {
+	n, bytes := registers(cpu)
+	g := &gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, s: s, cpu: cpu, bytes: bytes,
 		sums: s.Rows * s.Vectors}
-	if s.masksTerms(isa) {
+	if s.masksTerms(cpu) {
 		n--
 		g.mask = g.register(n)
 	}

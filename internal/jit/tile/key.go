@@ -9,9 +9,9 @@ import (
 
 // key returns the cache key of a spec's code: all fields as text. A plan looks up tens of tiles whenever it is bound to
 // sizes, and most of them exist already. The lookup must be cheap, and package fmt would take microseconds.
-func (s *Spec) key(isa machine.ISA) string {
+func (s *Spec) key(cpu machine.Features) string {
 	k := key{b: append(make([]byte, 0, 256), "tile "...)}
-	k.b = append(k.b, isa.String()...)
+	k.b = append(k.b, cpu.String()...)
 	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.PrefetchDistance, s.AheadLines, s.Unroll,
 		int(s.Quantized), s.PackStep)
 	k.bools(s.Bytes, s.Unit, s.Words, s.Masked, s.PrefetchResult)

@@ -41,7 +41,7 @@ func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
 
 // beginQuantized computes the mask of the last bytes of a row.
 func (g *gen) beginQuantized() {
-	if g.s.Quantized == Sums || g.isa != machine.AVX512 {
+	if g.s.Quantized == Sums || !g.cpu.Has(machine.Vector512) {
 		return
 	}
 	before := int64(partBytes * (g.s.lastVectors() - 1))
@@ -61,7 +61,7 @@ func (g *gen) beginQuantized() {
 
 // storeQuantized converts the sums and stores them. It packs up to four vectors, of one row or of several rows.
 func (g *gen) storeQuantized() {
-	if g.isa != machine.AVX512 {
+	if !g.cpu.Has(machine.Vector512) {
 		g.storeQuantized256()
 		return
 	}
@@ -98,7 +98,7 @@ func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem, last bool) {
 		return map[int]asm.Vec{1: asm.X(int(r)), 2: asm.Y(int(r)), 3: asm.Z(int(r)), 4: asm.Z(int(r))}[n]
 	}
 	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
-	masked := n == 3 || last && g.s.partial(g.isa)
+	masked := n == 3 || last && g.s.partial(g.cpu)
 	if first > 0 {
 		if !masked {
 			g.Emit(name, asm.Imm(first/n), from, at)

@@ -10,7 +10,7 @@ const zeroPointWord = words
 
 // storeQuantized256 is storeQuantized for AVX2, where a vector of sums becomes 8 bytes.
 func (g *gen) storeQuantized256() {
-	x, last := g.loadEpilogueMask(), g.s.partial(g.isa)
+	x, last := g.loadEpilogueMask(), g.s.partial(g.cpu)
 	temp := g.free(1)
 	if last && temp == g.mask {
 		temp = g.free(2)

@@ -312,7 +312,7 @@ func (c *call[T]) Fill(a *jit.Args) {
 }
 
 // Compile compiles the spec.
-func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return tile.Compile(c.spec, isa) }
+func (c *call[T]) Compile(cpu machine.Features) (*jit.Func, error) { return tile.Compile(c.spec, cpu) }
 
 // Format prints the call.
 func (c *call[T]) Format(f fmt.State, _ rune) {
@@ -321,40 +321,40 @@ func (c *call[T]) Format(f fmt.State, _ rune) {
 
 // TestRandom compares tiles of random specs with Go.
 func TestRandom(t *testing.T) {
-	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
-		return random[float32](rng, isa)
+	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+		return random[float32](rng, cpu)
 	})
-	jittest.CheckCalls(t, operands, 8, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
-		return random[float64](rng, isa)
+	jittest.CheckCalls(t, operands, 8, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+		return random[float64](rng, cpu)
 	})
-	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
-		return random[uint32](rng, isa)
+	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+		return random[uint32](rng, cpu)
 	})
-	for _, isa := range jittest.InstructionSets(t) {
-		if !isa.MultipliesBytes() {
+	for _, cpu := range jittest.InstructionSets(t) {
+		if !cpu.DotsBytes() {
 			continue
 		}
-		jittest.CheckCallsFor(t, isa, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Call {
-			return random[int32](rng, isa)
+		jittest.CheckCallsFor(t, cpu, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+			return random[int32](rng, cpu)
 		})
 	}
 }
 
 // TestForms compares the instructions of random specs with Go's assembler.
 func TestForms(t *testing.T) {
-	jittest.CheckListings(t, 800, 1000, func(seed uint64, isa machine.ISA) (string, error) {
+	jittest.CheckListings(t, 800, 1000, func(seed uint64, cpu machine.Features) (string, error) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		spec := random[float32](rng, isa).spec
+		spec := random[float32](rng, cpu).spec
 		if seed%2 == 0 {
-			spec = random[float64](rng, isa).spec
+			spec = random[float64](rng, cpu).spec
 		}
 		switch {
 		case seed%3 == 0:
-			spec = random[int32](rng, isa).spec
+			spec = random[int32](rng, cpu).spec
 		case seed%3 == 1:
-			spec = random[uint32](rng, isa).spec
+			spec = random[uint32](rng, cpu).spec
 		}
-		c, err := tile.Compile(spec, isa)
+		c, err := tile.Compile(spec, cpu)
 		if err != nil {
 			return "", err
 		}

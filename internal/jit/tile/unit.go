@@ -320,7 +320,7 @@ func (x *unitGen) prefetch(terms int) {
 // finish stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads them.
 func (x *unitGen) finish() {
 	s := x.s
-	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 && !s.partial(x.isa) {
+	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 && !s.partial(x.cpu) {
 		x.Emit("MOVQ", asm.Imm(x.split.outStep), count)
 		x.eachSum(func(t asm.Tile, row, v int) {
 			x.Emit("TILESTORED", t, asm.Mem{Base: outTile, Index: count, Scale: 1, Disp: int32(s.Out[row] + v*lineBytes)})

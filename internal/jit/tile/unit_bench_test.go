@@ -12,7 +12,7 @@ import (
 // BenchmarkUnit measures calls of ten tiles on the matrix unit, with operands in cache and with int32 or quantized
 // results.
 func BenchmarkUnit(b *testing.B) {
-	if err := jit.Available(); err != nil || !machine.MultipliesMatrices() {
+	if err := jit.Available(); err != nil || !machine.HostWithUnit().Has(machine.MatrixUnit) {
 		b.Skip("there is no matrix unit")
 	}
 	for _, rows := range []int{32, 16, 14, 7} {

@@ -55,11 +55,11 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 
 // TestUnit compares tiles of the matrix unit with Go.
 func TestUnit(t *testing.T) {
-	for _, isa := range jittest.InstructionSets(t) {
-		if isa != machine.AVX512 || !machine.MultipliesMatrices() {
+	for _, cpu := range jittest.InstructionSets(t) {
+		if !cpu.Has(machine.Vector512) || !machine.HostWithUnit().Has(machine.MatrixUnit) {
 			continue
 		}
-		jittest.CheckCallsFor(t, isa, operands, 4, 1200, func(rng *rand.Rand, _ machine.ISA) jittest.Call {
+		jittest.CheckCallsFor(t, cpu, operands, 4, 1200, func(rng *rand.Rand, _ machine.Features) jittest.Call {
 			return randomUnit(rng)
 		})
 	}

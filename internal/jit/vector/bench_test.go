@@ -95,15 +95,15 @@ func BenchmarkLoop(b *testing.B) {
 		}
 	}
 	for _, f := range formulas {
-		for _, isa := range []machine.ISA{machine.AVX512, machine.AVX2} {
-			if isa > machine.Instructions() {
+		for _, cpu := range []machine.Features{machine.AVX512, machine.AVX2} {
+			if !machine.Host().Has(cpu) {
 				continue
 			}
 			for _, n := range []int{10, 64, 1 << 16, most} {
 				nt := n == most
-				b.Run(fmt.Sprintf("%s/%v/%d", f.name, isa, n), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/%v/%d", f.name, cpu, n), func(b *testing.B) {
 					l := f.loop(b)
-					c, err := Compile(l, isa, Options{NonTemporal: nt})
+					c, err := Compile(l, cpu, Options{NonTemporal: nt})
 					if err != nil {
 						b.Skip(err)
 					}

@@ -15,12 +15,12 @@ import (
 
 // TestEmittedForms lists random loops.
 func TestEmittedForms(t *testing.T) {
-	jittest.CheckListings(t, 1500, 2000, func(seed uint64, isa machine.ISA) (string, error) {
+	jittest.CheckListings(t, 1500, 2000, func(seed uint64, cpu machine.Features) (string, error) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 7)), 40)
 		if err != nil {
 			return "", err
 		}
-		c, err := vector.Compile(l, isa, vector.Options{NonTemporal: seed%4 == 0})
+		c, err := vector.Compile(l, cpu, vector.Options{NonTemporal: seed%4 == 0})
 		switch {
 		case errors.Is(err, vector.ErrUnsupported):
 			return "", nil
@@ -39,8 +39,8 @@ func TestWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
-			c, err := vector.Compile(l, isa, vector.Options{NonTemporal: seed%4 == 0})
+		for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512} {
+			c, err := vector.Compile(l, cpu, vector.Options{NonTemporal: seed%4 == 0})
 			if err != nil {
 				continue
 			}
@@ -53,7 +53,7 @@ func TestWork(t *testing.T) {
 				got := c.Work().Of(n)
 				less := got < want && !l.Totals // of which the listing's tails are counted all or none
 				if less || got > want*5/4+10 && !strings.Contains(listing, "VDIV") {
-					t.Errorf("seed %d, %v: %d instructions for %d elements, the listing has %d\n%v", seed, isa, got, n, want, l.Code)
+					t.Errorf("seed %d, %v: %d instructions for %d elements, the listing has %d\n%v", seed, cpu, got, n, want, l.Code)
 				}
 				counted++
 			}

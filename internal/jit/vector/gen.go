@@ -58,18 +58,18 @@ type lowered struct {
 	dtype tensor.DType
 }
 
-func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
-	if isa != machine.AVX512 && isa != machine.AVX2 {
-		return nil, unsupported("for %v", isa)
+func newGen(l *expr.Loop, cpu machine.Features, opts Options) (*gen, error) {
+	if !cpu.Has(machine.AVX2) {
+		return nil, unsupported("for %v", cpu)
 	}
 	if !l.Code.Compilable() {
 		return nil, unsupported("a function without machine code")
 	}
-	l, err := expandLoop(l, TargetOf(isa))
+	l, err := expandLoop(l, TargetOf(cpu))
 	if err != nil {
 		return nil, err
 	}
-	g := &gen{loop: l, code: l.Code, opts: opts, z: isa == machine.AVX512, vals: make([]value, 1),
+	g := &gen{loop: l, code: l.Code, opts: opts, z: cpu.Has(machine.Vector512), vals: make([]value, 1),
 		pairs: map[int][2]val{}, consts: map[memory]val{}, bitMasks: map[[2]val]val{}, looked: map[lookedUp]val{},
 		offsets: map[val]val{}, outs: len(l.Code.Out)}
 	if n := g.outs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
@@ -94,8 +94,8 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 }
 
 // TargetOf returns the optional instructions of an instruction set that expansions use.
-func TargetOf(isa machine.ISA) expand.Target {
-	return expand.Target{Scale: isa == machine.AVX512}
+func TargetOf(cpu machine.Features) expand.Target {
+	return expand.Target{Scale: cpu.Has(machine.Vector512)}
 }
 
 // expandLoop replaces elementary functions by primitives. During the expansion, the values of folds are additional

@@ -22,16 +22,16 @@ func one(t *testing.T, o expr.Op, d tensor.DType) *expr.Loop {
 
 // TestListing reads the body of an addition: one load, one addition from memory, one store, four times.
 func TestListing(t *testing.T) {
-	for isa, want := range map[machine.ISA]string{
+	for cpu, want := range map[machine.Features]string{
 		machine.AVX512: "VADDPS\t64(R10)(CX*4), Z", machine.AVX2: "VADDPS\t32(R10)(CX*4), Y",
 	} {
-		c, err := Compile(one(t, expr.Add, tensor.Float32), isa, Options{})
+		c, err := Compile(one(t, expr.Add, tensor.Float32), cpu, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := c.Listing()
 		if n := strings.Count(text, "VADDPS\t"); n != 5 || !strings.Contains(text, want) {
-			t.Errorf("%v: %d additions, and not %q:\n%s", isa, n, want, text)
+			t.Errorf("%v: %d additions, and not %q:\n%s", cpu, n, want, text)
 		}
 	}
 }

@@ -78,13 +78,13 @@ type Loop struct {
 
 // Compile compiles a loop, or returns the existing code of an equal loop. If the loop cannot be compiled, the error
 // wraps [ErrUnsupported]. Code can be generated for any instruction set, but runs only on processors that have it.
-func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
+func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
 	held := *l // the owner may change l
-	fn, err := jit.Lookup(isa.String()+opts.key()+l.Key(), func(list bool) (jit.Code, error) {
-		return assemble(&held, isa, opts, list)
+	fn, err := jit.Lookup(cpu.String()+opts.key()+l.Key(), func(list bool) (jit.Code, error) {
+		return assemble(&held, cpu, opts, list)
 	})
 	if err != nil {
 		return nil, err
@@ -95,15 +95,15 @@ func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 // Listing generates the code again and returns it in the syntax of Go's assembler.
 func (c *Loop) Listing() string { return c.fn.Listing() }
 
-func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) (jit.Code, error) {
-	g, err := newGen(l, isa, opts)
+func assemble(l *expr.Loop, cpu machine.Features, opts Options, list bool) (jit.Code, error) {
+	g, err := newGen(l, cpu, opts)
 	if err != nil {
 		return jit.Code{}, err
 	}
 	if err := g.lower(); err != nil {
 		return jit.Code{}, err
 	}
-	g.asm = &asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}
+	g.asm = &asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}
 	if err := g.emit(); err != nil {
 		return jit.Code{}, err
 	}

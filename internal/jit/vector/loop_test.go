@@ -24,14 +24,14 @@ import (
 )
 
 // levels returns the instruction sets that can be run here.
-func levels(t testing.TB) []machine.ISA {
+func levels(t testing.TB) []machine.Features {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	if machine.Instructions() == machine.AVX512 {
-		return []machine.ISA{machine.AVX512, machine.AVX2}
+	if machine.Host().Has(machine.Vector512) {
+		return []machine.Features{machine.Host(), machine.Host().Vectors256()}
 	}
-	return []machine.ISA{machine.AVX2}
+	return []machine.Features{machine.Host()}
 }
 
 const guarded = 1 << 14
@@ -213,9 +213,9 @@ func (b *bench) differ(parts []part, outs, ins, rows int) string {
 }
 
 // check runs a loop both ways. It returns why there is no code, or "".
-func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.ISA, n, rows int) string {
+func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, cpu machine.Features, n, rows int) string {
 	t.Helper()
-	x, err := newTrial(rng, l, isa, n, rows)
+	x, err := newTrial(rng, l, cpu, n, rows)
 	switch {
 	case errors.Is(err, ErrUnsupported):
 		return err.Error()
@@ -230,13 +230,13 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 type trial struct {
 	*expr.Loop
 	rng     *rand.Rand
-	isa     machine.ISA
+	cpu     machine.Features
 	code    *Loop
 	n, rows int
 }
 
 // newTrial compiles a loop with options that are drawn.
-func newTrial(rng *rand.Rand, l *expr.Loop, isa machine.ISA, n, rows int) (*trial, error) {
+func newTrial(rng *rand.Rand, l *expr.Loop, cpu machine.Features, n, rows int) (*trial, error) {
 	opts := Options{NonTemporal: rng.IntN(4) == 0, Kept: rng.Uint32() & rng.Uint32()}
 	if rng.IntN(4) == 0 {
 		opts.Ahead = Ahead{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), Near: rng.IntN(2) == 0}
@@ -244,8 +244,8 @@ func newTrial(rng *rand.Rand, l *expr.Loop, isa machine.ISA, n, rows int) (*tria
 	if rng.IntN(3) == 0 && !l.Totals {
 		opts.registers = 8 // values go to memory and back
 	}
-	c, err := Compile(l, isa, opts)
-	return &trial{l, rng, isa, c, n, rows}, err
+	c, err := Compile(l, cpu, opts)
+	return &trial{l, rng, cpu, c, n, rows}, err
 }
 
 // compare runs a loop both ways.
@@ -255,7 +255,7 @@ func (b *bench) compare(t *testing.T, x *trial) {
 	var err error
 	reference := l
 	if slices.ContainsFunc(l.Code.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
-		if reference, err = expandLoop(l, TargetOf(x.isa)); err != nil {
+		if reference, err = expandLoop(l, TargetOf(x.cpu)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -298,15 +298,15 @@ func (b *bench) compare(t *testing.T, x *trial) {
 		t.Fatal(err)
 	}
 	if d := b.differ(parts, outs, ins, rows); d != "" {
-		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v, totals %v\n%v\n%s", x.isa, rows, n, d, l.Scalar, l.Folds,
+		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v, totals %v\n%v\n%s", x.cpu, rows, n, d, l.Scalar, l.Folds,
 			l.Totals, l.Code, c.Listing())
 	}
 }
 
 // TestOperations runs each operation of each dtype by itself, and each conversion.
 func TestOperations(t *testing.T) {
-	for _, isa := range levels(t) {
-		t.Run(isa.String(), func(t *testing.T) {
+	for _, cpu := range levels(t) {
+		t.Run(cpu.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			b := newBench(t)
 			missing := map[string]int{}
@@ -320,7 +320,7 @@ func TestOperations(t *testing.T) {
 					}
 					l := &expr.Loop{Code: c, Scalar: []bool{false, round == 1, false}}
 					for _, n := range []int{1, 3, 7, 8, 16, 31, 200} {
-						if why := b.check(t, rng, l, isa, n, 1+round); why != "" {
+						if why := b.check(t, rng, l, cpu, n, 1+round); why != "" {
 							missing[why]++
 							break
 						}
@@ -353,8 +353,8 @@ func TestOperations(t *testing.T) {
 
 // TestTotals folds rows of each dtype by each operation: of one fold there is always code.
 func TestTotals(t *testing.T) {
-	for _, isa := range levels(t) {
-		t.Run(isa.String(), func(t *testing.T) {
+	for _, cpu := range levels(t) {
+		t.Run(cpu.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			b := newBench(t)
 			for _, d := range computing {
@@ -369,7 +369,7 @@ func TestTotals(t *testing.T) {
 						if l.Check() != nil {
 							continue
 						}
-						if why := b.check(t, rng, l, isa, n, 1+rng.IntN(5)); why != "" {
+						if why := b.check(t, rng, l, cpu, n, 1+rng.IntN(5)); why != "" {
 							t.Fatalf("%v of %v: %s", o, d, why)
 						}
 					}

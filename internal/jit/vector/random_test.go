@@ -244,8 +244,8 @@ func TestRandomLoops(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // what a loop takes is garbage after it
 	sets := levels(t)
 	all, none := 0, 0
-	for set, isa := range sets {
-		t.Run(isa.String(), func(t *testing.T) {
+	for set, cpu := range sets {
+		t.Run(cpu.String(), func(t *testing.T) {
 			var workers sync.WaitGroup
 			var seeds atomic.Int64
 			without := &counted{mine: func(seed int) (uint64, bool) {
@@ -260,7 +260,7 @@ func TestRandomLoops(t *testing.T) {
 				b := newBench(t)
 				workers.Go(func() {
 					for seed := int(seeds.Add(batch)) - batch; seed < to && !t.Failed(); seed = int(seeds.Add(batch)) - batch {
-						b.randoms(t, seed, min(seed+batch, to), isa, without)
+						b.randoms(t, seed, min(seed+batch, to), cpu, without)
 					}
 				})
 			}
@@ -324,7 +324,7 @@ func (c *counted) add(err error) {
 const batch = 64
 
 // randoms runs random loops both ways, and counts why there is no code.
-func (b *bench) randoms(t *testing.T, from, to int, isa machine.ISA, without *counted) {
+func (b *bench) randoms(t *testing.T, from, to int, cpu machine.Features, without *counted) {
 	var list []*trial
 	for seed := from; seed < to; seed++ {
 		drawn, ok := without.mine(seed)
@@ -348,7 +348,7 @@ func (b *bench) randoms(t *testing.T, from, to int, isa machine.ISA, without *co
 		case 1:
 			rows = 1 + rng.IntN(4)
 		}
-		x, err := newTrial(rng, l, isa, n, rows)
+		x, err := newTrial(rng, l, cpu, n, rows)
 		switch {
 		case errors.Is(err, ErrUnsupported):
 			without.add(err)

@@ -49,8 +49,8 @@ func sameBits(t *testing.T, code *expr.Code, name string) {
 	const n = 1 << 14
 	size := code.In[0].Size()
 	var results [2][]byte
-	for k, isa := range levels(t) {
-		c, err := Compile(&expr.Loop{Code: code, Scalar: []bool{false, false}}, isa, Options{})
+	for k, cpu := range levels(t) {
+		c, err := Compile(&expr.Loop{Code: code, Scalar: []bool{false, false}}, cpu, Options{})
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -16,7 +16,7 @@ func BenchmarkTransforms(b *testing.B) {
 	if err := jit.Available(); err != nil {
 		b.Skip(err)
 	}
-	isa := machine.Instructions()
+	cpu := machine.Host()
 	const channels, tiles = 64, 14
 	for _, f := range forms() {
 		n := f.N()
@@ -25,11 +25,11 @@ func BenchmarkTransforms(b *testing.B) {
 		row, col := f.M*tiles+2, tiles*channels+16
 		pixels := Plane{Ptr: unsafe.Pointer(&image[0]), Row: row * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
 		at := Plane{Ptr: unsafe.Pointer(&points[0]), Row: n * col * 4, Col: col * 4, Tile: channels * 4}
-		in, err := f.Operands(isa, Part{0, 0, n, n}, 0)
+		in, err := f.Operands(cpu, Part{0, 0, n, n}, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
-		out, err := f.Results(isa, f.M, f.M, true, relu, 0)
+		out, err := f.Results(cpu, f.M, f.M, true, relu, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func BenchmarkTransforms(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*tiles*channels/Lanes(isa)), "ns/vector")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*tiles*channels/Lanes(cpu)), "ns/vector")
 			})
 		}
 		run("operands", func(a *jit.Args) error { return in.Run(a, at, pixels, nil, channels, tiles) })

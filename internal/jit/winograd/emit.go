@@ -72,21 +72,21 @@ func (p *plane) mem(c *code, row, col int) asm.Mem {
 // code generates the code of one transform.
 type code struct {
 	asm.Assembler
-	isa            machine.ISA
+	cpu            machine.Features
 	registers      int
 	source, target plane
 	part           int  // channels in the last, partial vector; 0 if all vectors are whole
 	results        bool // the output is pixels; only points are padded to whole vectors
 }
 
-func newCode(isa machine.ISA, part int, results, list bool) (*code, error) {
-	c := &code{isa: isa, registers: 32, part: part, results: results}
-	c.Assembler = asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}
-	switch isa {
-	case machine.AVX2:
+func newCode(cpu machine.Features, part int, results, list bool) (*code, error) {
+	c := &code{cpu: cpu, registers: 32, part: part, results: results}
+	c.Assembler = asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}
+	if !cpu.Has(machine.AVX2) {
+		return nil, fmt.Errorf("winograd: no code for %v", cpu)
+	}
+	if !cpu.Has(machine.Vector512) {
 		c.registers = 16
-	case machine.Portable:
-		return nil, fmt.Errorf("winograd: no code for %v", isa)
 	}
 	c.source = plane{base: asm.R8, cursor: asm.CX, minor: [3]asm.Reg{asm.R10, asm.R11, asm.R12}, major: asm.R13}
 	c.target = plane{byRows: true, base: asm.R9, cursor: asm.DX, minor: [3]asm.Reg{asm.R14, asm.R15, regBias},
@@ -98,15 +98,15 @@ func newCode(isa machine.ISA, part int, results, list bool) (*code, error) {
 }
 
 // Lanes is the number of channels in a vector.
-func Lanes(isa machine.ISA) int {
-	if isa == machine.AVX512 {
+func Lanes(cpu machine.Features) int {
+	if cpu.Has(machine.Vector512) {
 		return 16
 	}
 	return 8
 }
 
 func (c *code) vec(r int) asm.Vec {
-	if c.isa == machine.AVX512 {
+	if c.cpu.Has(machine.Vector512) {
 		return asm.Z(r)
 	}
 	return asm.Y(r)
@@ -115,13 +115,13 @@ func (c *code) vec(r int) asm.Vec {
 // constantMem returns a memory operand that has f in all lanes.
 func (c *code) constantMem(f float32) asm.Mem {
 	one := binary.LittleEndian.AppendUint32(nil, math.Float32bits(f))
-	if c.isa == machine.AVX512 {
+	if c.cpu.Has(machine.Vector512) {
 		m := c.Constant(one)
 		m.Broadcast = true
 		return m
 	}
 	var all []byte
-	for range Lanes(c.isa) {
+	for range Lanes(c.cpu) {
 		all = append(all, one...)
 	}
 	return c.Constant(all)
@@ -130,7 +130,7 @@ func (c *code) constantMem(f float32) asm.Mem {
 func (c *code) constant(f float32, r int) {
 	m := c.constantMem(f)
 	m.Broadcast = false
-	if c.isa == machine.AVX512 {
+	if c.cpu.Has(machine.Vector512) {
 		c.Emit("VBROADCASTSS", m, c.vec(r))
 		return
 	}
@@ -141,12 +141,12 @@ func (c *code) constant(f float32, r int) {
 // are.
 func (c *code) spilled(slot int) asm.Mem {
 	start := (jit.OffsetSpill + 63) &^ 63
-	return asm.Mem{Base: regArgs, Disp: min(start, jit.OffsetSpill+56) + int32(4*slot*Lanes(c.isa))}
+	return asm.Mem{Base: regArgs, Disp: min(start, jit.OffsetSpill+56) + int32(4*slot*Lanes(c.cpu))}
 }
 
 // maskMem returns the mask of the partial vector, for AVX2.
 func (c *code) maskMem() asm.Mem {
-	mask := make([]byte, 4*Lanes(c.isa))
+	mask := make([]byte, 4*Lanes(c.cpu))
 	for i := range 4 * c.part {
 		mask[i] = 0xFF
 	}
@@ -158,7 +158,7 @@ const maskRegister = 15
 
 // loadPart loads a partial vector; the other lanes become 0.
 func (c *code) loadPart(from asm.Mem, to asm.Vec) {
-	if c.isa == machine.AVX512 {
+	if c.cpu.Has(machine.Vector512) {
 		c.Emit("VMOVUPS", from, asm.K1.Zero(), to)
 		return
 	}
@@ -170,7 +170,7 @@ func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	switch {
 	case !part || !c.results:
 		c.Emit("VMOVUPS", v, to)
-	case c.isa == machine.AVX512:
+	case c.cpu.Has(machine.Vector512):
 		c.Emit("VMOVUPS", v, asm.K1, to)
 	default:
 		c.Emit("VMASKMOVPS", v, asm.Y(maskRegister), to)
@@ -223,7 +223,7 @@ func (c *code) loops(b *block) {
 	c.begin()
 	tiles, vectors, rest := c.NewLabel(), c.NewLabel(), c.NewLabel()
 	limit := asm.Mem{Base: regArgs, Disp: jit.OffsetN}
-	if c.part > 0 && c.isa == machine.AVX512 {
+	if c.part > 0 && c.cpu.Has(machine.Vector512) {
 		c.Emit("MOVL", asm.Imm(1<<c.part-1), asm.CX)
 		c.Emit("KMOVW", asm.CX, asm.K1)
 	}
@@ -235,12 +235,12 @@ func (c *code) loops(b *block) {
 	c.Align(32)
 	c.Bind(vectors)
 	c.write(b, false)
-	c.Emit("ADDQ", asm.Imm(4*Lanes(c.isa)), regChannel)
+	c.Emit("ADDQ", asm.Imm(4*Lanes(c.cpu)), regChannel)
 	c.Emit("CMPQ", regChannel, limit)
 	c.Emit("JLT", vectors)
 	c.Bind(rest)
 	if c.part > 0 {
-		if c.isa != machine.AVX512 {
+		if !c.cpu.Has(machine.Vector512) {
 			c.registers = maskRegister
 			c.Emit("VMOVUPS", c.maskMem(), asm.Y(maskRegister))
 		}

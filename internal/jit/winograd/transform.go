@@ -13,27 +13,27 @@ import (
 // Transform is a compiled transform. It is immutable, and several goroutines may run it at the same time.
 type Transform struct {
 	fn       *jit.Func
-	isa      machine.ISA
+	cpu      machine.Features
 	part     int
 	operands int // number of epilogue operands
 }
 
 // Operands compiles the transform of input tiles to points. The pixels outside p are zero. rest is the number of
 // channels modulo [Lanes].
-func (f Form) Operands(isa machine.ISA, p Part, rest int) (*Transform, error) {
-	key := "winograd " + isa.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(p.Row) + ":" +
+func (f Form) Operands(cpu machine.Features, p Part, rest int) (*Transform, error) {
+	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(p.Row) + ":" +
 		strconv.Itoa(p.RowEnd) + " by " + strconv.Itoa(p.Col) + ":" + strconv.Itoa(p.ColEnd) + " over " + strconv.Itoa(rest)
-	return newTransform(key, isa, rest, false, func() *block { return f.operandBlock(p) })
+	return newTransform(key, cpu, rest, false, func() *block { return f.operandBlock(p) })
 }
 
 // Results compiles the transform of points to output tiles. It computes the given number of rows and columns of each
 // tile, adds a bias if bias is true, and applies the operations of the epilogue. Epilogue operands that vary by tile
 // have the layout of the pixels. rest is the number of channels modulo [Lanes].
-func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, epilogue []tile.EpilogueStep, rest int) (*Transform,
-	error) {
-	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", isa, f.M, rows, cols, bias,
+func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue []tile.EpilogueStep,
+	rest int) (*Transform, error) {
+	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, bias,
 		epilogue, rest)
-	t, err := newTransform(key, isa, rest, true, func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
+	t, err := newTransform(key, cpu, rest, true, func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +46,9 @@ func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, epilogue []til
 	return t, nil
 }
 
-func newTransform(key string, isa machine.ISA, rest int, results bool, b func() *block) (*Transform, error) {
+func newTransform(key string, cpu machine.Features, rest int, results bool, b func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(list bool) (jit.Code, error) {
-		c, err := newCode(isa, rest, results, list)
+		c, err := newCode(cpu, rest, results, list)
 		if err != nil {
 			return jit.Code{}, err
 		}
@@ -58,7 +58,7 @@ func newTransform(key string, isa machine.ISA, rest int, results bool, b func() 
 	if err != nil {
 		return nil, err
 	}
-	return &Transform{fn: fn, isa: isa, part: rest}, nil
+	return &Transform{fn: fn, cpu: cpu, part: rest}, nil
 }
 
 // Name returns a description of the transform.
@@ -83,7 +83,7 @@ const callVectors = 512
 // bias, or nil for a transform without bias. The caller must not share a with other goroutines during the call, and
 // sets the epilogue operands in it, starting at [EpilogueOperands]. Addresses are not checked.
 func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channels, tiles int) error {
-	lanes := Lanes(t.isa)
+	lanes := Lanes(t.cpu)
 	if channels%lanes != t.part {
 		panic("winograd: the number of channels does not match the code")
 	}

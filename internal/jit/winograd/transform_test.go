@@ -19,23 +19,23 @@ import (
 // memory.
 func TestOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, isa := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t) {
 		for _, f := range forms() {
 			for range 60 {
 				n := f.N()
 				p := Part{r.IntN(3), r.IntN(3), 0, 0}
 				p.RowEnd, p.ColEnd = p.Row+1+r.IntN(n-p.Row), p.Col+1+r.IntN(n-p.Col)
-				checkOperands(t, r, isa, f, p, 1+r.IntN(40), 1+r.IntN(4))
+				checkOperands(t, r, cpu, f, p, 1+r.IntN(40), 1+r.IntN(4))
 			}
-			checkOperands(t, r, isa, f, Part{0, 0, f.N(), f.N()}, 600*Lanes(isa)+3, 3)
+			checkOperands(t, r, cpu, f, Part{0, 0, f.N(), f.N()}, 600*Lanes(cpu)+3, 3)
 		}
 	}
 }
 
-func checkOperands(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, p Part, channels, tiles int) {
+func checkOperands(t *testing.T, r *rand.Rand, cpu machine.Features, f Form, p Part, channels, tiles int) {
 	t.Helper()
-	n, lanes := f.N(), Lanes(isa)
-	code, err := f.Operands(isa, p, channels%lanes)
+	n, lanes := f.N(), Lanes(cpu)
+	code, err := f.Operands(cpu, p, channels%lanes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func checkOperands(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, p Part, 
 			b.evaluate(func(row, col int) float32 { return image[(row*width+tile*f.M+col)*channels+c] }, 0, nil,
 				func(v float32, row, col int) {
 					if got := points[((row*n+col)*tiles+tile)*room+c]; got != v {
-						t.Fatalf("%v %v %v: point %d, %d of tile %d, channel %d of %d: %v, want %v", isa, f, p, row, col, tile, c,
+						t.Fatalf("%v %v %v: point %d, %d of tile %d, channel %d of %d: %v, want %v", cpu, f, p, row, col, tile, c,
 							channels, got, v)
 					}
 				})
@@ -79,14 +79,14 @@ var epilogues = [][]tile.EpilogueStep{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, 
 // memory.
 func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, isa := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t) {
 		for _, f := range forms() {
 			for i := range 120 {
-				x := resultCheck{r: r, isa: isa, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
+				x := resultCheck{r: r, cpu: cpu, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
 					channels: 1 + r.IntN(40), tiles: 1 + r.IntN(4), epilogue: epilogues[i%len(epilogues)]}
 				x.run(t)
 			}
-			long := resultCheck{r: r, isa: isa, form: f, rows: f.M, cols: f.M, channels: 200*Lanes(isa) + 3, tiles: 7,
+			long := resultCheck{r: r, cpu: cpu, form: f, rows: f.M, cols: f.M, channels: 200*Lanes(cpu) + 3, tiles: 7,
 				epilogue: epilogues[8]}
 			long.run(t)
 		}
@@ -95,13 +95,13 @@ func TestResults(t *testing.T) {
 
 // TestTailKeepsNaNs checks that bounds keep NaNs.
 func TestTailKeepsNaNs(t *testing.T) {
-	for _, isa := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t) {
 		steps := []tile.EpilogueStep{{Op: tile.AtLeast}, {Op: tile.AtMost, Hi: 1}}
-		code, err := Form{M: 2}.Results(isa, 1, 1, false, steps, 0)
+		code, err := Form{M: 2}.Results(cpu, 1, 1, false, steps, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lanes := Lanes(isa)
+		lanes := Lanes(cpu)
 		points, image := make([]float32, 16*lanes), make([]float32, lanes)
 		points[0] = float32(math.NaN())
 		from := Plane{Ptr: unsafe.Pointer(&points[0]), Row: 16 * lanes, Col: 4 * lanes}
@@ -109,7 +109,7 @@ func TestTailKeepsNaNs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if image[0] == image[0] || image[1] != 0 {
-			t.Errorf("%v: bounds make %v of NaN and 0", isa, image[:2])
+			t.Errorf("%v: bounds make %v of NaN and 0", cpu, image[:2])
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestTailKeepsNaNs(t *testing.T) {
 // resultCheck is a transform to results with random operands.
 type resultCheck struct {
 	r               *rand.Rand
-	isa             machine.ISA
+	cpu             machine.Features
 	form            Form
 	rows, cols      int
 	bias            bool
@@ -136,8 +136,8 @@ func (x *resultCheck) fill(t *testing.T, n int) []float32 {
 func (x *resultCheck) run(t *testing.T) {
 	t.Helper()
 	f, channels, tiles := x.form, x.channels, x.tiles
-	n, lanes := f.N(), Lanes(x.isa)
-	code, err := f.Results(x.isa, x.rows, x.cols, x.bias, x.epilogue, channels%lanes)
+	n, lanes := f.N(), Lanes(x.cpu)
+	code, err := f.Results(x.cpu, x.rows, x.cols, x.bias, x.epilogue, channels%lanes)
 	if err != nil {
 		t.Fatal(err)
 	}

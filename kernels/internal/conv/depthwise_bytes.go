@@ -20,7 +20,7 @@ import (
 // worker memory.
 type byteWindow struct {
 	s        *convShape
-	isa      machine.ISA
+	cpu      machine.Features
 	spec     *depthwise.Bytes
 	code     *jit.Func
 	rows     int                               // rows of the result per chunk
@@ -74,11 +74,11 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 // blocks returns the number of blocks of channels. block returns the number of channels of a block, which are computed
 // at once. If lanes cannot be masked, the last of several blocks overlaps the block before it.
 func (t *byteWindow) blocks() int { return kit.DivUp(t.s.c, t.block()) }
-func (t *byteWindow) block() int  { return depthwise.ByteChannels(t.isa) }
+func (t *byteWindow) block() int  { return depthwise.ByteChannels(t.cpu) }
 
 // first returns the first channel of a block.
 func (t *byteWindow) first(block int) int {
-	if t.isa == machine.AVX512 {
+	if t.cpu.Has(machine.Vector512) {
 		return block * t.block()
 	}
 	return max(0, min(block*t.block(), t.s.c-t.block()))
@@ -89,7 +89,7 @@ func (t *byteWindow) first(block int) int {
 func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
 		for place := range t.block() {
-			if c := t.first(b) + depthwise.ByteChannel(t.isa, place); c < t.s.c {
+			if c := t.first(b) + depthwise.ByteChannel(t.cpu, place); c < t.s.c {
 				visit(b, place, c)
 			}
 		}
@@ -99,25 +99,27 @@ func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 // newByteWindow chooses the tile size that takes the fewest instructions. It does not generate code.
 func newByteWindow(c *graph.Call) *byteWindow {
 	s := byteConv.bytesShape(c)
-	t := &byteWindow{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h.Size, w: s.w.Size, size: c.Out[0].DType.Size()}
-	if machine.AVX512.MultipliesBytes() {
-		t.isa = machine.AVX512
+	host := machine.Host()
+	t := &byteWindow{s: s, cpu: host.Vectors256(), copied: s.bordered(), h: s.h.Size, w: s.w.Size,
+		size: c.Out[0].DType.Size()}
+	if host.Has(machine.DotBytes512) {
+		t.cpu = host
 	}
 	channels := 0
-	if t.isa == machine.AVX2 && s.c < t.block() { // the code reads a whole vector
+	if !t.cpu.Has(machine.Vector512) && s.c < t.block() { // the code reads a whole vector
 		t.copied, channels = true, s.c
 	}
 	if t.copied {
 		t.w = s.w.Extent(s.w.Results)
 	}
 	best := math.MaxInt
-	for tile := 1; tile <= min(s.w.Results, depthwise.MaxByteTile(t.isa)); tile++ {
+	for tile := 1; tile <= min(s.w.Results, depthwise.MaxByteTile(t.cpu)); tile++ {
 		n := kit.DivUp(s.w.Results, tile)
 		p := &depthwise.Bytes{Tile: tile, Overlap: n*tile - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
 			Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 			In: [2]int{t.w * s.c, s.c}, Out: [2]int{s.w.Results * s.c * t.size, s.c * t.size},
 			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
-			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: channels}
+			Signed: c.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
 		if uops := n * p.Uops(); uops < best {
 			t.spec, best = p, uops
 		}
@@ -160,7 +162,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	s := t.s
 	t.epilogue = fusion.EpilogueOf(c)
 	var err error
-	if t.code, err = depthwise.CompileBytes(t.spec, t.isa); err != nil {
+	if t.code, err = depthwise.CompileBytes(t.spec, t.cpu); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	weight := t.weight()

@@ -91,7 +91,7 @@ func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) 
 	}
 	t.cut()
 	for _, spec := range t.specs {
-		c, err := depthwise.Compile(spec, machine.Instructions())
+		c, err := depthwise.Compile(spec, machine.Host())
 		if err != nil {
 			return nil, fmt.Errorf("depthwise convolution: %w", err)
 		}

@@ -56,7 +56,7 @@ type windowShape struct {
 func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	f.size, f.bytes = size, 32
 	registers, avx512 := 16, false
-	if machine.Instructions() == machine.AVX512 {
+	if machine.Host().Has(machine.Vector512) {
 		f.bytes, registers, avx512 = 64, 32, true
 	}
 	for f.bytes > 16 && s.c*size < f.bytes {

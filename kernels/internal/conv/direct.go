@@ -110,7 +110,7 @@ func (t *direct) compile() error {
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}
-			c, err := tile.Compile(&spec, machine.Instructions())
+			c, err := tile.Compile(&spec, machine.Host())
 			if err != nil {
 				return fmt.Errorf("direct convolution: %w", err)
 			}

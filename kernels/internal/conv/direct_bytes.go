@@ -22,7 +22,7 @@ const elementBytes = 4
 
 // perElement returns the number of channels per element.
 func perElement() int {
-	if machine.Instructions().MultipliesBytes() {
+	if machine.Host().DotsBytes() {
 		return elementBytes
 	}
 	return elementBytes / 2

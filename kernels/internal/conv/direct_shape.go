@@ -66,7 +66,7 @@ func (f *directShape) windowLoop() (loop int) {
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	f := directShape{planes: planes, volumes: s.volumetric(), lanes: 32 / d.Size()}
 	registers := 16
-	if machine.Instructions() == machine.AVX512 {
+	if machine.Host().Has(machine.Vector512) {
 		f.lanes, registers = 64/d.Size(), 32
 	}
 	pixels := s.w.Results

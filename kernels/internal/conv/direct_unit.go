@@ -14,7 +14,8 @@ const unitPixels = 8
 
 // unitMultiplies reports whether the matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) unitMultiplies() bool {
-	return machine.MultipliesMatrices() && s.n*s.h.Results*s.w.Results >= unitPixels && s.og() >= smallGroup &&
+	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.og() >= smallGroup &&
+		s.n*s.h.Results*s.w.Results >= unitPixels &&
 		kit.Times(2, s.w.Results, s.o, elementBytes) < maxReach // two rows of the result
 }
 

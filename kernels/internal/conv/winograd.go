@@ -26,7 +26,7 @@ import (
 type winogradConv struct {
 	s    *convShape
 	form winograd.Form
-	isa  machine.ISA
+	cpu  machine.Features
 
 	down, across int // rows and columns of tiles in an image
 	width        int // output channels of a block: one or two vectors
@@ -64,9 +64,9 @@ const (
 // newWinograd returns nil if F(m x m, 3 x 3) does not support a call. The weight must be constant: its transform takes
 // as long as the convolution of about ten pixels.
 func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
-	isa := machine.Instructions()
+	cpu := machine.Host()
 	if c.Meta(0).Rank() != 4 || !c.Constant(1) || c.Out[0].Numel() == 0 || c.Meta(0).Numel() == 0 ||
-		isa < machine.AVX2 || jit.Available() != nil {
+		!cpu.Has(machine.AVX2) || jit.Available() != nil {
 		return nil
 	}
 	for i := range c.In {
@@ -79,11 +79,11 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 	if !three(&s.h) || !three(&s.w) || s.groups != 1 || s.c > winogradChannels {
 		return nil
 	}
-	lanes := winograd.Lanes(isa)
-	w := &winogradConv{s: s, form: winograd.Form{M: m}, isa: isa, down: kit.DivUp(s.h.Results, m),
+	lanes := winograd.Lanes(cpu)
+	w := &winogradConv{s: s, form: winograd.Form{M: m}, cpu: cpu, down: kit.DivUp(s.h.Results, m),
 		across: kit.DivUp(s.w.Results, m), width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
 	once := 28
-	if isa == machine.AVX2 {
+	if !cpu.Has(machine.Vector512) {
 		w.rows, once = 6, 13
 	}
 	if w.tiles() <= once { // the weights dominate: one strip reads them once and sequentially

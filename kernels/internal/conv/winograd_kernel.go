@@ -193,14 +193,14 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 func (r *winogradRun) compileTile(ty, tx int) error {
 	p := r.part(ty, tx)
 	if err := compiled(r.operands, p, func() (*winograd.Transform, error) {
-		return r.form.Operands(r.isa, p, r.s.c%winograd.Lanes(r.isa))
+		return r.form.Operands(r.cpu, p, r.s.c%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
 		if err := compiled(r.inverses, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.epilogue.Steps, c.partial)
+			return r.form.Results(r.cpu, c.rows, c.cols, r.s.hasBias, r.epilogue.Steps, c.partial)
 		}); err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 
 // product generates the code that multiplies a strip of `rows` tiles by a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
-	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), PrefetchDistance: prefetchBytes,
+	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.cpu), PrefetchDistance: prefetchBytes,
 		AheadLines: r.prefetch,
 		Runs:       []tile.Run{{InStep: 4, VecStep: 4 * r.width, Terms: r.s.c}},
 		Tiles:      tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
@@ -226,7 +226,7 @@ func (r *winogradRun) product(rows int) (*jit.Func, error) {
 		spec.In = append(spec.In, i*r.tileStride*4)
 		spec.Out = append(spec.Out, i*r.width*4)
 	}
-	return tile.Compile(spec, r.isa)
+	return tile.Compile(spec, r.cpu)
 }
 
 // part returns the part of tile (ty, tx) that is inside the image.
@@ -242,7 +242,7 @@ func (r *winogradRun) part(ty, tx int) winograd.Part {
 
 func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 	s, m := r.s, r.form.M
-	return resultCode{min(m, s.h.Results-ty*m), min(m, s.w.Results-tx*m), r.channels(block) % winograd.Lanes(r.isa)}
+	return resultCode{min(m, s.h.Results-ty*m), min(m, s.w.Results-tx*m), r.channels(block) % winograd.Lanes(r.cpu)}
 }
 
 // channels returns the number of output channels of a block.

@@ -73,7 +73,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	points := float64(tiles * w.form.Points())
 	k.Do(winogradOperand, points*float64(w.tileStride))
 	k.Do(winogradResult, points*float64(w.blocks*w.width))
-	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.isa))
+	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.cpu))
 	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
 	switch order := w.schedule(); {
 	case order == perChunk, weights <= cachedWeightBytes:

@@ -32,8 +32,8 @@ type requantizerRun struct {
 func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 	r := &Requantizer{d: d}
 	var err error
-	if jit.Available() == nil && machine.Instructions() == machine.AVX512 {
-		r.code, err = requantize.Compile(d == tensor.Int8, machine.Instructions())
+	if jit.Available() == nil && machine.Host().Has(machine.Vector512) {
+		r.code, err = requantize.Compile(d == tensor.Int8, machine.Host())
 		return r, err
 	}
 	r.loop, err = Finish{Scaled: true, D: d}.Loop()

@@ -52,7 +52,7 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 		Words: s.per != groupBytes, Rows: 1,
 		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: s.width() * groupBytes, Terms: tile.Dynamic}}},
-		machine.Instructions())
+		machine.Host())
 	return p, err
 }
 

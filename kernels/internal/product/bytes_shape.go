@@ -12,7 +12,7 @@ import (
 
 // MultipliesBytes reports whether byte products run as machine code on this machine. Only then is it faster to rewrite
 // float products of quantized values as byte products.
-func MultipliesBytes() bool { return machine.Instructions() >= machine.AVX2 && jit.Available() == nil }
+func MultipliesBytes() bool { return machine.Host().Has(machine.AVX2) && jit.Available() == nil }
 
 // byteShape is the division of a byte product, m x k elements (the rows) by k x n (the columns), into register tiles. A
 // group is four bytes along the depth k, which one instruction multiplies and adds. It holds four elements, uint8 of
@@ -44,16 +44,16 @@ const (
 func newByteShape(m, n, k, rows int) byteShape {
 	s := byteShape{m: m, n: n, k: k, per: groupBytes, lanes: 8}
 	registers := 16
-	if machine.Instructions() == machine.AVX512 {
+	if machine.Host().Has(machine.Vector512) {
 		s.lanes, registers = 16, 32
 	}
 	beside := 1 // registers that hold broadcast operands, or products before they are added
-	if !machine.Instructions().MultipliesBytes() {
+	if !machine.Host().DotsBytes() {
 		s.per, beside = 2, 2
 	}
 	s.groups = kit.DivUp(k, s.per)
 	if s.per == groupBytes && rows >= byteUnitRows && max(n, k)*groupBytes <= byteUnitStep &&
-		machine.MultipliesMatrices() {
+		machine.HostWithUnit().Has(machine.MatrixUnit) {
 		s.unit, s.height = true, 2*tile.UnitRows
 		s.vectors = min(tile.UnitVectors, kit.DivUp(n, s.lanes))
 		return s

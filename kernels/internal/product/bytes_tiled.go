@@ -221,7 +221,7 @@ func (t *byteTiles) compile() error {
 					for _, n := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
 						code := t.code(k.height, last, start, n)
 						var err error
-						if t.codes[code], err = tile.Compile(t.spec(code), machine.Instructions()); err != nil {
+						if t.codes[code], err = tile.Compile(t.spec(code), machine.Host()); err != nil {
 							return fmt.Errorf("product of bytes: %w", err)
 						}
 					}

@@ -2,8 +2,6 @@
 
 package machine
 
-const instructions = Portable
-
-var byteProducts [AVX512 + 1]bool
+const host = Portable
 
 func matrixUnit() bool { return false }

@@ -1,0 +1,101 @@
+package machine
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// printed runs a test of this package in a process without some features, in which it prints a line, and returns the
+// output.
+func printed(t *testing.T, test, debug string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), "PRINT_FEATURES=1", "GODEBUG="+os.Getenv("GODEBUG")+","+debug)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// TestInstructions removes vectors by GODEBUG.
+func TestInstructions(t *testing.T) {
+	if os.Getenv("PRINT_FEATURES") != "" {
+		fmt.Printf("name=%s\n", Host().Name())
+		return
+	}
+	t.Logf("this process: %v", Describe()) // make avx2 and make nounit look for it
+	for _, tc := range []struct {
+		debug   string
+		removed Features
+	}{{"", 0}, {"cpu.avx512f=off", Vector512}, {"cpu.avx2=off", AVX512}} {
+		want := "name=" + (Host() &^ tc.removed).Name() + "\n"
+		if out := printed(t, "TestInstructions", tc.debug); !strings.Contains(out, want) {
+			t.Errorf("GODEBUG=%s: %q, want %q", tc.debug, out, want)
+		}
+	}
+}
+
+// TestDotBytes removes the dot products of bytes by GODEBUG.
+func TestDotBytes(t *testing.T) {
+	line := fmt.Sprintf("dots=%v,%v\n", Host().Has(DotBytes256), Host().Has(DotBytes512))
+	if os.Getenv("PRINT_FEATURES") != "" {
+		os.Stdout.WriteString(line)
+		return
+	}
+	t.Log(line)
+	if Portable.DotsBytes() || Host().Has(DotBytes512) && !Host().Has(Vector512) {
+		t.Error("a dot product without its vectors")
+	}
+	out := printed(t, "TestDotBytes", "cpu.avxvnni=off,cpu.avx512vnni=off")
+	if !strings.Contains(out, "dots=false,false\n") {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestMatrixUnit removes the matrix unit by GODEBUG.
+func TestMatrixUnit(t *testing.T) {
+	unit := HostWithUnit().Has(MatrixUnit)
+	line := fmt.Sprintf("unit=%v\n", unit)
+	if os.Getenv("PRINT_FEATURES") != "" {
+		os.Stdout.WriteString(line)
+		return
+	}
+	t.Log(line)
+	if unit && !Host().Has(Vector512) {
+		t.Error("a matrix unit without vectors of AVX-512")
+	}
+	for _, debug := range []string{"cpu.amxint8=off", "cpu.amxtile=off", "cpu.avx512f=off"} {
+		if out := printed(t, "TestMatrixUnit", debug); !strings.Contains(out, "unit=false\n") {
+			t.Errorf("GODEBUG=%s: %q", debug, out)
+		}
+	}
+}
+
+// TestFeatures compares sets, which have no order.
+func TestFeatures(t *testing.T) {
+	wide := AVX512 | DotBytes256
+	for _, tc := range []struct {
+		set           Features
+		name, text    string
+		dots, narrows bool
+	}{
+		{Portable, "portable", "portable", false, false},
+		{Vector256 | FMA, "portable", "portable", false, false}, // there is no code without Float16
+		{AVX2, "avx2", "avx2", false, false},
+		{AVX2 | DotBytes256, "avx2", "avx2+dotbytes256", true, true},
+		{AVX512, "avx512", "avx512", false, false},
+		{wide, "avx512", "avx512+dotbytes256", false, true},
+		{wide | DotBytes512 | MatrixUnit, "avx512", "avx512+dotbytes256+dotbytes512+matrix", true, true},
+	} {
+		if tc.set.Name() != tc.name || tc.set.String() != tc.text || tc.set.DotsBytes() != tc.dots {
+			t.Errorf("%s, %v: dots bytes %v", tc.set.Name(), tc.set, tc.set.DotsBytes())
+		}
+		if narrow := tc.set.Vectors256(); narrow.Has(Vector512) || narrow.DotsBytes() != tc.narrows || !tc.set.Has(narrow) {
+			t.Errorf("%v with 256-bit vectors: %v", tc.set, narrow)
+		}
+	}
+}
