@@ -155,7 +155,7 @@ func leastColumns[T kit.Sortable](a []best[T], x []T, at int) {
 
 // bestRow returns the best element of a row and its index as an expression, or the index only: it folds the extreme
 // first, and then the least position of an element equal to it. The first NaN is the best. Rows that are cut use it
-// too, because [expr.Code.Pieces] recognizes an argmax; the fold is for dtypes without machine code.
+// too, because [expr.Code.Pieces] recognizes an argmax; bestFold runs without machine code.
 func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part {
 	best := extremumRow(b, folds.Real(x), greatest)[0].Re
 	if !values || !b.DType(x).IsFloat() {

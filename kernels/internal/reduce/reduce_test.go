@@ -34,7 +34,7 @@ func TestReductionsAgainstReference(t *testing.T) {
 	}
 }
 
-// TestReductionsOfNothing: a result that no element goes into is what a fold begins with.
+// TestReductionsOfNothing: the result of a row without elements is the initial value of the fold.
 func TestReductionsOfNothing(t *testing.T) {
 	for _, name := range []string{"sum", "mean", "any", "all", "norm", "logsumexp", "var"} {
 		for _, shape := range [][]int{{0}, {3, 0}, {0, 3}} {

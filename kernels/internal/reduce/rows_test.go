@@ -45,8 +45,9 @@ func specialRows(rng *rand.Rand, d tensor.DType, n int, turned bool) *tensor.Ten
 	return x
 }
 
-// TestRowsBesideFolds holds what expressions give against the folds that are run where there is no machine code, and,
-// where those differ, against the definition: the mean of infinities that is updated element by element is NaN.
+// TestRowsBesideFolds compares machine code with the kernels that run without it: folds in Go or the interpreter. The
+// mean of std_mean is compared with the definition, because the fold updates means by differences, which are NaN for
+// infinities.
 func TestRowsBesideFolds(t *testing.T) {
 	if !loops.Compiles() {
 		t.Skip("no machine code here")

@@ -12,7 +12,8 @@ type softmaxAttrs struct {
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-// Softmax and LogSoftmax compute on float32 with exponentials and sums in float64.
+// Softmax and LogSoftmax compute exponentials in the dtype of the computation, float32 or float64, and sums of many
+// exponentials in float64.
 var (
 	Softmax    = softmaxOp("softmax", "Computes exp(x) over the sum of exp(x) along a dimension.", false)
 	LogSoftmax = softmaxOp("log_softmax", "Computes the logarithm of softmax along a dimension.", true)
