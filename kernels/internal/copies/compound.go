@@ -17,11 +17,11 @@ import (
 // to their dtype.
 type Compound struct {
 	C        *graph.Call
-	bytes    int // scratch memory of values
-	own      int // scratch memory of a part
-	worker   int
+	bytes    int // of scratch memory that hold intermediate values
+	own      int // the most bytes of scratch memory that a part uses itself
+	worker   int // the most bytes of worker memory that a phase uses
 	phases   []graph.Phase
-	delivery []Job
+	delivery []Job // copies of results from scratch memory, made at the end
 	code     []func() []expr.Listing
 	err      error
 	nest     kit.Nest
@@ -30,8 +30,8 @@ type Compound struct {
 // NewCompound starts the kernel of a call.
 func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
 
-// In returns operand i in its layout; an omitted operand has the zero meta. Offsets of its views count from its first
-// element.
+// In returns operand i in its own layout. An omitted operand has the zero meta. Offsets of views of the buffer count
+// from the operand's first element.
 func (x *Compound) In(i int) kit.Buffer {
 	b := kit.InBuffer(x.C, i)
 	b.Meta.Offset = 0
@@ -65,7 +65,8 @@ func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 	return t
 }
 
-// Operands returns all operands row-major, floats in the dtype in which d computes.
+// Operands returns all operands in row-major order. Floats and complex numbers are converted to d.OpMath(), the dtype
+// in which results of dtype d are computed.
 func (x *Compound) Operands(d tensor.DType) []kit.Buffer {
 	var out []kit.Buffer
 	for i := range x.C.In {
@@ -100,8 +101,8 @@ func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	return t
 }
 
-// Laid is [Compound.Result] for parts that write any strides: the output itself, or scratch memory if its dtype
-// differs.
+// Laid is [Compound.Result] for parts that write any strides. It returns the output itself, or scratch memory if the
+// dtype of the output is not d.
 func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	if m := x.C.Out[i]; m.DType == d {
 		m.Offset = 0
@@ -110,8 +111,8 @@ func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	return x.Result(i, d)
 }
 
-// Run adds phases whose Mem.Ptrs are the buffers, with scratch bytes of memory of their own and worker bytes for each
-// worker.
+// Run adds phases whose Mem.Ptrs are the buffers. The phases use scratch bytes of scratch memory, and worker bytes of
+// memory for each worker.
 func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	x.own, x.worker = max(x.own, scratch), max(x.worker, worker)
 	for _, ph := range phases {
@@ -119,7 +120,7 @@ func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...grap
 	}
 }
 
-// List adds the listings of a part.
+// List adds the machine-code listings of a part.
 func (x *Compound) List(code func() []expr.Listing) { x.code = append(x.code, code) }
 
 // Call adds the kernel of another op. Operands without a meta count as omitted.
@@ -162,7 +163,7 @@ func (x *Compound) compile(name string, compile func(c *graph.Call) (*graph.Kern
 	x.runKernel(k, len(outs), buffers)
 }
 
-// runKernel adds the phases of a kernel, with the tensors that belong to it.
+// runKernel adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace those in buffers.
 func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 	for i, t := range k.Bound {
 		if t != nil {
@@ -193,7 +194,7 @@ func (x *Compound) Kernel() (*graph.Kernel, error) {
 	return k, x.err
 }
 
-// CutUnits divides units of work, each worth some elements, into chunks.
+// CutUnits divides units of work into chunks. A unit costs as much as copying the given number of elements.
 func CutUnits(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
 	cut := machine.CutUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {

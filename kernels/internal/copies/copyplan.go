@@ -55,8 +55,8 @@ func (p *copyPlan) run(m *graph.Mem, from, to int) {
 	p.Run(p.dst.Address(m), p.src.Address(m), m.Worker, from, to)
 }
 
-// Phase returns the jobs as one phase, and the bytes of worker memory. Destinations must not overlap. A chunk has tiles
-// worth a grain (strided.Copy.Grain), of several jobs if they are small.
+// Phase returns the jobs as one phase, and the bytes of worker memory that the phase needs. Destinations must not
+// overlap. A chunk copies about a grain of elements (strided.Copy.Grain), in tiles of one job or of several small jobs.
 func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	var plans []*copyPlan
 	total, grain := 0, 0
@@ -93,8 +93,8 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	}}, worker
 }
 
-// partsOfEach gives each chunk an equal part of every plan, so that a worker copies the part of an operand that it
-// wrote in the previous step, if that step was cut in the same way.
+// partsOfEach gives each chunk an equal part of every plan. If the previous step was divided in the same way, a worker
+// then copies the part of an operand that it has just written.
 func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 	if chunks == 1 {
 		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -119,10 +119,11 @@ type place struct{ plan, tile int }
 // maxCopyCuts bounds the number of chunks of a phase. Huge copies have larger chunks.
 const maxCopyCuts = 1 << 14
 
-// cutCopies returns the tiles at which chunks start, and the end of the last chunk.
+// cutCopies returns the tiles at which chunks start, and the end of the last chunk. elements divides the elements of
+// all plans, one plan after another, into chunks; each start is moved to the nearest tile boundary.
 func cutCopies(plans []*copyPlan, elements machine.Cut) []place {
 	cuts := []place{{}}
-	before := 0
+	before := 0 // elements of the previous plans
 	_, end := elements.Range(0)
 	for i, p := range plans {
 		each := p.Len()

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Span is a range of indices At to At+N of an output dimension that reads the operand at From, From + Step, ...; Step
-// is 1, -1 or 0.
+// Span maps a range of an output dimension to indices of the operand: index At + i of the output reads index
+// From + i*Step, for i in [0, N). Step is 1, -1 or 0.
 type Span struct{ At, N, From, Step int }
 
 // SpanKernel copies from the operand by spans: spans[d] covers dimension d of the output. Each combination of spans is
@@ -49,7 +49,8 @@ func IdentitySpans(shape []int) [][]Span {
 	return out
 }
 
-// SpanRef reads the operand index by index.
+// SpanRef is the reference of [SpanKernel]. tables[d] maps indices of dimension d of the result to the operand; nil
+// stands for the identity.
 func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	out := tensor.Zeros(in.DType, shape...)
 	kit.EachIndex(shape, func(index []int) {

@@ -6,11 +6,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Converted compiles a call to compute in dtype d. A phase converts operands of other dtypes into scratch memory, and a
-// last phase converts the results, which rounds once. Packed operands are in dtype d already. Layouts are kept, except
-// for operands that are not dense.
+// Converted compiles a call to compute in dtype d. The first phase converts operands of other dtypes into scratch
+// memory, and the last phase converts the results, which are thus rounded once. Packed operands already have dtype d.
+// Copies keep the layout, except copies of operands that are not dense.
 //
-// It is for kernels that use each element many times, for which the copies are cheap.
+// Converted is for kernels that use each element many times, so that the copies are cheap in comparison.
 func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
 	in := InDType(c, d)
 	if in == c {
@@ -47,7 +47,7 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 	return x.Kernel()
 }
 
-// InDType returns the call as a kernel that computes in dtype d sees it: the call itself if all dtypes are d.
+// InDType returns the call with all dtypes replaced by d, or the call itself if all dtypes are d already.
 func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 	if isInDType(c, d) {
 		return c

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of copies, by their names in profiles. Their prices add to those of bytes.
+// The inner kernels of copies, by their names in profiles. Their prices are added to the prices of the copied bytes.
 const (
 	Row         = "copy.row"
 	Step        = "copy.step"
@@ -39,7 +39,8 @@ var Rates = [][2]string{
 	{Transpose16, "a transposed element of 16 bytes"},
 }
 
-// transposes are the inner kernels of transposed elements by size.
+// transposes are the inner kernels of transposed elements, by element size in bytes. The price of Tile includes 4
+// bytes.
 var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
 
 // Moving adds the cost of copying a value from layout m to layout to: bytes read and written, and rows, transposed
@@ -114,7 +115,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 // anyStrides implements Writes for copies: they write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
-// ordered is [Moving] in logical order, for [Ordered].
+// ordered adds the cost of the copies of [Ordered], whose source and destination may have different shapes.
 func ordered(w *graph.Work, m, to tensor.Meta) {
 	if seen, err := m.View(to.Shape); err == nil {
 		Moving(w, seen, to)
@@ -129,7 +130,8 @@ func ordered(w *graph.Work, m, to tensor.Meta) {
 }
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. Each operand
-// has its own price: operands that were written in place in the result cost nothing. If all were, there is no step.
+// has its own price. An operand that its producer wrote into the result costs nothing; if all operands were, there is
+// no step.
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
 		Lower: lower, Writes: anyStrides,

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// combining is the reduction by which an indexed walk writes elements to the table.
+// combining is the reduction with which a scatter combines an element of the plain operand with one of the table.
 type combining uint8
 
 const (
@@ -71,7 +71,7 @@ func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	return combineZ(how, alpha.Complex())
 }
 
-// combinedOps makes both row operations from a function of two addresses.
+// combinedOps makes both row loops from a function that combines the elements at two addresses.
 func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	return kit.RowOps{
 		Block: func(plain, table unsafe.Pointer, ns, fs, n int) {

@@ -3,9 +3,9 @@
 // [Nonzero], [Compress]), sorting ([Sort], [Topk]), sets ([Unique]) and non-maximum suppression ([Nms]).
 //
 // Gathers and scatters share one mechanism, the indexed walk (walk.go). It visits the elements of a plain operand by
-// strides, and those of a table at positions that a lookup reads from an index operand. A gather reads the table; a
-// scatter writes it, and combines elements by a reduction (combine.go). Where several elements may have the same
-// position, one worker visits them in order, so results are deterministic. Indices are checked in the run.
+// strides, and the elements of a table at positions that lookups read from index operands. A gather reads the table. A
+// scatter writes the table, and may combine elements by a reduction (combine.go). Elements that may have the same
+// position are visited in order by one worker, so results are deterministic. Indices are checked in the run.
 //
 // Ops whose result shape depends on data are eager (eager.go): their kernels run when the operands are known, and
 // inference returns an outline with the known sizes. The bounds on indices (params.go) let tests and tools generate

@@ -15,9 +15,9 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tuples indexes a value by tuples of indices, which are along the last dimension of the index operand.
+// tuples indexes a value by tuples of indices. The last dimension of the index operand runs along a tuple.
 type tuples struct {
-	batch, k int
+	batch, k int   // number of batch dimensions, length of a tuple
 	shape    []int // of the walk
 	table    []int // strides of the walk in the value, in bytes
 	index    []int // strides of the walk in the indices, in bytes

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectKernel selects from operand 0: the index's dimensions replace dimension dim.
+// selectKernel selects slices of operand 0 along dim. In the result, the dimensions of index replace dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, m, ix := c.Out[0], c.Meta(0), index.Meta
 	plain := operandAt(0, out)
@@ -36,16 +36,16 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
-// indexing is a call of index. It holds the types of self and the indices in the shape of the result; the strides of
-// self are 0 in the dimensions of the indices.
+// indexing is a call of index. The types table and indices are expanded to the shape of the result.
 type indexing struct {
-	self, table tensor.Type
-	dims        []int
-	indices     []tensor.Type
-	rules       []tensor.Type // the indices as operands of the permutation rule
-	shape       []sym.Int
-	at          int // first dimension of the indices' shape in the result
-	given       []sym.Int
+	self    tensor.Type
+	table   tensor.Type   // self, with strides of 0 in the dimensions of the indices
+	dims    []int         // the indexed dimensions of self
+	indices []tensor.Type // by position in dims
+	rules   []tensor.Type // the indices as operands of the permutation rule
+	shape   []sym.Int     // of the result
+	at      int           // position of the dimensions given in shape
+	given   []sym.Int     // the broadcast shape of the indices
 }
 
 func newIndexing(c *graph.Call) (*indexing, error) {
@@ -123,7 +123,8 @@ func (p *indexing) arrange() error {
 	return nil
 }
 
-// rule mirrors at::native's reshape_indexer: an index with size 1 in the dimensions that are not indexed.
+// rule returns the type of an index with dimensions of size 1 for the dimensions of self that are not indexed
+// (reshape_indexer in at::native).
 func (p *indexing) rule(t tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(p.shape))
 	copy(shape[p.at:], p.given)

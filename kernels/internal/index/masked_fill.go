@@ -85,7 +85,7 @@ func rowMajorResult(c *graph.Call) (tensor.Type, error) {
 	return tensor.NewType(c.Type(0).DType, shape...), err
 }
 
-// elementBits stands for elements of a size.
+// elementBits stands for the elements of all dtypes of the same size.
 type elementBits interface {
 	uint8 | uint16 | uint32 | uint64 | complex128
 }
@@ -120,7 +120,7 @@ func fillAs[T elementBits](d, v tensor.DType) rule.Kernel {
 	return fillBy[T, complex128](d, v)
 }
 
-// fillBy is the kernel for a value whose bits are a V; all elements of a block are equal.
+// fillBy is the kernel for elements of type T and a value operand of type V, which is the same for all elements.
 func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
 	k := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
 		if len(dst) == 0 {

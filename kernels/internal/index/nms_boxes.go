@@ -45,8 +45,8 @@ type scored struct {
 	box   int
 }
 
-// suppress returns at most n boxes to keep, best first. Equal scores are ordered by box; NaN is the best score, as in
-// PyTorch's sort.
+// suppress returns the indices of at most n boxes to keep, in descending order of score. Boxes of equal score are in
+// the order of their indices. NaN is the highest score, as in PyTorch's sort.
 func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
 	var order []scored
 	for i, s := range scores {
@@ -73,15 +73,16 @@ func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64
 	return k.order
 }
 
-// keptBoxes holds the boxes kept so far, in strips of the plane by their left edge. A kept box overlaps a new one only
-// if it begins before the new box ends, and no farther to the left than the width of the widest box, so only a few
-// strips are searched.
+// keptBoxes holds the boxes kept so far, divided by their left edges into vertical strips of the plane. A kept box can
+// overlap a new box only if its left edge is left of the new box's right edge, and at most the width of the widest box
+// left of the new box's left edge. So only a few strips are searched.
 type keptBoxes struct {
-	iou          float64
-	order        []int
-	strips       [][]nmsBox
-	begin, scale float64
-	widest       float64
+	iou    float64 // overlap above which a box is dropped
+	order  []int   // indices of the kept boxes, in the order in which they were kept
+	strips [][]nmsBox
+	begin  float64 // least left edge of all boxes
+	scale  float64 // strips per unit of x
+	widest float64 // width of the widest box
 }
 
 // maxStrips bounds the number of strips.
@@ -113,7 +114,7 @@ func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
 	return k
 }
 
-// strip returns the strip of a coordinate; coordinates outside are in the first or the last one.
+// strip returns the index of the strip that contains x. It is the first or the last strip if x is outside all strips.
 func (k *keptBoxes) strip(x float64) int {
 	if len(k.strips) == 1 {
 		return 0
@@ -126,7 +127,8 @@ func (k *keptBoxes) keep(i int, b *nmsBox) {
 	k.order, k.strips[at] = append(k.order, i), append(k.strips[at], *b)
 }
 
-// overlap reports whether a box overlaps a kept one too much. One more strip on the left allows for rounding.
+// overlap reports whether a box overlaps a kept box too much. It searches one more strip on the left, because x may be
+// rounded into the next strip.
 func (k *keptBoxes) overlap(b *nmsBox) bool {
 	first, last := max(0, k.strip(b.x0-k.widest)-1), k.strip(b.x1)
 	if first > last { // the box has negative width

@@ -33,8 +33,8 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: eagerOneHot},
 })
 
-// sizeOfClasses bounds the indices of one_hot if it rejects others. If they determine the number of classes, the bound
-// is moderate.
+// sizeOfClasses bounds the indices of one_hot (see [graph.Param.Below]); -1 stands for no bound. If the indices
+// determine the number of classes, the bound is a moderate number.
 func sizeOfClasses(c *graph.Call) int {
 	n := kit.NumberOf(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// dimensioned is the attributes of ops that index one dimension; ok is false if the index is into all of self.
+// dimensioned is implemented by the attributes of ops that index one dimension. ok is false if the indices are flat
+// indices into self.
 type dimensioned interface {
 	indexed() (dim int, ok bool)
 }
@@ -26,8 +27,8 @@ func sizeOfSelf(c *graph.Call) int {
 // rowsOfSelf bounds indices of rows of operand 0.
 func rowsOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
 
-// sizeOfDim bounds the indices of dimension dim of operand 0. With masks there is no bound, because they shift the
-// dimensions of the operands after them.
+// sizeOfDim bounds the indices of dimension dim of operand 0. With masks there is no bound: a mask may index several
+// dimensions, and the operands after it then index later ones.
 func sizeOfDim(dim int) func(c *graph.Call) int {
 	return func(c *graph.Call) int {
 		if hasMask(c) {

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the rates of gathering, with the calls by which a machine is measured.
+// Rates lists the cost rates of gathering. The time of the calls of a rate determines its value on a machine.
 func Rates() []graph.Rate {
 	return []graph.Rate{
 		{Name: graph.GoSimple, Unit: "an operation on an element in Go",

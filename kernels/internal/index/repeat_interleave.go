@@ -69,13 +69,13 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 
 // repeating is a call of repeat_interleave.
 type repeating struct {
-	t     tensor.Type // the repeated value; flat without dim
+	t     tensor.Type // of the repeated value, which is flattened if the attribute dim is absent
 	dtype tensor.DType
 	flat  bool
 	dim   int
-	count sym.Int // number of repetitions, if equal for all
-	each  bool    // each slice has its own number
-	at    int     // operand that holds these numbers
+	count sym.Int // number of repetitions, if it is the same for all slices
+	each  bool    // each slice has its own number of repetitions
+	at    int     // operand that holds the numbers of repetitions
 	size  sym.Int // of dim in the result
 	known bool    // size is known before the run
 }
@@ -130,7 +130,8 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 	return r, nil
 }
 
-// indices prepares the call without repeats: self holds them, and their indices are repeated.
+// indices prepares the call without the operand repeats. Self then holds the repeats, and index i is repeated self[i]
+// times.
 func (r *repeating) indices(c *graph.Call) error {
 	t := r.t
 	switch {
@@ -227,7 +228,7 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 	return positions, nil
 }
 
-// uniform copies from a view with the repetitions as a dimension of stride 0 after the repeated one.
+// uniform copies from a view of self that has the repetitions as a dimension of stride 0 after the repeated dimension.
 func (r *repeating) uniform(c *graph.Call) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	d := r.dim + 1

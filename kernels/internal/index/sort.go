@@ -234,8 +234,8 @@ func flipSigns[T kit.Sortable](line []ranked[T]) {
 	}
 }
 
-// takeBest returns the first k elements in order. If k is small, it uses a heap of the best elements with the worst of
-// them on top.
+// takeBest returns the first k elements of the sorted line. If k is small, it keeps the best k elements in a heap whose
+// root is the worst of them.
 func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, descending bool) []ranked[T] {
 	cmp := compareUp[T]
 	if descending {

@@ -95,13 +95,13 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 // tfidf is a prepared pool of n-grams.
 type tfidf struct {
 	a     *tfidfAttrs
-	size  int
+	size  int // elements of a row of the result
 	grams []tfidfGram
 }
 
 type tfidfGram struct {
-	ids    []int64
-	at     int
+	ids    []int64 // the elements of the n-gram
+	at     int     // position in a row of the result
 	weight float32
 }
 
@@ -141,8 +141,8 @@ func (t *tfidf) includes(g *tfidfGram) bool {
 	return len(g.ids) >= t.a.MinGramLength && len(g.ids) <= t.a.MaxGramLength
 }
 
-// skips returns the number of distances between neighbours of an n-gram at which it can occur in rows of n elements; 1
-// for a single element.
+// skips returns the number of distances between neighbours at which an n-gram can occur in rows of n elements. It is 1
+// for n-grams of one element.
 func (t *tfidf) skips(g *tfidfGram, n int) int {
 	most := t.a.MaxSkipCount
 	switch {
@@ -187,7 +187,7 @@ func (t *tfidf) put(g *tfidfGram, count int, y *float32) {
 // tfidfGrain is the number of elements that a chunk reads.
 const tfidfGrain = 1 << 20
 
-// kernel first counts n-grams by distances in scratch memory, and then writes the results.
+// kernel first counts, in scratch memory, the occurrences of each n-gram at each distance. It then writes the results.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int64)}

@@ -30,8 +30,8 @@ type uniqueAttrs struct {
 	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
 }
 
-// Unique2, UniqueDim and Unique remove duplicates. The first two are aten's; Unique is ONNX's, which also returns first
-// indices.
+// Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX,
+// which also returns the index of the first occurrence.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
 		"Returns the distinct elements, for every element of self its index "+
@@ -128,7 +128,7 @@ func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 	return o
 }
 
-// unrequested sets the outlines of aten's results that are not requested to empty.
+// unrequested makes the outlines of inverse and counts empty if they are not requested.
 func unrequested(known []graph.Outline, inverse, counts bool) {
 	for i, requested := range []bool{inverse, counts} {
 		if !requested {
@@ -137,10 +137,12 @@ func unrequested(known []graph.Outline, inverse, counts bool) {
 	}
 }
 
-// uniques is the distinct slices of a value with their positions in it.
+// uniques has the distinct slices of a value.
 type uniques struct {
-	output                 *tensor.Tensor
-	first, inverse, counts []int64
+	output  *tensor.Tensor // the distinct slices
+	first   []int64        // by distinct slice: index of its first occurrence
+	counts  []int64        // by distinct slice: number of its occurrences
+	inverse []int64        // by slice of the value: index of the equal distinct slice
 }
 
 func (u *uniques) aten(shape []int, inverse, counts bool) []*tensor.Tensor {

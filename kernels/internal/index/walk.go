@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lookup is a dimension of the table whose index another operand holds. A negative index counts from the end.
+// lookup describes a dimension of the table that is indexed by an operand. A negative index counts from the end.
 type lookup struct {
-	operand int // operand of the walk that holds the index
-	off     int // byte offset of the index from that operand's element
-	wide    bool
-	dim     int // for error messages
-	size    int
+	operand int          // operand of the walk that holds the index
+	off     int          // bytes from the operand's element to the index
+	wide    bool         // the index is int64, else int32
+	dim     int          // the dimension, for error messages
+	size    int          // of the dimension
 	step    int          // stride of the dimension, in bytes
 	plane   *tensor.Meta // if not nil, the index is a flat index into this layout
 }
@@ -63,29 +63,32 @@ func operandAt(at int, m tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
 }
 
-// indexed walks a shape over several operands. Operand 0, the plain one, is accessed by its own strides; operand 1, the
-// table, at positions given by lookups; the others hold the indices. A gather reads the table and a scatter writes it.
-// When it is written, the dimensions along which it has stride 0 are serial: their elements may have the same position,
-// so one worker visits them in order.
+// indexed walks a shape over several operands. Operand 0, the plain operand, is accessed by its own strides. Operand 1,
+// the table, is accessed at positions given by lookups. The remaining operands hold the indices. A gather reads the
+// table and a scatter writes it.
+//
+// A scatter may write elements along a dimension in which the table has stride 0 to the same position. Such a dimension
+// is serial: one worker visits its elements in order. A unit of work is a piece of the innermost dimension, for one
+// index of the parallel and all indices of the serial outer dimensions.
 type indexed struct {
 	shape    []int
 	operands []walkOperand
 	looks    []lookup
-	writes   bool
+	writes   bool // the table is written
 
 	outer, mid []int // parallel and serial outer dimensions
 	inner      int   // innermost dimension
-	piece      int
-	pieces     int
-	units      int
-	mids       int
-	perChunk   int
-	moves      bool // some index changes along the inner dimension
+	piece      int   // elements of a piece of the innermost dimension
+	pieces     int   // pieces of the innermost dimension
+	units      int   // units of work
+	mids       int   // number of indices of the serial outer dimensions
+	perChunk   int   // units of a chunk
+	moves      bool  // some index changes along the innermost dimension
 }
 
 const (
-	maxOperands   = 12
-	positionBlock = 512
+	maxOperands   = 12  // of a walk
+	positionBlock = 512 // elements whose positions are looked up at once, in worker memory
 )
 
 func (x *indexed) serial(d int) bool { return x.writes && x.operands[1].steps[d] == 0 }
@@ -174,7 +177,7 @@ func (x *indexed) phase(ops kit.RowOps) graph.Phase {
 	}}
 }
 
-// kernel returns the kernel of the walk alone.
+// kernel returns a kernel that consists of the walk.
 func (x *indexed) kernel(ops kit.RowOps) *graph.Kernel {
 	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: positionBlock * 8}
 }
@@ -259,7 +262,7 @@ func indexDType(op string, d tensor.DType) error {
 	return nil
 }
 
-// without returns steps with that of dimension dim set to 0.
+// without returns a copy of steps in which the step of dimension dim is 0.
 func without(steps []int, dim int) []int {
 	out := append([]int(nil), steps...)
 	if len(out) > 0 {
@@ -276,7 +279,7 @@ func sizeAt(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// lookAlong returns the lookup of dimension dim of m whose index is operand 2.
+// lookAlong returns the lookup of dimension dim of the table m, which operand 2 of the walk indexes.
 func lookAlong(m, index tensor.Meta, dim int) lookup {
 	return lookup{operand: 2, wide: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim), step: kit.StepAt(m, dim)}
 }

@@ -4,9 +4,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulator sums products accurately enough to test kernels: in float64, complex128, or wrapping int64.
+// Accumulator sums products in the references that kernels are tested against: in float64, complex128 or wrapping
+// int64, depending on the kind of D.
 type Accumulator struct {
-	D tensor.DType
+	D tensor.DType // of the operands
 	i int64
 	f float64
 	z complex128

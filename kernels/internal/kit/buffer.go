@@ -19,7 +19,7 @@ type Buffer struct {
 
 	in  place
 	at  int // index in Mem.Ptrs
-	off int // bytes from the beginning of that memory to the first element
+	off int // bytes from the start of the memory at in to the first element
 }
 
 // place is the kind of memory that holds a buffer.
@@ -86,8 +86,8 @@ func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	return nil
 }
 
-// Show returns a view of the buffer with another meta. Its offset counts from the same origin as that of the buffer's
-// meta.
+// Show returns a view of the buffer with the meta m. Its first element is m.Offset - b.Meta.Offset elements after that
+// of the buffer.
 func (b Buffer) Show(m tensor.Meta) Buffer {
 	shift := m.Offset - b.Meta.Offset
 	m.Offset = 0
@@ -104,7 +104,7 @@ func (b Buffer) Show(m tensor.Meta) Buffer {
 	return b
 }
 
-// Shifted returns the buffer that starts some bytes after the first element.
+// Shifted returns the buffer with meta m that starts the given number of bytes after the first element of b.
 func (b Buffer) Shifted(bytes int, m tensor.Meta) Buffer {
 	b.off += bytes
 	b.Meta = m

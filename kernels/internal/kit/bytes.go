@@ -14,12 +14,12 @@ func ElementsOf[T any](p unsafe.Pointer, n int) []T {
 	return unsafe.Slice((*T)(p), n)
 }
 
-// PlaneOf returns the n elements of plane i of a row-major value.
+// PlaneOf returns plane i, of n elements, of a row-major value at p.
 func PlaneOf[T any](p unsafe.Pointer, i, n int) []T {
 	return unsafe.Slice((*T)(Elem[T](p, i*n)), n)
 }
 
-// Elem returns the address of element i.
+// Elem returns the address of element i of a row-major value at p.
 func Elem[T any](p unsafe.Pointer, i int) unsafe.Pointer {
 	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
 }
@@ -34,8 +34,7 @@ func SliceOf[T any](b []byte, at, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// Numbers returns n zeros. For sizes that are too large it panics as [tensor.NewStorage] does, while make would end the
-// process.
+// Numbers returns n zeros. If n is too large it panics as [tensor.NewStorage] does; make would end the process.
 func Numbers[T int | int64](n int) []T {
 	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(T(0)))).Bytes(), 0, n)
 }

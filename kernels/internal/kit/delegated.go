@@ -5,7 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Delegated is a call of another op on views of a call's operands.
+// Delegated returns a call of another op that has the results of c and operands of the given types. It is used for
+// inference.
 func Delegated(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	in := &graph.Call{Attrs: attrs, Out: c.Out}
 	for _, t := range types {

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementOp defines an op without tensor data, whose elements depend only on their row-major index.
+// ElementOp defines an op that reads no tensor data. kind returns the type of the result. value returns the function
+// that computes element i in row-major order.
 func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	return ElementOpWith(graph.SchemaOf[A](), o, kind, value)

@@ -12,8 +12,8 @@ import (
 // CheckEvery is the number of simple steps of a loop between two checks of a context.
 const CheckEvery = 1 << 16
 
-// Blocks calls f for ranges of at most CheckEvery of n elements. It checks the context before each but the first, and
-// panics as [interrupt.Check] does.
+// Blocks divides n elements into ranges of at most CheckEvery and calls f for each range. It checks the context before
+// each range except the first, and panics as [interrupt.Check] does.
 func Blocks(ctx context.Context, n int, f func(begin, end int)) {
 	for begin := 0; begin < n; begin += CheckEvery {
 		if begin > 0 {
@@ -95,8 +95,8 @@ func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, bad int)
 	slices.SortFunc(s, cmp)
 }
 
-// partition moves elements that are not after the pivot before those that are not before it, and returns the index of
-// the latter. The pivot is between the least and the greatest element, so that neither part is empty.
+// partition reorders s and returns an index at: elements of s[:at] are at most the pivot, and elements of s[at:] are at
+// least the pivot. The pivot lies between the least and the greatest element of s, so neither part is empty.
 func partition[E any](ctx context.Context, s []E, cmp func(a, b E) int, pivot E) int {
 	i, j := 0, len(s)-1
 	for steps := 0; ; steps++ {

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Same makes the accumulators the results.
+// Same returns the fold f with its accumulators as results, without a final computation.
 func Same[A tensor.Element](f *iter.Fold) *iter.Fold {
 	return iter.Yields(f, func(dst, a []A) { copy(dst, a) })
 }

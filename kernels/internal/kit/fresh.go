@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Like returns the type of new memory for t in a format, as empty_like does. preserve keeps the strides if t is
-// non-overlapping and dense, else the order of dimensions.
+// Like returns the type of empty_like for t in format f. The format Preserve keeps the strides of t if t is
+// non-overlapping and dense, and otherwise the order of its dimensions.
 func Like(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	if f == tensor.Preserve {
 		return rule.PreserveType(t), nil
@@ -38,8 +38,8 @@ var limits = map[tensor.DType][2]float64{
 	tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
 }
 
-// NumberFits returns an error for a number that its dtype cannot hold (c10::checked_convert). It ignores the fraction
-// of a float, and a negative integer may wrap in an unsigned dtype.
+// NumberFits fails if dtype d cannot hold the number s (c10::checked_convert). The fraction of a float is ignored, and
+// a negative integer may wrap in an unsigned dtype.
 func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	if d == tensor.Bool {
 		return nil
@@ -68,7 +68,7 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	return nil
 }
 
-// NumberOrSizeFits is [NumberFits] for a number or an unknown size, which adds guards.
+// NumberOrSizeFits is [NumberFits] for a number or an unknown size. The check of an unknown size adds guards.
 func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
 	if n.Number.IsSet() {
 		return NumberFits(n.Number, d)
@@ -109,7 +109,7 @@ func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 	return c.All(t, t.WithDType(tensor.Int64))
 }
 
-// SumType returns the type of a sum.
+// SumType returns the type of a + b.
 func SumType(a, b tensor.Type) tensor.Type {
 	r, err := rule.Binary(rule.Undefined(), rule.OfType(a), rule.OfType(b)).Rule()
 	if err != nil {
@@ -128,8 +128,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// LaidBy returns an Infer for ops whose result has a different layout in PyTorch than their loop would give it: that of
-// other ops, or one of its own. The loop is built first, for its errors and the dtype.
+// LaidBy returns an Infer function for ops whose result does not have the layout of the loop p, but the one that layout
+// returns. The errors and the dtype of the result are those of the loop.
 func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result,
 	error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
@@ -145,7 +145,7 @@ func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error))
 	}
 }
 
-// LaidOut returns the type that the permutation rule gives.
+// LaidOut returns the type of the first result of an iteration, laid out by PyTorch's permutation rule (package rule).
 func LaidOut(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {

@@ -16,11 +16,12 @@ func StepAt(m tensor.Meta, dim int) int {
 	return m.Strides[dim] * m.DType.Size()
 }
 
-// LineSet enumerates the lines of a value along a dimension, and their offsets in other values.
+// LineSet enumerates the lines along one dimension of several values. The shapes of the values are equal except in this
+// dimension.
 type LineSet struct {
-	shape []int
-	Sides [][]int // strides in bytes
-	Count int
+	shape []int   // without the dimension of the lines
+	Sides [][]int // of each value, its strides in bytes by dimension of shape
+	Count int     // of lines
 }
 
 // NewLineSet enumerates the lines of a shape along dim. metas, at most four, have the same shape except in dim.
@@ -54,7 +55,7 @@ func (l *LineSet) At(i int) (off [4]int) {
 	return off
 }
 
-// Phase runs f on all lines. A line costs as much as copying cost elements.
+// Phase returns a phase that calls f for every line. A line costs as much as copying cost elements.
 func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
 	per := max(1, machine.GatherGrain/max(1, cost))
 	return graph.Phase{Chunks: DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElemOf returns the conversion of elements between two dtypes. Equal dtypes are copied unchanged, bool too, whose
-// converter would inspect every byte.
+// ElemOf returns the conversion of elements between two dtypes. Equal dtypes are copied unchanged. This includes bool,
+// since its converter would inspect every byte.
 func ElemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
@@ -52,7 +52,7 @@ func conversionOf(dst, src tensor.DType) *conversion {
 	return c
 }
 
-// Converting lists the machine code of a conversion; false if there is none.
+// Converting returns the listing of a conversion's machine code, or false if there is none.
 func Converting(dst, src tensor.DType) (expr.Listing, bool) {
 	if dst == src {
 		return expr.Listing{}, false
@@ -64,7 +64,8 @@ func Converting(dst, src tensor.DType) (expr.Listing, bool) {
 	return c.loop.Listing("convert"), true
 }
 
-// longRow is the least row for which machine code is called: the call takes as long as tens of elements in Go.
+// longRow is the least number of elements for which machine code is called, since the call itself takes as long as
+// converting tens of elements in Go.
 const longRow = 64
 
 // converting has the arguments of a call of machine code.

@@ -4,13 +4,15 @@ import "github.com/graphrun/graphrun/graph"
 
 // Nest runs kernels within a kernel, in its memory.
 type Nest struct {
-	// Scratch is the offset of their scratch memory. It may be set until the kernel runs.
+	// Scratch is the offset in bytes of the inner kernels' scratch memory within that of the outer kernel. It must be set
+	// before the outer kernel runs.
 	Scratch int
 
 	mems graph.PerWorker[graph.Mem]
 }
 
-// Phase returns a phase of a nested kernel, whose Mem.Ptrs are the buffers.
+// Phase returns the phase of the outer kernel that runs ph, a phase of an inner kernel, with the addresses of the
+// buffers as Mem.Ptrs.
 func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		in := n.mems.Of(m)

@@ -10,9 +10,9 @@ import (
 // ScalarFunc computes one element. d is the dtype of the computation; x are the operands, converted to it.
 type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 
-// PointwiseRef defines a pointwise op by a function of one element: operands are broadcast and converted to the dtype
-// of the computation, the result to the dtype of the output. f does not see omitted operands. It may read the
-// attributes of the call.
+// PointwiseRef returns the reference of a pointwise op, which computes one element at a time. Operands are broadcast
+// and converted to the dtype of the computation, and the result is converted to the dtype of the output. f returns the
+// function of one element for the attributes of a call; this function does not receive omitted operands.
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
@@ -75,8 +75,7 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 	return []*tensor.Tensor{out}, nil
 }
 
-// EachIndex calls f with every index of the shape, in row-major order. f must not keep
-// the slice.
+// EachIndex calls f with every index of the shape, in row-major order. f must not keep the slice.
 func EachIndex(shape []int, f func(index []int)) {
 	if tensor.Numel(shape) == 0 {
 		return
@@ -98,12 +97,13 @@ func EachIndex(shape []int, f func(index []int)) {
 	}
 }
 
-// Always returns a ScalarFunc that reads no attribute.
+// Always makes the argument f of [PointwiseRef] for an op whose function of one element reads no attributes.
 func Always(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
 
-// ByKind combines functions for each kind of number into a ScalarFunc; nil functions are never called.
+// ByKind makes a ScalarFunc from functions for integers, floats and complex numbers. The function of an unsupported
+// kind may be nil.
 func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []complex128) complex128) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -128,7 +128,8 @@ func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []com
 	}
 }
 
-// Unsigned returns a ScalarFunc that calls u for uint64, whose greatest numbers f would see as negative, and else f.
+// Unsigned returns a ScalarFunc that calls u for uint64 and f for other dtypes. f would read uint64 numbers above the
+// greatest int64 as negative.
 func Unsigned(u func(x []uint64) uint64, f ScalarFunc) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d != tensor.Uint64 {
@@ -152,7 +153,7 @@ func Unravel(i int, shape []int) []int {
 	return index
 }
 
-// OneOf returns the only element of t, or the one at the index in dimension dim.
+// OneOf returns the only element of t, or element index[dim] if t has several.
 func OneOf(t *tensor.Tensor, index []int, dim int) float64 {
 	i := 0
 	if t.Numel() > 1 {

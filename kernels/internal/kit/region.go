@@ -4,7 +4,7 @@ import (
 	"unsafe"
 )
 
-// Region allocates from the memory of a worker.
+// Region allocates consecutive blocks of the memory of a worker. B is the memory that is still free.
 type Region struct{ B []byte }
 
 // RegionOf returns a region with all of the memory.

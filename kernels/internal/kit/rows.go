@@ -6,14 +6,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowOps are the operations of an indexed walk on rows of elements: block if the indexed side has a constant stride,
-// each if every element has its own offset.
+// RowOps are the row loops of an op such as gather, which reads or writes one side (far) at positions given by indices,
+// and the other side (near) with a constant stride. Steps and places are in bytes.
 type RowOps struct {
+	// Block handles n elements whose far side has a constant stride too.
 	Block func(near, far unsafe.Pointer, nearStep, farStep, n int)
-	Each  func(near, far unsafe.Pointer, nearStep int, places []int)
+	// Each handles one element for each offset in places, which counts from far.
+	Each func(near, far unsafe.Pointer, nearStep int, places []int)
 }
 
-// ReadOps returns the operations that copy elements from the indexed side.
+// ReadOps returns the loops that copy elements from the far side to the near side.
 func ReadOps(d tensor.DType) RowOps {
 	move := Mover(d, d)
 	return RowOps{
@@ -22,8 +24,7 @@ func ReadOps(d tensor.DType) RowOps {
 	}
 }
 
-// ReadEach are the gather loops by element size: element i, at i*step bytes from near, is read places[i] bytes after
-// far.
+// ReadEach are the gather loops by element size in bytes. They copy the element at far + places[i] to near + i*step.
 var ReadEach = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: readPlaces[uint8], 2: readPlaces[uint16], 4: readPlaces[uint32], 8: readPlaces[uint64], 16: readPlaces[[2]uint64]}
 
@@ -33,7 +34,7 @@ func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe
 	}
 }
 
-// WriteEach are the scatter loops, the inverse of [ReadEach].
+// WriteEach are the scatter loops by element size in bytes. They copy the element at near + i*step to far + places[i].
 var WriteEach = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64],
 	16: writePlaces[[2]uint64]}

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Predicates on sizes for inference. Sizes may be unknown: a predicate that their form and bounds do not decide becomes
-// a guard.
+// Predicates on sizes for inference. Sizes may be unknown. A predicate becomes a guard if it cannot be decided from the
+// expressions and the bounds of its sizes.
 
 // Is reports whether a size is n.
 func Is(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
@@ -30,7 +30,7 @@ func NumberOf(s sym.Int) int {
 	return n
 }
 
-// NumbersOf returns sizes as [NumberOf] does.
+// NumbersOf returns known sizes as ints.
 func NumbersOf(s []sym.Int) []int {
 	out := make([]int, len(s))
 	for i := range s {
@@ -39,13 +39,13 @@ func NumbersOf(s []sym.Int) []int {
 	return out
 }
 
-// OfNumbers returns a type with known sizes as a meta, as [NumberOf] does.
+// OfNumbers returns a type with known sizes as a meta.
 func OfNumbers(t tensor.Type) tensor.Meta {
 	m, _ := t.Meta()
 	return m
 }
 
-// NumberOrHint returns a number. A guard binds an unknown size to its hint.
+// NumberOrHint returns the number, or the hint of an unknown size. It then adds a guard that the size equals the hint.
 func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.DType() == tensor.Invalid {
 		return tensor.IntScalar(int64(n.Size.Specialize()))
@@ -62,7 +62,7 @@ func NumberAtHint(n graph.NumberOrSize) tensor.Scalar {
 	return tensor.IntScalar(int64(n.Size.Hint()))
 }
 
-// SizeAtDim is [index.sizeAt] for sizes that may be unknown.
+// SizeAtDim returns the size of a dimension, which may be unknown. It is 1 for a 0-dim value.
 func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	if t.Rank() == 0 {
 		return sym.Of(1)
@@ -70,7 +70,7 @@ func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	return t.Shape[dim]
 }
 
-// With returns sizes with others in place of those from dimension at on.
+// With returns a copy of sizes in which others replace the sizes from index at on. The copy is extended if necessary.
 func With(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
 	out := make([]sym.Int, max(len(sizes), at+len(others)))
 	copy(out, sizes)
@@ -78,7 +78,7 @@ func With(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
 	return out
 }
 
-// TooOften reports whether the product of two sizes exceeds every value's size.
+// TooOften reports whether size*repeats is known and, in magnitude, above tensor.MaxBytes.
 func TooOften(size, repeats sym.Int) bool {
 	s, known := size.Known()
 	r, also := repeats.Known()

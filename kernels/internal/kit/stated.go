@@ -16,17 +16,17 @@ func Formula(text string, params ...string) *expr.Formula {
 	return f
 }
 
-// Stated returns the kernel of a formula for loops of these dtypes, those of the results first. attrs are the plain
-// numbers that the formula names. The formula is typed when the kernel first runs.
+// Stated returns the kernel of a formula. types are the dtypes of its results, followed by those of its operands. attrs
+// are the plain numbers that the formula names. The formula is typed when the kernel first runs.
 func Stated(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
 	return rule.ExprOf(func() (*expr.Code, error) {
 		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
 	}, results, types...)
 }
 
-// FormulaLoop compiles the loop of a formula: see [expr.Parse]. names and types are those of its operands. single marks
-// the operands with one element for each row of the loop; nil: none. The results have the dtypes out; without out, they
-// have those of the formula.
+// FormulaLoop compiles the loop of a formula (see [expr.Parse]) for operands with the given names and types. single
+// marks the operands that have one element per row of the loop; nil means none. out are the dtypes of the results, by
+// default the dtypes that the formula computes.
 func FormulaLoop(text string, names []string, types []tensor.DType, single []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
 	f, err := expr.Parse(text, names...)

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Scattered prices the bytes of results as strided writes if the layout of the results differs from the order in which
-// the walk's loops run.
+// Scattered moves the bytes of a result from dense to strided accesses in work if the innermost loop of the order by
+// does not run along the result's dimension of least stride. The walk w gives the layout of the results.
 func Scattered(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	for i, m := range c.Out {
 		if lies := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !sameFastest(lies, by) {
@@ -16,7 +16,7 @@ func Scattered(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	}
 }
 
-// sameFastest reports whether the innermost dimension over 1 of an order has the least stride of those dimensions.
+// sameFastest reports whether, of the dimensions larger than 1, the innermost one of the order has the least stride.
 func sameFastest(m tensor.Meta, o tensor.Order) bool {
 	dims := o.Dims()
 	last := -1

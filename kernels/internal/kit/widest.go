@@ -2,7 +2,7 @@ package kit
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Widest are the types in which definitions compute. Integers wrap when they are narrowed.
+// Widest are the types in which references compute. Integers wrap when they are converted to a narrower dtype.
 type Widest interface{ float64 | complex128 | int64 }
 
 // WidestOf returns s as a number of the widest type.

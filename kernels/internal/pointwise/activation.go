@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sigmoid is 1 / (1 + exp(-self)); Silu is self times that.
+// Sigmoid is 1 / (1 + exp(-self)). Silu is self times sigmoid(self).
 var (
 	Sigmoid = computed("sigmoid", "sigmoid_cpu", "Returns 1 / (1 + exp(-x)) of each element.",
 		"1 / (1 + exp(-x))", unaryFloat, kit.Sigmoid, func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) },

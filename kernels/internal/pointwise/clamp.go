@@ -23,8 +23,7 @@ var (
 		func(c *graph.Call) clamping {
 			a := *kit.Attrs[clampAttrs](c)
 			if !a.Min.IsSet() || !a.Max.IsSet() {
-				// A single NaN bound has no effect: clamp uses the vector instruction for max(self, min), where clamp_min returns
-				// NaN.
+				// As in PyTorch, a NaN bound has no effect if it is the only bound. With clamp_min the result would be NaN.
 				a.Min, a.Max = unlessNaN(a.Min, -1), unlessNaN(a.Max, 1)
 			}
 			return clamping{min: a.Min, max: a.Max, below: c.Has(1), above: c.Has(2)}

@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// clamping holds the bounds of a call: attributes, or operands, which are tensors or plain numbers.
+// clamping holds the bounds of a call. The bounds are either attributes, or operands (tensors or plain numbers).
 type clamping struct {
-	min, max     tensor.Scalar
-	below, above bool // bounds that are operands
+	min, max     tensor.Scalar // bounds given as attributes; unset if absent
+	below, above bool          // whether the lower and the upper bound are operands
 }
 
 func (k clamping) check(c *graph.Call) error {
@@ -82,7 +82,7 @@ var (
 	clampTypes = slices.Concat(integers, floats)
 )
 
-// clampBetween returns the kernel that clamps to plain numbers; a number that is not set has no effect.
+// clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
 func clampBetween(name string, it *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
 	if d := it.DType(1); !slices.Contains(clampTypes, d) {
 		return rule.Kernel{}, kit.NotImplemented(name, d)
@@ -102,7 +102,7 @@ func bounded(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 	return with(fromTo, it, bounds)
 }
 
-// fitsNumber rejects a plain number that overflows the integer dtype d; negative ones wrap in unsigned dtypes
+// fitsNumber rejects a plain number that overflows the integer dtype d. In unsigned dtypes a negative number wraps
 // (c10::checked_convert).
 func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	if !s.IsSet() || !d.IsIntegral(false) {
@@ -119,12 +119,12 @@ func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	return nil
 }
 
-// wrapped returns a bound converted to the integer dtype d, in which a negative one may wrap; bools are clamped as
-// int64.
-func wrapped(d tensor.DType, s tensor.Scalar, bound int64) int64 {
+// wrapped converts a bound to the integer dtype d, where a negative bound wraps if d is unsigned. Bools are clamped as
+// int64. A bound that is not set becomes neutral.
+func wrapped(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
 	switch {
 	case !s.IsSet():
-		return bound
+		return neutral
 	case d == tensor.Bool:
 		return s.Int()
 	}

@@ -48,7 +48,7 @@ var (
 	}})
 )
 
-// partRef is the reference of a part of each element.
+// partRef makes the reference of real or imag; f returns that part of a complex number.
 func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if !in[0].DType.IsComplex() {

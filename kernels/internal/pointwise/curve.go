@@ -18,8 +18,7 @@ func curveOf(label, text string, grain int) *graph.Pointwise {
 	return &graph.Pointwise{Grain: grain, Config: unary, Body: labelled(label, bodiesOf(formula(text, "x"), floats))}
 }
 
-// attrCurve is curve for an op with attributes. The function attrs returns the numbers that the formula takes from
-// them.
+// attrCurve is curve for an op with the attributes A. The function attrs returns the numbers that the formula names.
 func attrCurve[A any](name, label, doc, text string, grain int, attrs func(*A) numbers,
 	f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise(graph.SchemaOf[A](), name, doc, unary1,

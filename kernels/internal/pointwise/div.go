@@ -73,8 +73,8 @@ var (
 	floorQuotients = join(bodiesOf(formula("x // y"), floats, reduced), integral("x // y", "trunc_divide(x, y)"))
 )
 
-// floorDiv mirrors c10::div_floor_floating with each step rounded: Python's floor division, computed as the quotient
-// after subtracting the remainder, which makes it consistent with remainder.
+// floorDiv is Python's floor division with each step rounded (c10::div_floor_floating). The remainder is subtracted
+// before the division, so that the result agrees with the op remainder.
 func floorDiv(a, b float64, round func(float64) float64) float64 {
 	if b == 0 {
 		return a / b

@@ -57,7 +57,7 @@ func floorQuotient(a, b int64) int64 {
 func byDivisor[T int64 | uint64](f func(a, b T) T) func(x []T) T {
 	return func(x []T) T {
 		if x[1] == 0 {
-			panic(kit.ErrZeroDivision) // pointwiseRef returns it
+			panic(kit.ErrZeroDivision) // kit.PointwiseRef returns this error
 		}
 		return f(x[0], x[1])
 	}

@@ -101,7 +101,8 @@ func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return out, nil
 }
 
-// parts returns the bytes of element i of a row-major tensor, for complex elements of both parts.
+// parts returns the bytes of element i of a row-major tensor. If the element is complex, im holds its imaginary part;
+// otherwise im is nil.
 func parts(t *tensor.Tensor, i int) (re, im []byte) {
 	n := t.DType.Size()
 	b := unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), i*n)), n)

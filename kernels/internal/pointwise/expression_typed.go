@@ -41,7 +41,7 @@ func (a *expressionAttrs) Check() error {
 
 // typedExpression is an expression typed for a call: it depends on the text, the numbers and the dtypes of operands.
 type typedExpression struct {
-	names   []string // attribute params: nil for none
+	names   []string // attribute params; nil if it was omitted
 	numbers map[string]tensor.Scalar
 	in      []typedOperand
 
@@ -65,11 +65,11 @@ func typedOperandOf(a *graph.Arg) typedOperand {
 	return typedOperand{dtype: t.DType, zeroDim: t.Rank() == 0}
 }
 
-// The cache of typed expressions holds the latest typings of each text. Parsing and typing take some tens of
-// microseconds, inference asks three times per node, and a graph has few texts in many nodes.
+// Typed expressions are cached, because parsing and typing take some tens of microseconds and inference needs the typed
+// expression three times per node. A graph has many nodes, but few distinct texts.
 const (
-	maxTexts   = 256
-	maxTypings = 8
+	maxTexts   = 256 // at this number of texts the cache is cleared
+	maxTypings = 8   // of one text; the oldest is evicted
 )
 
 // typings is the cache, by text. Its entries are immutable.

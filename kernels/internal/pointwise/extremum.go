@@ -23,8 +23,8 @@ var (
 	lesser  = join(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), boolean))
 )
 
-// greatest and least mirror [expr.Max] and [expr.Min]: a if it is NaN, or the greater (the lesser) of the two, else b.
-// Of two zeros, the second is returned.
+// greatest and least mirror [expr.Max] and [expr.Min]. They return a if a is NaN or strictly greater (lesser) than b,
+// else b. Of two zeros they return b.
 func greatest[T int64 | uint64 | float64](a, b T) T {
 	if a != a || a > b {
 		return a

@@ -40,8 +40,8 @@ func bodiesTo(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ..
 	}, dtypes...)
 }
 
-// bodiesFor is bodiesOf for operands of several dtypes: types returns the dtype of the result and those of the
-// operands.
+// bodiesFor is bodiesOf for operands whose dtypes differ. types returns the dtypes of the result and of the operands,
+// in this order.
 func bodiesFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
 	for _, list := range dtypes {
 		for _, d := range list {
@@ -66,7 +66,7 @@ func with(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	return kit.Stated(f, attrs, it.NumOutputs(), types...)
 }
 
-// attributed makes the Body function of an op whose formula has attributes, for some operand dtypes.
+// attributed makes the Body function of an op whose formula names attributes. dtypes are the supported operand dtypes.
 func attributed(label string, f *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	all := slices.Concat(dtypes...)

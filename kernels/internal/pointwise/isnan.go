@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Classification of numbers. A complex number is NaN or infinite if a part is, and finite if both are; integers are
-// always finite.
+// Classification of numbers. A complex number is NaN or infinite if either part is, and finite if both parts are.
+// Integers are always finite.
 var (
 	Isnan = classify("isnan", "Returns whether self is NaN.", "isnan(x)", nil,
 		math.IsNaN, func(z complex128) bool { return math.IsNaN(real(z)) || math.IsNaN(imag(z)) })
@@ -61,9 +61,10 @@ func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, err
 	return kit.Define[kit.None](op)
 }
 
-// PyTorch composes isinf and isfinite of other ops, whose layout rules apply one after another.
+// PyTorch composes isinf and isfinite from other ops. Their result has the layout that these ops give one after
+// another.
 
-// isinfLayout is the layout of self.abs() == inf; for a complex self, of its real part.
+// isinfLayout is the layout of self.abs() == inf. For a complex self, the expression is applied to its real part.
 func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
 		return preserved(c)

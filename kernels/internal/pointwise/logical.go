@@ -38,8 +38,8 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self i
 		func(x []complex128) bool { return x[0] == 0 })),
 	kit.ExUnary, kit.Example(nil, kit.ExBools))
 
-// predicate returns the kernels of a predicate on any dtype. Bools have a separate formula, because they promote with
-// plain numbers.
+// predicate returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison with
+// the literal 0 would first promote them.
 func predicate(ofNumbers, ofBools string) bodies {
 	return join(bodiesTo(formula(ofNumbers), toBool, integers, floats, complexes), bodiesOf(formula(ofBools), boolean))
 }

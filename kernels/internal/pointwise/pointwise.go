@@ -98,17 +98,17 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// compilePresent compiles a pointwise op with omitted operands: the iteration has only those that are present, and the
-// kernel selects their addresses.
+// compilePresent compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands that
+// are present, and the kernel passes it the addresses of these operands.
 func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
-	var at []int
+	var positions []int // of the present operands in c.In
 	for i, a := range c.In {
 		if a.Kind != graph.Null {
-			given.In, at = append(given.In, a), append(at, i)
+			given.In, positions = append(given.In, a), append(positions, i)
 		}
 	}
-	if len(at) == len(c.In) {
+	if len(positions) == len(c.In) {
 		return fusion.CompileLoop(p, c)
 	}
 	inner := graph.Pointwise{
@@ -132,7 +132,7 @@ func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(m *graph.Mem, chunk int) error {
 		var ptrs [8]unsafe.Pointer
 		n := copy(ptrs[:], m.Ptrs[:it.NumOutputs()])
-		for _, i := range at {
+		for _, i := range positions {
 			ptrs[n] = m.Ptrs[it.NumOutputs()+i]
 			n++
 		}
@@ -140,12 +140,12 @@ func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	}}}
 	out.InPlace = nil
 	for _, p := range k.InPlace {
-		out.InPlace = append(out.InPlace, graph.InPlace{Out: p.Out, In: at[p.In]})
+		out.InPlace = append(out.InPlace, graph.InPlace{Out: p.Out, In: positions[p.In]})
 	}
 	if k.Bound != nil {
 		out.Bound = make([]*tensor.Tensor, len(c.In))
 		for i, t := range k.Bound {
-			out.Bound[at[i]] = t
+			out.Bound[positions[i]] = t
 		}
 	}
 	return &out, nil

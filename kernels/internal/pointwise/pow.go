@@ -103,8 +103,8 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	}
 	d := it.DType(1)
 	if d.IsIntegral(false) {
-		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a large one may wrap
-			return with(toNumber, it, numbers{"e": n}), nil
+		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a large exponent may wrap
+			return with(plainPower, it, numbers{"e": n}), nil
 		}
 		return body, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the rates of loops, with the calls by which a machine is measured.
+// Rates lists the cost rates of pointwise loops. The time of the calls of a rate determines its value on a machine.
 func Rates() []graph.Rate {
 	on := func(op string, shapes ...[]int) graph.RateCall {
 		c := graph.RateCall{Op: op}

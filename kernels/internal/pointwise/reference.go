@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// Functions for references where those of packages math and cmplx are wrong at the limits of their domain.
+// The references use these functions in place of those of packages math and cmplx that are wrong at the limits of their
+// domains.
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
@@ -24,10 +25,10 @@ func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// byParts returns z/d without the NaN of 0 times infinity.
+// byParts divides both parts of z by d. A complex division would give NaN for an infinite part, by 0 times infinity.
 func byParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
 
-// angle64 is math.Atan2, with the sign of y also if y / x underflows.
+// angle64 is math.Atan2, but the result has the sign of y even if y / x underflows.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
 // complexExp is cmplx.Exp, extended to real parts near the overflow threshold.

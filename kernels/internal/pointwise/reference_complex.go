@@ -29,7 +29,8 @@ func alongImaginary(f func(complex128) complex128, z complex128) complex128 {
 	return complex(imag(w), -real(w))
 }
 
-// complexSinh and complexCosh compute exp(a) for large a as exp(a/2)*exp(a/2), which overflows later.
+// complexSinh and complexCosh compute exp(a)*s, for large a, as exp(a/2)*s*exp(a/2): for a small s, the product may be
+// finite although exp(a) overflows.
 func complexSinh(z complex128) complex128 {
 	a := math.Abs(real(z))
 	if !finiteParts(z) || a < 600 {

@@ -94,7 +94,8 @@ var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each
 	&graph.Pointwise{Config: unary, Body: fixed("frac", bodiesOf(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 
-// roundScaled rounds a scaled number, which PyTorch first rounds to its dtype.
+// roundScaled rounds x to decimals places. As in PyTorch, the scale and the scaled number are first rounded to the
+// dtype of the op, by round.
 func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
 	up, down := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
 	if decimals < 0 {

@@ -77,7 +77,8 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	return kit.LaidOut(cfg)
 }
 
-// selects holds the kernels for conditions of bytes; joint those for a converted condition.
+// selects holds the kernels for a condition of one byte, by the dtype of the condition. joint holds the kernels for a
+// condition that is converted to the dtype of the other operands.
 var (
 	choice    = formula("where(c, x, y)", "c", "x", "y")
 	allDTypes = [][]tensor.DType{boolean, integers, reduced, floats, complexes}

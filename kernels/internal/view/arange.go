@@ -33,8 +33,8 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 	},
 })
 
-// inferArange computes the number of elements as at::arange_out does: from the given numbers in float64, for int64 from
-// integers.
+// inferArange computes the number of elements as at::arange_out does: in integers if the dtype is int64, otherwise in
+// float64.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[arangeAttrs](c)
 	if t, ok, err := a.unknown(); ok {
@@ -77,8 +77,8 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// unknown returns the type if a bound is an unknown size and all numbers are integers; else ok is false. Integers below
-// 2^53 are exact in float64.
+// unknown returns the type if a bound is an unknown size and all numbers are integers. Otherwise ok is false. Integers
+// below 2^53 are exact in float64.
 func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
 	start, startInt := sizeOf(a.Start)
 	end, endInt := sizeOf(a.End)

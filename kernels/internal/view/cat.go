@@ -15,8 +15,8 @@ type catAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension along which to concatenate"`
 }
 
-// joinOp is an op that concatenates its operands along a dimension. Operands of a lower rank are first viewed in that
-// rank; dim returns the dimension for a call whose first operand then has type t.
+// joinOp is an op that concatenates its operands along a dimension. Operands of a rank below rank are first viewed as
+// values of this rank. dim returns the dimension for a call whose first operand, after that, has type t.
 type joinOp struct {
 	rank int
 	dim  func(c *graph.Call, t tensor.Type) int
@@ -37,7 +37,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 // and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts calls look with the operands of a call as they are joined, in a pooled list.
+// withParts calls look with the types of a call's operands, viewed in at least the op's rank, in a pooled list.
 func (j joinOp) withParts(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.join((*list)[:0], c)
@@ -58,7 +58,8 @@ func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// join appends the operands as they are joined to a list, and returns it with the type of the result and the dimension.
+// join appends the types of the operands, viewed in at least the op's rank, to a list. It returns the list, the type of
+// the result and the dimension.
 func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, whole tensor.Type, dim int, err error) {
 	parts = kit.OperandTypes(list, c)
 	for i := range parts {
@@ -70,7 +71,7 @@ func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, wh
 	return parts, whole, dim, err
 }
 
-// joins returns the dimension if every operand has the result's rank; false otherwise.
+// joins returns the dimension, or false if an operand does not have the rank of the result.
 func (j joinOp) joins(c *graph.Call) (int, bool) {
 	same := true
 	_, dim, err := j.withParts(c, func(parts []tensor.Type) {

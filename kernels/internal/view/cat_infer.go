@@ -74,7 +74,8 @@ func joins(first, shape []sym.Int, dim, at int) error {
 	return nil
 }
 
-// joinFormat mirrors cat_compute_output_memory_format: the format that all parts suggest, else contiguous.
+// joinFormat returns the memory format that the strides of all parts suggest, or contiguous if they differ
+// (cat_compute_output_memory_format).
 func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
 	f := parts[0].SuggestMemoryFormat(false)
 	for i := range parts[1:] {

@@ -65,11 +65,13 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// linspaceAt counts from both ends to the middle, in the result's precision, so that the last number is exactly end
-// (linspace_kernel). Products and sums are fused as in PyTorch's builds, which affects truncation in integer dtypes.
-// From eight elements on, PyTorch computes integers in vectors whose first element is truncated before the others are
-// computed from it, so its results depend on the vector width: in int64, from 1 to 9.5 in 40 steps differs between AVX2
-// and AVX-512. This function follows its scalar code.
+// linspaceAt counts from both ends to the middle, in the precision of the result, so that the last number is exactly
+// end (linspace_kernel). Products and sums are fused as in PyTorch's builds, which affects truncation in integer
+// dtypes.
+//
+// For integers it follows PyTorch's scalar code. From eight elements on, PyTorch uses vectors: it truncates the first
+// element of a vector and computes the other elements from the truncated number. Its results then depend on the vector
+// width: in int64, 40 steps from 1 to 9.5 differ between AVX2 and AVX-512.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[linspaceAttrs](c)
 	return kit.Spaced(a.Start, a.End, kit.NumberOf(a.Steps), a.dtype())

@@ -83,8 +83,9 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 	},
 })
 
-// weightTree holds the weights of a row and their sums over ranges: node i is the sum of nodes 2i and 2i+1, the root is
-// node 1, and the weights are the second half. Changing a weight and finding a draw take logarithmic time.
+// weightTree holds the weights of a row and their sums over ranges. Node i is the sum of nodes 2i and 2i+1. Node 1 is
+// the root, and the second half of the nodes are the weights. Changing a weight and finding a draw take logarithmic
+// time.
 type weightTree []float64
 
 // leavesOf returns the number of leaves of a tree for n weights.
@@ -173,8 +174,8 @@ func newMultinomial(c *graph.Call) *multinomial {
 		draws: out.Shape[last], to: kit.StepAt(out, last), tree: 16 * leavesOf(m.Shape[last])}
 }
 
-// kernel draws row by row. Many draws of a row take several chunks, or several phases if each draw depends on the one
-// before.
+// kernel draws row by row. Many draws of a row are divided into several chunks, or into several phases if each draw
+// depends on the previous draws.
 func (p *multinomial) kernel() *graph.Kernel {
 	rows, blocks := p.lines.Count, kit.DivUp(p.draws, drawBlock)
 	if blocks == 1 {

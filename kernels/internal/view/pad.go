@@ -91,8 +91,8 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// inferConstantPad mirrors at::constant_pad_nd: if no number is positive, the result is a clone of the part that
-// remains.
+// inferConstantPad mirrors at::constant_pad_nd. If no padding is positive, the result is a clone of the remaining part
+// of self.
 func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
 	n := t.Rank()
 	switch {
@@ -137,13 +137,13 @@ func padsBefore(pad []sym.Int, rank int) []int {
 	return list
 }
 
-// tooLong reports whether a number exceeds the size of any dimension.
+// tooLong reports whether a number exceeds every possible size of a dimension.
 func tooLong(s sym.Int) bool {
 	n, known := s.Known()
 	return known && n > tensor.MaxBytes
 }
 
-// padInner returns the part of t that negative numbers leave, and whether any number is positive.
+// padInner returns the part of t that remains after negative padding, and whether any padding is positive.
 func padInner(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
 	n := t.Rank()
 	inner = t
@@ -180,8 +180,8 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
 }
 
-// compileConstantPad copies the inner part and fills the border, which is divided into two slabs per dimension without
-// overlap.
+// compileConstantPad copies the inner part and fills the border, which is divided into slabs, two per dimension, that
+// do not overlap.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

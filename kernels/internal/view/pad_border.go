@@ -50,7 +50,7 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// bounded47 clamps a number so that sums do not wrap; no value has sizes beyond the bounds.
+// bounded47 clamps a number to bounds that no size exceeds, so that sums do not wrap.
 func bounded47(s sym.Int) sym.Int {
 	if n, known := s.Known(); known {
 		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))

@@ -165,7 +165,7 @@ func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 	return 0, nil
 }
 
-// drawKernel computes elements from their row-major index and operand 0's element.
+// drawKernel computes each element from its row-major index and the element of operand 0.
 func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph.Kernel {
 	const grain = machine.CallGrain
 	m, out := c.Meta(0), c.Out[0]

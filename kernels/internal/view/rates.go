@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the rates of copies, with the calls by which a machine is measured.
+// Rates lists the cost rates of copies. The time of the calls of a rate determines its value on a machine.
 func Rates() []graph.Rate {
 	transposed := func(d tensor.DType, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},

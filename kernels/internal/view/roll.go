@@ -31,8 +31,8 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileRoll},
 })
 
-// inferRoll mirrors at::roll, which concatenates the two parts of each dimension: the memory format is the one that the
-// parts suggest.
+// inferRoll mirrors at::roll, which concatenates the two parts of each dimension. So the result has the memory format
+// that the strides of the parts suggest.
 func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	a, t := kit.Attrs[rollAttrs](c), c.Type(0)
 	switch {
@@ -98,7 +98,7 @@ func rollStarts(shape, shifts, dims []int) ([]int, error) {
 	return out, nil
 }
 
-// rollSpans returns, for every dimension, the spans of the operand's indices in order.
+// rollSpans returns, for every dimension of the result, the spans of the operand (copies.Span).
 func rollSpans(shape, starts []int) [][]copies.Span {
 	spans := copies.IdentitySpans(shape)
 	for d, s := range starts {

@@ -40,10 +40,10 @@ type channelShuffleAttrs struct {
 // reorders them, and shape merges them.
 type shuffle struct {
 	split []sym.Int // sizes of the operand's split dimensions
-	perm  []int
-	shape []sym.Int
-	// whole says that self is empty and is copied unchanged, including its strides, as PyTorch does in pixel_unshuffle and
-	// channel_shuffle.
+	perm  []int     // order of the split dimensions in the copy
+	shape []sym.Int // of the result
+	// whole reports whether self is copied unchanged, including its strides. PyTorch does so in pixel_unshuffle and
+	// channel_shuffle if self is empty.
 	whole bool
 }
 

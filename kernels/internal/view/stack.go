@@ -29,8 +29,8 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
-// inferStack mirrors at::stack: the operands are concatenated along the dimension before which the new one is inserted,
-// and the result is viewed in the new shape; for a new last dimension, they are unsqueezed and concatenated.
+// inferStack mirrors at::stack. A new dimension in front of dimension d is made by a concatenation along d, whose
+// result is viewed in the new shape. For a new last dimension, the operands are unsqueezed and concatenated.
 func inferStack(c *graph.Call) ([]graph.Result, error) {
 	var buf [fewParts]tensor.Type
 	parts := kit.OperandTypes(buf[:0], c)

@@ -60,9 +60,9 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 	return convert(c, c.Type(0), d, a.MemoryFormat, a.Copy)
 }
 
-// convert returns the result of converting t to dtype d and memory format f. The result is self if that already has
-// both, unless `always` requires a copy. As in PyTorch (to_will_alias), the memory format of self is the one that its
-// strides suggest; contiguous, in contrast, checks the strides themselves.
+// convert returns the result of converting t to dtype d and memory format f. The result is self if self already has
+// both, unless `always` requires a copy. As in PyTorch (to_will_alias), self has the memory format that its strides
+// suggest. The op contiguous, in contrast, checks the strides themselves.
 func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
 	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
 		return c.Shared(t, 0), nil
