@@ -1,5 +1,5 @@
-// Command classify runs an exported network, such as torchvision's, on images that are in a
-// .npz file under the name of the model's input, and prints the likeliest classes.
+// Command classify runs an exported network, such as one of torchvision, and prints the likeliest classes. The images
+// are in a .npz file, under the name of the model's input.
 //
 //	go run ./examples/classify model.onnx inputs.npz
 package main

@@ -7,12 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// number is what addScaled is written for.
+// number lists the element types that addScaled supports.
 type number interface {
 	int32 | int64 | float32 | float64 | complex64
 }
 
-// addScaled returns a + alpha*b of slices.
+// addScaled returns the kernel of a + alpha*b.
 func addScaled[T number](alpha T) iter.Kernel {
 	return iter.Slice2(func(dst, a, b []T) {
 		for i := range dst {
@@ -21,8 +21,8 @@ func addScaled[T number](alpha T) iter.Kernel {
 	})
 }
 
-// addCPU is the table of add's kernels. What the loops see chooses among them: PyTorch's promotion of
-// the operands, which are converted on their way. So nobody asks for a dtype.
+// addCPU returns the kernels of add by dtype. The iterator promotes and converts the operands as PyTorch does, and
+// selects the kernel of the promoted dtype.
 func addCPU(alpha int) *iter.Table {
 	return iter.NewTable("add_cpu",
 		addScaled(int32(alpha)), addScaled(int64(alpha)),

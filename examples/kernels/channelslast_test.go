@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A kernel of three operands, on two goroutines: x*scale + shift. x is channels-last, and so is the
-// result; scale and shift are broadcast along rows and columns of its pixels. The kernel computes in
-// float32, and what it gives is rounded to bfloat16 once, as it is written.
+// A kernel with three operands, x*scale + shift, on two goroutines. x and the result are channels-last. scale and shift
+// are broadcast over the rows and columns of x. The kernel computes in float32, and its results are rounded once, to
+// bfloat16.
 func Example_channelsLast() {
 	m, err := tensor.NewFormat(tensor.Float32, []int{2, 3, 4, 5}, tensor.ChannelsLast)
 	check(err)

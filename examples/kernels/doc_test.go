@@ -1,6 +1,6 @@
-// Package kernels shows kernels that are written against package iter alone, without a type switch: one over five
-// dtypes with an attribute, one of three operands whose result is channels-last and bfloat16, and one with two results
-// beside a fold; and an op of one's own by a formula. Each file is one program.
+// Package kernels shows kernels that use only package iter and need no type switch: one for five dtypes with an
+// attribute, one with three operands and a channels-last bfloat16 result, and one with two results, beside a fold. It
+// also shows an op that is defined by a formula. Each file is one program.
 package kernels
 
 import "log"

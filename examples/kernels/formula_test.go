@@ -17,8 +17,8 @@ type swishAttrs struct {
 	Beta tensor.Scalar `attr:"beta" default:"1" doc:"steepness"`
 }
 
-// swish defines an op by a formula. The iteration is PyTorch's for one operand; Body types the formula for the dtypes
-// that loops see, when the kernel is first needed.
+// swish defines an op by a formula. Config is PyTorch's iteration over one operand. Body types the formula for the
+// dtypes of the loop, when the kernel first runs.
 func swish() (*graph.Op, error) {
 	f, err := expr.Parse("x * sigmoid(beta * x)", "x")
 	if err != nil {
@@ -46,7 +46,7 @@ func swish() (*graph.Op, error) {
 	})
 }
 
-// An op of one's own by a formula, and the same without an op: op.Pointwise takes the text.
+// An op defined by a formula, and the same computation without a definition: op.Pointwise takes the formula as text.
 func Example_formula() {
 	own, err := swish()
 	check(err)

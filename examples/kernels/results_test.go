@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// moments are what is known of some elements: how many there are, their mean, and the sum of the squares
-// of what they differ by from it (Welford's).
+// moments has the number of some elements, their mean, and the sum of the squares of their deviations from the mean
+// (Welford's algorithm).
 type moments struct{ n, mean, squares float64 }
 
 func (a moments) with(x float32, _ int) moments {
@@ -27,7 +27,7 @@ func merged(a, b moments) moments {
 	return moments{n, a.mean + d*b.n/n, a.squares + b.squares + d*d*a.n*b.n/n}
 }
 
-// varMean is torch.var_mean: a fold with two results of one pass.
+// varMean is torch.var_mean, a fold that computes two results in one pass.
 func varMean() *iter.Fold {
 	variance := iter.FoldOf(moments{}, moments.with, merged,
 		func(a moments) float32 { return float32(a.squares / (a.n - 1)) })
@@ -38,8 +38,8 @@ func varMean() *iter.Fold {
 	})
 }
 
-// Two results of each element by a kernel, mantissa and exponent, which differ in dtype; and a fold with two
-// results, which works for every layout: here the rows and the columns of the same memory.
+// A kernel with two results of different dtypes, mantissa and exponent; and a fold with two results, along the rows and
+// along the columns of the same tensor.
 func Example_twoResults() {
 	x := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 10, 20, 60}, 2, 3))
 

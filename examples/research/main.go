@@ -1,5 +1,6 @@
-// Command research shows what one needs who tries ideas about layouts: an op of one's own with its kernel and its
-// prices, imported from an ONNX model; a strategy of one's own; a cost of one's own; a pass of one's own.
+// Command research is a template for experiments with layouts. It adds to graphrun an op with kernels and prices
+// (op.go), imported from an ONNX model (model.go); a cost profile and a strategy that chooses layouts (strategy.go);
+// and a pass (pass.go).
 //
 //	go run ./examples/research
 package main
@@ -25,7 +26,7 @@ import (
 func main() {
 	g, err := load()
 	check(err)
-	fmt.Println("a norm of one's own, priced by a cost of one's own:")
+	fmt.Println("a custom norm, priced by a custom cost profile:")
 	costs := map[string]float64{}
 	least := math.Inf(1)
 	for _, s := range append(graphrun.Strategies(), descent{}) {
@@ -35,17 +36,18 @@ func main() {
 		costs[s.Name()] = r.CostNS
 		least = min(least, r.CostNS)
 		if s == graphrun.Propagate || s == graphrun.ChannelsLast || s == graphrun.Optimal || s.Name() == "descent" {
-			fmt.Printf("%s: the norm goes by %s, the photo is copied: %t\n", s.Name(), implOf(r, "norm"), copies(r, "photo"))
+			fmt.Printf("%s: implementation of the norm: %s, the photo is copied: %t\n", s.Name(), implOf(r, "norm"),
+				copies(r, "photo"))
 		}
 	}
 	fmt.Println("descent is cheaper than propagate:", costs["descent"] < costs["propagate"]*0.9)
-	fmt.Println("nothing is cheaper than optimal:", costs["optimal"] <= least+0.001)
+	fmt.Println("no strategy is cheaper than optimal:", costs["optimal"] <= least+0.001)
 	check(measure(g))
 	check(compare(g))
 }
 
-// measure runs all strategies side by side, and prints the table that graphrun compare prints: on standard error, as
-// times are never the same.
+// measure measures the plans of all strategies in turns and prints the table of graphrun compare. It prints to standard
+// error, because times differ between runs.
 func measure(g *graph.Graph) error {
 	var list []experiment.Candidate
 	for _, s := range append(graphrun.Strategies(), descent{}) {
@@ -60,7 +62,7 @@ func measure(g *graph.Graph) error {
 		return err
 	}
 	fmt.Fprint(os.Stderr, c.Table())
-	fmt.Println("measured side by side, all give the same values:", len(c.Differences) == 0)
+	fmt.Println("all strategies give the same values:", len(c.Differences) == 0)
 	return nil
 }
 
@@ -78,7 +80,7 @@ func copies(r *report.Plan, value string) bool {
 	return slices.ContainsFunc(r.Copies, func(c report.Copy) bool { return c.Value == value })
 }
 
-// implOf is the implementation by which a plan computes a node.
+// implOf returns the name of the implementation with which a plan computes a node.
 func implOf(r *report.Plan, node string) string {
 	for _, s := range r.Steps {
 		if s.Name == node {
@@ -88,9 +90,9 @@ func implOf(r *report.Plan, node string) string {
 	return "nothing"
 }
 
-// compare runs the graph with all that is one's own, and sets the results beside those by definition.
+// compare runs the graph with all extensions and compares the outputs with those of the reference implementations.
 func compare(g *graph.Graph) error {
-	list, err := passes.After(passes.Passes(), "infer", share)
+	list, err := passes.After(passes.Passes(), "infer", cse)
 	if err != nil {
 		return err
 	}
@@ -100,11 +102,11 @@ func compare(g *graph.Graph) error {
 	}
 	r := p.Report()
 	for _, done := range r.Passes {
-		if done.Pass == share.Name {
+		if done.Pass == cse.Name {
 			fmt.Printf("pass %s (%s): %s\n", done.Pass, done.Doc, done.Did)
 		}
 	}
-	fmt.Println("checked after every pass, but for", len(r.Unchecked), "outputs")
+	fmt.Println("outputs not checked after every pass:", len(r.Unchecked))
 	in := photo()
 	out, err := p.Run(context.Background(), in)
 	if err != nil {
@@ -127,12 +129,12 @@ func compare(g *graph.Graph) error {
 		for i := range want {
 			near = near && math.Abs(float64(have[i]-want[i])) < 1e-4*max(1, math.Abs(float64(want[i])))
 		}
-		fmt.Printf("%s of %d elements as the ops define it: %t\n", name, len(want), near)
+		fmt.Printf("%s: %d elements agree with the references: %t\n", name, len(want), near)
 	}
 	return nil
 }
 
-// load exports the network, and imports it with the op of one's own.
+// load writes the network to an ONNX file and imports it with the custom op.
 func load() (*graph.Graph, error) {
 	dir, err := os.MkdirTemp("", "research")
 	if err != nil {

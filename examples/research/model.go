@@ -9,11 +9,11 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// domain is that of the operator of one's own.
+// domain is the ONNX domain of the operator ChannelNorm.
 const domain = "com.example"
 
-// export writes a network as an exporter does: a photo is made smaller and goes through a block of ConvNeXt, whose
-// norm is an operator of one's own, to two heads, each of which pools the image for itself.
+// export writes an ONNX file as an exporter would. The network downsamples a photo and applies a block of ConvNeXt,
+// whose norm is a custom operator. Two heads follow, each with its own pooling of the same image.
 func export(path string) error {
 	const c, wide, classes = 16, 64, 10
 	g := &pb.GraphProto{Name: "convnext_block",
@@ -74,7 +74,7 @@ func group(n int64) *pb.AttributeProto {
 	return &pb.AttributeProto{Name: "group", Type: pb.AttributeProto_INT, I: n}
 }
 
-// waves stands for a trained weight: values between -1 and 1 that differ.
+// waves returns a tensor of values in [-1, 1] in place of a trained weight.
 func waves(name string, dims []int64) *pb.TensorProto {
 	n := int64(1)
 	for _, d := range dims {

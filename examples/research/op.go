@@ -14,9 +14,9 @@ type normAttrs struct {
 	Eps float64 `attr:"epsilon" default:"1e-6" doc:"added to the variance"`
 }
 
-// channelNorm is an op of one's own: the layer norm of ConvNeXt, which gives each pixel of an image mean 0 and
-// variance 1 over its channels. Its two implementations do the same in the two orders of an image, and say what
-// that costs: where channels come last a pixel is read in one go, else in steps of a plane.
+// channelNorm defines the layer norm of ConvNeXt: each pixel of an image gets mean 0 and variance 1 over its channels.
+// It has two implementations, each with its price. "pixels" is for channels-last images, where the channels of a pixel
+// are contiguous. "planes" is for row-major images, where they are a plane apart.
 func channelNorm() (*graph.Op, error) {
 	pixels, err := tensor.ChannelsLast.Order(4)
 	if err != nil {
@@ -50,7 +50,8 @@ func channelNorm() (*graph.Op, error) {
 	})
 }
 
-// normIn is the implementation for images that are in an order. How it touches memory is its price.
+// normIn returns the implementation for images whose dimensions are stored in order o. Its price counts the bytes of
+// its memory accesses, which are of kind at.
 func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
@@ -58,7 +59,7 @@ func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
 			return w, o.Holds(m)
 		},
 		Work: func(c *graph.Call, _ graph.Walk) (w graph.Work) {
-			w.Bytes[at] = 4 * float64(c.Out[0].Bytes()) // for the mean, the variance, the result, and to write it
+			w.Bytes[at] = 4 * float64(c.Out[0].Bytes()) // three passes over the operand, one over the result
 			w.Do(graph.GoSimple, 4*float64(c.Out[0].Numel()))
 			w.Steps = 1
 			return w
@@ -67,7 +68,7 @@ func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
 	}
 }
 
-// lowerNorm prepares the kernel: a chunk is an image; operand and result have the same layout.
+// lowerNorm compiles the kernel. A chunk is an image. Operand and result have the same layout.
 func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
 	x, eps := c.Out[0], c.Attrs.(*normAttrs).Eps
 	n, channels, height, width := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
@@ -82,7 +83,7 @@ func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// normalize does it for n elements that are step apart.
+// normalize normalizes n elements of src and stores them in dst. The elements are step elements apart in both.
 func normalize(dst, src []float32, n, step int, eps float64) {
 	var mean, variance float64
 	for c := range n {
@@ -98,7 +99,7 @@ func normalize(dst, src []float32, n, step int, eps float64) {
 	}
 }
 
-// normReference is the definition, index by index: what kernels and plans are compared with.
+// normReference is the reference implementation, with which kernels and plans are compared.
 func normReference(x *tensor.Tensor, eps float64) *tensor.Tensor {
 	y := tensor.Zeros(x.DType, x.Shape...)
 	n := float64(x.Shape[1])

@@ -8,31 +8,32 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// share is a pass of one's own: of nodes that do the same to the same operands, one runs.
-var share = passes.Pass{
-	Name:  "share",
-	Doc:   "lets one node compute what several compute alike",
+// cse is a pass that eliminates common subexpressions: of several nodes with equal ops, attributes and operands, it
+// keeps the first.
+var cse = passes.Pass{
+	Name:  "cse",
+	Doc:   "computes each common subexpression once",
 	Needs: graph.Typed,
 	Run: func(p *passes.Plan) error {
-		instead := map[*graph.Value]*graph.Value{}
+		replacement := map[*graph.Value]*graph.Value{} // by value of a removed node
 		var kept []*graph.Node
 		for _, n := range p.Graph.Nodes {
-			if err := reread(n, instead); err != nil {
+			if err := replaceOperands(n, replacement); err != nil {
 				return p.Graph.Fail(n, err)
 			}
-			i := slices.IndexFunc(kept, func(m *graph.Node) bool { return alike(m, n) })
+			i := slices.IndexFunc(kept, func(m *graph.Node) bool { return equal(m, n) })
 			if i < 0 {
 				kept = append(kept, n)
 				continue
 			}
 			for j, v := range n.Out {
-				instead[v] = kept[i].Out[j]
+				replacement[v] = kept[i].Out[j]
 			}
 			p.Note("%s is %s", n.Name, kept[i].Name)
 		}
 		p.Graph.Nodes = kept
 		for i, o := range p.Graph.Outputs {
-			if v := instead[o.Value]; v != nil {
+			if v := replacement[o.Value]; v != nil {
 				p.Graph.Outputs[i].Value = v
 			}
 		}
@@ -40,21 +41,21 @@ var share = passes.Pass{
 	},
 }
 
-// reread lets a node read what takes the place of its operands.
-func reread(n *graph.Node, instead map[*graph.Value]*graph.Value) error {
+// replaceOperands replaces the operands of a node that have a replacement.
+func replaceOperands(n *graph.Node, replacement map[*graph.Value]*graph.Value) error {
 	changed := false
 	for i := range n.In {
-		if v := instead[n.In[i].Value]; v != nil {
+		if v := replacement[n.In[i].Value]; v != nil {
 			n.In[i].Value, changed = v, true
 		}
 	}
 	if !changed {
 		return nil
 	}
-	return n.Infer() // of a view it tells what it is a view of
+	return n.Infer() // updates the value that a view refers to
 }
 
-// alike reports whether two nodes compute the same. A pinned node is like no other.
-func alike(m, n *graph.Node) bool {
+// equal reports whether two nodes compute the same values. A pinned node is equal to no other node.
+func equal(m, n *graph.Node) bool {
 	return m.Op == n.Op && m.Pin == n.Pin && slices.Equal(m.In, n.In) && reflect.DeepEqual(m.Attrs, n.Attrs)
 }

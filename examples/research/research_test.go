@@ -3,16 +3,16 @@ package main
 func Example() {
 	main()
 	// Output:
-	// a norm of one's own, priced by a cost of one's own:
-	// propagate: the norm goes by planes, the photo is copied: false
-	// channels_last: the norm goes by pixels, the photo is copied: true
-	// optimal: the norm goes by pixels, the photo is copied: false
-	// descent: the norm goes by pixels, the photo is copied: false
+	// a custom norm, priced by a custom cost profile:
+	// propagate: implementation of the norm: planes, the photo is copied: false
+	// channels_last: implementation of the norm: pixels, the photo is copied: true
+	// optimal: implementation of the norm: pixels, the photo is copied: false
+	// descent: implementation of the norm: pixels, the photo is copied: false
 	// descent is cheaper than propagate: true
-	// nothing is cheaper than optimal: true
-	// measured side by side, all give the same values: true
-	// pass share (lets one node compute what several compute alike): score_pool is class_pool, score_flat is class_flat
-	// checked after every pass, but for 0 outputs
-	// class of 10 elements as the ops define it: true
-	// score of 10 elements as the ops define it: true
+	// no strategy is cheaper than optimal: true
+	// all strategies give the same values: true
+	// pass cse (computes each common subexpression once): score_pool is class_pool, score_flat is class_flat
+	// outputs not checked after every pass: 0
+	// class: 10 elements agree with the references: true
+	// score: 10 elements agree with the references: true
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// phone is a cost of one's own: the prices of a machine whose memory is slow but for what is read in one go. They are
-// picoseconds for a byte.
+// phone is the cost profile of a machine with slow memory, on which only contiguous accesses are cheap. Memory prices
+// are picoseconds per byte.
 var phone = func() *layout.Profile {
 	p := layout.DefaultProfile()
 	for access, ps := range map[graph.Access]float64{graph.Dense: 125, graph.Kept: 125, graph.Copied: 250,
@@ -20,15 +20,15 @@ var phone = func() *layout.Profile {
 	return p
 }()
 
-// descent is a strategy of one's own. It begins with each of two assignments, everything as eager PyTorch has
-// it and all images channels-last, turns one value at a time as long as that makes the whole cheaper by the
-// prices of the problem, and takes the cheaper end.
+// descent is a strategy: coordinate descent over the dimension orders of images. It starts once from the layouts of
+// eager PyTorch and once from channels-last images. It changes the order of one value at a time while this lowers the
+// cost, and takes the cheaper of the two results.
 type descent struct{}
 
-// Name is what reports call it.
+// Name returns the name of the strategy in reports.
 func (descent) Name() string { return "descent" }
 
-// Choose solves the problem.
+// Choose returns the assignment of layouts to values.
 func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	var best *orders
 	least := math.Inf(1)
@@ -40,20 +40,20 @@ func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
 		}
 	}
 	return layout.Solve(p, func(v *graph.Value) (tensor.Order, string) {
-		return best.of[v], "descent found it cheaper so"
+		return best.of[v], "cheapest order that descent found"
 	})
 }
 
-// orders has an order for each value that may be transposed.
+// orders has a dimension order for each value whose layout is free.
 type orders struct {
 	problem *layout.Problem
 	of      map[*graph.Value]tensor.Order
-	free    []*graph.Value // those, in the graph's order
+	free    []*graph.Value // the keys of of, in the order of the graph
 	readers map[*graph.Value][]*graph.Node
 }
 
-// begin gives every image its channels last, or leaves it as it is. What a view reads, or is handed over,
-// is no value to turn.
+// begin returns the start of a descent: channels-last images if last is true, otherwise the layouts of eager PyTorch.
+// Only images have a free layout, and among them no constants, outputs, views, or operands of views.
 func begin(p *layout.Problem, last bool) *orders {
 	o := &orders{problem: p, of: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
 	viewed := map[*graph.Value]bool{}
@@ -84,13 +84,14 @@ func (o *orders) descend() {
 	for better := true; better; {
 		better = false
 		for _, v := range o.free {
-			better = o.turn(v) || better
+			better = o.improve(v) || better
 		}
 	}
 }
 
-// turn gives a value the order in which it and its neighbours cost least, and reports whether that is another.
-func (o *orders) turn(v *graph.Value) bool {
+// improve gives a value the order with the least cost of the nodes that compute and read it. It reports whether the
+// order has changed.
+func (o *orders) improve(v *graph.Value) bool {
 	nodes, inputs := o.readers[v], []*graph.Value{v}
 	if v.Node != nil {
 		nodes, inputs = append([]*graph.Node{v.Node}, nodes...), nil
@@ -107,7 +108,7 @@ func (o *orders) turn(v *graph.Value) bool {
 	return best != was
 }
 
-// cost prices nodes, and the copies of transposed inputs.
+// cost returns the cost of nodes and of the copies of inputs whose order differs from the given one, in nanoseconds.
 func (o *orders) cost(nodes []*graph.Node, inputs []*graph.Value) (ns float64) {
 	for _, n := range nodes {
 		ns += o.node(n)
@@ -118,7 +119,7 @@ func (o *orders) cost(nodes []*graph.Node, inputs []*graph.Value) (ns float64) {
 	return ns
 }
 
-// lay is how a value is laid out in its order.
+// lay returns the meta of a value in its order.
 func (o *orders) lay(v *graph.Value) tensor.Meta {
 	order := o.of[v]
 	if order == "" || order.Holds(v.Meta) {
@@ -127,7 +128,8 @@ func (o *orders) lay(v *graph.Value) tensor.Meta {
 	return v.Meta.WithStrides(order.Strides(v.Meta.Shape))
 }
 
-// node prices a node in the cheapest of its implementations, with what has to be copied before and after it.
+// node returns the cost of a node with its cheapest implementation, including the copies of operands and results that
+// this implementation needs.
 func (o *orders) node(n *graph.Node) float64 {
 	call := &graph.Call{Attrs: n.Attrs}
 	for _, a := range n.In {
@@ -139,7 +141,7 @@ func (o *orders) node(n *graph.Node) float64 {
 	}
 	results, err := n.Op.Infer(call)
 	if err != nil || len(results) == 0 || results[0].Alias != graph.Fresh {
-		return 0 // a view costs nothing, and one that there cannot be is copied whatever is chosen
+		return 0 // a view costs nothing; where no view is possible, the copy costs the same in every order
 	}
 	for _, r := range results {
 		call.Out = append(call.Out, r.Meta())
@@ -163,7 +165,8 @@ func (o *orders) node(n *graph.Node) float64 {
 	return least
 }
 
-// read prices reading an operand in its layout, or a copy if that layout cannot be read.
+// read returns the cost of reading an operand in its layout. If the implementation cannot read this layout, the cost
+// includes a copy.
 func (o *orders) read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
 	m := a.Meta()
 	work, ok := impl.Read(call, walk, k, m)
@@ -177,12 +180,12 @@ func (o *orders) read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int
 	work, _ = impl.Read(call, walk, k, to)
 	ns := layout.Price(o.problem.Profile, work)
 	if a.Value.Const != nil {
-		return ns // it is copied once, before any run
+		return ns // a constant is copied once, at compile time
 	}
 	return ns + layout.Price(o.problem.Profile, moved(m, to))
 }
 
-// moved is the work of a copy from one layout into another; none where they are the same.
+// moved returns the work of a copy between two layouts. It is zero if they are equal.
 func moved(from, to tensor.Meta) (w graph.Work) {
 	if from.SameLayout(to) {
 		return w

@@ -18,7 +18,7 @@ import (
 )
 
 // ProfileDoc has the times by op, step and worker. Times are means over the profiled runs that took no longer than the
-// median.
+// median profiled run.
 type ProfileDoc struct {
 	Profile  profiledDoc `json:"profile" doc:"The profiled runs, and the speed of the machine."`
 	ByOp     []timeDoc   `json:"by_op" doc:"The time by op, the longest first."`
@@ -61,7 +61,8 @@ type workerDoc struct {
 	Idle   float64 `json:"idle_ns" doc:"The rest of the run."`
 }
 
-// doc summarizes the profile; nil if no run was profiled. ops has the ops of nodes by name.
+// doc summarizes the profile. It returns nil if no run was profiled. ops has the ops of nodes by the names of the
+// nodes.
 func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	undisturbed := p.undisturbed()
 	if len(undisturbed) == 0 {
@@ -100,8 +101,8 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	return d
 }
 
-// steps sums the times by step. Steps with the same name and kind, of a graph that is compiled for several shapes, are
-// one.
+// steps sums the times by step. If a graph is compiled for several shapes, its steps with the same name and kind are
+// summed up as one step.
 func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
@@ -268,8 +269,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	})
 }
 
-// cells returns the cells of a row. The last one is the greater of the parts of a core's bandwidth and arithmetic
-// speed.
+// cells returns the cells of a row. The last cell is the share that the step reaches of a core's memory bandwidth or of
+// its arithmetic speed, whichever share is greater.
 func (d *timeDoc) cells(p *profiledDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {

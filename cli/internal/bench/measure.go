@@ -13,12 +13,12 @@ import (
 // warmUps is the number of runs before the measured ones.
 const warmUps = 2
 
-// way is a call of a program and the use of its results.
+// way is a way to call a program and to treat its results.
 type way int
 
 const (
-	byRun     way = iota // the results are dropped
-	byRelease            // Run, whose results are released
+	byRun     way = iota // Run; the results are left to the garbage collector
+	byRelease            // Run; the results are released
 	byRunInto
 	ways
 )
@@ -31,7 +31,7 @@ type runner struct {
 	strategy string
 	program  *graphrun.Program
 	in, out  map[string]*tensor.Tensor
-	times    [ways][]float64 // ns
+	times    [ways][]float64 // of the measured runs, in nanoseconds
 	observed observer
 	profile  *profile
 	trace    *chromeTrace
@@ -84,10 +84,10 @@ func (r *runner) traced(ctx context.Context, how way, by exec.Tracer) error {
 	return err
 }
 
-// until is the end of a measurement: a number of runs, or a time.
+// until is the end of a measurement: a number of runs of each way, or a time.
 type until struct {
-	runs int
-	span time.Duration // if not 0, instead of runs
+	runs int           // ignored if span is not 0
+	span time.Duration // 0: runs applies
 }
 
 // over reports whether the measurement has ended.
@@ -106,16 +106,17 @@ func (u until) total() int {
 	return int(ways) * u.runs
 }
 
-// consecutiveRuns is the number of consecutive measured runs of each way. One unmeasured run precedes them, so that the
-// caches have the state that this way leaves.
+// consecutiveRuns is the number of consecutive measured runs of a way. One unmeasured run precedes these runs, so that
+// the caches have the state that a run of this way leaves.
 const consecutiveRuns = 10
 
-// minCollected is the number of bytes of dropped results after which memory is collected before other ways are
-// measured. Otherwise the runtime would collect it and return it to the system in the background, which slows their
-// runs with several workers by a tenth to a third.
+// minCollected is the number of bytes of dropped results after which garbage is collected before another way is
+// measured. Otherwise the runtime would collect it in the background, and return it to the system, during runs of the
+// other way. This slows runs with several workers by a tenth to a third.
 const minCollected = 1 << 20
 
-// measure warms up and measures the ways in alternation. When ctx ends, it returns nil and keeps the times so far.
+// measure makes warm-up runs and then measures the ways in alternation. If ctx ends, it returns nil and keeps the times
+// measured so far.
 func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
 	for range warmUps - 1 {
 		if err := r.warm(ctx, byRun); err != nil || ctx.Err() != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// observer is the tracer of a program. It forwards events to the current tracer, if any; otherwise runs cost as much as
-// without a tracer. The tracer may change only between runs.
+// observer is the tracer of a program. It forwards events to the current tracer. If there is none, runs cost as much as
+// without an observer. The current tracer may change only between runs.
 type observer struct{ exec.Tracer }
 
 // BeginRun forwards the event.
@@ -26,17 +26,17 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 
 // profile collects the times of steps. Each worker writes to its own memory, which is summed at the end of a run.
 type profile struct {
-	start   time.Time
+	start   time.Time // times are relative to it
 	tables  map[*graph.Graph]*profiledGraph
-	order   []*profiledGraph
-	busy    []time.Duration // of the current run, by worker
+	order   []*profiledGraph // the tables in the order of their first runs
+	busy    []time.Duration  // time in steps of the current run, by worker
 	samples []profiledRun
-	room    int // remaining number of times
+	room    int // number of step times that may still be stored
 	prices  *machine.Profile
-	clock   time.Duration // the cost of reading the clock, which each time of a step includes once
+	clock   time.Duration // the cost of reading the clock, which the measured time of each step includes once
 }
 
-// profileRoom bounds the number of times of a profile, profiledRuns the number of runs.
+// profileRoom bounds the number of step times that a profile stores. profiledRuns bounds the number of profiled runs.
 const (
 	profileRoom  = 1 << 22
 	profiledRuns = 500
@@ -52,12 +52,13 @@ type profiledRun struct {
 type profiledGraph struct {
 	run   *exec.Run // the first run
 	sum   []stepTime
-	times map[int][]stepTime // by sample
+	times map[int][]stepTime // by index in profile.samples: the times by step
 	free  []*runNotes
 }
 
-// stepTime is the time of a step in a run: busy of all workers together, span from the start of the first to the end of
-// the last. Nested runs are not included.
+// stepTime is the time of a step in a run, without nested runs. busy is the sum of the times of all workers. span is
+// the time from the start of the first worker to the end of the last one. calls is the number of executions of the
+// step.
 type stepTime struct {
 	busy, span time.Duration
 	calls      int
@@ -168,7 +169,7 @@ func (p *profile) BeginChunk(exec.Work) {}
 // EndChunk does nothing.
 func (p *profile) EndChunk(exec.Work, error) {}
 
-// EndRun adds the time of a nested run to the outer one. It drops failed runs.
+// EndRun adds the time of a nested run to the outer run. It drops the times of failed runs.
 func (p *profile) EndRun(r *exec.Run, err error) {
 	notes, ok := r.Data.(*runNotes)
 	if !ok {
@@ -229,7 +230,7 @@ func (p *profile) add(notes *runNotes, step int) {
 	}
 }
 
-// undisturbed lists the samples that took no longer than the median: disturbances only make runs longer.
+// undisturbed lists the samples that took no longer than the median sample. Disturbances only make runs longer.
 func (p *profile) undisturbed() []int {
 	all := make([]int, len(p.samples))
 	for i := range all {

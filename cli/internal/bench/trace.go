@@ -33,7 +33,7 @@ type track struct {
 	spans []span
 }
 
-// span is a run (no node), a step (phase -1) or a chunk.
+// span is the time of a run (node is nil), of a step (phase is -1), or of a chunk, relative to the start of the trace.
 type span struct {
 	from, to     time.Duration
 	run          *exec.Run
@@ -84,8 +84,8 @@ func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
 		time.Since(c.start))
 }
 
-// The process of a trace. Thread IDs are worker numbers plus 1: Perfetto takes a thread with the ID of the process for
-// its main thread, and thread 0 for the one with the ID of the process, so that two workers would share a track.
+// The process of a trace. The thread ID of a worker is its number plus 1, because Perfetto merges thread 0 with the
+// thread that has the ID of the process. Two workers would then share a track.
 const (
 	tracePID  = 1
 	firstTID  = 1
@@ -176,8 +176,9 @@ func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	return a
 }
 
-// micro returns a time in microseconds. Perfetto multiplies it by 1000 and drops the fraction, and drops spans that end
-// after the enclosing one: a product slightly less than the nanoseconds would be one off.
+// micro returns a time in microseconds such that Perfetto recovers the exact nanoseconds. Perfetto multiplies the
+// number by 1000 and drops the fraction, so a product slightly too small would be one nanosecond off. It also drops
+// spans that end after the enclosing span.
 func micro(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {
@@ -256,8 +257,8 @@ type memoryAt struct {
 	held memoryArgs
 }
 
-// memory returns the memory of arenas and outputs over time. A value holds memory from the first step that touches it
-// to the last, an output until the end of its run.
+// memory returns the memory of arenas and outputs over time. A value holds memory from the first to the last step that
+// accesses it. An output holds memory until the end of its run.
 func (c *chromeTrace) memory() []memoryAt {
 	steps, runs := map[*exec.Run][]span{}, []span{}
 	for _, t := range c.tracks {

@@ -101,8 +101,8 @@ func (s dtypeSet) names() []string {
 	return names
 }
 
-// dtypes has the dtypes that an op supports: those for which inference accepts an example of the op after a
-// substitution of dtypes.
+// dtypes has the dtypes that an op supports. A dtype is supported if inference accepts an example of the op after the
+// dtype is substituted.
 type dtypes struct {
 	operands map[int]dtypeSet // by index
 	attr     dtypeSet         // of the attribute dtype
@@ -195,8 +195,8 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	return set
 }
 
-// main returns the dtypes for listings: those of the first operand with the most dtypes; without operands, those of the
-// results.
+// main returns the dtypes that listings show for an op: the dtypes of the operand that supports the most (the first
+// one, if several do), or the dtypes of the results if the op has no operands.
 func (s dtypes) main() dtypeSet {
 	best := s.attr
 	if len(s.operands) > 0 {

@@ -70,7 +70,7 @@ layout; the result has a layout of its own).`,
 	return cmd
 }
 
-// choose returns the selected ops, and whether to print their pages: that is so if all are selected by name.
+// choose returns the selected ops, and whether to print their pages. Pages are printed if all ops are selected by name.
 func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if f.kind != "" && !slices.Contains(Kinds(), f.kind) {
 		return nil, false, exit.Wrongf("--kind %s: %s", f.kind, format.WantOneOf(f.kind, Kinds()))
@@ -93,8 +93,8 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	return list, pages, nil
 }
 
-// opsNamed returns the ops that names and patterns select, without repetition; all ops for no name. named is false if
-// there was a pattern.
+// opsNamed returns the ops that names and patterns select, without repetition. It returns all ops if there are neither
+// names nor patterns. named is false if there is a pattern.
 func (f flags) opsNamed(args []string) (list []*graph.Op, named bool, err error) {
 	if len(args) == 0 {
 		return slices.Clone(f.ext.Ops()), false, nil
@@ -207,7 +207,7 @@ func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	t.Write(w, show)
 }
 
-// shortened cuts a long signature in the list of ops; the page of the op has all of it.
+// shortened cuts a long signature in the list of ops. The page of the op shows the whole signature.
 func shortened(s string, most int) string {
 	if len(s) <= most {
 		return s

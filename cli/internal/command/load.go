@@ -62,7 +62,8 @@ func (e *Extensions) LoadPinned(ctx context.Context, path string, dims, pins []s
 	return g, err
 }
 
-// Infer infers a graph. The error lists the rejected nodes, except those that are rejected only because an operand is.
+// Infer infers a graph. The error lists the rejected nodes, without the nodes that are rejected only because the node
+// of an operand is rejected.
 func Infer(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())

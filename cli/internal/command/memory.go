@@ -24,8 +24,8 @@ func CollectEarly() {
 // minHeap is the least memory limit, in bytes: enough for a small graph to run without frequent garbage collection.
 const minHeap = 256 << 20
 
-// NoteLimit warns if a run needs more than GOMEMLIMIT. That is a soft limit: the run continues, with much garbage
-// collection.
+// NoteLimit warns if a run needs more memory than GOMEMLIMIT. GOMEMLIMIT is a soft limit: the run continues, but spends
+// much time in garbage collection.
 func NoteLimit(cmd *cobra.Command, p *graphrun.Program) {
 	limit := debug.SetMemoryLimit(-1)
 	if os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {

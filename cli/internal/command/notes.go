@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// PrintNotes prints the assumed sizes and the warnings of a graph. source is the file of warnings without a place.
+// PrintNotes prints the assumed sizes and the warnings of a graph. source is the file name that is printed for warnings
+// without a place.
 func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 	assumed := g.Assumed()
 	for _, name := range slices.Sorted(maps.Keys(assumed)) {

@@ -223,10 +223,11 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	return shown
 }
 
-// comparison has the measurements so far. The first row of each combination of file, sizes and threads is the base.
+// comparison has the measurements so far. The first row of each combination of file, sizes and threads is the strategy
+// with which the other strategies are compared.
 type comparison struct {
 	flags       flags
-	files       map[string]string // labels of files by path
+	files       map[string]string // by path: the name of the file in results
 	rows        []Row
 	Interrupted bool     // the measurement is not complete
 	Unchecked   bool     // some outputs were not compared
@@ -301,7 +302,8 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 }
 
 // compile compiles a graph with every strategy and returns a lower bound on the cost of any plan. Programs share folded
-// and packed constants and machine code, so all are compiled twice: only the second times are comparable.
+// and packed constants and machine code, which the first compilation creates. So all programs are compiled twice, and
+// only the second compile times are compared.
 func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []experiment.Candidate,
 	bound *float64, err error) {
 	var first []experiment.Candidate
@@ -325,8 +327,8 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 	return list, bound, err
 }
 
-// sizesOf returns the sizes of the symbols of a graph and those of --dim: the import of an ONNX model replaces given
-// symbols by numbers.
+// sizesOf returns the sizes of the symbols of a graph, and the sizes of --dim. The latter are added because the import
+// of an ONNX model replaces symbols with given sizes by numbers.
 func sizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := command.ParseDims(given)
 	if err != nil {

@@ -39,7 +39,7 @@ func (s *comparison) doc() *Document {
 		Strategies: s.rows, Notes: s.notes}
 }
 
-// Place returns file, sizes and threads of a row.
+// Place returns the combination of file, sizes and threads to which a row belongs.
 func (r *Row) Place() string {
 	parts := []string{r.File}
 	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {

@@ -81,7 +81,7 @@ func Plain(err error) string {
 	return text
 }
 
-// InFile adds the name of a file to an error that has no place in it.
+// InFile adds the name of a file to an error that does not state a place in that file.
 func InFile(path string, err error) error {
 	var one *graph.Error
 	if errors.As(err, &one) && one.File != "" {

@@ -113,7 +113,7 @@ func Strings[T fmt.Stringer](list []T) []string {
 	return out
 }
 
-// Few lists the first items, and the number of the others.
+// Few lists the first items, and the number of the remaining items.
 func Few(list []string) string {
 	const most = 4
 	if more := len(list) - most; more > 1 {

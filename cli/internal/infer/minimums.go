@@ -39,8 +39,8 @@ const (
 )
 
 // raisedMinimumsOf infers the graph again with raised minimums if inference s has guards. It returns a small set of
-// symbols whose raised minimums remove as many guards as raising those of all symbols. It returns nil if no guard
-// disappears.
+// symbols: raising only their minimums removes as many guards as raising the minimums of all symbols. It returns nil if
+// no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, classes bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil

@@ -138,7 +138,7 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SymbolicValue replaces the type in d, which is for the hints, by the type for all sizes.
+// SymbolicValue replaces the type in d, which is valid for the hinted sizes, by the type for all sizes.
 func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	w := s.Graph.Value(v.Name)
 	if w == nil || w.Dynamic {

@@ -21,8 +21,8 @@ type bindings struct {
 }
 
 // bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of input arrays. An array
-// that does not fit its input is rejected and binds no symbol. Inputs with a symbol that only rejected arrays would
-// bind are rejected, too: a generated size would not be meaningful.
+// that does not fit its input is rejected and binds no symbol. If a symbol could be bound only by rejected arrays, all
+// inputs with this symbol are rejected, because a generated size would not be meaningful.
 func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
@@ -100,7 +100,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	return nil
 }
 
-// misfit is the error for an array with another dtype or shape than the input.
+// misfit returns the error for an array whose dtype or shape differs from that of the input.
 func (b *bindings) misfit(v *graph.Value, m tensor.Meta) error {
 	shape := make([]string, 0, len(v.Dims))
 	for _, n := range v.Meta.Shape {
@@ -123,8 +123,8 @@ func (b *bindings) misfit(v *graph.Value, m tensor.Meta) error {
 		strings.Join(shape, ", "))
 }
 
-// mayHold reports whether an array of one dtype can be an input of another: numpy has no bfloat16, so uint16 may hold
-// its bits.
+// mayHold reports whether an array of one dtype can be given for an input of another dtype. numpy has no bfloat16, so
+// an array of uint16 may hold the bits of bfloat16 elements.
 func mayHold(array, input tensor.DType) bool {
 	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
 }

@@ -29,7 +29,7 @@ func newSet(seed uint64) *Set {
 }
 
 // integersFor returns the integers that each generated input of an inferred graph may hold. If the graph accepts none
-// of the usual ones, these are used nevertheless: the error is then that of the run.
+// of the usual integers, they are used nevertheless, and the run reports the error.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Given has the arrays that files provide for inputs. Only their headers have been read: a small file may describe
-// gigabytes.
+// Given has the arrays that files provide for inputs. At first only the headers are read, because a small file may
+// describe gigabytes of data.
 type Given struct {
 	arrays  map[string]array // by input
 	extra   []string         // keys of the archive without an input
@@ -23,7 +23,7 @@ type Given struct {
 
 	// With --keep-going; Lost is nil without it.
 	Lost    map[string]error // unavailable inputs by name, with the reason
-	Unknown []string         // symbols whose sizes only these inputs determine
+	Unknown []string         // symbols whose sizes only the unavailable inputs determine
 	Missing graph.Errors     // mistakes that were skipped when the graph was read
 }
 
@@ -100,7 +100,7 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Given) error {
 	return nil
 }
 
-// findFiles finds the files of single inputs, which take precedence over the archive.
+// findFiles finds the files of single inputs. They take precedence over the arrays of the archive.
 func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")

@@ -66,7 +66,8 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 	return place(t, v.Meta)
 }
 
-// fit rejects inputs that exceed the memory: first unused ones, then the largest.
+// fit returns an error if the inputs do not fit into memory. With --keep-going it instead rejects inputs until the rest
+// fits: first unused inputs, then the largest ones.
 func fit(g *graph.Graph, given *Given) error {
 	var sizes graphrun.Need
 	for _, v := range g.Inputs {
@@ -126,8 +127,8 @@ func place(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	return out, nil
 }
 
-// generate returns values that depend on seed, name and logical index, not on the layout: reals and complex parts
-// uniform in [-1, 1), and uniform integers and bools.
+// generate returns values that depend on the seed, the name and the logical index of each element, but not on the
+// layout. Reals and the parts of complex numbers are uniform in [-1, 1). Integers and bools are uniform.
 func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	h := fnv.New64a()
 	h.Write([]byte(name))

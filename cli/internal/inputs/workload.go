@@ -57,8 +57,8 @@ func Load(ctx context.Context, ext *command.Extensions, src Sources, path string
 	return g, given, nil
 }
 
-// DropConstants drops the data of the graph's constants, which a compiled program no longer needs: packed weights would
-// otherwise be in memory twice.
+// DropConstants drops the data of the graph's constants. A compiled program no longer needs them, and packed weights
+// would otherwise be in memory twice.
 func (w *Workload) DropConstants() {
 	bytes := 0
 	for _, v := range w.Graph.Constants {
@@ -80,6 +80,6 @@ func (w *Workload) DropConstants() {
 	debug.FreeOSMemory()
 }
 
-// minReturned is the least number of bytes that are returned to the system at once. Runs allocate almost nothing, so
-// the runtime would keep the memory.
+// minReturned is the least number of dropped bytes for which memory is explicitly returned to the system. Runs allocate
+// almost nothing, so the runtime would otherwise keep the memory.
 const minReturned = 16 << 20

@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// CheckWritable returns an error if a file cannot be written, before a command starts the work whose result it is. It
-// leaves nothing behind.
+// CheckWritable returns an error if a file cannot be written. Commands call it before they start to compute the content
+// of the file. It leaves no file behind.
 func CheckWritable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -58,7 +58,7 @@ func tryWriting(path string) error {
 	return os.Remove(f.Name())
 }
 
-// Cause returns the reason of the system without path and system call.
+// Cause returns the part of a system error that states the reason, without path and system call.
 func Cause(err error) error {
 	var e *fs.PathError
 	var renamed *os.LinkError

@@ -64,8 +64,8 @@ func parseBytes(text string) (int, error) {
 	return int(n * unit), nil
 }
 
-// bytesNeeded returns the memory that --max-memory limits: that of a run on one worker, because plans do not depend on
-// the number of threads.
+// bytesNeeded returns the memory that --max-memory limits, which is the memory of a run on one worker. Plans do not
+// depend on the number of threads.
 func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
@@ -109,7 +109,7 @@ type fitting struct {
 	options  graphrun.Options
 	rejected []RejectedPlan
 	least    *Document         // the rejected plan that needs the least memory
-	best     *graphrun.Program // nil for none so far
+	best     *graphrun.Program // the cheapest program that fits; nil if none was found yet
 	report   *Document         // of best
 }
 
@@ -137,8 +137,9 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 // maxTried bounds the number of plans of the layout problem that are compiled in the search for one that fits.
 const maxTried = 16
 
-// cheapest tries plans in the order of cost until one fits, or until the next plan costs no less than the best so far.
-// The cost of that last plan is a lower bound for plans that fit. It returns nil if the problem cannot be solved.
+// cheapest tries plans in the order of cost until a plan fits, or until the next plan costs no less than the best
+// program so far. The cost of the last plan is then a lower bound for all plans that fit. cheapest returns nil if the
+// problem cannot be solved.
 func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
 	list, err := experiment.Best(p, maxTried)
 	if err != nil {
@@ -171,7 +172,7 @@ func rejectedOf(r *Document) RejectedPlan {
 	return RejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
 }
 
-// refusal is the error if no plan fits; it describes the plan that needs the least memory.
+// refusal returns the error for the case that no plan fits. It describes the plan that needs the least memory.
 func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	within *WithinMemory) error {
 	var needs []string

@@ -19,8 +19,8 @@ import (
 
 // stepWatch is a tracer that collects the times of each step by name, for runs of one worker.
 type stepWatch struct {
-	took  map[string][]float64  // by name of the step: its times in all runs so far, in nanoseconds
-	turns map[int]time.Duration // by index of the step: the time so far of a step that runs in several turns
+	took  map[string][]float64  // by name of the step: its time in each run so far, in nanoseconds
+	turns map[int]time.Duration // by index of the step: the sum of its times so far in the current run
 	began time.Time
 	clock time.Duration // the cost of reading the clock
 }

@@ -71,7 +71,8 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	return nil
 }
 
-// strategy returns the strategy that applies the solution of --solution, or without it the strategy with the name.
+// strategy returns the strategy that applies the solution of --solution. Without --solution it returns the strategy
+// with the given name.
 func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.Strategy {
 	if s.given != nil {
 		return s.given

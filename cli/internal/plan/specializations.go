@@ -89,7 +89,7 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 	}
 }
 
-// caseText returns the conditions of a case in one line, alternatives in parentheses.
+// caseText returns the conditions of a case in one line. Alternatives are in parentheses.
 func caseText(c inspect.Case) string {
 	cond := "all sizes"
 	switch len(c.Holds) {

@@ -72,7 +72,8 @@ func (j *Job) Enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is [Job.Enter] until runs are counted, then it has no effect: some runs plan parts of the graph.
+// EnterUntilRun is [Job.Enter], but has no effect once steps of a run are counted. Some runs plan parts of the graph
+// and would otherwise show the phase of planning.
 func (j *Job) EnterUntilRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)

@@ -55,7 +55,7 @@ func (w *runWork) dropRejected() {
 	w.g = w.g.Drop(rejected)
 }
 
-// pinned returns the pins without those of removed nodes and values.
+// pinned returns the pins except the pins of removed nodes and values.
 func (w *runWork) pinned(pins []string) []string {
 	if len(pins) == 0 || w.g == w.whole {
 		return pins

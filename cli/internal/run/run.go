@@ -213,7 +213,8 @@ func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*te
 	}))
 }
 
-// checkWritten returns an error for outputs with shared elements that exceed the memory when every element is written.
+// checkWritten returns an error if an output file would exceed the memory. This happens for outputs whose elements
+// share memory, because every element is written to the file.
 func checkWritten(out map[string]*tensor.Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(out)) {
 		t := out[name]

@@ -27,8 +27,8 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 // maxUnfused bounds the pairs of nodes that are printed for one reason.
 const maxUnfused = 5
 
-// WriteUnfused prints the pairs of nodes that were not fused, sorted by reason; for a frequent reason some pairs and
-// their number.
+// WriteUnfused prints the pairs of nodes that were not fused, sorted by reason. For a frequent reason it prints only
+// the first pairs and the number of further pairs.
 func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 	seen, folded := map[string]int{}, []report.Unfused{}
 	for _, a := range list {

@@ -25,7 +25,7 @@ func (d Display) ProseWidth() int {
 	return most
 }
 
-// displayOf describes w. Only a terminal has a width, which COLUMNS overrides; output to pipes and files is never cut.
+// displayOf describes w. Only a terminal has a width, which COLUMNS overrides. Output to pipes and files is never cut.
 func displayOf(cmd *cobra.Command, w io.Writer) Display {
 	d := Display{color: colored(ColorMode(cmd), w)}
 	if !IsTerminal(w) {

@@ -15,7 +15,7 @@ import (
 type Column struct {
 	Head string
 	Cut  func(cell string, width int) string // shortens a cell; nil: cells are not shortened
-	// floors are the least widths in each round of shrinking.
+	// floors are the least widths of the column, by round of shrinking.
 	floors [rounds]int
 	usual  string // the column is omitted if all cells have this text
 	spare  bool   // the column is omitted before others become unreadable
@@ -59,7 +59,8 @@ func (c Column) IfRoom() Column {
 	return c
 }
 
-// Table has columns that two blanks separate, so that awk can read them. On a terminal it is at most as wide as that.
+// Table has columns separated by two blanks, so that awk can read them. On a terminal it is at most as wide as the
+// terminal.
 type Table struct {
 	Columns []Column
 	Rows    [][]string
@@ -308,8 +309,8 @@ func CutMiddle(s string, width int) string {
 	return head + Ellipsis + tail
 }
 
-// cutList keeps the first and last items of a list [1,2,3], half of those that fit from each end. A word may precede
-// the list. Other texts are cut at the end.
+// cutList keeps as many items at the start as at the end of a list such as [1,2,3]. A word may precede the list. Texts
+// without a list are cut at the end.
 func cutList(s string, width int) string {
 	if Width(s) <= width {
 		return s
@@ -341,7 +342,7 @@ func CutFlags(s string, width int) string {
 	return CutEnd(strings.ReplaceAll(s, "non_overlapping_and_dense", "dense"), width)
 }
 
-// WriteList prints a list as a table with a title; nothing for an empty list.
+// WriteList prints a list as a table with a title. It prints nothing if the list is empty.
 func WriteList[T any](w io.Writer, show Display, title string, list []T, columns []Column, row func(T) []any) {
 	if len(list) == 0 {
 		return

@@ -101,7 +101,7 @@ func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 	return e
 }
 
-// texts explains an input or the values of a node; nodes that passes inserted have no explanation.
+// texts returns the explanations of an input or of the values of a node. Nodes that passes inserted have none.
 func (e *explainer) texts(name string) (list []string) {
 	for _, v := range e.named[name] {
 		d := infer.ValueDocOf(v, e.known)

@@ -40,7 +40,7 @@ type pictureBox struct {
 	head  string   // the op
 	lines []string // further text
 	why   string   // the reason of a copy
-	// share is the cost of the step as a fraction of the total cost, and bar as a fraction of the most expensive step's.
+	// share is the cost of the step divided by the total cost. bar is its cost divided by that of the most expensive step.
 	share, bar float64
 	layout     int // of the first result, as an index of the legend; -1 for none
 	facts      []fact
@@ -53,7 +53,7 @@ type fact struct {
 	Text string `json:"text"`
 }
 
-// pictureNet is a value: lines from the box that computes it to its readers.
+// pictureNet is a value, drawn as lines from the box that computes the value to the boxes that read it.
 type pictureNet struct {
 	from   int    // the box that computes the value, as an index of picture.boxes
 	to     []int  // the boxes that read the value
@@ -98,8 +98,8 @@ type painter struct {
 	steps  map[string]*report.Step
 	copies map[string]*report.Copy // by value and new strides
 	made   map[*graph.Value]int    // the boxes that compute values
-	index  map[string]int          // indices of the legend by name
-	hands  []int                   // the boxes of outputs, as indices of boxes
+	index  map[string]int          // by name of a layout: its index in the legend
+	hands  []int                   // indices of the boxes of outputs
 }
 
 func (p *painter) add(b pictureBox) int {
@@ -279,7 +279,7 @@ func valueFacts(name string, v *graph.Value) []fact {
 	return []fact{{name, text}}
 }
 
-// opsOf returns the ops of a node, of all fused ones for a fused node.
+// opsOf returns the op of a node, or the ops of all nodes that were fused into it.
 func opsOf(n *graph.Node) string {
 	f, fused := n.Attrs.(*fusion.Fusion)
 	if !fused {

@@ -22,14 +22,15 @@ const (
 	mostLines   = 4  // the most lines of a head or a reason in a box
 )
 
-// layoutColors are the colors of layouts. If there are more layouts than colors, the colors repeat with other dashes.
-// Consecutive colors differ for readers with red-green blindness, too.
+// layoutColors are the colors of layouts. If there are more layouts than colors, the colors are used again with other
+// dashes. Readers with red-green blindness can distinguish consecutive colors.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
 // usualLayouts have the same colors in all pictures; other layouts take the next colors in order.
 var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", partLayout}
 
-// layoutDashes are the dashes of the first use of the colors, the second, and so on.
+// layoutDashes are the dash patterns: the first one for the first use of every color, the second one for the second
+// use, and so on.
 var layoutDashes = []string{"none", "7 3", "2 3", "9 3 2 3"}
 
 // svgStyle is the style sheet.
@@ -210,7 +211,7 @@ func (w *svgWriter) header() string {
 	return b.String()
 }
 
-// net draws a value. Curves start at one point where the trunk branches.
+// net draws a value as a path of lines and curves, with an arrowhead at each reader.
 func (w *svgWriter) net(i int) {
 	n := &w.nets[i]
 	class := "net"

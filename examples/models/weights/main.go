@@ -1,5 +1,5 @@
-// Command weights makes the .npz files beside the example graphs: the same bytes at every
-// run. "go generate ./..." calls it.
+// Command weights writes the .npz files of the example graphs. Every run writes the same bytes. "go generate ./..."
+// calls it.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 
 //go:generate go run . ..
 
-// weight is one array: uniform in ±1/sqrt(fan), as PyTorch starts its layers.
+// weight describes an array of numbers uniform in ±1/sqrt(fan), as PyTorch initializes its layers.
 type weight struct {
 	name  string
 	fan   int

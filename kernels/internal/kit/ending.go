@@ -96,7 +96,7 @@ func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, bad int)
 }
 
 // partition reorders s and returns an index at: elements of s[:at] are at most the pivot, and elements of s[at:] are at
-// least the pivot. The pivot lies between the least and the greatest element of s, so neither part is empty.
+// least the pivot. The pivot is between the least and the greatest element of s, so neither part is empty.
 func partition[E any](ctx context.Context, s []E, cmp func(a, b E) int, pivot E) int {
 	i, j := 0, len(s)-1
 	for steps := 0; ; steps++ {
