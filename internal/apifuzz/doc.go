@@ -1,8 +1,7 @@
-// Package apifuzz holds the test that calls every exported function and method of the
-// public packages with arguments that make sense and arguments that do not: nil, empty,
-// negative, huge, mismatched, aliased. Each call must give a result, an error, or a panic
-// that is documented, whose message begins with the name of the package. What the Go
-// runtime panics with, a hang, and memory taken without bound are faults.
+// Package apifuzz has the test that calls every exported function and method of the public packages with valid and
+// invalid arguments: nil, empty, negative, huge, mismatched and aliased ones. Each call must return a result or an
+// error, or panic as documented, with a message that begins with the name of the package. Panics of the Go runtime,
+// hangs, and unbounded allocation are failures.
 //
 // go generate lists the functions and the types with methods; list_test.go has instances of generic ones. A test checks
 // that no function is missing. Methods are found by reflection.
