@@ -110,9 +110,6 @@ func poolStrides(m tensor.Meta, dims int) (st [2 + maxDims]int) {
 	return st
 }
 
-// results returns the number of results of a plane.
-func (p *pool) results() int { return p.axes[0].Results * p.axes[1].Results * p.axes[2].Results }
-
 // windows returns the windows of a result.
 func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
 	return [...]geometry.Range{p.axes[0].At(d), p.axes[1].At(h), p.axes[2].At(w)}

@@ -100,15 +100,15 @@ const maxDivisors = 1 << 22
 
 // divide sets the divisors of averages: one number, or one for each result of a plane. It returns false if there would
 // be too many.
-func (x *compiledPlanes) divide(p *pool, sum tensor.DType) bool {
-	if x.uniform = p.kind != poolAvg; x.uniform {
+func (p *compiledPlanes) divide(of *pool, sum tensor.DType) bool {
+	if p.uniform = of.kind != poolAvg; p.uniform {
 		return true
 	}
-	nd, nh, nw := p.axes[0].Results, p.axes[1].Results, p.axes[2].Results
-	x.uniform = p.divisor != 0 || !slices.ContainsFunc(p.axes[:], func(a geometry.Axis) bool {
-		return !a.Uniform(p.countPadding)
+	nd, nh, nw := of.axes[0].Results, of.axes[1].Results, of.axes[2].Results
+	p.uniform = of.divisor != 0 || !slices.ContainsFunc(of.axes[:], func(a geometry.Axis) bool {
+		return !a.Uniform(of.countPadding)
 	})
-	if x.uniform {
+	if p.uniform {
 		nd, nh, nw = 1, 1, 1
 	}
 	n := kit.Times(nd, nh, nw)
@@ -116,9 +116,9 @@ func (x *compiledPlanes) divide(p *pool, sum tensor.DType) bool {
 		return false
 	}
 	size := sum.Size()
-	x.divisors = make([]byte, n*size)
+	p.divisors = make([]byte, n*size)
 	for i := range n {
-		p.putDivisor(x.divisors[i*size:], p.meta.DType, sum, p.area(p.windows(i/nw/nh, i/nw%nh, i%nw)))
+		of.putDivisor(p.divisors[i*size:], of.meta.DType, sum, of.area(of.windows(i/nw/nh, i/nw%nh, i%nw)))
 	}
 	return true
 }
