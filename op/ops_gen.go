@@ -125,14 +125,14 @@ func Abs(self *graph.Value) *graph.Value {
 
 // Acos is the op acos.
 //
-// Takes the inverse cosine of each element; NaN outside [-1, 1].
+// Returns the inverse cosine of each element; NaN outside [-1, 1].
 func Acos(self *graph.Value) *graph.Value {
 	return node("acos", 1, nil, self)[0]
 }
 
 // Acosh is the op acosh.
 //
-// Takes the inverse hyperbolic cosine of each element; NaN below 1.
+// Returns the inverse hyperbolic cosine of each element; NaN below 1.
 func Acosh(self *graph.Value) *graph.Value {
 	return node("acosh", 1, nil, self)[0]
 }
@@ -173,8 +173,8 @@ func AdaptiveAvgPool3d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveMaxPool1d is the op adaptive_max_pool1d.
 //
-// Takes the maximum, and its index in the sequence, of windows that divide the operand evenly among output_size
-// results.
+// Returns the maximum, and its index in the sequence, of windows that divide the operand evenly among
+// output_size results.
 //
 // Attributes:
 //
@@ -186,7 +186,7 @@ func AdaptiveMaxPool1d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 
 // AdaptiveMaxPool2d is the op adaptive_max_pool2d.
 //
-// Takes the maximum, and its index in the plane, of windows that divide the operand evenly among output_size
+// Returns the maximum, and its index in the plane, of windows that divide the operand evenly among output_size
 // results. Both results have the memory format that the operand suggests.
 //
 // Attributes:
@@ -199,7 +199,7 @@ func AdaptiveMaxPool2d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 
 // AdaptiveMaxPool3d is the op adaptive_max_pool3d.
 //
-// Takes the maximum, and its index in the volume, of windows that divide the operand evenly among output_size
+// Returns the maximum, and its index in the volume, of windows that divide the operand evenly among output_size
 // results.
 //
 // Attributes:
@@ -281,7 +281,7 @@ type AffineGridGeneratorAttrs struct {
 
 // AffineGridGenerator is the op affine_grid_generator.
 //
-// Makes the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].
+// Creates the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].
 //
 // Attributes:
 //
@@ -309,7 +309,7 @@ type AllAttrs struct {
 
 // All is the op all.
 //
-// Tells whether all elements are not zero. The result is bool, of uint8 it is uint8.
+// Returns whether all elements are not zero. The result is bool, of uint8 it is uint8.
 func All(self *graph.Value, attrs ...AllAttrs) *graph.Value {
 	return node("all", 1, given(attrs), self)[0]
 }
@@ -326,7 +326,7 @@ type AmaxAttrs struct {
 
 // Amax is the op amax.
 //
-// Gives the greatest element over the given dimensions. A NaN is greater than all.
+// Returns the greatest element over the given dimensions. A NaN is greater than all.
 func Amax(self *graph.Value, attrs ...AmaxAttrs) *graph.Value {
 	return node("amax", 1, given(attrs), self)[0]
 }
@@ -343,7 +343,7 @@ type AminAttrs struct {
 
 // Amin is the op amin.
 //
-// Gives the least element over the given dimensions. A NaN is less than all.
+// Returns the least element over the given dimensions. A NaN is less than all.
 func Amin(self *graph.Value, attrs ...AminAttrs) *graph.Value {
 	return node("amin", 1, given(attrs), self)[0]
 }
@@ -367,7 +367,7 @@ type AnyAttrs struct {
 
 // Any is the op any.
 //
-// Tells whether any element is not zero. The result is bool, of uint8 it is uint8.
+// Returns whether any element is not zero. The result is bool, and uint8 for uint8.
 func Any(self *graph.Value, attrs ...AnyAttrs) *graph.Value {
 	return node("any", 1, given(attrs), self)[0]
 }
@@ -386,7 +386,7 @@ type ArangeAttrs struct {
 
 // Arange is the op arange.
 //
-// Makes the numbers from start to end, exclusive, by step.
+// Creates the numbers from start to end, exclusive, by step.
 //
 // Attributes:
 //
@@ -407,7 +407,7 @@ type ArgmaxAttrs struct {
 
 // Argmax is the op argmax.
 //
-// Gives the index of the first greatest element over a dimension, or of all. A NaN is greater than all.
+// Returns the index of the first greatest element over a dimension, or of all. A NaN is greater than all.
 func Argmax(self *graph.Value, attrs ...ArgmaxAttrs) *graph.Value {
 	return node("argmax", 1, given(attrs), self)[0]
 }
@@ -424,7 +424,7 @@ type ArgminAttrs struct {
 
 // Argmin is the op argmin.
 //
-// Gives the index of the first least element over a dimension, or of all. A NaN is less than all.
+// Returns the index of the first least element over a dimension, or of all. A NaN is less than all.
 func Argmin(self *graph.Value, attrs ...ArgminAttrs) *graph.Value {
 	return node("argmin", 1, given(attrs), self)[0]
 }
@@ -472,21 +472,21 @@ func AsStrided[A, B Ints](self *graph.Value, size A, stride B, attrs ...AsStride
 
 // Asin is the op asin.
 //
-// Takes the inverse sine of each element; NaN outside [-1, 1].
+// Returns the inverse sine of each element; NaN outside [-1, 1].
 func Asin(self *graph.Value) *graph.Value {
 	return node("asin", 1, nil, self)[0]
 }
 
 // Asinh is the op asinh.
 //
-// Takes the inverse hyperbolic sine of each element.
+// Returns the inverse hyperbolic sine of each element.
 func Asinh(self *graph.Value) *graph.Value {
 	return node("asinh", 1, nil, self)[0]
 }
 
 // Atan is the op atan.
 //
-// Takes the inverse tangent of each element.
+// Returns the inverse tangent of each element.
 func Atan(self *graph.Value) *graph.Value {
 	return node("atan", 1, nil, self)[0]
 }
@@ -500,7 +500,7 @@ func Atan2(self, other *graph.Value) *graph.Value {
 
 // Atanh is the op atanh.
 //
-// Takes the inverse hyperbolic tangent of each element; NaN outside [-1, 1].
+// Returns the inverse hyperbolic tangent of each element; NaN outside [-1, 1].
 func Atanh(self *graph.Value) *graph.Value {
 	return node("atanh", 1, nil, self)[0]
 }
@@ -702,7 +702,7 @@ type BlackmanWindowAttrs struct {
 
 // BlackmanWindow is the op blackman_window.
 //
-// Makes a Blackman window.
+// Creates a Blackman window.
 //
 // Attributes:
 //
@@ -762,7 +762,7 @@ type CeluAttrs struct {
 
 // Celu is the op celu.
 //
-// Keeps elements above 0 and replaces others by alpha * (exp(x / alpha) - 1). Supports floats only.
+// Keeps positive elements and replaces other elements by alpha * (exp(x / alpha) - 1). Supports floats only.
 func Celu(self *graph.Value, attrs ...CeluAttrs) *graph.Value {
 	return node("celu", 1, given(attrs), self)[0]
 }
@@ -800,7 +800,7 @@ func Chunk[A Int](self *graph.Value, chunks A, attrs ...ChunkAttrs) []*graph.Val
 // Clamp is the op clamp.
 //
 // Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is
-// max. A bound of a higher kind promotes self.
+// max. A bound of a higher dtype category (integer, float) promotes self.
 func Clamp[A, B Optional](self *graph.Value, min A, max B) *graph.Value {
 	return overloaded("clamp", nil, []string{"min", "max"}, self, min, max)[0]
 }
@@ -834,7 +834,7 @@ func Clone(self *graph.Value, attrs ...CloneAttrs) *graph.Value {
 
 // Complex is the op complex.
 //
-// Makes complex numbers from real and imaginary parts, which are broadcast.
+// Creates complex numbers from real and imaginary parts, which are broadcast.
 func Complex(real, imag *graph.Value) *graph.Value {
 	return node("complex", 1, nil, real, imag)[0]
 }
@@ -1189,14 +1189,14 @@ func Copysign[A Operand](self *graph.Value, other A) *graph.Value {
 
 // Cos is the op cos.
 //
-// Takes the cosine of each element.
+// Returns the cosine of each element.
 func Cos(self *graph.Value) *graph.Value {
 	return node("cos", 1, nil, self)[0]
 }
 
 // Cosh is the op cosh.
 //
-// Takes the hyperbolic cosine of each element.
+// Returns the hyperbolic cosine of each element.
 func Cosh(self *graph.Value) *graph.Value {
 	return node("cosh", 1, nil, self)[0]
 }
@@ -1215,7 +1215,7 @@ type CrossEntropyLossAttrs struct {
 
 // CrossEntropyLoss is the op cross_entropy_loss.
 //
-// Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c, ...] or [c],
+// Returns minus the logarithm of the softmax at the target class, times its weight: self [n, c, ...] or [c],
 // target int64 [n, ...] and weight [c]. A target of self's shape holds the probability of each class instead;
 // its mean is over all targets, whatever the weights.
 //
@@ -1232,7 +1232,7 @@ type CumprodAttrs struct {
 
 // Cumprod is the op cumprod.
 //
-// Gives the running product along a dimension. Bools and integers give int64.
+// Returns the running product along a dimension. Bools and integers give int64.
 //
 // Attributes:
 //
@@ -1249,7 +1249,7 @@ type CumsumAttrs struct {
 
 // Cumsum is the op cumsum.
 //
-// Gives the running sum along a dimension. Bools and integers give int64.
+// Returns the running sum along a dimension. Bools and integers give int64.
 //
 // Attributes:
 //
@@ -1334,7 +1334,7 @@ func DequantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...DequantizeL
 
 // Det is the op det.
 //
-// Gives the determinants of square matrices, the last two dimensions.
+// Returns the determinants of square matrices, the last two dimensions.
 func Det(self *graph.Value) *graph.Value {
 	return node("det", 1, nil, self)[0]
 }
@@ -1464,8 +1464,8 @@ type EluAttrs struct {
 
 // Elu is the op elu.
 //
-// Keeps elements above 0 and replaces others by alpha * (exp(x * input_scale) - 1), all times scale. Supports
-// floats only.
+// Multiplies positive elements by scale, and replaces other elements by scale * alpha * (exp(x * input_scale) -
+// 1). Supports floats only.
 func Elu(self *graph.Value, attrs ...EluAttrs) *graph.Value {
 	return node("elu", 1, given(attrs), self)[0]
 }
@@ -1499,8 +1499,8 @@ type EmptyLikeAttrs struct {
 
 // EmptyLike is the op empty_like.
 //
-// Makes a value with the shape, dtype and layout of self. The elements, which PyTorch leaves uninitialized, are
-// zeros.
+// Creates a value with the shape, dtype and layout of self. The elements, which PyTorch leaves uninitialized,
+// are zeros.
 func EmptyLike(self *graph.Value, attrs ...EmptyLikeAttrs) *graph.Value {
 	return node("empty_like", 1, given(attrs), self)[0]
 }
@@ -1513,7 +1513,7 @@ type EmptyStridedAttrs struct {
 
 // EmptyStrided is the op empty_strided.
 //
-// Makes a value with the given strides, which may overlap or leave gaps. The elements, which PyTorch leaves
+// Creates a value with the given strides, which may overlap or leave gaps. The elements, which PyTorch leaves
 // uninitialized, are zeros.
 //
 // Attributes:
@@ -1533,21 +1533,21 @@ func Eq[A, B Operand](self A, other B) *graph.Value {
 
 // Erf is the op erf.
 //
-// Takes the error function of each element.
+// Returns the error function of each element.
 func Erf(self *graph.Value) *graph.Value {
 	return node("erf", 1, nil, self)[0]
 }
 
 // Erfc is the op erfc.
 //
-// Takes 1 minus the error function of each element, exact for large ones.
+// Returns 1 minus the error function of each element, without cancellation for large elements.
 func Erfc(self *graph.Value) *graph.Value {
 	return node("erfc", 1, nil, self)[0]
 }
 
 // Erfinv is the op erfinv.
 //
-// Takes the inverse of the error function of each element; NaN outside [-1, 1].
+// Returns the inverse of the error function of each element; NaN outside [-1, 1].
 func Erfinv(self *graph.Value) *graph.Value {
 	return node("erfinv", 1, nil, self)[0]
 }
@@ -1609,7 +1609,7 @@ type EyeAttrs struct {
 
 // Eye is the op eye.
 //
-// Makes a matrix with ones on the diagonal and zeros elsewhere.
+// Creates a matrix with ones on the diagonal and zeros elsewhere.
 //
 // Attributes:
 //
@@ -1815,7 +1815,7 @@ type FullAttrs struct {
 
 // Full is the op full.
 //
-// Makes a value filled with one number.
+// Creates a value filled with one number.
 //
 // Attributes:
 //
@@ -1835,7 +1835,7 @@ type FullLikeAttrs struct {
 
 // FullLike is the op full_like.
 //
-// Makes a value filled with one number, with the shape, dtype and layout of self.
+// Creates a value filled with one number, with the shape, dtype and layout of self.
 //
 // Attributes:
 //
@@ -2018,7 +2018,7 @@ type HammingWindowAttrs struct {
 
 // HammingWindow is the op hamming_window.
 //
-// Makes a Hamming window.
+// Creates a Hamming window.
 //
 // Attributes:
 //
@@ -2037,7 +2037,7 @@ type HannWindowAttrs struct {
 
 // HannWindow is the op hann_window.
 //
-// Makes a Hann window.
+// Creates a Hann window.
 //
 // Attributes:
 //
@@ -2110,7 +2110,8 @@ func Hardtanh(self *graph.Value, attrs ...HardtanhAttrs) *graph.Value {
 
 // Heaviside is the op heaviside.
 //
-// Returns 0 below 0, 1 above, and the element of values at 0; 0 for NaN. Both operands must have the same dtype.
+// Returns 0 for negative elements and NaN, 1 for positive elements, and the element of values for 0. Both
+// operands must have the same dtype.
 func Heaviside(self, values *graph.Value) *graph.Value {
 	return node("heaviside", 1, nil, self, values)[0]
 }
@@ -2367,14 +2368,14 @@ func Lerp[A Optional](self, end *graph.Value, weight A) *graph.Value {
 
 // Lgamma is the op lgamma.
 //
-// Takes the logarithm of the magnitude of the gamma function of each element.
+// Returns the logarithm of the magnitude of the gamma function of each element.
 func Lgamma(self *graph.Value) *graph.Value {
 	return node("lgamma", 1, nil, self)[0]
 }
 
 // LinalgDet is the op linalg_det.
 //
-// Gives the determinants of square matrices, the last two dimensions.
+// Returns the determinants of square matrices, the last two dimensions.
 func LinalgDet(self *graph.Value) *graph.Value {
 	return node("linalg_det", 1, nil, self)[0]
 }
@@ -2436,7 +2437,7 @@ type LocalResponseNormAttrs struct {
 	Alpha *float64 `attr:"alpha"`
 	// exponent (default 0.75)
 	Beta *float64 `attr:"beta"`
-	// what is added to the mean (default 1)
+	// number added to the mean (default 1)
 	K *float64 `attr:"k"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2724,8 +2725,8 @@ type MaxAttrs struct {
 
 // Max is the op max.
 //
-// Gives the greatest element of all; with dim, the greatest elements and their indices; with other, the greater
-// of self and other at each place, as maximum does.
+// Returns the greatest element of all; with dim, the greatest elements and their indices; with other, the
+// greater of self and other at each place, as maximum does.
 func Max(self *graph.Value, attrs ...MaxAttrs) []*graph.Value {
 	return node("max", 0, given(attrs), self)
 }
@@ -2751,7 +2752,7 @@ type MaxPool1dAttrs struct {
 
 // MaxPool1d is the op max_pool1d.
 //
-// Takes the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.
+// Returns the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.
 //
 // Attributes:
 //
@@ -2776,7 +2777,7 @@ type MaxPool1dWithIndicesAttrs struct {
 
 // MaxPool1dWithIndices is the op max_pool1d_with_indices.
 //
-// Takes the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.
+// Returns the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.
 //
 // Attributes:
 //
@@ -2802,7 +2803,7 @@ type MaxPool2dAttrs struct {
 
 // MaxPool2d is the op max_pool2d.
 //
-// Takes the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format
+// Returns the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format
 // that the operand suggests.
 //
 // Attributes:
@@ -2828,7 +2829,7 @@ type MaxPool2dWithIndicesAttrs struct {
 
 // MaxPool2dWithIndices is the op max_pool2d_with_indices.
 //
-// Takes the maximum of each window and its index in the plane. The results have the memory format that the
+// Returns the maximum of each window and its index in the plane. The results have the memory format that the
 // operand suggests.
 //
 // Attributes:
@@ -2855,7 +2856,7 @@ type MaxPool3dAttrs struct {
 
 // MaxPool3d is the op max_pool3d.
 //
-// Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.
+// Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.
 //
 // Attributes:
 //
@@ -2880,7 +2881,7 @@ type MaxPool3dWithIndicesAttrs struct {
 
 // MaxPool3dWithIndices is the op max_pool3d_with_indices.
 //
-// Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.
+// Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.
 //
 // Attributes:
 //
@@ -2970,8 +2971,8 @@ type MelWeightMatrixAttrs struct {
 
 // MelWeightMatrix is the op mel_weight_matrix.
 //
-// Makes the matrix that maps frequencies, dft_length/2+1 rows, to overlapping triangular bands of the mel scale,
-// the columns.
+// Creates the matrix that maps frequencies, dft_length/2+1 rows, to overlapping triangular bands of the mel
+// scale, the columns.
 //
 // Attributes:
 //
@@ -2996,8 +2997,8 @@ type MinAttrs struct {
 
 // Min is the op min.
 //
-// Gives the least element of all; with dim, the least elements and their indices; with other, the lesser of self
-// and other at each place, as minimum does.
+// Returns the least element of all; with dim, the least elements and their indices; with other, the lesser of
+// self and other at each place, as minimum does.
 func Min(self *graph.Value, attrs ...MinAttrs) []*graph.Value {
 	return node("min", 0, given(attrs), self)
 }
@@ -3141,7 +3142,7 @@ type NewEmptyAttrs struct {
 
 // NewEmpty is the op new_empty.
 //
-// Makes a row-major value of the dtype of self. The elements, which PyTorch leaves uninitialized, are zeros.
+// Creates a row-major value of the dtype of self. The elements, which PyTorch leaves uninitialized, are zeros.
 //
 // Attributes:
 //
@@ -3162,8 +3163,8 @@ type NllLossAttrs struct {
 
 // NllLoss is the op nll_loss.
 //
-// Takes minus the element of the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...]
-// and weight [c].
+// Returns minus the element of the target class, times its weight: self [n, c, ...] or [c], target int64 [n,
+// ...] and weight [c].
 //
 // May be nil: weight.
 func NllLoss(self, target, weight *graph.Value, attrs ...NllLossAttrs) *graph.Value {
@@ -3235,7 +3236,7 @@ func Norm(self *graph.Value, attrs ...NormAttrs) *graph.Value {
 
 // Numel is the op numel.
 //
-// Gives the number of self's elements, a 0-dim int64.
+// Returns the number of self's elements, a 0-dim int64.
 func Numel(self *graph.Value) *graph.Value {
 	return node("numel", 1, nil, self)[0]
 }
@@ -3269,7 +3270,7 @@ type OnesAttrs struct {
 
 // Ones is the op ones.
 //
-// Makes a value of ones.
+// Creates a value of ones.
 //
 // Attributes:
 //
@@ -3288,7 +3289,7 @@ type OnesLikeAttrs struct {
 
 // OnesLike is the op ones_like.
 //
-// Makes a value of ones, with the shape, dtype and layout of self.
+// Creates a value of ones, with the shape, dtype and layout of self.
 func OnesLike(self *graph.Value, attrs ...OnesLikeAttrs) *graph.Value {
 	return node("ones_like", 1, given(attrs), self)[0]
 }
@@ -3648,7 +3649,7 @@ type RandAttrs struct {
 
 // Rand is the op rand.
 //
-// Makes random numbers, uniformly distributed in [0, 1).
+// Creates random numbers, uniformly distributed in [0, 1).
 //
 // Attributes:
 //
@@ -3669,7 +3670,7 @@ type RandLikeAttrs struct {
 
 // RandLike is the op rand_like.
 //
-// Makes random numbers in self's shape, uniformly distributed in [0, 1). The result is row-major.
+// Creates random numbers in self's shape, uniformly distributed in [0, 1). The result is row-major.
 func RandLike(self *graph.Value, attrs ...RandLikeAttrs) *graph.Value {
 	return node("rand_like", 1, given(attrs), self)[0]
 }
@@ -3688,7 +3689,7 @@ type RandintAttrs struct {
 
 // Randint is the op randint.
 //
-// Makes random integers in [low, high).
+// Creates random integers in [low, high).
 //
 // Attributes:
 //
@@ -3710,7 +3711,7 @@ type RandnAttrs struct {
 
 // Randn is the op randn.
 //
-// Makes random numbers, normally distributed with mean 0 and variance 1.
+// Creates random numbers, normally distributed with mean 0 and variance 1.
 //
 // Attributes:
 //
@@ -3731,7 +3732,7 @@ type RandnLikeAttrs struct {
 
 // RandnLike is the op randn_like.
 //
-// Makes random numbers in self's shape, normally distributed with mean 0 and variance 1. The result is
+// Creates random numbers in self's shape, normally distributed with mean 0 and variance 1. The result is
 // row-major.
 func RandnLike(self *graph.Value, attrs ...RandnLikeAttrs) *graph.Value {
 	return node("randn_like", 1, given(attrs), self)[0]
@@ -3746,7 +3747,7 @@ func Ravel(self *graph.Value) *graph.Value {
 
 // Real is the op real.
 //
-// Returns a view of the real parts of complex numbers, or a real self itself.
+// Returns a view of the real parts of complex numbers, or self if it is real.
 func Real(self *graph.Value) *graph.Value {
 	return node("real", 1, nil, self)[0]
 }
@@ -4271,7 +4272,7 @@ func Sgn(self *graph.Value) *graph.Value {
 type ShrinkAttrs struct {
 	// absolute value up to which elements become 0 (default 0.5)
 	Lambd *float64 `attr:"lambd"`
-	// amount by which the absolute values of the others shrink
+	// amount by which the absolute values of other elements shrink
 	Bias float64 `attr:"bias"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4315,14 +4316,14 @@ func Silu(self *graph.Value) *graph.Value {
 
 // Sin is the op sin.
 //
-// Takes the sine of each element.
+// Returns the sine of each element.
 func Sin(self *graph.Value) *graph.Value {
 	return node("sin", 1, nil, self)[0]
 }
 
 // Sinh is the op sinh.
 //
-// Takes the hyperbolic sine of each element.
+// Returns the hyperbolic sine of each element.
 func Sinh(self *graph.Value) *graph.Value {
 	return node("sinh", 1, nil, self)[0]
 }
@@ -4517,7 +4518,7 @@ func Stack(tensors []*graph.Value, attrs ...StackAttrs) *graph.Value {
 type StdAttrs struct {
 	// dimensions to reduce; none: all
 	Dim []int `attr:"dim"`
-	// what is taken from the number of elements to give the divisor; none: 1
+	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
 	// false stands for correction 0, true for 1
 	Unbiased *bool `attr:"unbiased"`
@@ -4538,7 +4539,7 @@ func Std(self *graph.Value, attrs ...StdAttrs) *graph.Value {
 type StdMeanAttrs struct {
 	// dimensions to reduce; none: all
 	Dim []int `attr:"dim"`
-	// what is taken from the number of elements to give the divisor; none: 1
+	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
 	// false stands for correction 0, true for 1
 	Unbiased *bool `attr:"unbiased"`
@@ -4646,14 +4647,14 @@ func TakeAlongDim(self, indices *graph.Value, attrs ...TakeAlongDimAttrs) *graph
 
 // Tan is the op tan.
 //
-// Takes the tangent of each element.
+// Returns the tangent of each element.
 func Tan(self *graph.Value) *graph.Value {
 	return node("tan", 1, nil, self)[0]
 }
 
 // Tanh is the op tanh.
 //
-// Takes the hyperbolic tangent of each element.
+// Returns the hyperbolic tangent of each element.
 func Tanh(self *graph.Value) *graph.Value {
 	return node("tanh", 1, nil, self)[0]
 }
@@ -5111,7 +5112,7 @@ func UpsampleTrilinear3d(input *graph.Value, attrs ...UpsampleTrilinear3dAttrs) 
 type VarAttrs struct {
 	// dimensions to reduce; none: all
 	Dim []int `attr:"dim"`
-	// what is taken from the number of elements to give the divisor; none: 1
+	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
 	// false stands for correction 0, true for 1
 	Unbiased *bool `attr:"unbiased"`
@@ -5132,7 +5133,7 @@ func Var(self *graph.Value, attrs ...VarAttrs) *graph.Value {
 type VarMeanAttrs struct {
 	// dimensions to reduce; none: all
 	Dim []int `attr:"dim"`
-	// what is taken from the number of elements to give the divisor; none: 1
+	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
 	// false stands for correction 0, true for 1
 	Unbiased *bool `attr:"unbiased"`
@@ -5220,7 +5221,7 @@ type ZerosAttrs struct {
 
 // Zeros is the op zeros.
 //
-// Makes a value of zeros.
+// Creates a value of zeros.
 //
 // Attributes:
 //
@@ -5239,7 +5240,7 @@ type ZerosLikeAttrs struct {
 
 // ZerosLike is the op zeros_like.
 //
-// Makes a value of zeros, with the shape, dtype and layout of self.
+// Creates a value of zeros, with the shape, dtype and layout of self.
 func ZerosLike(self *graph.Value, attrs ...ZerosLikeAttrs) *graph.Value {
 	return node("zeros_like", 1, given(attrs), self)[0]
 }

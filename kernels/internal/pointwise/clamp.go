@@ -18,7 +18,7 @@ var (
 var (
 	Clamp = clampOp(graph.SchemaOf[clampAttrs](), "clamp",
 		"Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is "+
-			"max. A bound of a higher kind promotes self.",
+			"max. A bound of a higher dtype category (integer, float) promotes self.",
 		[]graph.Param{kit.Self, minParam, maxParam},
 		func(c *graph.Call) clamping {
 			a := *kit.Attrs[clampAttrs](c)

@@ -16,7 +16,7 @@ import (
 // Real and Imag are views of the parts of complex numbers.
 var (
 	Real = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
-		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or a real self itself.",
+		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or self if it is real.",
 		Params: unary1,
 		Kind:   graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {

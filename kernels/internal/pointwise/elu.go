@@ -22,9 +22,9 @@ type celuAttrs struct {
 
 // Exponential linear units: linear above 0, exponential below.
 var (
-	Elu = attrCurve("elu", "elu_cpu", "Keeps elements above 0 and replaces others by alpha * (exp(x * input_scale) - "+
-		"1), all "+
-		"times scale. Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)",
+	Elu = attrCurve("elu", "elu_cpu", "Multiplies positive elements by scale, and replaces other elements by scale * "+
+		"alpha * (exp(x * input_scale) - 1). Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * "+
+		"input_scale), x * scale)",
 		machine.FunctionGrain, func(a *eluAttrs) numbers {
 			return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),
 				"input_scale": tensor.FloatScalar(a.InputScale)}
@@ -34,9 +34,8 @@ var (
 		// ATen's SELU_ALPHA and SELU_SCALE.
 		"a = 1.6732632423543772; s = 1.0507009873554805; where(x <= 0, a * s * expm1(x), x * s)",
 		machine.FunctionGrain, elu(&eluAttrs{1.6732632423543772, 1.0507009873554805, 1}))
-	Celu = attrCurve("celu", "elu_cpu", "Keeps elements above 0 and replaces others by alpha * (exp(x / alpha) - 1). "+
-		"Supports "+
-		"floats only.", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)",
+	Celu = attrCurve("celu", "elu_cpu", "Keeps positive elements and replaces other elements by alpha * (exp(x / alpha) "+
+		"- 1). Supports floats only.", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)",
 		machine.FunctionGrain, func(a *celuAttrs) numbers { return numbers{"alpha": tensor.FloatScalar(a.Alpha)} },
 		func(a *celuAttrs) func(float64) float64 { return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha}) },
 		kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTransposed))

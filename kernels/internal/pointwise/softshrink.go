@@ -15,7 +15,7 @@ type softshrinkAttrs struct {
 
 type biasShrinkAttrs struct {
 	Lambd float64 `attr:"lambd" default:"0.5" doc:"absolute value up to which elements become 0"`
-	Bias  float64 `attr:"bias" default:"0" doc:"amount by which the absolute values of the others shrink"`
+	Bias  float64 `attr:"bias" default:"0" doc:"amount by which the absolute values of other elements shrink"`
 }
 
 // Softshrink reduces absolute values by lambd; Shrink is ONNX's operator, which generalizes softshrink and hardshrink.

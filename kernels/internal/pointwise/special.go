@@ -64,8 +64,8 @@ func xlogy(x, y float64) float64 {
 
 // Heaviside is the step function.
 var Heaviside = elementwise(kit.NoAttrs, "heaviside",
-	"Returns 0 below 0, 1 above, and the element of values at 0; 0 for "+
-		"NaN. Both operands must have the same dtype.",
+	"Returns 0 for negative elements and NaN, 1 for positive elements, and the element of values for 0. "+
+		"Both operands must have the same dtype.",
 	[]graph.Param{kit.Self, {Name: "values"}},
 	&graph.Pointwise{
 		Config: checked(realOnly(binary, "heaviside is not yet implemented for complex tensors."), func(c *graph.Call) error {

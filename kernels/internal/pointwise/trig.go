@@ -4,30 +4,31 @@ import "math"
 
 // Circular and hyperbolic functions and their inverses; angles are in radians.
 var (
-	Sin  = transcendental("sin", "sin_vml_cpu", "Takes the sine of each element.", math.Sin, complexSin)
-	Cos  = transcendental("cos", "cos_vml_cpu", "Takes the cosine of each element.", math.Cos, complexCos)
-	Tan  = transcendental("tan", "tan_vml_cpu", "Takes the tangent of each element.", math.Tan, complexTan)
-	Asin = transcendental("asin", "asin_vml_cpu", "Takes the inverse sine of each element; NaN outside [-1, 1].",
+	Sin  = transcendental("sin", "sin_vml_cpu", "Returns the sine of each element.", math.Sin, complexSin)
+	Cos  = transcendental("cos", "cos_vml_cpu", "Returns the cosine of each element.", math.Cos, complexCos)
+	Tan  = transcendental("tan", "tan_vml_cpu", "Returns the tangent of each element.", math.Tan, complexTan)
+	Asin = transcendental("asin", "asin_vml_cpu", "Returns the inverse sine of each element; NaN outside [-1, 1].",
 		math.Asin, complexAsin)
-	Acos = transcendental("acos", "acos_vml_cpu", "Takes the inverse cosine of each element; NaN outside [-1, 1].",
+	Acos = transcendental("acos", "acos_vml_cpu", "Returns the inverse cosine of each element; NaN outside [-1, 1].",
 		math.Acos, complexAcos)
-	Atan  = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, complexAtan)
-	Sinh  = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", sinh, complexSinh)
-	Cosh  = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", cosh, complexCosh)
-	Tanh  = transcendental("tanh", "tanh_vml_cpu", "Takes the hyperbolic tangent of each element.", math.Tanh, complexTanh)
-	Asinh = transcendental("asinh", "asinh_cpu", "Takes the inverse hyperbolic sine of each element.", math.Asinh,
+	Atan = transcendental("atan", "atan_vml_cpu", "Returns the inverse tangent of each element.", math.Atan, complexAtan)
+	Sinh = transcendental("sinh", "sinh_cpu", "Returns the hyperbolic sine of each element.", sinh, complexSinh)
+	Cosh = transcendental("cosh", "cosh_cpu", "Returns the hyperbolic cosine of each element.", cosh, complexCosh)
+	Tanh = transcendental("tanh", "tanh_vml_cpu", "Returns the hyperbolic tangent of each element.", math.Tanh,
+		complexTanh)
+	Asinh = transcendental("asinh", "asinh_cpu", "Returns the inverse hyperbolic sine of each element.", math.Asinh,
 		complexAsinh)
-	Acosh = transcendental("acosh", "acosh_cpu", "Takes the inverse hyperbolic cosine of each element; NaN below 1.",
+	Acosh = transcendental("acosh", "acosh_cpu", "Returns the inverse hyperbolic cosine of each element; NaN below 1.",
 		math.Acosh, complexAcosh)
-	Atanh = transcendental("atanh", "atanh_cpu", "Takes the inverse hyperbolic tangent of each element; NaN "+
+	Atanh = transcendental("atanh", "atanh_cpu", "Returns the inverse hyperbolic tangent of each element; NaN "+
 		"outside [-1, 1].", math.Atanh, complexAtanh)
-	Erf    = transcendental("erf", "erf_vml_cpu", "Takes the error function of each element.", math.Erf, nil)
-	Erfinv = transcendental("erfinv", "erfinv_vml_cpu", "Takes the inverse of the error function of each element; NaN "+
+	Erf    = transcendental("erf", "erf_vml_cpu", "Returns the error function of each element.", math.Erf, nil)
+	Erfinv = transcendental("erfinv", "erfinv_vml_cpu", "Returns the inverse of the error function of each element; NaN "+
 		"outside [-1, 1].", math.Erfinv, nil)
-	Lgamma = transcendental("lgamma", "lgamma_vml_cpu", "Takes the logarithm of the magnitude of the gamma function of "+
+	Lgamma = transcendental("lgamma", "lgamma_vml_cpu", "Returns the logarithm of the magnitude of the gamma function of "+
 		"each element.", lgamma, nil)
-	Erfc = transcendental("erfc", "erfc_vml_cpu", "Takes 1 minus the error function of each element, exact for "+
-		"large ones.", math.Erfc, nil)
+	Erfc = transcendental("erfc", "erfc_vml_cpu", "Returns 1 minus the error function of each element, without "+
+		"cancellation for large elements.", math.Erfc, nil)
 )
 
 // large is slightly below the argument at which sinh and cosh of package math overflow, earlier than the true results

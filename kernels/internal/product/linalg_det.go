@@ -22,7 +22,7 @@ var (
 func detOp(name string) *graph.Op {
 	return kit.Define[kit.None](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: "Gives the determinants of square matrices, the last two dimensions.",
+			Name: name, Doc: "Returns the determinants of square matrices, the last two dimensions.",
 			Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				m := c.Type(0)

@@ -110,7 +110,7 @@ func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]ten
 
 // Numel is torch.numel as a value.
 var Numel = kit.ElementOp[kit.None](graph.Op{Semantics: graph.Semantics{
-	Name: "numel", Doc: "Gives the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
+	Name: "numel", Doc: "Returns the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
 }}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
 	func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {

@@ -16,10 +16,11 @@ type anyAttrs struct {
 }
 
 // Any is torch.any: whether any element is nonzero.
-var Any = truthOp("any", "Tells whether any element is not zero. The result is bool, of uint8 it is uint8.", true)
+var Any = truthOp("any", "Returns whether any element is not zero. The result is bool, and uint8 for uint8.", true)
 
 // Every is torch.all: whether all elements are nonzero.
-var Every = truthOp("all", "Tells whether all elements are not zero. The result is bool, of uint8 it is uint8.", false)
+var Every = truthOp("all", "Returns whether all elements are not zero. The result is bool, of uint8 it is "+
+	"uint8.", false)
 
 // truthOp defines Any if isAny is set, else Every.
 func truthOp(name, doc string, isAny bool) *graph.Op {

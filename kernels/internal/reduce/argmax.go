@@ -21,17 +21,17 @@ type argmaxAttrs struct {
 
 // Argmax and Argmin give the index of the first greatest or least element.
 var (
-	Argmax = argOp("argmax", "Gives the index of the first greatest element over a dimension, or of all. A NaN is "+
+	Argmax = argOp("argmax", "Returns the index of the first greatest element over a dimension, or of all. A NaN is "+
 		"greater than all.", true)
-	Argmin = argOp("argmin", "Gives the index of the first least element over a dimension, or of all. A NaN is "+
+	Argmin = argOp("argmin", "Returns the index of the first least element over a dimension, or of all. A NaN is "+
 		"less than all.", false)
 )
 
 // Max and Min give one value of all elements, or, with a dim, values and their indices.
 var (
-	Max = orOfTwo(bestOp("max", "Gives the greatest element of all; with dim, the greatest elements and their indices; "+
+	Max = orOfTwo(bestOp("max", "Returns the greatest element of all; with dim, the greatest elements and their indices; "+
 		"with other, the greater of self and other at each place, as maximum does.", true), pointwise.Maximum)
-	Min = orOfTwo(bestOp("min", "Gives the least element of all; with dim, the least elements and their indices; "+
+	Min = orOfTwo(bestOp("min", "Returns the least element of all; with dim, the least elements and their indices; "+
 		"with other, the lesser of self and other at each place, as minimum does.", false), pointwise.Minimum)
 )
 

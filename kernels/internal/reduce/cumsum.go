@@ -20,11 +20,11 @@ type cumAttrs struct {
 
 // Cumsum and Cumprod carry floats in float64.
 var (
-	Cumsum = scanOp("cumsum", "Gives the running sum along a dimension. Bools and integers give int64.", expr.Add,
+	Cumsum = scanOp("cumsum", "Returns the running sum along a dimension. Bools and integers give int64.", expr.Add,
 		[2]scanLoops{scanOf(0, sumScanZ[complex64], sumLinesZ[complex64]),
 			scanOf(0, sumScanZ[complex128], sumLinesZ[complex128])},
 		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
-	Cumprod = scanOp("cumprod", "Gives the running product along a dimension. Bools and integers give int64.", expr.Mul,
+	Cumprod = scanOp("cumprod", "Returns the running product along a dimension. Bools and integers give int64.", expr.Mul,
 		[2]scanLoops{scanOf(1, prodScanZ[complex64], prodLinesZ[complex64]),
 			scanOf(1, prodScanZ[complex128], prodLinesZ[complex128])},
 		func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })

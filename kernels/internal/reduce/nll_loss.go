@@ -28,13 +28,13 @@ type crossEntropyAttrs struct {
 // of the softmax.
 var (
 	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
-		"Takes minus the element of the target class, times its weight: self [n, c, ...] or "+
+		"Returns minus the element of the target class, times its weight: self [n, c, ...] or "+
 			"[c], target int64 [n, ...] and weight [c].", false, func(c *graph.Call) (int, int, float64) {
 			a := kit.Attrs[nllLossAttrs](c)
 			return a.Reduction, a.IgnoreIndex, 0
 		})
 	CrossEntropyLoss = nllLossOp(graph.SchemaOf[crossEntropyAttrs](), "cross_entropy_loss",
-		"Takes minus the logarithm of the softmax at the target class, "+
+		"Returns minus the logarithm of the softmax at the target class, "+
 			"times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
 			"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever "+
 			"the weights.", true, func(c *graph.Call) (int, int, float64) {

@@ -12,7 +12,7 @@ import (
 
 type varAttrs struct {
 	Dim        []int    `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
-	Correction *float64 `attr:"correction" default:"none" doc:"what is taken from the number of elements to give the divisor; none: 1"`
+	Correction *float64 `attr:"correction" default:"none" doc:"number subtracted from the number of elements to give the divisor; none: 1"`
 	Unbiased   *bool    `attr:"unbiased" default:"none" doc:"false stands for correction 0, true for 1"`
 	Keepdim    bool     `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }

@@ -16,7 +16,7 @@ const zeroed = "The elements, which PyTorch leaves uninitialized, are zeros."
 func zero(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(0)} }
 
 // EmptyLike is torch.empty_like.
-var EmptyLike = constantLike("empty_like", "Makes a value with the shape, dtype and layout of self. "+zeroed, 0)
+var EmptyLike = constantLike("empty_like", "Creates a value with the shape, dtype and layout of self. "+zeroed, 0)
 
 type newEmptyAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
@@ -26,7 +26,7 @@ type newEmptyAttrs struct {
 // NewEmpty is Tensor.new_empty.
 var NewEmpty = fillOp(graph.SchemaOf[newEmptyAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "new_empty",
-	Doc:      "Makes a row-major value of the dtype of self. " + zeroed,
+	Doc:      "Creates a row-major value of the dtype of self. " + zeroed,
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
 }}, func(c *graph.Call) (tensor.Type, error) {
@@ -47,7 +47,7 @@ type emptyStridedAttrs struct {
 // EmptyStrided is torch.empty_strided.
 var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "empty_strided",
-	Doc:      "Makes a value with the given strides, which may overlap or leave gaps. " + zeroed,
+	Doc:      "Creates a value with the given strides, which may overlap or leave gaps. " + zeroed,
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[emptyStridedAttrs](c)

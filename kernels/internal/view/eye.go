@@ -20,7 +20,7 @@ type eyeAttrs struct {
 var Eye = kit.Define[eyeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "eye",
-		Doc:      "Makes a matrix with ones on the diagonal and zeros elsewhere.",
+		Doc:      "Creates a matrix with ones on the diagonal and zeros elsewhere.",
 		Infer:    inferEye,
 		Ref:      refEye,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"n": 3, "m": 4}}},

@@ -16,7 +16,7 @@ type fullAttrs struct {
 // Full is torch.full.
 var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "full",
-	Doc:      "Makes a value filled with one number.",
+	Doc:      "Creates a value filled with one number.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[fullAttrs](c)
@@ -45,8 +45,8 @@ type newAttrs struct {
 
 // Zeros and Ones are torch.zeros and torch.ones.
 var (
-	Zeros = constantOp("zeros", "Makes a value of zeros.", 0)
-	Ones  = constantOp("ones", "Makes a value of ones.", 1)
+	Zeros = constantOp("zeros", "Creates a value of zeros.", 0)
+	Ones  = constantOp("ones", "Creates a value of ones.", 1)
 )
 
 func constantOp(name, doc string, v int64) *graph.Op {
@@ -73,13 +73,13 @@ type fullLikeAttrs struct {
 var (
 	FullLike = fillOp(graph.SchemaOf[fullLikeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "full_like",
-		Doc:      "Makes a value filled with one number, with the shape, dtype and layout of self.",
+		Doc:      "Creates a value filled with one number, with the shape, dtype and layout of self.",
 		Params:   []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[fullLikeAttrs](c)
 		return likeOf(c.Type(0), a.DType, a.MemoryFormat)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullLikeAttrs](c).FillValue })
-	ZerosLike = constantLike("zeros_like", "Makes a value of zeros, with the shape, dtype and layout of self.", 0)
-	OnesLike  = constantLike("ones_like", "Makes a value of ones, with the shape, dtype and layout of self.", 1)
+	ZerosLike = constantLike("zeros_like", "Creates a value of zeros, with the shape, dtype and layout of self.", 0)
+	OnesLike  = constantLike("ones_like", "Creates a value of ones, with the shape, dtype and layout of self.", 1)
 )

@@ -48,16 +48,16 @@ type seedAttrs struct {
 
 // Random numbers. PyTorch draws them from a generator; here every op has a seed.
 var (
-	Rand  = randOp("rand", "Makes random numbers, uniformly distributed in [0, 1).", uniform)
-	Randn = randOp("randn", "Makes random numbers, normally distributed with mean 0 and variance 1.",
+	Rand  = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniform)
+	Randn = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.",
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
-	RandLike = randLikeOp("rand_like", "Makes random numbers in self's shape, uniformly distributed in [0, 1).",
+	RandLike = randLikeOp("rand_like", "Creates random numbers in self's shape, uniformly distributed in [0, 1).",
 		uniform)
-	RandnLike = randLikeOp("randn_like", "Makes random numbers in self's shape, normally distributed with mean 0 and "+
+	RandnLike = randLikeOp("randn_like", "Creates random numbers in self's shape, normally distributed with mean 0 and "+
 		"variance 1.",
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
 	Randint = kit.ElementOp[randintAttrs](graph.Op{Semantics: graph.Semantics{
-		Name: "randint", Doc: "Makes random integers in [low, high).",
+		Name: "randint", Doc: "Creates random integers in [low, high).",
 		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
 	}}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[randintAttrs](c)

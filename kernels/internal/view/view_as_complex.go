@@ -104,7 +104,7 @@ func asComplex(t tensor.Type) (tensor.Type, error) {
 // Complex is torch.complex.
 var Complex = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
-		Name: "complex", Doc: "Makes complex numbers from real and imaginary parts, which are broadcast.",
+		Name: "complex", Doc: "Creates complex numbers from real and imaginary parts, which are broadcast.",
 		Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			d, other := c.Type(0).DType, c.Type(1).DType

@@ -27,16 +27,16 @@ type hammingAttrs struct {
 
 // Window functions of signal processing: sums of cosines.
 var (
-	HannWindow = windowOp(graph.SchemaOf[windowAttrs](), "hann_window", "Makes a Hann window.",
+	HannWindow = windowOp(graph.SchemaOf[windowAttrs](), "hann_window", "Creates a Hann window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
 			return kit.Attrs[windowAttrs](c), [3]float64{0.5, 0.5, 0}
 		})
-	HammingWindow = windowOp(graph.SchemaOf[hammingAttrs](), "hamming_window", "Makes a Hamming window.",
+	HammingWindow = windowOp(graph.SchemaOf[hammingAttrs](), "hamming_window", "Creates a Hamming window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
 			a := kit.Attrs[hammingAttrs](c)
 			return &windowAttrs{a.WindowLength, a.Periodic, a.DType}, [3]float64{a.Alpha, a.Beta, 0}
 		})
-	BlackmanWindow = windowOp(graph.SchemaOf[windowAttrs](), "blackman_window", "Makes a Blackman window.",
+	BlackmanWindow = windowOp(graph.SchemaOf[windowAttrs](), "blackman_window", "Creates a Blackman window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
 			return kit.Attrs[windowAttrs](c), [3]float64{0.42, 0.5, 0.08}
 		})
@@ -89,7 +89,7 @@ type melAttrs struct {
 // MelWeightMatrix is ONNX's operator; PyTorch has no equivalent.
 var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "mel_weight_matrix",
-	Doc: "Makes the matrix that maps frequencies, dft_length/2+1 rows, to overlapping " +
+	Doc: "Creates the matrix that maps frequencies, dft_length/2+1 rows, to overlapping " +
 		"triangular bands of the mel scale, the columns.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192,
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},

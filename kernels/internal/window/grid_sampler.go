@@ -295,7 +295,7 @@ type affineGridAttrs struct {
 var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "affine_grid_generator",
-		Doc:    "Makes the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+		Doc:    "Creates the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
 		Params: []graph.Param{{Name: "theta"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)

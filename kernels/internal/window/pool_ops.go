@@ -138,25 +138,25 @@ func maxExamples(shape ...int) []graph.Example {
 // Max poolings take the maximum of each window; NaN propagates.
 var (
 	MaxPool1d = definePool[maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: poolMax},
-		"Takes the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
+		"Returns the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
 		poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
 	MaxPool1dWithIndices = definePool[maxPoolAttrs]("max_pool1d_with_indices",
 		pooling{name: "max_pool1d_with_indices", dims: 1, kind: poolMax, indices: true},
-		"Takes the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.",
+		"Returns the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.",
 		maxExamples(2, 2, 5)...)
 	MaxPool2d = definePool[maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: poolMax},
-		"Takes the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format "+
+		"Returns the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format "+
 			"that the operand suggests.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
 	MaxPool2dWithIndices = definePool[maxPoolAttrs]("max_pool2d_with_indices",
 		pooling{name: "max_pool2d", dims: 2, kind: poolMax, indices: true},
-		"Takes the maximum of each window and its index in the plane. The results have the memory format that the "+
+		"Returns the maximum of each window and its index in the plane. The results have the memory format that the "+
 			"operand suggests.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
 	MaxPool3d = definePool[maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: poolMax},
-		"Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
+		"Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
 		maxExamples(2, 2, 5, 6, 4)...)
 	MaxPool3dWithIndices = definePool[maxPoolAttrs]("max_pool3d_with_indices",
 		pooling{name: "max_pool3d", dims: 3, kind: poolMax, indices: true},
-		"Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
+		"Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
 		maxExamples(2, 2, 5, 6, 4)...)
 )
 
@@ -198,16 +198,16 @@ var (
 var (
 	AdaptiveMaxPool1d = definePool[adaptivePoolAttrs]("adaptive_max_pool1d",
 		pooling{name: "adaptive_max_pool1d", dims: 1, kind: poolMax, indices: true, adaptive: true},
-		"Takes the maximum, and its index in the sequence, of windows that divide the operand evenly among output_size "+
+		"Returns the maximum, and its index in the sequence, of windows that divide the operand evenly among output_size "+
 			"results.", poolExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
 	AdaptiveMaxPool2d = definePool[adaptivePoolAttrs]("adaptive_max_pool2d",
 		pooling{name: "adaptive_max_pool2d", dims: 2, kind: poolMax, indices: true, adaptive: true},
-		"Takes the maximum, and its index in the plane, of windows that divide the operand evenly among output_size "+
+		"Returns the maximum, and its index in the plane, of windows that divide the operand evenly among output_size "+
 			"results. Both results have the memory format that the operand suggests.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
 	AdaptiveMaxPool3d = definePool[adaptivePoolAttrs]("adaptive_max_pool3d",
 		pooling{name: "adaptive_max_pool3d", dims: 3, kind: poolMax, indices: true, adaptive: true},
-		"Takes the maximum, and its index in the volume, of windows that divide the operand evenly among output_size "+
+		"Returns the maximum, and its index in the volume, of windows that divide the operand evenly among output_size "+
 			"results.", poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
