@@ -36,14 +36,14 @@ var documents = map[string]reflect.Type{
 	"calibrate": reflect.TypeFor[calibrateReport](),
 }
 
-// writtenFiles has the types of the files that flags of plan name.
+// writtenFiles has the types of the files that the command plan writes, by the flag that gives the path.
 var writtenFiles = map[string]reflect.Type{
 	"certificate": reflect.TypeFor[experiment.Certificate](),
 	"problem":     reflect.TypeFor[wcsp.Problem](),
 	"solution":    reflect.TypeFor[wcsp.Solution](),
 }
 
-// wordsOf lists the strings that a field of a document with the tag of:"NAME" may have, by NAME.
+// wordsOf has the strings that fields of documents may have: a field with the tag of:"NAME" has one of wordsOf[NAME].
 var wordsOf = map[string]func() []string{
 	"dtype": func() []string { return format.Strings(tensor.DTypes()) },
 	"flag":  infer.Flags,

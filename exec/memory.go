@@ -29,22 +29,22 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	p.extendLifetimes()
 	steps, storages := p.steps, p.storages
-	plan := func(anywhere []bool, most int) *memoryPlanner {
+	plan := func(anywhere []bool, maxBytes int) *memoryPlanner {
 		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
 		for i := range steps {
 			p.steps[i].refs = slices.Clone(steps[i].refs)
 		}
-		return p.planFor(ctx, anywhere, most)
+		return p.planFor(ctx, anywhere, maxBytes)
 	}
 	m := plan(nil, 0)
 	if p.threads > 1 {
-		anywhere, most := make([]bool, len(storages)+len(steps)), m.top+m.top/moreArena
+		anywhere, maxBytes := make([]bool, len(storages)+len(steps)), m.top+m.top/moreArena
 		for range plansTried {
-			if m = plan(anywhere, most); m.top <= most {
+			if m = plan(anywhere, maxBytes); m.top <= maxBytes {
 				break
 			}
 		}
-		if m.top > most {
+		if m.top > maxBytes {
 			m = plan(nil, 0)
 		}
 	}
@@ -54,14 +54,14 @@ func (p *Program) plan(ctx context.Context) {
 	}
 }
 
-// planFor plans memory with affinity, except for memory that is marked in anywhere: the storages, and then the scratch
-// memory of each step. A nil list means no affinity at all. If the arena would exceed most bytes, planFor marks the
-// memory that is live at this point, and stops.
-func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memoryPlanner {
+// planFor plans memory with affinity, except where anywhere is true. anywhere has an element for each storage, followed
+// by one for the scratch memory of each step. A nil list means no affinity at all. If the arena exceeds maxBytes,
+// planFor sets the elements of the memory that is live at this point, and stops.
+func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
-		anywhere: anywhere, most: most, affinity: affinity{workers: min(p.threads, maxParts)}}
+		anywhere: anywhere, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -70,11 +70,11 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memor
 	}
 	for i, end := 0, 0; i < len(p.steps); i++ {
 		if i >= end {
-			m.since, end = i, p.steps[i].pipelineEnd
+			m.groupStart, end = i, p.steps[i].pipelineEnd
 		}
 		interrupt.Check(ctx)
 		m.step(i)
-		if anywhere != nil && m.top > most {
+		if anywhere != nil && m.top > maxBytes {
 			break
 		}
 	}
@@ -83,19 +83,19 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memor
 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
-	p      *Program
-	merged []int                // by storage: the storage whose memory it reuses in place
-	writer graph.ByValue[int32] // by value in memory, even in another value's: the step that writes it
-	taken  []bool               // by storage: whether it has an address in the arena
-	users  [][]int32            // by storage: the steps that used it since it got its address
-	before [][]int32            // by storage: the steps that used its address before
-	blocks []block              // free memory below top, by offset
-	top    int
-	waits  []int32 // by step: the latest step that was made to wait for the step
-	since  int     // first step of the current pipelined group, or the current step
-	// anywhere marks memory that is placed without affinity: by storage, then by step for scratch memory. Nil marks all.
+	p          *Program
+	merged     []int                // by storage: the storage whose memory it reuses in place
+	writer     graph.ByValue[int32] // by value, including values stored within another value: the step that writes it
+	taken      []bool               // by storage: whether it has an address in the arena
+	users      [][]int32            // by storage: the steps that used it since it got its address
+	before     [][]int32            // by storage: the steps that used its address before
+	blocks     []block              // free memory below top, by offset
+	top        int
+	waits      []int32 // by step: the latest step that was made to wait for the step
+	groupStart int     // first step of the current pipelined group, or the current step
+	// anywhere marks memory that is placed without affinity: see planFor.
 	anywhere []bool
-	most     int // limit on the arena's bytes, if anywhere is not nil
+	maxBytes int // limit on the arena's bytes, if anywhere is not nil
 	affinity affinity
 }
 
@@ -233,19 +233,19 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 // mostArena is the maximum size of the arena in bytes, so that sums do not overflow.
 const mostArena = math.MaxInt / 4
 
-// alloc allocates size bytes of the arena for step i: from a free block, or by growing the arena. what is the index of
-// the memory in anywhere. alloc returns the steps that used the memory before; step i then waits for them.
-func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
+// alloc allocates size bytes of the arena for step i: from a free block, or by growing the arena. slot is the index
+// of the memory in anywhere. alloc returns the steps that used the memory before; step i then waits for them.
+func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return 0, nil
 	}
-	best, at := m.pick(size, what)
+	best, at := m.pick(size, slot)
 	if best < 0 {
 		at = m.top
 		m.top = min(m.top+size, mostArena)
-		if m.anywhere != nil && m.top > m.most {
-			m.yield(what)
+		if m.anywhere != nil && m.top > m.maxBytes {
+			m.dropAffinity(slot)
 		}
 		m.affinity.record(at, size)
 		return at, nil
@@ -266,9 +266,9 @@ func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	return at, b.users
 }
 
-// yield removes the affinity of all memory that is live now, because the arena exceeds its limit.
-func (m *memoryPlanner) yield(what int) {
-	m.anywhere[what] = true
+// dropAffinity removes the affinity of all memory that is live now, because the arena exceeds its limit.
+func (m *memoryPlanner) dropAffinity(slot int) {
+	m.anywhere[slot] = true
 	for s, users := range m.users {
 		m.anywhere[s] = m.anywhere[s] || users != nil
 	}
@@ -276,8 +276,8 @@ func (m *memoryPlanner) yield(what int) {
 
 // pick returns a free block with at least size bytes, and an address in the block, or -1 if there is none. Without
 // affinity it returns the smallest such block.
-func (m *memoryPlanner) pick(size, what int) (best, at int) {
-	if m.anywhere != nil && !m.anywhere[what] {
+func (m *memoryPlanner) pick(size, slot int) (best, at int) {
+	if m.anywhere != nil && !m.anywhere[slot] {
 		return m.affinity.choose(m.blocks, size)
 	}
 	best = -1
@@ -300,7 +300,7 @@ func (m *memoryPlanner) release(i int) {
 	if s.kernel.Scratch > 0 {
 		m.put(s.scratch, s.kernel.Scratch, []int32{int32(i)})
 	}
-	for k := m.since; k <= i; k++ {
+	for k := m.groupStart; k <= i; k++ {
 		for _, r := range p.steps[k].refs {
 			if r.storage < 0 {
 				continue

@@ -244,7 +244,8 @@ func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
 	n.Constants = sum(n.Constants, kept.Storage().Len())
 }
 
-// leastNeed returns a lower bound on the need, before compilation: inputs, outputs, and the largest other value.
+// leastNeed returns a lower bound on the need, before compilation: inputs, constants, outputs, and the
+// largest other value.
 func leastNeed(g *graph.Graph) Need {
 	var n Need
 	for _, v := range g.Inputs {

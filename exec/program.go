@@ -23,8 +23,8 @@ type Options struct {
 	Context context.Context
 	// Threads is the maximum number of workers of one run; 0 or less means GOMAXPROCS. More than 4096 means 4096.
 	Threads int
-	// Costs are the prices of work, by which Compile decides which steps workers share. Nil means the prices of a typical
-	// machine.
+	// Costs are the prices of work. Compile uses them to decide which steps are divided among several workers. Nil
+	// means the prices of a typical machine.
 	Costs *machine.Profile
 	// Tracer, if set, observes runs. Without one there is no overhead.
 	Tracer Tracer
@@ -34,8 +34,8 @@ type Options struct {
 	MemoryLimit int
 	// InputsHeld means that the inputs of the run are in memory at compilation, so that they are not counted twice.
 	InputsHeld bool
-	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together with
-	// its dependents. Nodes whose results do not fit into memory are omitted, too. The error of a run is then an
+	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together
+	// with its dependents. Nodes whose results do not fit into memory are omitted, too. The error of a run is then an
 	// [*Incomplete].
 	KeepGoing bool
 	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
@@ -56,7 +56,7 @@ type Program struct {
 	storages []storage
 	of       graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	phases   int                  // number of phases of all steps
-	parts    []int                // by phase: index of its first part in the list of all parts of the program
+	parts    []int                // by phase: number of parts of all earlier phases; a worker takes one part
 	ptrs     int                  // number of operand addresses of all steps
 	arena    int                  // size of the arena in bytes
 	worker   int                  // bytes of memory per worker
@@ -150,16 +150,16 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 // compile makes a step of each node that is not a view, in order. Pipelined groups, which keep more values live at the
 // same time, are used if there is enough memory.
 func compile(g *graph.Graph, o Options) (*Program, error) {
-	bands := o.Threads == 1 && !o.KeepGoing
-	p, err := compileBy(g, o, bands)
-	if bands && errors.As(err, new(*MemoryError)) {
+	pipelined := o.Threads == 1 && !o.KeepGoing
+	p, err := compileBy(g, o, pipelined)
+	if pipelined && errors.As(err, new(*MemoryError)) {
 		return compileBy(g, o, false)
 	}
 	return p, err
 }
 
 // compileBy is compile with or without pipelined groups.
-func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
+func compileBy(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	if err := o.check(leastNeed(g)); err != nil {
@@ -197,7 +197,7 @@ func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	if p.lost != nil {
 		p.findSources()
 	}
-	if bands {
+	if pipelined {
 		p.findPipelines()
 	}
 	p.plan(o.Context)

@@ -101,13 +101,16 @@ func trilu(n *node) []*val {
 	return one(n.op(op, attrs, n.x(0)))
 }
 
+// maxBlock bounds the sides of blocks, so that their squares do not overflow.
+const maxBlock = 1 << 15
+
 // blocks returns an image [N, C, H, W], its sizes and the block size.
 func (n *node) blocks() (x *val, dims []sym.Int, b int) {
 	x = n.x(0)
 	b = n.int("blocksize", 0)
 	dims = n.symShape(x)
-	if len(dims) != 4 || b < 1 || b > 1<<15 {
-		n.failf("want 4 dimensions and a block size above 0, got %d and %d", len(dims), b)
+	if len(dims) != 4 || b < 1 || b > maxBlock {
+		n.failf("want 4 dimensions and a block size from 1 to %d, got %d and %d", maxBlock, len(dims), b)
 	}
 	return x, dims, b
 }

@@ -46,7 +46,7 @@ func packConstants(p *Plan) error {
 	k := packer{g: p.Graph, made: map[formOf]*packNode{}}
 	for i, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
-		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isConstant) {
+		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
 			if err := k.node(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
 				return p.Graph.Fail(n, err)
 			}
@@ -66,8 +66,8 @@ func packConstants(p *Plan) error {
 	return nil
 }
 
-// isConstant reports whether an operand is a constant that may be packed: not packed yet and not pinned to a layout.
-func isConstant(a graph.Arg) bool {
+// isPackable reports whether an operand is a constant that is neither packed nor pinned to a layout.
+func isPackable(a graph.Arg) bool {
 	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil && !a.Value.Pin.Lays()
 }
 
@@ -77,7 +77,7 @@ func (k *packer) node(n *graph.Node, at int) (err error) {
 	call := n.Call()
 	for i := range n.In {
 		a := &n.In[i]
-		if !isConstant(*a) {
+		if !isPackable(*a) {
 			continue
 		}
 		form, ok := n.Impl.Pack(call, i)
@@ -158,8 +158,8 @@ func (p *Plan) packings() {
 	}
 }
 
-// wantedForm returns the form in which the node's implementation packs operand i; empty if it reads the operand
-// unpacked, or panics on this call, which compilation reports.
+// wantedForm returns the form in which the node's implementation packs operand i. It is empty if the implementation
+// reads the operand unpacked. It is also empty if Pack panics; compilation then reports the panic.
 func wantedForm(n *graph.Node, c *graph.Call, i int) (form string) {
 	defer func() {
 		if recover() != nil {

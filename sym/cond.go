@@ -146,8 +146,8 @@ func (v *Env) zeroForm(e *expr) *expr {
 	return v.divideTerms(e, drop)
 }
 
-// dropPositiveFactors divides e by the positive factors that all its terms share. e >= 0 is equivalent without these
-// only if the constant of e is 0 or -1, so other expressions are unchanged.
+// dropPositiveFactors removes the positive factors p that all terms of e = p*q + c share. For c = 0 and c = -1, e >= 0
+// is equivalent to q + c >= 0. This does not hold for other constants c, so other expressions are unchanged.
 func (v *Env) dropPositiveFactors(e *expr) *expr {
 	if e.c != 0 && e.c != -1 {
 		return e
@@ -174,7 +174,8 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		other := v.plus(a.self, n, -t.k)
 		b = Bool{v: true}
 		if !slices.Contains(a.args, other) {
-			// A constant operand, which comes first, can be dropped if the maximum or minimum equals another number.
+			// n = 0 states that a maximum of constants and terms equals another number m. The constant operand c comes
+			// first. If c > m, the statement is false; otherwise c can be dropped. A minimum is the mirror case.
 			if len(other.terms) > 0 || len(a.args[0].terms) > 0 {
 				continue
 			}

@@ -43,7 +43,7 @@ func channelNorm() (*graph.Op, error) {
 		Facts: graph.Facts{ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
-				normIn("pixels", "A pixel is a line of memory.", pixels, graph.Dense),
+				normIn("pixels", "The channels of a pixel are contiguous in memory.", pixels, graph.Dense),
 				normIn("planes", "The elements of a pixel are a plane apart.", tensor.RowMajorOrder(4), graph.Strided),
 			},
 		},

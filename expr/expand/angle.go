@@ -32,15 +32,16 @@ func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.fma(n, e.num(-elementary.PiOver2[2]), rest))
 }
 
-// anySum is sum for any two numbers, in either order.
+// anySum returns the exact sum hi + lo of two numbers. Unlike sum, it does not require |a| >= |b| (Knuth's TwoSum).
 func (e *expander) anySum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
 	v := e.sub(hi, a)
 	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
 }
 
-// angleFar multiplies the 53-bit integer m of a = m*2^k by 2/pi*2^k modulo 4, in four parts. It adds integers and
-// fractions separately, so that a sum near 0 has an error below 2^-120.
+// angleFar multiplies the 53-bit integer m of a = m*2^k by 2/pi*2^k modulo 4, in four parts. It adds the integer
+// parts and the fractions of the products separately, so that the absolute error stays below 2^-120 even if the
+// remainder is near 0.
 func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	part := e.window(a)
@@ -90,7 +91,7 @@ func (e *expander) window(a expr.Value) [4]expr.Value {
 	}
 	left := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shl, v, e.mask(n)) }
 	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }
-	// fraction returns the value of the 52 bits of v below a leading bit with the value unit.
+	// fraction returns v * unit * 2^-52 for an integer v below 2^52. unit is a power of 2.
 	fraction := func(v expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Do(expr.Or, v, e.bitsOf(unit))), e.num(unit))
 	}

@@ -34,7 +34,7 @@ var erfPower = elementary.Poly{
 // erf is 1 - exp(-g), where g is nearly a polynomial of |x|. It is computed like expm1, which is accurate for small x.
 // Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
-	a := e.high(e.Do(expr.Abs, x), pick(e, 3.93, 5.93))
+	a := e.clampAbove(e.Do(expr.Abs, x), pick(e, 3.93, 5.93))
 	g := e.fma(a, e.num(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
 	n, s := e.nearest(g, -math.Log2E, 0)
 	hi, lo := e.ln2()
@@ -50,7 +50,7 @@ func (e *expander) erf(x expr.Value) expr.Value {
 // erfc(|c*x|) for positive x. The error is at most 1.2 ulp for results above 1. Below 1, where the sum with erf would
 // expose the rounding error of erf, it is at most 7e-8, and 6e-8 for the c of gelu. The product c*x is not rounded.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
-	tail := e.piece(&elementary.ErfcPieces, e.high(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
+	tail := e.piece(&elementary.ErfcPieces, e.clampAbove(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
 }
 
@@ -104,7 +104,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).erfc, x)
 	}
-	a, one := e.high(e.Do(expr.Abs, x), 27.3), e.num(1)
+	a, one := e.clampAbove(e.Do(expr.Abs, x), 27.3), e.num(1)
 	four := e.num(4)
 	c := e.eval(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
 	z := e.mul(a, a)

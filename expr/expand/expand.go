@@ -44,7 +44,7 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	})
 }
 
-// expansions has a function for each elementary function, which adds the instructions of f(x) or f(x, y).
+// expansions maps each elementary function f to the Go function that emits the instructions of f(x) or f(x, y).
 var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 	expr.Exp:   func(e *expander, x, _ expr.Value) expr.Value { return e.exp(x) },
 	expr.Exp2:  func(e *expander, x, _ expr.Value) expr.Value { return e.exp2(x) },
@@ -112,9 +112,13 @@ func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Do(expr.F
 func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Do(expr.Lt, a, b) }
 func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.Select, c, yes, no) }
 
-// low is a lower bound of x, and high an upper bound. Both preserve NaN.
-func (e *expander) low(x expr.Value, to float64) expr.Value  { return e.Do(expr.Max, x, e.num(to)) }
-func (e *expander) high(x expr.Value, to float64) expr.Value { return e.Do(expr.Min, x, e.num(to)) }
+// clampBelow returns max(x, to), and clampAbove returns min(x, to). Both preserve NaN.
+func (e *expander) clampBelow(x expr.Value, to float64) expr.Value {
+	return e.Do(expr.Max, x, e.num(to))
+}
+func (e *expander) clampAbove(x expr.Value, to float64) expr.Value {
+	return e.Do(expr.Min, x, e.num(to))
+}
 
 // int and float reinterpret bits. mask is an integer constant.
 func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.word(), x) }

@@ -18,7 +18,7 @@ func (e *expander) cosh(x expr.Value) expr.Value {
 // sinh is d + d/(2d+1) with d = expm1(|x|)/2, or 2d - d*2d/(2d+1) for small d, for which the second form has smaller
 // rounding errors. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
-	h := e.expm1Scaled(e.high(e.Do(expr.Abs, x), pick(e, 89.7, 710.7)), -2)
+	h := e.expm1Scaled(e.clampAbove(e.Do(expr.Abs, x), pick(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.num(0.25)))
 	small := e.fma(e.Do(expr.Neg, d), q, e.add(d, d))
 	r := e.choose(e.lt(d, e.num(0.5)), small, e.fma(q, e.num(0.5), d))

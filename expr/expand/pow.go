@@ -13,7 +13,7 @@ import (
 // except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	a, inf := e.Do(expr.Abs, x), e.num(math.Inf(1))
-	y0 := e.low(e.high(y, 0x1p100), -0x1p100)
+	y0 := e.clampBelow(e.clampAbove(y, 0x1p100), -0x1p100)
 	var r expr.Value
 	if e.wide() {
 		r = e.power(a, y0)
@@ -54,7 +54,7 @@ func (e *expander) powerShort(a, y expr.Value) expr.Value {
 	n, m := e.frexp(a)
 	f := e.sub(m, e.num(1))
 	l := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.num(math.Log2E), n)
-	t := e.low(e.high(e.mul(y, e.logZero(a, l)), 300), -300)
+	t := e.clampBelow(e.clampAbove(e.mul(y, e.logZero(a, l)), 300), -300)
 	n, s := e.nearest(t, 1, 0)
 	r := e.sub(t, n)
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.num(1)), s)
@@ -67,7 +67,7 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	t := e.mul(y, e.logZero(a, hi))
 	rest := e.fma(y, lo, e.lost(y, hi, t))
 	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.num(2000)), rest, e.num(0))
-	t = e.low(e.high(t, 1100), -1100)
+	t = e.clampBelow(e.clampAbove(t, 1100), -1100)
 	n, s := e.nearest(t, 0.5, 0)
 	r := e.add(e.fma(n, e.num(-2), t), rest)
 	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.num(1))

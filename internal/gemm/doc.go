@@ -14,10 +14,11 @@
 //		}
 //	}
 //
-// A plan that shares packed panels between tiles alternates two kinds of phases: either packing and compute phases, or
-// a phase for the first row of tiles, which packs B while reading it, and a phase for the other rows of tiles. Other
-// plans have one phase. Tiles of a compute phase write disjoint parts of C. Args.Shared (SharedBytes bytes) belongs to
-// one execution. Worker scratch (WorkerBytes bytes) belongs to one Run call at a time. Run allocates nothing.
+// A plan that shares packed panels between tiles has pairs of phases. In some plans, the first phase of a pair packs
+// and the second computes. In other plans, the first phase computes the first row of tiles and packs B on the way, and
+// the second computes the other rows. Plans without shared panels have one phase. Tiles of a compute phase write
+// disjoint parts of C. Args.Shared (SharedBytes bytes) belongs to one execution. Worker scratch (WorkerBytes bytes)
+// belongs to one Run call at a time. Run allocates nothing.
 //
 // The element type is the value Spec.DType. Plans have no type parameters, and only the loops of a kernel set depend on
 // the type.
@@ -52,21 +53,21 @@
 //	Spec{DType: d, M: pixels, N: cout, K: kh*kw*cin, A: Operand{Source: Custom},
 //		B: Operand{Source: Prepacked}, CRowStride: cout, CColStride: 1, Bias: BiasCols, BiasStride: 1}
 //
-// Its PackA collects, per panel of PackRows pixels and per (kh, kw), one
-// pointer to the channels of each pixel (nil in the padding) and calls
-// Interleave. With images in NCHW order the weights are the prepacked A of
-// Cout×k and the columns of B are output pixels:
+// The caller's Args.PackA packs panels of PackRows pixels. For each (kh, kw) it collects one pointer per pixel to the
+// pixel's channels (nil in the padding), and calls Interleave. With images in NCHW order, the weight is the prepacked A
+// of Cout×k, and the columns of B are output pixels:
 //
 //	Spec{DType: d, M: cout, N: pixels, K: cin*kh*kw, A: Operand{Source: Prepacked},
 //		B: Operand{Source: Custom}, CRowStride: pixels, CColStride: 1, Bias: BiasRows, BiasStride: 1}
 //
-// Its PackB copies, per k, the input pixels under PackCols outputs.
+// The caller's Args.PackB copies, for each k = (channel, kh, kw), the input pixels that this tap reads for PackCols
+// outputs.
 //
 // # Kernels
 //
 // Products of float32 and float64 run machine code for AVX-512 or AVX2, which package tile generates for the tiles of a
 // plan: any number of rows up to a bound, up to four vectors of columns, and operands read in place if one of their
-// strides is 1. machine.Host selects the instructions, and jit.Available reports whether code can be generated. If code
-// cannot be generated, with the noasm build tag, and for other types, kernels in Go multiply packed panels. Products
-// with few rows or columns use assembly routines, which need no generated code.
+// strides is 1. machine.Host selects the instructions, and jit.Available reports whether code can be generated. Kernels
+// in Go multiply packed panels in three cases: for other types, with the build tag noasm, and where no code can be
+// generated. Products with few rows or columns use assembly routines, which need no generated code.
 package gemm

@@ -31,7 +31,7 @@ func PackedABytes(d tensor.DType, m, k int) int { return roundUp(m, kernelsOf(d)
 func PackedBBytes(d tensor.DType, k, n int) int { return roundUp(n, kernelsOf(d).nr) * k * d.Size() }
 
 // PackA packs the m×k matrix at src, with element strides rs and cs, into
-// dst[:PackedABytes(d, m, k)] for Source Prepacked. A 64-byte aligned dst is
+// dst[:PackedABytes(d, m, k)], for an operand whose Source is Prepacked. A 64-byte aligned dst is
 // faster to read. The format depends on the CPU: it must not be stored.
 func PackA(d tensor.DType, dst []byte, src unsafe.Pointer, m, k, rs, cs int) {
 	PackPanels(d, dst, kernelsOf(d).mr, src, k, m, cs, rs)

@@ -57,7 +57,8 @@ const (
 	Loops
 	// Thin reads the larger operand once, in place. It needs strided operands and a product with few rows or columns.
 	Thin
-	// Tiled multiplies register tiles. It packs operands into panels unless they are packed already or readable in place.
+	// Tiled multiplies register tiles. It packs operands into panels unless they are packed already or readable in
+	// place.
 	Tiled
 )
 
@@ -134,26 +135,26 @@ type side struct {
 // Plan is an immutable multiplication schedule; see the package comment for
 // its phases. It is safe for concurrent use.
 type Plan struct {
-	spec    Spec // as executed: A and B trade places when swapped is set
-	swapped bool
-	path    path
-	set     *kernelSet
-	a, b    side
-	block   int // rows of A that are processed per panel of B, in a block that fits L2
-	kc      int // depth of a K block, in terms
-	kd      int // depth of a K super-block, in terms; on the direct paths, terms per call
-	mt, nt  int // rows and columns of a tile
-	mTiles  int
-	nTiles  int
-	worker  workerLayout
-	shared  int
-	codes   *codeTable     // generated machine code; nil for kernels in Go
-	first   int            // columns of a tile in the first row of tiles, if this row copies B into panels
-	every   int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
-	far     bool           // rows of the result are prefetched before they are written
-	ahead   [readings]int  // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
-	across  bool           // one call processes several panels of B; see goesAcross
-	again   *recordedCalls // the recorded calls of every run; nil if they are not recorded
+	spec     Spec // as executed: A and B trade places when swapped is set
+	swapped  bool
+	path     path
+	set      *kernelSet
+	a, b     side
+	block    int // rows of A that are processed per panel of B, in a block that fits L2
+	kc       int // depth of a K block, in terms
+	kd       int // depth of a K super-block, in terms; on the direct paths, terms per call
+	mt, nt   int // rows and columns of a tile
+	mTiles   int
+	nTiles   int
+	worker   workerLayout
+	shared   int
+	codes    *codeTable     // generated machine code; nil for kernels in Go
+	first    int            // columns of a tile in the first row of tiles, if this row copies B into panels
+	every    int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
+	far      bool           // rows of the result are prefetched before they are written
+	ahead    [readings]int  // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
+	across   bool           // one call processes several panels of B; see goesAcross
+	recorded *recordedCalls // the recorded calls of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes.

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Repeated repeats the recorded calls of machine code of a product. For small products this avoids the computation of
-// addresses, which takes a considerable part of the time of Plan.Run. A Repeated belongs to one goroutine and must not
-// be copied.
+// Repeated replays the machine-code calls that were recorded for a matrix product. For small products this avoids the
+// computation of addresses, which takes a considerable part of the time of Plan.Run. A Repeated belongs to one
+// goroutine and must not be copied.
 type Repeated struct {
 	args jit.Args
 	of   *recordedCalls
@@ -30,9 +30,9 @@ type recordedCalls struct {
 // call is a recorded call of machine code. It has offsets in bytes from the addresses of the operands.
 type call struct {
 	code                            *jit.Func
-	tiles                           int
-	in, vec, out, bias, ahead       int
-	inTile, vecTile, outTile, lanes int
+	tiles                           int // number of adjacent tiles
+	in, vec, out, bias, ahead       int // offsets; ahead is that of the prefetched panel
+	inTile, vecTile, outTile, lanes int // steps from tile to tile; lanes of the last vector
 }
 
 // callOf returns the call with these arguments.
@@ -68,14 +68,14 @@ func (p *Plan) listCalls() {
 	}
 	all.n, all.outRow = args.N, args.Step[tile.OutRow]
 	all.inRow, all.inTerm, all.vecTerm = args.Step[tile.InRow], args.Step[tile.InTerm], args.Step[tile.VecTerm]
-	p.again = all
+	p.recorded = all
 }
 
 // Repeat prepares r to compute the product with args. Addresses may differ from those of earlier calls of Repeat. It
 // reports false if the calls of the plan are not recorded, because the product is large or packs operands. Then only
 // Plan.Run can compute the product.
 func (p *Plan) Repeat(r *Repeated, args *Args) bool {
-	c, x := p.again, &r.args
+	c, x := p.recorded, &r.args
 	if c == nil {
 		return false
 	}
@@ -112,7 +112,7 @@ func (r *Repeated) tile(i int) {
 		x.Row[tile.EpilogueOperands], x.Row[tile.Ahead] = c.bias, c.ahead
 		x.Step[tile.InTile], x.Step[tile.VecTile], x.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
 		if err := c.code.Call(x); err != nil {
-			panic(err) // the plan has linked it
+			panic(err) // cannot happen: a call fails only before its code is linked, and the plan has linked it
 		}
 	}
 }

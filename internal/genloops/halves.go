@@ -7,27 +7,28 @@ import (
 
 var halfTypes = []string{"Half", "BF16"}
 
-// halfLoops are the loops of formulas of 16-bit floats. Each step is rounded as in PyTorch, but in registers. As
-// separate instructions, each rounding would be a separate loop.
+// halfLoops are the loops of formulas of 16-bit floats. Each step is rounded as in PyTorch, in registers. Composed of
+// single instructions, a formula would take another loop over memory for each rounding.
 var halfLoops = slices.Concat(
 	halves("add", "ab", "b", "to(f($a) + f($b))"), halves("sub", "ab", "b", "to(f($a) - f($b))"),
 	halves("mul", "ab", "b", "to(f($a) * f($b))"), halves("div", "ab", "b", "to(f($a) / f($b))"),
 	halves("divTrunc", "ab", "b", "exact(trunc32(round(f($a) / f($b))))"),
 	halves("mulRintDiv", "abc", "bc", "to(rint32(round(f($a)*f($b))) / f($c))"),
 	halves("divRintMul", "abc", "bc", "to(rint32(round(f($a)/f($b))) * f($c))"),
-	halves("floorDiv", "ab", "b", "lower($a, $b)"),
+	halves("floorDiv", "ab", "b", "floorQuotient($a, $b)"),
 	halves("leakyRelu", "ab", "b", "select16(f($a) > 0, $a, to(f($a)*f($b)))"),
 )
 
-// halves returns the loops of an operation on 16-bit floats, which is computed in float32. value is its formula: f($a)
+// halves returns the loops of an operation on 16-bit floats, which is computed in float32. operands has a letter for
+// each operand, and scalars the letters of the operands that may be single numbers. value is the formula: f($a)
 // converts operand a to float32, round rounds the result of a step as PyTorch does, to converts the final result, exact
-// converts a final result that needs no rounding, and lower is a quotient rounded down.
-func halves(name, operands, numbers, value string) []loop {
+// converts a final result that needs no rounding, and floorQuotient is a quotient rounded down.
+func halves(name, operands, scalars, value string) []loop {
 	var list []loop
 	for _, h := range halfTypes {
 		v := strings.NewReplacer("f($", "tensor."+h+".Float32($", "round(", "as"+h+"(", "to(", "tensor."+h+"Of(",
-			"exact(", "exact"+h+"(", "lower(", "floorRatio"+h+"(").Replace(value)
-		list = append(list, loop{Name: name + h, Elem: "tensor." + h, Operands: operands, Numbers: numbers, Value: v})
+			"exact(", "exact"+h+"(", "floorQuotient(", "floorRatio"+h+"(").Replace(value)
+		list = append(list, loop{Name: name + h, Elem: "tensor." + h, Operands: operands, Numbers: scalars, Value: v})
 	}
 	return list
 }

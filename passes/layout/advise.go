@@ -49,8 +49,8 @@ type trial struct {
 	text  string       // name of the order
 }
 
-// Advise prices changes of the dimension order of a single input or output. The new orders are those of the forms
-// (layouts) that [Model] considers for its value. Each changed problem is solved exactly. Changes are tried in
+// Advise prices changes of the dimension order of a single input or output. It tries the order of each dense layout
+// that [Model] considers for the value. Each changed problem is solved exactly. Changes are tried in
 // descending order of the value's size, within limits that depend only on the size of the problem.
 func Advise(p *Problem) (*Advice, error) {
 	m, err := NewModel(p)

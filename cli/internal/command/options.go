@@ -23,7 +23,7 @@ type SolveLimit struct{ span time.Duration }
 
 func (l *SolveLimit) AddFlag(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search at most `TIME`, such as 500ms, "+
-		"for the cheapest plan; 0s: no search. The remaining gap is shown")
+		"for the cheapest plan; 0s: no search. If the time runs out, the gap to the proven lower bound is shown")
 }
 
 func (l *SolveLimit) Check() error {

@@ -22,7 +22,7 @@ type Document struct {
 	Interrupted bool     `json:"interrupted" doc:"Whether the measurement was interrupted."`
 	Equal       bool     `json:"equal" doc:"Whether no output differs between strategies."`
 	Differences []string `json:"differences" doc:"The outputs that differ, in words."`
-	Strategies  []Row    `json:"strategies" doc:"The strategies for each file, sizes and threads; the first is the base."`
+	Strategies  []Row    `json:"strategies" doc:"A row for each strategy and combination of file, sizes and threads; the first row of a combination is its base."`
 	report.Notes
 }
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON Schema (2020-12) of a document, a struct. words lists the strings that a field with the
-// tag of:"NAME" may have, by NAME.
+// Schema returns the JSON Schema (2020-12) of a document, a struct. words[NAME] returns the strings that a field with
+// the tag of:"NAME" may have.
 func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
 	b := schemaBuilder{defs: map[string]any{}, words: words}
 	root := b.object(t)
 	root["properties"].(map[string]any)["version"] = map[string]any{"const": Version,
-		"description": "The version of the document: a change that breaks readers makes another."}
+		"description": "The version of the document's format. It grows with each incompatible change."}
 	if required := root["required"].([]string); !slices.Contains(required, "version") {
 		root["required"] = append([]string{"version"}, required...)
 	}
@@ -37,7 +37,7 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 		if !ok {
 			continue
 		}
-		s := b.nullable(m)
+		s := b.property(m)
 		s["description"] = f.Tag.Get("doc")
 		properties[m.key] = s
 		switch {
@@ -76,8 +76,8 @@ func behindPointer(t reflect.Type, index []int) bool {
 	})
 }
 
-// nullable describes the value of a key.
-func (b schemaBuilder) nullable(m member) map[string]any {
+// property describes the value of a key.
+func (b schemaBuilder) property(m member) map[string]any {
 	t := m.field.Type
 	_, null := reflect.Zero(t).Interface().(interface{ mayBeNull() })
 	if t.Kind() == reflect.Pointer {

@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// direct convolves by register tiles of output pixels by output channels. The channels of a block are contiguous in the
-// result and in the packed weight. Pixels of the input are read in place, in either layout. Taps outside the image are
-// skipped: there is separate code for tiles at the left and at the right border, and the number of rows of the window
-// is an argument of the code.
+// direct computes a convolution in register tiles. A tile is a number of output pixels times a block of output
+// channels. The channels of a block are contiguous in the result and in the packed weight. Pixels of the input are read
+// in place, in either layout. Taps outside the image are skipped: there is separate code for tiles at the left and at
+// the right border, and the number of rows of the window is an argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (arrange), and generates
 // code for each kind of tile (compile). When a strip is computed, callsOf lists the calls of that code.
@@ -25,22 +25,22 @@ type direct struct {
 	s               *convShape
 	shape           directShape
 	size            int            // bytes of an element
-	panel           int            // stride of terms in a panel, in bytes
+	termBytes       int            // bytes from a term of the sum (a tap and an input channel) to the next in a panel
 	codes           [2][]*jit.Func // code for each spec, in whole blocks and in the last block of a group
 	specs           []*tile.Spec   // kinds of tiles, with the channels of a whole block
 	tiles           pieces         // tiles of an image's pixels, or of a row
 	row             []directCall   // calls of a row of the result, if strips are rows
 	strips          int            // number of strips of an image
-	parts           machine.Cut    // tiles or bands of each strip, if strips are not rows
-	sums            sumBlocks
+	parts           machine.Cut    // tiles (with a pipelined group: rows) of each strip, if strips are not rows
+	sums            sumBlocks      // blocks into which the sum of a result is divided
 	images          int            // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int            // stride of the input's images, in bytes
 	inPixelBytes    int            // stride of the input's pixels, in bytes
 	outPixelStride  int            // stride of the result's pixels, in elements
 	outSize         int            // bytes of an element of the result
-	levels          tile.Quantized // requantization of sums, if elements are bytes or words
-	byteElements    bool           // an element is four bytes
-	wordElements    bool           // an element is two 16-bit words
+	requantize      tile.Quantized // requantization of sums, if operands are quantized
+	byteElements    bool           // operands have 8 bits; an element is then a group of four of them
+	wordElements    bool           // operands have 16 bits; an element is then a pair of them
 	order           multiply.Strips
 	prefetch        int  // cache lines that each step of the code prefetches
 	stripPrefetch   int  // bytes of the next block's weight that each strip prefetches
@@ -65,8 +65,9 @@ type directRun struct {
 }
 
 const (
-	// directCallMACs bounds the multiply-adds of a call with vectors of 64 bytes, because a call must not take longer than
-	// 50 us. Half of the measured rate is 50,000 multiply-adds of float32 per microsecond.
+	// directCallMACs bounds the multiply-adds of a call with vectors of 64 bytes. A goroutine cannot be preempted
+	// within a call, so a call may take at most 50 us. The bound assumes 50,000 float32 multiply-adds per microsecond,
+	// half of the measured rate.
 	directCallMACs = 5 << 19
 	// directDepth bounds the terms of a result, so that a call with one tile takes at most 50 us.
 	directDepth = 1 << 14
@@ -84,7 +85,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 // newDirect generates the code of a convolution that directComputes accepts.
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
-	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
+	t := &direct{s: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
 		inImageBytes: s.xs.n * d.Size(), inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(),
 		outSize: d.Size()}
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
@@ -105,7 +106,7 @@ func (t *direct) compile() error {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
-			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.levels
+			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
 			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
@@ -120,7 +121,8 @@ func (t *direct) compile() error {
 	return nil
 }
 
-// phase computes the result. bind sets the addresses of input, weight and bias, and those of quantized results.
+// phase computes the result. bind sets the addresses of input, weight and bias, and, if the result is quantized, those
+// of scales and zero points.
 func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
@@ -157,7 +159,7 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 		codes = t.codes[1]
 	}
 	a.Row[tile.Bias] = channel
-	if t.levels != tile.Sums {
+	if t.requantize != tile.Sums {
 		a.Row[tile.Scales] = channel
 	}
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch

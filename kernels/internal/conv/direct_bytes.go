@@ -124,7 +124,7 @@ func (t *directBytes) weightAt(kh, kw, c int) int {
 	if t.image.joinsRow(t.per) {
 		term, i = kh*t.s.cg, kw*t.image.cg+c
 	}
-	return (term+i/t.per)*t.panel + i%t.per*(elementBytes/t.per)
+	return (term+i/t.per)*t.termBytes + i%t.per*(elementBytes/t.per)
 }
 
 // packedAt returns the offset of an output channel's weights in the packed form.
@@ -145,8 +145,8 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	}
 	q := s.packedShape(t.per)
 	shape := q.elementShape(t.per)
-	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.block() * elementBytes, images: q.n,
-		inPixelBytes: q.c * elementBytes, outPixelStride: q.o, levels: tile.Unsigned, outSize: 1}
+	t.direct = direct{s: q, shape: shape, size: elementBytes, termBytes: shape.block() * elementBytes, images: q.n,
+		inPixelBytes: q.c * elementBytes, outPixelStride: q.o, requantize: tile.Unsigned, outSize: 1}
 	if s.joinsRow(t.per) {
 		t.inPixelBytes = s.c * (elementBytes / t.per)
 	}
@@ -154,9 +154,9 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	t.byteElements, t.wordElements = t.per == elementBytes, t.per < elementBytes
 	switch c.Out[0].DType {
 	case tensor.Int8:
-		t.levels = tile.Signed
+		t.requantize = tile.Signed
 	case tensor.Int32:
-		t.levels, t.outSize = tile.Sums, elementBytes
+		t.requantize, t.outSize = tile.Sums, elementBytes
 	}
 	return t
 }
@@ -188,7 +188,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	t := newDirectBytes(c)
-	if t.levels == tile.Sums {
+	if t.requantize == tile.Sums {
 		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.s.o, tile.EpilogueOperands)
 	}
 	t.cut()
@@ -223,7 +223,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
 		}
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
-		if t.levels != tile.Sums {
+		if t.requantize != tile.Sums {
 			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
 		}
 		if t.shape.unit {
@@ -253,7 +253,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 			for o := range to {
 				to[o] = start(o)
 			}
-			if t.levels != tile.Sums {
+			if t.requantize != tile.Sums {
 				kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = resultZero(m, s.call.Out[0].DType)
 			}
 			return nil

@@ -26,7 +26,7 @@ const (
 func (t *direct) blocks() int { return t.s.groups * kit.DivUp(t.s.og(), t.shape.block()) }
 
 // panelBytes returns the bytes of a block's weight.
-func (t *direct) panelBytes() int { return t.s.depth() * t.panel }
+func (t *direct) panelBytes() int { return t.s.depth() * t.termBytes }
 
 // largeWeight reports whether the weight exceeds what stays in the L2 cache.
 func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }

@@ -126,7 +126,7 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 		s.In, s.Out = append(s.In, i*t.pixel()), append(s.Out, i*t.outPixel())
 	}
 	s.Tiles = tile.Loop{In: rows * t.pixel(), Out: rows * t.outPixel()}
-	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: t.channel(), VecStep: t.panel,
+	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: t.channel(), VecStep: t.termBytes,
 		Block: t.sums.terms}}
 	return s
 }
@@ -167,7 +167,7 @@ func (t *direct) rowCalls(calls []directCall, row int) []directCall {
 	plane, planesEnd := s.d.TapsOf(od)
 	first, end := s.h.TapsOf(oh)
 	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixel()
-	vec := (plane*s.h.Taps + first) * s.w.Taps * t.runTerms() * t.panel
+	vec := (plane*s.h.Taps + first) * s.w.Taps * t.runTerms() * t.termBytes
 	for _, c := range t.row {
 		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
 		c.in, c.out = in+c.in, row*s.w.Results*t.outPixel()+c.out
@@ -192,7 +192,7 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	}
 	f.Tiles = tile.Loop{In: n * s.w.Stride * t.pixel(), Out: n * t.outPixel()}
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return s.w.Contains(s.w.Position(ow+i, kw)) })
-	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.panel,
+	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
 		Trips: tile.Dynamic}
 	f.Loops = t.overChannels(window)
 	if t.shape.volumes {
@@ -208,7 +208,7 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.panel, Trips: t.s.cg,
+	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.termBytes, Trips: t.s.cg,
 		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }
@@ -230,8 +230,8 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) b
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: in + kw*s.w.Dilation*t.pixel(), Vec: vec + kw*t.runTerms()*t.panel,
-			InStep: step, VecStep: t.panel, Terms: t.runTerms(), Rows: rows, Block: t.sums.terms}
+		r := tile.Run{In: in + kw*s.w.Dilation*t.pixel(), Vec: vec + kw*t.runTerms()*t.termBytes,
+			InStep: step, VecStep: t.termBytes, Terms: t.runTerms(), Rows: rows, Block: t.sums.terms}
 		if last := len(f.Runs) - 1; last >= begin && continues(&f.Runs[last], &r) {
 			f.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
@@ -270,7 +270,7 @@ func (t *direct) smallSpec(at, n int) *tile.Spec {
 		f.Out = append(f.Out, i*t.outPixel())
 	}
 	for kh := range s.h.Taps {
-		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixel(), kh*s.w.Taps*t.runTerms()*t.panel, func(kw, i int) bool {
+		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixel(), kh*s.w.Taps*t.runTerms()*t.termBytes, func(kw, i int) bool {
 			oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
 			return s.h.Contains(s.h.Position(oh, kh)) && s.w.Contains(s.w.Position(ow, kw))
 		})

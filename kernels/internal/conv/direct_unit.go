@@ -105,7 +105,7 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	}
 	f.Tiles = tile.Loop{In: rows * s.h.Stride * s.w.Size * t.pixel(), Out: rows * s.w.Results * t.outPixel()}
 	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.panel,
+	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
 		Trips: tile.Dynamic}}
 	return f
 }

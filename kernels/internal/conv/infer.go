@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -149,15 +150,22 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 	if p.groups <= 0 {
 		return errors.New("non-positive groups is not supported")
 	}
-	for _, list := range []struct {
-		name, text string
-		length     int
-	}{{"stride", tensor.ListString(p.stride), len(p.stride)}, {"padding", tensor.Sizes(p.padding), len(p.padding)},
-		{"dilation", tensor.ListString(p.dilation), len(p.dilation)},
-		{"output_padding", tensor.ListString(p.output), len(p.output)}} {
-		if list.length != dims && list.length != 1 && (list.name != "output_padding" || p.output != nil) {
-			return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
-				"dimensions, but got %s=%s", list.name, dims, list.name, list.text)
+	wrong := func(name string, length int, text func() string) error {
+		if length == dims || length == 1 {
+			return nil
+		}
+		return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
+			"dimensions, but got %s=%s", name, dims, name, text())
+	}
+	if err := cmp.Or(
+		wrong("stride", len(p.stride), func() string { return tensor.ListString(p.stride) }),
+		wrong("padding", len(p.padding), func() string { return tensor.Sizes(p.padding) }),
+		wrong("dilation", len(p.dilation), func() string { return tensor.ListString(p.dilation) })); err != nil {
+		return err
+	}
+	if p.output != nil {
+		if err := wrong("output_padding", len(p.output), func() string { return tensor.ListString(p.output) }); err != nil {
+			return err
 		}
 	}
 	below := func(list []int, least int) bool {

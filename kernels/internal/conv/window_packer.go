@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// windowPacker fills panels with the windows of an input by planes. A panel has a row for each channel and tap: the
-// input elements that the tap multiplies, one for each output of the panel.
+// windowPacker packs the windows of an input whose channels are planes (NCHW) into panels. A panel has a row for each
+// channel and tap: the input elements that the tap multiplies, one for each output of the panel.
 type windowPacker struct {
 	window
 	xs    ncdhw // strides of the input, in elements
@@ -55,8 +55,8 @@ func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	}
 }
 
-// copyPixels copies n elements that are step elements apart. It does not call e.Row for adjacent elements: there are at
-// most as many as a panel is wide, and the calls took a tenth of the time of a convolution of 64 channels.
+// copyPixels copies n elements that are step elements apart. It copies adjacent elements without e.Row: a run is at
+// most one row of a panel long, and the calls took a tenth of the time of a convolution of 64 channels.
 func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
 	dst = dst[:n*e.Dst]
 	switch {

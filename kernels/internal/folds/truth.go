@@ -10,13 +10,13 @@ import (
 
 // Truth folds bools as bytes of 0 and 1: the first 1 decides any, the first 0 decides all.
 func Truth(any bool) *iter.Fold {
-	var zero, decisive uint8 = 1, 0
+	var initial, decisive uint8 = 1, 0
 	columns := allColumns
 	if any {
-		zero, decisive = 0, 1
+		initial, decisive = 0, 1
 		columns = anyColumns
 	}
-	f := iter.Folding(zero, func(a *uint8, x []bool, _ int) {
+	f := iter.Folding(initial, func(a *uint8, x []bool, _ int) {
 		if *a != decisive && bytes.IndexByte(bytesOf(x), decisive) >= 0 {
 			*a = decisive
 		}

@@ -13,7 +13,7 @@ import (
 // lookup describes a dimension of the table that is indexed by an operand. A negative index counts from the end.
 type lookup struct {
 	operand int          // operand of the walk that holds the index
-	off     int          // bytes from the operand's element to the index
+	off     int          // byte offset of the index from the operand's element, which may hold several indices
 	wide    bool         // the index is int64, else int32
 	dim     int          // the dimension, for error messages
 	size    int          // of the dimension
@@ -67,9 +67,9 @@ func operandAt(at int, m tensor.Meta) walkOperand {
 // the table, is accessed at positions given by lookups. The remaining operands hold the indices. A gather reads the
 // table and a scatter writes it.
 //
-// A scatter may write elements along a dimension in which the table has stride 0 to the same position. Such a dimension
-// is serial: one worker visits its elements in order. A unit of work is a piece of the innermost dimension, for one
-// index of the parallel and all indices of the serial outer dimensions.
+// If the table has stride 0 in a dimension, a scatter may write several elements along it to the same position. Such a
+// dimension is serial: one worker visits its elements in order. A unit of work fixes one index of the parallel outer
+// dimensions and one piece of the innermost dimension. It visits all indices of the serial outer dimensions.
 type indexed struct {
 	shape    []int
 	operands []walkOperand

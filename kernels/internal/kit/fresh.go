@@ -28,7 +28,8 @@ var cTypes = map[tensor.DType]string{
 	tensor.Complex64: "c10::complex<float>", tensor.Complex128: "c10::complex<double>",
 }
 
-// limits are the least and the greatest value of dtypes that do not hold every number.
+// limits are the bounds within which NumberFits accepts a number. The lower bound of an unsigned dtype is negative,
+// because negative integers wrap in PyTorch. Dtypes without an entry accept every number.
 var limits = map[tensor.DType][2]float64{
 	tensor.Uint8: {-255, 255}, tensor.Int8: {-128, 127}, tensor.Int16: {-32768, 32767},
 	tensor.Int32: {math.MinInt32, math.MaxInt32}, tensor.Int64: {math.MinInt64, math.MaxInt64},
@@ -109,7 +110,7 @@ func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 	return c.All(t, t.WithDType(tensor.Int64))
 }
 
-// SumType returns the type of a + b.
+// SumType returns the type of a + b for the parts of a complex convolution, which have the same shape.
 func SumType(a, b tensor.Type) tensor.Type {
 	r, err := rule.Binary(rule.Undefined(), rule.OfType(a), rule.OfType(b)).Rule()
 	if err != nil {
@@ -128,8 +129,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// LaidBy returns an Infer function for ops whose result does not have the layout of the loop p, but the one that layout
-// returns. The errors and the dtype of the result are those of the loop.
+// LaidBy returns an Infer function for ops that compute the loop p but choose the layout of the result: layout returns
+// the type of the result. The errors and the dtype of the result are those of the loop.
 func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result,
 	error) {
 	return func(c *graph.Call) ([]graph.Result, error) {

@@ -293,7 +293,7 @@ func (q *rewriting) convolution(n *graph.Node) *weighted {
 func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
 	return &weighted{axis: axis, unserved: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
-		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > manyTerms {
+		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > maxTerms {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
@@ -304,7 +304,7 @@ func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
 		}
 		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
 		less := func(l quantizedValues) graph.Arg {
-			if l.zero == nil || among(l.zero, 0) {
+			if l.zero == nil || within(l.zero, 0) {
 				return graph.Arg{}
 			}
 			return q.row(l.zeroOf)
@@ -354,7 +354,7 @@ func (q *rewriting) bounded(y graph.Arg, least, most float64) graph.Arg {
 
 // fits reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
 func (l quantizedValues) fits() bool {
-	if l.zero == nil || among(l.zero, 0) {
+	if l.zero == nil || within(l.zero, 0) {
 		return l.bytes.Type().DType == tensor.Int8 || l.rangeFits()
 	}
 	return l.rangeFits()
@@ -386,7 +386,7 @@ func (l quantizedValues) rangeFits() bool {
 
 // lessZero returns the weight minus its zero points as int8, which must fit.
 func (q *rewriting) lessZero(w quantizedValues) graph.Arg {
-	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || among(w.zero, 0)) {
+	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || within(w.zero, 0)) {
 		return w.bytes
 	}
 	wide := q.To(tensor.Int16, w.bytes)
@@ -411,7 +411,7 @@ func (b *bias) known(x, w quantizedValues) bool {
 	}
 	step := func(o int) float64 { return first(x.scale) * kit.OneOf(w.scale, []int{o}, 0) }
 	data, by := b.of.Value.Const, func(int) float64 { return 1 }
-	if l, ok := dequantized(b.of); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil || among(l.zero, 0)) {
+	if l, ok := dequantized(b.of); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil || within(l.zero, 0)) {
 		b.values, b.whole, data = l, true, l.bytes.Value.Const
 		by = func(o int) float64 { return kit.OneOf(l.scale, []int{o}, 0) }
 	}

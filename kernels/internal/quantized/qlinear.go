@@ -116,9 +116,9 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	p := parts{compose.Of(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
-	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= manyTerms) && zeroAlike(c, q.a, q.aZero) &&
+	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && zeroAlike(c, q.a, q.aZero) &&
 		zeroAlike(c, q.b, q.bZero)
-	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))) {
+	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || within(c.Const(8), math.MaxInt32/2))) {
 		return p.Result(p.bytesProduct(q, q.aScale >= 0))
 	}
 	var sums graph.Arg
@@ -151,7 +151,7 @@ func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 		return p.C.In[i]
 	}
 	zero := func(i int) graph.Arg {
-		if !p.C.Has(i) || among(p.C.Const(i), 0) {
+		if !p.C.Has(i) || within(p.C.Const(i), 0) {
 			return graph.Arg{}
 		}
 		return flat(i)

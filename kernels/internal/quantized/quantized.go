@@ -73,7 +73,7 @@ func bounds(d tensor.DType) (least, most float64) {
 	return 0, math.Ldexp(1, bits) - 1
 }
 
-// saturated clamps an integer x to the range of an integer dtype. NaN gives 0.
+// saturated converts x, a whole number or NaN, to an integer dtype. It clamps to the range of the dtype; NaN gives 0.
 func saturated(d tensor.DType, x float64) int64 {
 	least, most := bounds(d)
 	if x != x {
@@ -82,11 +82,11 @@ func saturated(d tensor.DType, x float64) int64 {
 	return int64(min(max(x, least), most))
 }
 
-// manyTerms is the maximum number of products of bytes in a sum that must not wrap in int32. It leaves room for a bias.
-const manyTerms = 1 << 14
+// maxTerms is the maximum number of products of bytes in a sum that must not wrap in int32. It leaves room for a bias.
+const maxTerms = 1 << 14
 
-// among reports whether t is a known constant whose elements have magnitudes of at most limit.
-func among(t *tensor.Tensor, limit int64) bool {
+// within reports whether t is a known constant whose elements have magnitudes of at most limit.
+func within(t *tensor.Tensor, limit int64) bool {
 	if t == nil {
 		return false
 	}

@@ -21,11 +21,13 @@ type variance struct {
 
 // spec returns the reduction to results of the given dtypes.
 func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Spec {
-	how := folds.How{Row: v.row, Ref: v.ref}
-	if !v.dtype.IsComplex() {
-		how.Fold = v.fold
-	}
-	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: v.dtype, Outs: outs, How: func() folds.How { return how }}
+	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: v.dtype, Outs: outs, How: func() folds.How {
+		how := folds.How{Row: v.row, Ref: v.ref}
+		if !v.dtype.IsComplex() {
+			how.Fold = v.fold
+		}
+		return how
+	}}
 }
 
 func (v variance) divisor() float64 { return max(float64(kit.NumberOf(v.n))-v.correction, 0) }

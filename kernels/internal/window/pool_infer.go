@@ -25,10 +25,11 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 		return p.inferMaxPool1d(c)
 	}
 	a, t := p.args(c), c.Type(0)
-	windows, err := p.sliding(a)
+	list, err := p.sliding(a)
 	if err != nil {
 		return nil, err
 	}
+	windows := list[:p.dims]
 	if a.divisor != nil && *a.divisor == 0 {
 		return nil, errors.New("divisor must be not zero")
 	}
@@ -36,7 +37,7 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	if p.dims == 1 {
-		t, windows = asImages(t), append([]geometry.Window{{Taps: 1, Stride: 1, Dilation: 1}}, windows...)
+		t, windows = asImages(t), []geometry.Window{{Taps: 1, Stride: 1, Dilation: 1}, list[0]}
 	}
 	shape, err := p.shape(t, windows, p.asymmetric(a))
 	if err != nil {
@@ -50,7 +51,7 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 
 // supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers; padding in ONNX's
 // form marks calls that need them.
-func (p *pooling) supports(a *poolArgs, d tensor.DType) bool {
+func (p *pooling) supports(a poolArgs, d tensor.DType) bool {
 	switch p.kind {
 	case poolMax:
 		return d.IsFloat() || p.asymmetric(a) && d.IsIntegral(false) && !d.IsBareUnsigned()
@@ -172,6 +173,9 @@ func (p *pooling) shape(t tensor.Type, windows []geometry.Window, asymmetric boo
 
 // checkPositive rejects taps, strides and dilations that are not positive.
 func checkPositive(windows []geometry.Window) error {
+	if !slices.ContainsFunc(windows, func(w geometry.Window) bool { return min(w.Taps, w.Stride, w.Dilation) <= 0 }) {
+		return nil
+	}
 	letters := []string{"T", "H", "W"}[3-len(windows):]
 	for _, l := range []struct {
 		name, prefix string
@@ -295,7 +299,8 @@ func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
 		}
 		t, size, dims = asImages(t), []sym.Int{sym.Of(1), size[0]}, 2
 	}
-	name := []string{poolMax: "adaptive_max_pool", poolAvg: "adaptive_avg_pool"}[p.kind] + []string{"2d", "3d"}[dims-2]
+	name := [...][2]string{poolMax: {"adaptive_max_pool2d", "adaptive_max_pool3d"},
+		poolAvg: {"adaptive_avg_pool2d", "adaptive_avg_pool3d"}}[p.kind][dims-2]
 	if dims == 2 && len(size) == 1 {
 		size = []sym.Int{size[0], size[0]}
 	}

@@ -62,37 +62,37 @@ type adaptivePool1dAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
 }
 
-func (a *maxPoolAttrs) args() *poolArgs {
-	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode}
+func (a *maxPoolAttrs) args() poolArgs {
+	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode}
 }
 
-func (a *maxPool1dAttrs) args() *poolArgs { return (*maxPoolAttrs)(a).args() }
+func (a *maxPool1dAttrs) args() poolArgs { return (*maxPoolAttrs)(a).args() }
 
-func (a *avgPoolAttrs) args() *poolArgs {
-	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+func (a *avgPoolAttrs) args() poolArgs {
+	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 		countPadding: a.CountIncludePad, divisor: a.DivisorOverride}
 }
 
-func (a *avgPool1dAttrs) args() *poolArgs {
-	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+func (a *avgPool1dAttrs) args() poolArgs {
+	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 		countPadding: a.CountIncludePad}
 }
 
-func (a *lpPoolAttrs) args() *poolArgs {
-	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+func (a *lpPoolAttrs) args() poolArgs {
+	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 		norm: a.NormType}
 }
 
-func (a *adaptivePoolAttrs) args() *poolArgs { return &poolArgs{output: a.OutputSize} }
+func (a *adaptivePoolAttrs) args() poolArgs { return poolArgs{output: a.OutputSize} }
 
-func (a *adaptivePool1dAttrs) args() *poolArgs { return &poolArgs{output: a.OutputSize} }
+func (a *adaptivePool1dAttrs) args() poolArgs { return poolArgs{output: a.OutputSize} }
 
 // definePool defines a pooling with attributes A. Poolings of images follow the operand's layout.
 func definePool[A any, P interface {
 	*A
-	args() *poolArgs
+	args() poolArgs
 }](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
-	p.args = func(c *graph.Call) *poolArgs { return P(kit.Attrs[A](c)).args() }
+	p.args = func(c *graph.Call) poolArgs { return P(kit.Attrs[A](c)).args() }
 	o := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
 	if p.dims == 2 {
 		o.Kind, o.ImageRole = graph.Requires, graph.ImageOp
@@ -235,7 +235,7 @@ var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 func lpPool(c *graph.Call) *pooling {
 	a := kit.Attrs[lpPoolAttrs](c)
 	return &pooling{name: "lp_pool", dims: len(a.KernelSize), kind: poolNorm,
-		args: func(*graph.Call) *poolArgs { return a.args() }}
+		args: func(*graph.Call) poolArgs { return a.args() }}
 }
 
 // InIntegers returns the attributes with which max_pool2d computes the same windows on integers of dtype d: the padding

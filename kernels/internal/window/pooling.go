@@ -17,7 +17,7 @@ type pooling struct {
 	kind     poolKind
 	indices  bool // the op also returns the indices of maxima
 	adaptive bool
-	args     func(c *graph.Call) *poolArgs
+	args     func(c *graph.Call) poolArgs
 }
 
 // poolArgs is the attributes of a pooling, as given. Lists of one number apply to all dimensions.
@@ -33,10 +33,10 @@ type poolArgs struct {
 
 // asymmetric reports whether the padding lists all begins and then all ends. ONNX needs this form; PyTorch has no
 // equivalent.
-func (p *pooling) asymmetric(a *poolArgs) bool { return len(a.padding) == 2*p.dims }
+func (p *pooling) asymmetric(a poolArgs) bool { return len(a.padding) == 2*p.dims }
 
-// sliding returns the windows of all dimensions by the attributes.
-func (p *pooling) sliding(a *poolArgs) ([]geometry.Window, error) {
+// sliding returns the windows by the attributes: the first dims of the list.
+func (p *pooling) sliding(a poolArgs) (windows [maxDims]geometry.Window, err error) {
 	stride, before, after := a.stride, a.padding, a.padding
 	if len(stride) == 0 {
 		stride = a.kernel
@@ -44,30 +44,26 @@ func (p *pooling) sliding(a *poolArgs) ([]geometry.Window, error) {
 	if p.asymmetric(a) {
 		before, after = a.padding[:p.dims], a.padding[p.dims:]
 	}
-	windows := make([]geometry.Window, p.dims)
-	for _, l := range []struct {
+	for _, l := range [...]struct {
 		name string
 		list []int
-		set  func(w *geometry.Window, v int)
-	}{
-		{"kernel_size", a.kernel, func(w *geometry.Window, v int) { w.Taps, w.Ceil = v, a.ceil }},
-		{"stride", stride, func(w *geometry.Window, v int) { w.Stride = v }},
-		{"padding", before, func(w *geometry.Window, v int) { w.Before = v }},
-		{"padding", after, func(w *geometry.Window, v int) { w.After = v }},
-		{"dilation", a.dilation, func(w *geometry.Window, v int) { w.Dilation = v }},
-	} {
+	}{{"kernel_size", a.kernel}, {"stride", stride}, {"padding", before}, {"padding", after}, {"dilation", a.dilation}} {
 		if len(l.list) != 1 && len(l.list) != p.dims {
-			return nil, p.lengthError(l.name, len(l.list))
+			return windows, p.lengthError(l.name, len(l.list))
 		}
-		for i := range windows {
-			l.set(&windows[i], l.list[min(i, len(l.list)-1)])
-		}
+	}
+	for i := range p.dims {
+		windows[i] = geometry.Window{Taps: forDim(a.kernel, i), Stride: forDim(stride, i), Before: forDim(before, i),
+			After: forDim(after, i), Dilation: forDim(a.dilation, i), Ceil: a.ceil}
 	}
 	return windows, nil
 }
 
-// axes returns the pooled dimensions of an operand with the given sizes. The sizes of the results are known.
-func (p *pooling) axes(a *poolArgs, in, out []int) ([]geometry.Axis, error) {
+// forDim returns the number of a list for a dimension. A list of one number applies to all dimensions.
+func forDim(list []int, dim int) int { return list[min(dim, len(list)-1)] }
+
+// axes returns the pooled dimensions. in and out are the shapes of the operand and of the result.
+func (p *pooling) axes(a poolArgs, in, out []int) ([]geometry.Axis, error) {
 	axes := make([]geometry.Axis, p.dims)
 	in, out = in[len(in)-p.dims:], out[len(out)-p.dims:]
 	if p.adaptive {
@@ -77,8 +73,8 @@ func (p *pooling) axes(a *poolArgs, in, out []int) ([]geometry.Axis, error) {
 		return axes, nil
 	}
 	windows, err := p.sliding(a)
-	for i, w := range windows {
-		axes[i] = geometry.Axis{Window: w, Size: in[i], Results: out[i]}
+	for i := range axes {
+		axes[i] = geometry.Axis{Window: windows[i], Size: in[i], Results: out[i]}
 	}
 	return axes, err
 }
@@ -89,7 +85,7 @@ func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
 }
 
 // fold returns the reduction with its attributes.
-func (p *pooling) fold(a *poolArgs) poolFold {
+func (p *pooling) fold(a poolArgs) poolFold {
 	f := poolFold{kind: p.kind, indices: p.indices, countPadding: a.countPadding, norm: a.norm}
 	if a.divisor != nil {
 		f.divisor = *a.divisor
@@ -97,8 +93,8 @@ func (p *pooling) fold(a *poolArgs) poolFold {
 	return f
 }
 
-// isMean reports whether an operand is averaged by a fold over its last dimensions. PyTorch computes adaptive averages
-// with one result per channel as means, which also support complex numbers, empty operands and other ranks.
+// isMean reports whether an operand is averaged by a fold over its last dimensions. In PyTorch an adaptive average to
+// size 1 is a mean. Only in that form are complex numbers, empty operands and other ranks supported.
 func (p *pooling) isMean(m tensor.Meta) bool {
 	return p.adaptive && p.kind == poolAvg &&
 		(m.DType.IsComplex() || m.Rank() != p.dims+1 && m.Rank() != p.dims+2 || m.Numel() == 0)
@@ -115,8 +111,8 @@ func (p *pooling) mean(m tensor.Meta) *folds.Spec {
 		How: func() folds.How { return folds.Summing(m.DType, n) }}
 }
 
-// compile makes the kernel with a walk.
-func (p *pooling) compile(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+// compile makes the kernel that visits the operand in the order of walk (planes or pixels).
+func (p *pooling) compile(c *graph.Call, walk poolWalk) (*graph.Kernel, error) {
 	if m := c.Meta(0); p.isMean(m) && c.Out[0].Numel() > 0 {
 		return p.mean(m).Compile(c)
 	}
@@ -124,7 +120,7 @@ func (p *pooling) compile(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return poolKernel(c, by, p.fold(p.args(c)), axes)
+	return poolKernel(c, walk, p.fold(p.args(c)), axes)
 }
 
 // reference computes a pooling by its definition.

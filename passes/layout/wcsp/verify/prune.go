@@ -11,19 +11,19 @@ import (
 // touching returns the factors of v by their other variable. Factors over v only have the key v. The index is built at
 // the first call.
 func (c *checker) touching(v int) map[int][]int {
-	if c.by == nil {
-		c.by = make([]map[int][]int, len(c.p.Variables))
+	if c.pairs == nil {
+		c.pairs = make([]map[int][]int, len(c.p.Variables))
 		for i, f := range c.p.Factors {
 			for k, u := range f.Scope {
-				if c.by[u] == nil {
-					c.by[u] = map[int][]int{}
+				if c.pairs[u] == nil {
+					c.pairs[u] = map[int][]int{}
 				}
 				other := f.Scope[len(f.Scope)-1-k]
-				c.by[u][other] = append(c.by[u][other], i)
+				c.pairs[u][other] = append(c.pairs[u][other], i)
 			}
 		}
 	}
-	return c.by[v]
+	return c.pairs[v]
 }
 
 // prune checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes it.

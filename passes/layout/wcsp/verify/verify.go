@@ -1,9 +1,9 @@
 // Package verify checks the proof of a solution of a weighted constraint problem, independently of the solver.
 //
 // It shares only types with package wcsp. [Solution] checks each pruning against the factors, each shift and cut, and
-// each entry of each message. It also checks that each function is used exactly once on each path, and that each split
-// has a branch for each label. Mistakes in the search, the elimination order or the bounds of the solver therefore
-// cannot make a wrong bound pass.
+// each entry of each message. It also checks that each factor and each message is used exactly once on each path of the
+// proof tree, and that each split has a branch for each label. Mistakes in the search, the elimination order or the
+// bounds of the solver therefore cannot make a wrong bound pass.
 package verify
 
 import (
@@ -130,8 +130,8 @@ type checker struct {
 	left [][]int
 	// functions has the factors and the messages on the path to the current node, by their numbers in the proof.
 	functions []function
-	// by has the factors of each variable by their other variable; nil until it is needed.
-	by []map[int][]int
+	// pairs[v][u] lists the factors with the scope {v, u}. It is nil until it is needed.
+	pairs []map[int][]int
 }
 
 // function is a factor or a message: a cost table over the labels that remained when it was created.
