@@ -46,6 +46,12 @@ func gelu(n *node) []*val {
 	return one(n.op("gelu", graph.Attrs{"approximate": n.text("approximate", "none")}, n.x(0)))
 }
 
+// quickGelu approximates gelu by a sigmoid.
+func quickGelu(n *node) []*val {
+	x := n.x(0)
+	return one(n.op("mul", nil, x, n.op("sigmoid", nil, n.op("mul", nil, x, n.float("alpha", 1.702)))))
+}
+
 func hardSigmoid(n *node) []*val {
 	alpha, beta := n.float("alpha", 0.2), n.float("beta", 0.5)
 	y := n.op("add", nil, n.op("mul", nil, n.x(0), alpha), beta)

@@ -7,9 +7,9 @@
 // [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic
 // sizes. [LoadSome] skips nodes that cannot be converted.
 //
-// Every ONNX operator becomes one op of the catalogue or a few, by the tables of table.go. A [Converter]
-// imports a custom operator of any domain ([Options.Operators]); [As] converts an operator to one op, which
-// may be custom too ([Options.Lookup]):
+// Every ONNX operator becomes one op of the catalogue or a few, by the tables of table.go, which also have the operator
+// QuickGelu of ONNX Runtime's domain com.microsoft. A [Converter] imports a custom operator of any domain
+// ([Options.Operators]); [As] converts an operator to one op, which may be custom too ([Options.Lookup]):
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //

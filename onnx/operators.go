@@ -216,8 +216,10 @@ func (o *Options) complete() error {
 		return nil
 	}
 	table := make(map[operator]converter, len(standard))
-	for name, c := range standard {
-		table[operator{"", name}] = c
+	for domain, list := range domains {
+		for name, c := range list {
+			table[operator{domain, name}] = c
+		}
 	}
 	if err := o.Replaced.enter(table, true); err != nil {
 		return fmt.Errorf("Options.Replaced: %w", err)

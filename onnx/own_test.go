@@ -146,6 +146,39 @@ func TestOperatorsAreRefused(t *testing.T) {
 	assert.Equal(t, "neg", g.Nodes[0].Op.Name)
 }
 
+// An operator of ONNX Runtime has a converter in its domain only. A function of the model takes precedence over it, and
+// Options.Replaced replaces it.
+func TestOperatorOfOtherDomain(t *testing.T) {
+	of := func(domain string, functions ...*pb.FunctionProto) *pb.ModelProto {
+		n := node1("QuickGelu", names("x"), names("y"))
+		n.Domain = domain
+		m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{n},
+			Input: infos(info("x", pb.TensorProto_FLOAT, 3)), Output: infos(info("y", pb.TensorProto_FLOAT))})
+		m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: microsoftDomain, Version: 1})
+		m.Functions = functions
+		return m
+	}
+	ops := func(m *pb.ModelProto, o Options) (list []string) {
+		g, err := graphWith(t, m, o)
+		require.NoError(t, err)
+		for _, n := range g.Nodes {
+			list = append(list, n.Op.Name)
+		}
+		return list
+	}
+	assert.Equal(t, []string{"mul", "sigmoid", "mul"}, ops(of(microsoftDomain), Options{}))
+	f := &pb.FunctionProto{Name: "QuickGelu", Domain: microsoftDomain, Input: names("a"), Output: names("b"),
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("b"))}}
+	assert.Equal(t, []string{"neg"}, ops(of(microsoftDomain, f), Options{}))
+	own := Operators{microsoftDomain: {"QuickGelu": As("silu")}}
+	assert.Equal(t, []string{"silu"}, ops(of(microsoftDomain), Options{Replaced: own}))
+	_, err := graphWith(t, of(microsoftDomain), Options{Operators: own})
+	assert.EqualError(t, err,
+		"Options.Operators: com.microsoft.QuickGelu has a converter: Options.Replaced replaces it")
+	_, err = graphWith(t, of(""), Options{})
+	assert.EqualError(t, err, "the model needs operators that are not supported: QuickGelu (1; did you mean Gelu?)")
+}
+
 // Ops are looked up in a custom catalogue.
 func TestOwnLookup(t *testing.T) {
 	asked := map[string]bool{}

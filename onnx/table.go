@@ -3,10 +3,19 @@ package onnx
 import "fmt"
 
 // standard holds the converters of the default domain by operator name. Converters use [Options.table], which
-// is made from it: those of control flow look up operators themselves, and would make its initialization
+// is made from [domains]: those of control flow look up operators themselves, and would make its initialization
 // cyclic.
 var standard = joined(elements, activations, reductions, shapes, products, normalizations, losses, vision, recurrents,
 	quantized, signals, control)
+
+// domains holds the converters of each domain.
+var domains = map[string]map[string]converter{"": standard, microsoftDomain: microsoft}
+
+// microsoftDomain is the domain of the operators that ONNX Runtime adds to the standard.
+const microsoftDomain = "com.microsoft"
+
+// Operators of ONNX Runtime.
+var microsoft = map[string]converter{"QuickGelu": quickGelu}
 
 // joined merges tables. It panics if an operator is in two of them.
 func joined(tables ...map[string]converter) map[string]converter {

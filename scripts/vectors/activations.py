@@ -44,3 +44,7 @@ op("Dropout", [x], lambda v: v, 7, ratio=0.3)
 op("Dropout", [x], lambda v: [v, np.ones(v.shape, bool)], 12)
 op("Dropout", [x, scalar(0.5, np.float32), scalar(False, np.bool_)], lambda v, r, t: v, 13, known=(1, 2))
 op("Dropout", [x, scalar(0.0, np.float32), scalar(True, np.bool_)], lambda v, r, t: v, 13, known=(1, 2))
+for alpha in (None, 1.702, 1.0, -0.5):
+    op("QuickGelu", [x], by(lambda v: v * torch.sigmoid((1.702 if alpha is None else alpha) * v)),
+       domain="com.microsoft", **({} if alpha is None else {"alpha": alpha}))
+op("QuickGelu", [f(7).astype(np.float64)], by(lambda v: v * torch.sigmoid(1.702 * v)), domain="com.microsoft")

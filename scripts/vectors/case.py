@@ -73,7 +73,9 @@ def graph(name, nodes, inputs, outputs, opset=17, known=None, open_sizes=None):
     out = [helper.make_tensor_value_info(k, kind(v), None) for k, v in outputs.items()]
     weights = [numpy_helper.from_array(np.asarray(v), k) for k, v in (known or {}).items()]
     g = helper.make_graph(nodes, "case", [info(k, v) for k, v in inputs.items()], out, weights)
-    model = helper.make_model(g, opset_imports=[helper.make_opsetid("", opset)], producer_name="graphrun")
+    others = sorted({n.domain for n in nodes if n.domain})  # of version 1
+    sets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in others]
+    model = helper.make_model(g, opset_imports=sets, producer_name="graphrun")
     model.ir_version = 8
     CASES.append(Case(name, model, inputs, outputs))
     seed(name)
