@@ -19,8 +19,8 @@ const layerBytes = 1 << 20
 // panelsBytes is the size of the constants of a large layer, which are read in panels.
 const panelsBytes = 4 << 20
 
-// panelRows is the number of rows of the products that measure reads of panels. It is small, so that the time of the
-// product is the time of these reads.
+// panelRows is the number of rows of the matrix products with which reads of panels are timed. It is small, so that the
+// time of the product is the time of these reads.
 const panelRows = 48
 
 // denseChain is the number of chained steps of a probe of dense accesses.
@@ -44,8 +44,8 @@ func memoryProbes(most float64) []*probe {
 	return list
 }
 
-// accessCalls has, for each kind of access, a function that returns a call with about the given number of bytes of this
-// access.
+// accessCalls has, for each kind of access, a function that returns a call of an op. The call accesses about the given
+// number of bytes in that way.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
@@ -99,8 +99,8 @@ func channelsLast(shape ...int) tensor.Meta {
 	return m
 }
 
-// rateProbes returns the probes of the inner kernels that this machine and build have. The rates of other inner kernels
-// price no work here and keep their defaults.
+// rateProbes returns the probes of the inner kernels that this machine and build have. Other inner
+// kernels never run here, so their rates keep the defaults.
 func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, r := range rates {

@@ -30,14 +30,14 @@ type Semantics struct {
 	Params []Param // tensor operands in aten's order
 	Schema *Schema // attributes
 
-	// Outputs names the results. Nil means one result or, if Many is set, a number of results that depends on attributes
-	// and shapes (split).
+	// Outputs names the results. Nil means one result or, if Many is set, a number of results that depends on
+	// attributes and shapes (split).
 	Outputs []string
 	Many    bool
 	Kind    Kind
 
-	// Infer returns the result types of eager PyTorch, and for a view the operand whose storage it shares. It has no side
-	// effects and must not retain c. Its errors have PyTorch's messages.
+	// Infer returns the result types of eager PyTorch, and for a view the operand whose storage it shares. It has no
+	// side effects and must not retain c. Its errors have PyTorch's messages.
 	Infer func(c *Call) ([]Result, error)
 
 	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. An absent
@@ -53,16 +53,17 @@ type Semantics struct {
 
 // Facts are properties of an op that passes and prices use. The zero Facts claim nothing.
 type Facts struct {
-	// SelectsElements means that each element of the results is an element of an operand without [Param.Below]. The choice
-	// depends only on shapes, attributes and the other operands, so that an element-wise function may be applied before or
-	// after the op. Views without ReadsStorage imply it.
+	// SelectsElements means that each element of the results is an element of an operand without [Param.Below]. The
+	// choice depends only on shapes, attributes and the other operands, so that an element-wise function may be applied
+	// before or after the op. Views without ReadsStorage imply it.
 	SelectsElements bool
 
-	// Fills is SelectsElements for an op whose results also have elements that depend only on attributes, such as padding.
+	// Fills is SelectsElements for an op whose results also have elements that depend only on attributes, such as
+	// padding.
 	Fills bool
 
-	// Identity means that the result has the elements of operand 0 unchanged if the dtypes are equal. Passes remove such
-	// nodes where possible.
+	// Identity means that the result has the elements of operand 0 unchanged if the dtypes are equal. Passes remove
+	// such nodes where possible.
 	Identity bool
 
 	// Permutes returns, for a view that only reorders dimensions, the operand's dimension for each dimension of the
@@ -81,15 +82,15 @@ type Facts struct {
 	// ImageRole means that operands or results are images, for which some strategies prefer channels last.
 	ImageRole ImageRole
 
-	// ReadsStorage means that the result depends on the operand's layout in memory (as_strided), so that passes must not
-	// change that layout.
+	// ReadsStorage means that the result depends on the operand's layout in memory (as_strided), so that passes must
+	// not change that layout.
 	ReadsStorage bool
 
 	// Alone is the reason why nodes of an element-wise op (a scan) do not share loops. Reports show it.
 	Alone string
 
-	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred one, although the kind is
-	// not Follows.
+	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred one, although the kind
+	// is not Follows.
 	AnyOrder bool
 
 	// AsInferred is the reason why results are written in the inferred layout only. Reports show it to explain a copy.
@@ -101,60 +102,61 @@ type Facts struct {
 	// FlopKernel names the inner kernel whose unit is one operation of Flops; empty means [Flop].
 	FlopKernel string
 
-	// Each is the number of operations for each element of operand 0, or of the first result if it has more elements. The
-	// zero Each means none if there are Flops, one function in a pointwise op with a small Grain, and otherwise one simple
-	// operation.
+	// Each is the number of operations for each element of operand 0, or of the first result if it has more elements.
+	// The zero Each means none if there are Flops, one function in a pointwise op with a small Grain, and otherwise one
+	// simple operation.
 	Each Each
 }
 
 // Lowerings are the ways to compute an op: by kernels, as an expression or a row program, or by nodes of other ops.
 type Lowerings struct {
-	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Among equally
-	// cheap implementations the planner chooses the first. If Impls is empty, [Define] makes one from Compile.
+	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Among
+	// equally cheap implementations the planner chooses the first. If Impls is empty, [Define] makes one from Compile.
 	Impls []Impl
 
-	// Compile makes the kernel for the final layouts of a call. It is not called for views. For an op with Impls, [Define]
-	// sets it to call Lower of the chosen implementation.
+	// Compile makes the kernel for the final layouts of a call. It is not called for views. For an op with Impls,
+	// [Define] sets it to call Lower of the chosen implementation.
 	Compile func(c *Call) (*Kernel, error)
 
 	// Pointwise has the iteration and the computation of a pointwise op, from which Infer and Compile follow; nil for
 	// other ops.
 	Pointwise *Pointwise
 
-	// Expression returns the expression of one element of the results of a call, in the dtypes that operands and results
-	// have in memory. Nodes with an expression can share a loop. The results must have the shape to which the operands
-	// broadcast. Expression is also called without results. It returns nil for a call without an expression; if it is nil,
-	// no call has one. fusion.Define sets it for an op with a Pointwise part and no other implementation.
+	// Expression returns the expression of one element of the results of a call, in the dtypes that operands and
+	// results have in memory. Nodes with an expression can share a loop. The results must have the shape to which the
+	// operands broadcast. A number operand is a constant of the expression, not a load. Expression is also called
+	// without results. It returns nil for a call without an expression; if it is nil, no call has one. fusion.Define
+	// sets it for an op with a Pointwise part and no other implementation.
 	Expression func(c *Call) (*expr.Code, error)
 
-	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows. It returns nil
-	// without an error for a call that has none. All sizes of the call are numbers. Nil: no call has one.
+	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows. It returns
+	// nil without an error for a call that has none. All sizes of the call are numbers. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)
 
 	// Attend describes how the op, a product of two matrices, computes a fused attention; nil if it cannot.
 	Attend *Attend
 
-	// Decompose replaces a node of a composite op by nodes of other ops; the op then has no kernel. It returns a value for
-	// each output, with the inferred dtype, shape and layout. It is called when the graph is planned, with the inferred
-	// results in c.Out, and must accept every call that Infer accepts.
+	// Decompose replaces a node of a composite op by nodes of other ops; the op then has no kernel. It returns a value
+	// for each output, with the inferred dtype, shape and layout. It is called when the graph is planned, with the
+	// inferred results in c.Out, and must accept every call that Infer accepts.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
 	// Rewrite rewrites a node, together with the nodes that compute its operands, to cheaper nodes, which may round
-	// differently: quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It
-	// is called before composite nodes are decomposed; see [Rewrite]. Nil: nodes of the op are not rewritten.
+	// differently: quantized products to int8 products, products of 16-bit floats to float32 products and conversions.
+	// It is called before composite nodes are decomposed; see [Rewrite]. Nil: nodes of the op are not rewritten.
 	Rewrite func(p *Parts, c *Call, a Around) (Rewrite, error)
 
-	// Chooses returns, for an op that runs one of several graphs (if), the graph that sizes choose, and its operands. The
-	// nodes of that graph replace the node: see [Graph.Settle]. Nil: the op does not choose by sizes.
+	// Chooses returns, for an op that runs one of several graphs (if), the graph that sizes choose, and its operands.
+	// The nodes of that graph replace the node: see [Graph.Settle]. Nil: the op does not choose by sizes.
 	Chooses func(c *Call) (*Graph, []Arg)
 
-	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it. The nodes
-	// of the iterations then replace the node. It returns false if the number is unknown, or if the op should run as a
-	// loop.
+	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it. The
+	// nodes of the iterations then replace the node. It returns false if the number is unknown, or if the op should run
+	// as a loop.
 	Repeats func(c *Call) (Repetition, bool)
 
-	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns Dynamic results, and
-	// the graph runs in segments around the node.
+	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns Dynamic results,
+	// and the graph runs in segments around the node.
 	RunDynamic func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Pricing prices implementations that state no work. If it is nil, Flops and Each do.
@@ -219,11 +221,11 @@ type Param struct {
 	Optional bool // may be null, or missing at the end
 	Number   bool // may be a plain number, among the inputs or as an attribute
 	Variadic bool // stands for all remaining inputs
-	// Below is set if integers in the operand are indices or lengths. It returns their exclusive upper bound for a call,
-	// negative for no bound. The lower bound is 0, although some ops also accept negative indices.
+	// Below is set if integers in the operand are indices or lengths. It returns their exclusive upper bound for a
+	// call, negative for no bound. The lower bound is 0, although some ops also accept negative indices.
 	Below func(c *Call) int
-	// Attr is the name of the attribute that can give the operand as a number, if it differs from Name: scatter's src is
-	// called value if it is a number.
+	// Attr is the name of the attribute that can give the operand as a number, if it differs from Name: scatter's src
+	// is called value if it is a number.
 	Attr string
 	// Overload is aten's name of the overload to which an optional operand belongs. Package op has a function for that
 	// overload, in which the operand is required.
@@ -356,8 +358,8 @@ func (c *Call) Constant(i int) bool {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then describe what inference knows, as
-	// in an [Outline].
+	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then describe what inference knows,
+	// as in an [Outline].
 	Dynamic bool
 	Sizes   []int
 	Lay     func(shape []sym.Int) (tensor.Type, error)
@@ -422,13 +424,13 @@ type Kernel struct {
 	Place tensor.Place
 	// Phases run one after another.
 	Phases []Phase
-	// Scratch is the size of the memory that all chunks of a run share, Worker the size of the memory of each worker, in
-	// bytes. Both memories are 64-byte aligned and not cleared.
+	// Scratch is the size of the memory that all chunks of a run share, Worker the size of the memory of each worker,
+	// in bytes. Both memories are 64-byte aligned and not cleared.
 	Scratch, Worker int
 	// InPlace lists operands whose memory an output may reuse, if the operand is not needed afterwards.
 	InPlace []InPlace
-	// Bound has, by operand, tensors that are part of the kernel, such as plain numbers. It is nil for an operand that the
-	// run supplies.
+	// Bound has, by operand, tensors that are part of the kernel, such as plain numbers. It is nil for an operand that
+	// the run supplies.
 	Bound []*tensor.Tensor
 	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
 	Loop Loop
@@ -453,11 +455,11 @@ type Phase struct {
 // Flow describes chunks that proceed through memory from its beginning to its end. With it, a chunk can run before the
 // step that computes its first operand is finished. Both functions do not decrease with chunk, which counts from 0.
 type Flow struct {
-	// Made returns the number of leading elements of the first output, in the order of memory, that are final once chunks
-	// 0 to chunk have run.
+	// Made returns the number of leading elements of the first output, in the order of memory, that are final once
+	// chunks 0 to chunk have run.
 	Made func(chunk int) int
-	// Needs returns the number of leading elements of the first operand, in the order of memory, that contain all elements
-	// read by chunks 0 to chunk.
+	// Needs returns the number of leading elements of the first operand, in the order of memory, that contain all
+	// elements read by chunks 0 to chunk.
 	Needs func(chunk int) int
 }
 

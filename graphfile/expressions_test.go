@@ -86,7 +86,7 @@ func TestBadExpressions(t *testing.T) {
 		`"N / 2"`:        `2:56: input "x": shape: expression "N / 2", column 3: "/" is unexpected`,
 		`"N // (3 - 3)"`: `2:56: input "x": shape: expression "N // (3 - 3)", column 3: division by zero`,
 		`"65536*65536*65536*65536 + N"`: `2:56: input "x": shape: expression "65536*65536*65536*65536 + N", column 18: ` +
-			`281474976710656 * 65536 leaves 64 bits`,
+			`281474976710656 * 65536 does not fit 64 bits`,
 		`"N*999999999999999"`: `2:12: input "x": expression "N*999999999999999" is 1999999999999998`,
 	} {
 		text := strings.Replace(sizes(`[SIZE, 3]`), "SIZE", wrong, 1)

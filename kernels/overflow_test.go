@@ -16,5 +16,5 @@ func TestSizesThatLeaveAnInt(t *testing.T) {
 	x, w := g.Input("x", tensor.Float32, 1, 0, 4, 4), g.Input("w", tensor.Float32, 0, 1<<40, 1, 1)
 	offset := g.Input("offset", tensor.Float32, 1, 2, 4, 4)
 	g.Apply("deform_conv2d", graph.Attrs{"groups": 1 << 24}, x, w, offset)
-	require.ErrorContains(t, g.Err(), "1099511627776 * 16777216 leaves 64 bits")
+	require.ErrorContains(t, g.Err(), "1099511627776 * 16777216 does not fit 64 bits")
 }

@@ -122,7 +122,7 @@ func sameNumbers(op *graph.Op, got, want *tensor.Tensor, in []*tensor.Tensor) er
 				of += fmt.Sprintf(" %v %v", x.DType, element(x, i).At())
 			}
 		}
-		return fmt.Errorf("of%s: got %v, want %v", of, g.At(), w.At())
+		return fmt.Errorf("of%s: the kernel gives %v, the reference %v (signs of zeros count)", of, g.At(), w.At())
 	}
 	return nil
 }

@@ -73,9 +73,9 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	return m, h, err
 }
 
-// readNPY is ReadNPY for a size that may be wrong. Only sure bytes are known to exist, and memory for more is allocated
-// as data arrive. If want is not nil, dtype and shape must be equal to those of want, and all memory is allocated
-// first.
+// readNPY is ReadNPY for a size that may be wrong. The parameter sure is the number of bytes that are known to exist;
+// memory beyond it is allocated as data arrive. If want is not nil, dtype and shape must be equal to those of want, and
+// all memory is allocated first.
 func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	m, h, err := readMeta(r, size)
@@ -155,8 +155,8 @@ func readAll(r io.Reader, b []byte) error {
 // initialAlloc is the number of bytes that are allocated although the data may not exist.
 const initialAlloc = 1 << 20
 
-// readStorage reads need bytes into storage. At any time, the storage has at most max(sure, initialAlloc) bytes, or
-// twice the bytes that have arrived.
+// readStorage reads need bytes into storage. The size of the storage never exceeds the maximum of sure,
+// initialAlloc and twice the number of bytes that have arrived.
 func readStorage(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
 	first := max(initialAlloc, min(sure, math.MaxInt))
 	s := tensor.NewStorage(int(min(int64(need), first)))

@@ -22,7 +22,7 @@ func TestSizesThatLeaveAnInt(t *testing.T) {
 			Input: infos(info("x", tFloat, "N", 4)), Output: infos(info("z", tFloat))})
 	}
 	_, err := convert(scaled(1, 1<<62), Options{})
-	require.ErrorContains(t, err, "4 * 4611686018427387904 leaves 64 bits")
+	require.ErrorContains(t, err, "4 * 4611686018427387904 does not fit 64 bits")
 	_, err = convert(scaled(1<<62, 1), Options{})
 	require.ErrorContains(t, err, `expression "4611686018427387904*N"`)
 }

@@ -69,7 +69,7 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 				first = m
 			}
 			continue
-		case !shares(m) && m.Out[0].Alias == nil:
+		case !isCandidate(m) && m.Out[0].Alias == nil:
 			continue
 		}
 		seen[m] = true

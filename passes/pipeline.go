@@ -28,8 +28,8 @@ type Pass struct {
 	// Rounds means that the pass may change the rounding of results. [Options.Check] then compares values with a
 	// tolerance.
 	Rounds bool
-	// Levels means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance is then
-	// one level, or a twentieth of the largest value.
+	// Levels means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance is
+	// then one level, or a twentieth of the largest value.
 	Levels bool
 	Run    func(p *Plan) error
 }
@@ -152,20 +152,20 @@ type Options struct {
 	Profile *layout.Profile
 	// Passes is the list of passes; nil means [Passes].
 	Passes []Pass
-	// MemoryLimit is the maximum memory of a run in bytes; constants are folded only within it. 0 means the limit of the
-	// process, a negative number no limit.
+	// MemoryLimit is the maximum memory of a run in bytes; constants are folded only within it. 0 means the limit of
+	// the process, a negative number no limit.
 	MemoryLimit int
 	// Threads is the maximum number of workers that pack constants; 0 or less means GOMAXPROCS.
 	Threads int
-	// Check verifies the graph after every pass, and evaluates small graphs by reference before and after it, on generated
-	// data. Errors name the pass; [Plan.Unchecked] lists what could not be evaluated.
+	// Check verifies the graph after every pass, and evaluates small graphs by reference before and after it, on
+	// generated data. Errors name the pass; [Plan.Unchecked] lists what could not be evaluated.
 	Check bool
 	// Dump, if set, receives the graph as text after every pass.
 	Dump io.Writer
 	// Record fills [Plan.Decisions], for plans of the same graph at other sizes.
 	Record bool
-	// Exact excludes implementations that are [graph.Impl.Inexact], so that every node is computed by the formula of its
-	// definition.
+	// Exact excludes implementations that are [graph.Impl.Inexact], so that every node is computed by the formula of
+	// its definition.
 	Exact bool
 	// SolveLimit is the maximum time of a strategy's search after variable elimination: [layout.Problem.SolveLimit].
 	SolveLimit time.Duration
@@ -173,7 +173,8 @@ type Options struct {
 	// prices unless Price is set. The graph must be inferred. Run returns a [*Misfit] if they do not apply.
 	Follow *Decisions
 	Price  bool
-	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see [Plan.Failed].
+	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see
+	// [Plan.Failed].
 	KeepGoing bool
 }
 
@@ -237,6 +238,9 @@ type Done struct {
 	Nodes     int           // number of nodes after the pass
 	Took      time.Duration // duration of the pass
 }
+
+// Exact reports whether passes must keep roundings: see [Options.Exact].
+func (p *Plan) Exact() bool { return p.exact }
 
 // Note adds a few words to Did of the running pass.
 func (p *Plan) Note(format string, args ...any) {

@@ -14,22 +14,22 @@ import (
 // also be a product or a convolution, which takes an epilogue.
 type Unfused struct{ Node, Reader, Why string }
 
-// shares reports whether the node's op can be fused with others, or states why it is not.
-func shares(n *graph.Node) bool {
+// isCandidate reports whether the op of a node can be fused with others, or has a reason (Alone) why it never is.
+func isCandidate(n *graph.Node) bool {
 	o := n.Op
 	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil || o.Alone != "")
 }
 
 // reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.
 func (g *grouper) reportUnfused() {
-	reported := map[*graph.Node]*graph.Node{} // by reader: the last node, which it may read several times
+	reported := map[*graph.Node]*graph.Node{} // by reader: the last reported node; a reader may read it several times
 	for _, n := range g.p.Graph.Nodes {
-		if !shares(n) && !fusion.TakesEpilogue(n.Op) {
+		if !isCandidate(n) && !fusion.TakesEpilogue(n.Op) {
 			continue
 		}
 		for _, v := range n.Out {
 			for _, r := range g.uses.nodes.At(v) {
-				if reported[r] == n || !shares(r) {
+				if reported[r] == n || !isCandidate(r) {
 					continue
 				}
 				reported[r] = n
@@ -44,14 +44,14 @@ func (g *grouper) reportUnfused() {
 // whyUnfused returns why n is not in the group of its reader r.
 func (g *grouper) whyUnfused(n, r *graph.Node) string {
 	for _, m := range []*graph.Node{n, r} {
-		if why := g.alone[m]; why != "" && (shares(m) || g.apart[m] == "") {
+		if why := g.alone[m]; why != "" && (isCandidate(m) || g.apart[m] == "") {
 			return m.Name + " " + why
 		}
 	}
 	a, b := n.Out[0].Meta.Shape, r.Out[0].Meta.Shape
 	why := g.apart[n]
 	switch {
-	case !shares(n) || slices.Equal(a, b) || why == otherDims || why == secondPass:
+	case !isCandidate(n) || slices.Equal(a, b) || why == otherDims || why == secondPass:
 	case why == "" || commonSpace(space{shape: a}, g.group(r).space).shape == nil:
 		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(a), r.Name, tensor.ListString(b))
 	}

@@ -38,7 +38,7 @@ func mulFits(a, b int) (int, bool) {
 type wide struct{ text string }
 
 func overflow(op string, a, b int) *wide {
-	return &wide{fmt.Sprintf("%d %s %d leaves %d bits", a, op, b, strconv.IntSize)}
+	return &wide{fmt.Sprintf("%d %s %d does not fit %d bits", a, op, b, strconv.IntSize)}
 }
 
 // Error returns the text that Go prints if nothing recovers the panic.
@@ -73,7 +73,7 @@ func (x *checked) product(a, b int) int {
 
 // overflowError returns the error for a value that overflows an int.
 func overflowError(n *big.Int) error {
-	return fmt.Errorf("%v leaves %d bits", n, strconv.IntSize)
+	return fmt.Errorf("%v does not fit %d bits", n, strconv.IntSize)
 }
 
 // bigValuation is a valuation in big integers, for expressions whose intermediate results overflow an int.

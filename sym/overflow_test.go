@@ -19,16 +19,16 @@ func TestExpressionsThatLeaveAnInt(t *testing.T) {
 	}
 	numbers := func(string) (Int, bool) { return Of(65536), true }
 	for text, want := range map[string]string{
-		"N*N*N*N + 5":                               `expression "N*N*N*N + 5", column 6: 281474976710656 * 65536 leaves 64 bits`,
-		"N**5":                                      `65536**5 leaves 64 bits`,
-		"9223372036854775807 + N":                   `leaves 64 bits`,
-		"-9223372036854775807 - N":                  `leaves 64 bits`,
-		"-(-9223372036854775808)":                   `leaves 64 bits`,
-		"-9223372036854775808 // -1":                `leaves 64 bits`,
-		"Max(1, N * 9223372036854775807)":           `leaves 64 bits`,
-		"Where(Eq(N, 3), N, N*N*N*N*N)":             `leaves 64 bits`,
-		"9223372036854775807 * 2 % 9":               `leaves 64 bits`,
-		"N*4611686018427387904*4611686018427387904": `leaves 64 bits`,
+		"N*N*N*N + 5":                               `column 6: 281474976710656 * 65536 does not fit 64 bits`,
+		"N**5":                                      `65536**5 does not fit 64 bits`,
+		"9223372036854775807 + N":                   `does not fit 64 bits`,
+		"-9223372036854775807 - N":                  `does not fit 64 bits`,
+		"-(-9223372036854775808)":                   `does not fit 64 bits`,
+		"-9223372036854775808 // -1":                `does not fit 64 bits`,
+		"Max(1, N * 9223372036854775807)":           `does not fit 64 bits`,
+		"Where(Eq(N, 3), N, N*N*N*N*N)":             `does not fit 64 bits`,
+		"9223372036854775807 * 2 % 9":               `does not fit 64 bits`,
+		"N*4611686018427387904*4611686018427387904": `does not fit 64 bits`,
 	} {
 		_, err := Parse(text, numbers)
 		assert.ErrorContains(t, err, want, text)
@@ -40,12 +40,12 @@ func TestExpressionsThatLeaveAnInt(t *testing.T) {
 	for _, text := range []string{"N*4611686018427387904*4", "4611686018427387904*N + 4611686018427387904*N",
 		"(N + 4611686018427387904)**2"} {
 		_, err := Parse(text, open)
-		assert.ErrorContains(t, err, "leaves 64 bits", text)
+		assert.ErrorContains(t, err, "does not fit 64 bits", text)
 	}
 	e, err := Parse("N*N*N*N + 5", open)
 	require.NoError(t, err)
 	_, err = e.At(Binding{"N": 65536})
-	assert.EqualError(t, err, "sym: N**4 + 5: 18446744073709551621 leaves 64 bits")
+	assert.EqualError(t, err, "sym: N**4 + 5: 18446744073709551621 does not fit 64 bits")
 	back, err := Parse("(N*N*N*N + 5)//(N*N)", open)
 	require.NoError(t, err)
 	got, err := back.At(Binding{"N": 1 << 20})
@@ -84,12 +84,12 @@ func TestNumbersThatLeaveAnInt(t *testing.T) {
 					require.NoError(t, err, "%d %s %d", a, op.sign, b)
 					require.Equal(t, want.String(), got.String(), "%d %s %d", a, op.sign, b)
 				} else {
-					require.EqualError(t, err, fmt.Sprintf("%d %s %d leaves %d bits", a, op.sign, b, strconv.IntSize))
+					require.EqualError(t, err, fmt.Sprintf("%d %s %d does not fit %d bits", a, op.sign, b, strconv.IntSize))
 				}
 			}
 		}
 	}
-	require.PanicsWithError(t, fmt.Sprintf("sym: %d * 2 leaves %d bits", math.MaxInt, strconv.IntSize),
+	require.PanicsWithError(t, fmt.Sprintf("sym: %d * 2 does not fit %d bits", math.MaxInt, strconv.IntSize),
 		func() { Of(math.MaxInt).Mul(Of(2)) })
 	require.PanicsWithValue(t, "other", func() {
 		var err error
@@ -112,7 +112,7 @@ func TestCasesThatLeaveAnInt(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, cases, 2)
 	require.NoError(t, cases[0].Err)
-	require.ErrorContains(t, cases[1].Err, "leaves")
+	require.ErrorContains(t, cases[1].Err, "does not fit")
 }
 
 // bigAt evaluates the text of an expression in integers of any size while it is parsed, independently of the package.

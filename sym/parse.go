@@ -35,8 +35,8 @@ type parser struct {
 	at     int // end of the token
 	token  string
 	depth  int
-	// The number of enclosing operands of Where. An operand of Where is not evaluated for all sizes, so a division in it
-	// leaves no guard.
+	// The number of enclosing operands of Where. An operand of Where is not evaluated for all sizes, so a division in
+	// it leaves no guard.
 	inWhere int
 }
 
@@ -83,7 +83,7 @@ func (p *parser) sum() (Int, error) {
 		}
 		switch {
 		case !sumFits(v, w, op == "-"):
-			err = where.fail("%v %s %v leaves %d bits", v, op, w, strconv.IntSize)
+			err = where.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
 		case op == "-":
 			v = v.Sub(w)
 		default:
@@ -152,7 +152,7 @@ func (p *parser) product() (Int, error) {
 		n, number := w.Known()
 		switch {
 		case op == "*" && !productFits(v, w), number && n == -1 && v.e == nil && v.n == math.MinInt:
-			err = where.fail("%v %s %v leaves %d bits", v, op, w, strconv.IntSize)
+			err = where.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
 		case op == "*":
 			v = v.Mul(w)
 		case number && n == 0 || p.inWhere == 0 && w.Hint() == 0:
@@ -180,7 +180,7 @@ func (p *parser) factor() (Int, error) {
 		}
 		v, err := p.factor()
 		if token == "-" && !sumFits(Int{}, v, true) {
-			return v, p.fail("-(%v) leaves %d bits", v, strconv.IntSize)
+			return v, p.fail("-(%v) does not fit %d bits", v, strconv.IntSize)
 		} else if token == "-" {
 			v = v.Neg()
 		}
@@ -190,7 +190,7 @@ func (p *parser) factor() (Int, error) {
 }
 
 // minIntDigits is the absolute value of math.MinInt, which does not fit an int itself.
-const minIntDigits = "9223372036854775808"
+var minIntDigits = strconv.FormatUint(1<<(strconv.IntSize-1), 10)
 
 // maxPower bounds exponents, and thereby the size of products.
 const maxPower = 64
@@ -209,7 +209,7 @@ func (p *parser) power() (Int, error) {
 	out := Of(1)
 	for range n {
 		if !productFits(out, v) {
-			return v, p.fail("%v**%d leaves %d bits", v, n, strconv.IntSize)
+			return v, p.fail("%v**%d does not fit %d bits", v, n, strconv.IntSize)
 		}
 		out = out.Mul(v)
 	}

@@ -39,7 +39,8 @@ func (e *expander) anySum(a, b expr.Value) (hi, lo expr.Value) {
 	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
 }
 
-// angleFar multiplies the 53-bit integer m of a = m*2^k by 2/pi*2^k modulo 4, in four parts. It adds the integer
+// angleFar writes a as m*2^k with a 53-bit integer m. It multiplies m by (2/pi * 2^k) mod 4, which window returns in
+// four parts. It adds the integer
 // parts and the fractions of the products separately, so that the absolute error stays below 2^-120 even if the
 // remainder is near 0.
 func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
@@ -69,7 +70,8 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 }
 
 // window returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and one of 36 bits. These are the bits
-// of TwoOverPi from index exponent-1013 on. Words are selected by the bits of their index, the highest bit first.
+// of TwoOverPi from index e-1013 on, where e is the biased exponent. For each bit of the word index, from 16 down to 1,
+// the list of words is moved down by that many words if the bit is set.
 func (e *expander) window(a expr.Value) [4]expr.Value {
 	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))

@@ -15,7 +15,8 @@ import (
 //
 // with dst read as elements, where W is Plan.PackRows for A and Plan.PackCols
 // for B. l0 is a multiple of W. Lanes of the last panel past l1 may be left
-// unwritten: they reach no element of C. dst holds exactly the whole panels.
+// unwritten: they reach no element of C. dst is as long as the
+// panels of lanes [l0, l1), with the last panel complete.
 // Calls for different tiles run concurrently when the caller runs those tiles
 // concurrently.
 type PackFunc func(dst []byte, k0, k1, l0, l1 int)

@@ -7,8 +7,8 @@ import (
 
 var halfTypes = []string{"Half", "BF16"}
 
-// halfLoops are the loops of formulas of 16-bit floats. Each step is rounded as in PyTorch, in registers. Composed of
-// single instructions, a formula would take another loop over memory for each rounding.
+// halfLoops are the loops of formulas of 16-bit floats. Each step is rounded as in PyTorch, in registers. Without these
+// loops, a formula would run as single instructions, with another loop over memory for each rounding.
 var halfLoops = slices.Concat(
 	halves("add", "ab", "b", "to(f($a) + f($b))"), halves("sub", "ab", "b", "to(f($a) - f($b))"),
 	halves("mul", "ab", "b", "to(f($a) * f($b))"), halves("div", "ab", "b", "to(f($a) / f($b))"),

@@ -21,7 +21,7 @@ type FormulaDoc struct {
 // FunctionDoc is a function that formulas may use.
 type FunctionDoc struct {
 	Name   string   `json:"name" doc:"Its name."`
-	Params []string `json:"params" doc:"The operands; for a variable number of them, the greatest."`
+	Params []string `json:"params" doc:"The operands. If their number varies, all that the function can take."`
 	Expr   string   `json:"expr,omitzero" doc:"Its definition for floats; absent for a built-in function."`
 }
 
@@ -60,7 +60,8 @@ func withFormula(list []FormulaDoc, text string, d tensor.DType) []FormulaDoc {
 	return list
 }
 
-// functionsOf lists the functions of formulas for the op that takes a formula.
+// functionsOf lists the functions that a formula may call. It returns nil unless o is the op whose attribute is a
+// formula.
 func functionsOf(o *graph.Op) (list []FunctionDoc) {
 	if o.Name != expressionOp {
 		return nil
@@ -100,7 +101,7 @@ func describeFormulas(w io.Writer, show term.Display, o *graph.Op) {
 			t.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
 		}
 		t.Write(w, show)
-		fmt.Fprintln(w, "\nOperators are Python's; names of dtypes are casts; t = x * x; t + 1 names a value; (x, y) are "+
-			"two results.")
+		fmt.Fprintln(w, "\nOperators are Python's. The name of a dtype is a cast. In \"t = x * x; t + 1\", t names a value. "+
+			"(x, y) returns two results.")
 	}
 }

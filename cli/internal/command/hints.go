@@ -24,8 +24,8 @@ func HintFlag(cmd *cobra.Command, dims *[]string) {
 		"to plan for; other sizes use the nearest plan (repeatable)")
 }
 
-// SplitHints separates the values of --dim. fixed are the values with one size. hints are the combinations of sizes of
-// the values with several sizes.
+// SplitHints separates the values of --dim. fixed are the values with one size. hints are all combinations of the sizes
+// in the other values: N=1,64 and M=2,3 give four.
 func SplitHints(dims []string) (fixed []string, hints []map[string]int, err error) {
 	var several []string
 	for _, s := range dims {

@@ -21,7 +21,7 @@ type Given struct {
 	path    string           // of the archive, empty for none
 	archive *npz.Archive
 
-	// With --keep-going; Lost is nil without it.
+	// The following fields are set only with --keep-going. Without it, Lost is nil.
 	Lost    map[string]error // unavailable inputs by name, with the reason
 	Unknown []string         // symbols whose sizes only the unavailable inputs determine
 	Missing graph.Errors     // mistakes that were skipped when the graph was read

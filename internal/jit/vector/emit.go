@@ -134,7 +134,7 @@ func (g *gen) turns() {
 	a.Bind(over)
 }
 
-// aligned writes a jump to otherwise, which is taken unless all non-temporal stores are aligned to vectors.
+// aligned writes a check that jumps to the label `otherwise` unless all non-temporal stores are aligned to vectors.
 func (g *gen) aligned(otherwise asm.Label) {
 	first := true
 	for k := range g.outs {
@@ -205,7 +205,7 @@ func (g *gen) tails() {
 	a.Bind(loop)
 	copies := 1
 	if g.loop.Totals {
-		copies = g.copies // the number of full iterations is a multiple of copies
+		copies = g.copies // full iterations come in multiples of copies, so the tail starts with accumulator 0
 	}
 	for g.first = range copies {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)

@@ -49,7 +49,7 @@ func sum(d tensor.DType, divisor float64) *iter.Fold {
 	}
 	switch kit.Wide(d) {
 	case tensor.Int64:
-		return kit.Same[int64](iter.Folding(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
+		return kit.Accumulators[int64](iter.Folding(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
 	case tensor.Float32:
 		return averaging(iter.Folding(0, SumRow[float32, float64], SumColumns[float32, float64], AddTo[float64]), divisor)
 	case tensor.Float64:

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Delegated returns a call of another op that has the results of c and operands of the given types. It is used for
-// inference.
+// Delegated returns a call with the results of c, other attributes, and operands of the given types. An op's inference
+// passes it to the Infer of the op to which it delegates.
 func Delegated(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	in := &graph.Call{Attrs: attrs, Out: c.Out}
 	for _, t := range types {

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Same returns the fold f with its accumulators as results, without a final computation.
-func Same[A tensor.Element](f *iter.Fold) *iter.Fold {
+// Accumulators returns the fold f with its accumulators as results, without a final computation.
+func Accumulators[A tensor.Element](f *iter.Fold) *iter.Fold {
 	return iter.Yields(f, func(dst, a []A) { copy(dst, a) })
 }
 

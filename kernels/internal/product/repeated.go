@@ -50,8 +50,8 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	return r, err
 }
 
-// rewriteShared rewrites a batch of products of a single row by the same matrix as one product of all rows by the
-// matrix.
+// rewriteShared replaces a batch, each item of which multiplies one row by the same matrix, by one product of all rows
+// with this matrix.
 func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	rank := x.Type().Rank()
@@ -106,18 +106,18 @@ const repeatDepth = 6
 // repeated describes a value that repeats each index of a dimension of another value, the source, several times in
 // sequence. For the product, the source needs a dimension of size 1 after the repeated one.
 type repeated struct {
-	of     *graph.Value // the source
-	single bool         // the source does not have the dimension of size 1
-	dim    int          // the repeated dimension in the value
-	times  int          // the number of repetitions
-	order  []int        // by dimension of the result of matrices: the dimension of the source; nil: in order
+	of       *graph.Value // the source
+	lacksOne bool         // the source does not have the dimension of size 1
+	dim      int          // the repeated dimension in the value
+	times    int          // the number of repetitions
+	order    []int        // the dimension of the source that becomes dimension i of matrices(); nil: no permutation
 }
 
 // matrices adds views that give the source the dimension of size 1 and the order of dimensions of the value.
 func (r repeated) matrices(p *compose.Parts) graph.Arg {
 	x := graph.Of(r.of)
-	if r.single {
-		x = p.Add(view.Unsqueeze, graph.Attrs{"dim": r.source() + 1}, x)
+	if r.lacksOne {
+		x = p.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
 	}
 	if r.order != nil {
 		x = p.Add(view.Permute, graph.Attrs{"dims": r.order}, x)
@@ -125,8 +125,8 @@ func (r repeated) matrices(p *compose.Parts) graph.Arg {
 	return x
 }
 
-// source returns the dimension of the source that is repeated.
-func (r repeated) source() int {
+// sourceDim returns the dimension of the source that is repeated.
+func (r repeated) sourceDim() int {
 	if r.order != nil {
 		return r.order[r.dim]
 	}
@@ -211,7 +211,7 @@ func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	if len(a) != len(b) {
 		return r, false
 	}
-	r = repeated{of: from, single: true, dim: -1}
+	r = repeated{of: from, lacksOne: true, dim: -1}
 	for d := range a {
 		if a[d].Same(b[d]) {
 			continue
@@ -238,7 +238,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 			return r, false
 		}
 		of := part.of
-		if !part.single { // the source is a view of a part with a dimension of size 1
+		if !part.lacksOne { // the source is a view that adds a dimension of size 1 to a part
 			if of.Alias == nil || of.Node.Op.ReadsStorage {
 				return r, false
 			}
@@ -261,7 +261,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	}
 	joined := slices.Clone(whole.Type.Shape)
 	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
-	r.of, r.single = whole, true
+	r.of, r.lacksOne = whole, true
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 

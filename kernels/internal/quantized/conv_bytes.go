@@ -118,7 +118,7 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 func (p parts) lessZero(q *quantConv) graph.Arg {
 	w := p.C.In[q.w]
 	if p.C.Has(q.wZero) && !within(p.C.Const(q.wZero), 0) {
-		w = p.less(q.w, q.wZero, 0, tensor.Float32)
+		w = p.minusZero(q.w, q.wZero, 0, tensor.Float32)
 	}
 	return p.To(tensor.Int8, w)
 }

@@ -303,7 +303,7 @@ func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
 		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
-		less := func(l quantizedValues) graph.Arg {
+		zeros := func(l quantizedValues) graph.Arg {
 			if l.zero == nil || within(l.zero, 0) {
 				return graph.Arg{}
 			}
@@ -313,7 +313,7 @@ func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
 		if b.of.Kind != graph.Null {
 			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
 		}
-		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, less(x), less(w), added,
+		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, zeros(x), zeros(w), added,
 			q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf)), q.row(q.point(q.to.zeroOf, q.C.Out[0].DType)))
 	}}
 }

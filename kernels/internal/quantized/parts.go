@@ -23,22 +23,23 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 // parts decomposes a quantized op.
 type parts struct{ *compose.Parts }
 
-// vector returns operand i in dtype d, viewed so that it broadcasts along dimension dim of values of the given rank.
+// vector returns operand i in dtype d, as a view that has its elements along dimension dim and broadcasts over the
+// other dimensions of values of the given rank.
 func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
 	return p.To(d, p.Along(p.C.In[i], dim, max(rank, 1)))
 }
 
-// less returns operand i in dtype d minus its zero points. Operand `zero` has the zero points along dimension dim, and
-// may be omitted.
-func (p parts) less(i, zero, dim int, d tensor.DType) graph.Arg {
+// minusZero returns operand i in dtype d minus its zero points. Operand `zero` has the zero points along dimension dim,
+// and may be omitted.
+func (p parts) minusZero(i, zero, dim int, d tensor.DType) graph.Arg {
 	if !p.C.Has(zero) {
 		return p.To(d, p.C.In[i])
 	}
 	return p.Add(pointwise.Sub, nil, p.C.In[i], p.vector(zero, dim, p.C.Meta(i).Rank(), d))
 }
 
-// whole converts exact sums of n products to int32. Sums beyond int32 wrap.
-func (p parts) whole(sums graph.Arg, n int) graph.Arg {
+// toInt32 converts exact sums of n products to int32. Sums beyond int32 wrap.
+func (p parts) toInt32(sums graph.Arg, n int) graph.Arg {
 	if n > 1<<15 { // the sums may exceed 2^31
 		sums = p.To(tensor.Int64, sums)
 	}
@@ -58,9 +59,9 @@ func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
 	return p.quantized(scaled, p.Along(p.C.In[7], 0, rank), d)
 }
 
-// quantized rounds scaled sums half to even, adds the zero points, if any, and saturates to dtype d. NaN becomes 0. It
-// computes in float32 for dtypes of up to 16 bits, where integers that do not saturate are exact, and in float64 for 32
-// bits.
+// quantized rounds scaled sums half to even, adds the zero points, if any, and saturates to dtype d. NaN becomes 0. For
+// dtypes of up to 16 bits it computes in float32, which represents every integer of the dtype exactly; for 32 bits, in
+// float64.
 func (p parts) quantized(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	f := tensor.Float32
 	if d.Size() > 2 {

@@ -126,10 +126,10 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		sums = p.bytesProduct(q, false)
 	} else {
 		d := exactDType(k, a.DType, b.DType)
-		sums = p.Add(product.Matmul, nil, p.less(q.a, q.aZero, a.Rank()-2, d), p.less(q.b, q.bZero, b.Rank()-1, d))
+		sums = p.Add(product.Matmul, nil, p.minusZero(q.a, q.aZero, a.Rank()-2, d), p.minusZero(q.b, q.bZero, b.Rank()-1, d))
 	}
 	if q.aScale < 0 {
-		return p.Result(p.whole(sums, k))
+		return p.Result(p.toInt32(sums, k))
 	}
 	rank := len(c.Out[0].Shape)
 	if c.Has(8) {
@@ -176,7 +176,7 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 		return nil, err
 	}
 	m, _ := t.Meta()
-	less := func(v, z, dim int) *tensor.Tensor {
+	zeros := func(v, z, dim int) *tensor.Tensor {
 		var zero *tensor.Tensor
 		if z < len(in) {
 			zero = in[z]
@@ -184,7 +184,7 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 		return lessZero(in[v], zero, dim)
 	}
 	ra, rb := in[q.a].Rank(), in[q.b].Rank()
-	a, b := less(q.a, q.aZero, ra-2), less(q.b, q.bZero, rb-1)
+	a, b := zeros(q.a, q.aZero, ra-2), zeros(q.b, q.bZero, rb-1)
 	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: c.In,
 		Out: []tensor.Meta{tensor.New(tensor.Float64, m.Shape...)}}, []*tensor.Tensor{a, b})
 	if err != nil {

@@ -132,9 +132,9 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	if groups == 1 && n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
 		d = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
 	}
-	sums := p.Add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, 0, d))
+	sums := p.Add(op, at, p.minusZero(0, q.xZero, 0, d), p.minusZero(q.w, q.wZero, 0, d))
 	if !q.scaled {
-		return p.Result(p.whole(sums, n))
+		return p.Result(p.toInt32(sums, n))
 	}
 	rank := w.Rank()
 	if c.Has(8) {

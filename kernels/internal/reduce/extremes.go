@@ -81,9 +81,9 @@ func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 		return extremeOf[float64](greatest)
 	}
 	if greatest {
-		return kit.Same[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntTo))
+		return kit.Accumulators[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntTo))
 	}
-	return kit.Same[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntTo))
+	return kit.Accumulators[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntTo))
 }
 
 // Integers use conditional moves and are unrolled by four. Branches take as long if they are predicted, and their speed
