@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -116,7 +117,7 @@ func (c *computation) selects() bool {
 // selected evaluates an op that selects elements on tensors that hold the positions of the operands' elements, and a
 // second time on tensors with other numbers for the positions. An element that is the same both times is a constant.
 func (c *computation) selected() [][]symElement {
-	const shift = 1 << 40
+	const shift = min(1<<40, math.MaxInt/2)
 	var all []symElement
 	from := tensor.Invalid
 	at, again := make([]any, len(c.in)), make([]any, len(c.in))
