@@ -106,9 +106,13 @@ func (u until) total() int {
 	return int(ways) * u.runs
 }
 
-// consecutiveRuns is the number of consecutive measured runs of a way. One unmeasured run precedes these runs, so that
-// the caches have the state that a run of this way leaves.
-const consecutiveRuns = 10
+// A way is measured for at least consecutiveRuns runs and at least consecutiveTime before the next one. One unmeasured
+// run precedes these runs, so that the caches have the state that this way leaves. After a garbage collection, which
+// Run causes, short runs use a single worker for 20 ms.
+const (
+	consecutiveRuns = 10
+	consecutiveTime = 100 * time.Millisecond
+)
 
 // minCollected is the number of bytes of dropped results after which garbage is collected before another way is
 // measured. Otherwise the runtime would collect it in the background, and return it to the system, during runs of the
@@ -133,7 +137,7 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 			if err := r.warm(ctx, how); err != nil {
 				return err
 			}
-			for range consecutiveRuns {
+			for first, n := time.Now(), 0; n < consecutiveRuns || time.Since(first) < consecutiveTime; n++ {
 				report(done, enough.total())
 				if ctx.Err() != nil {
 					return nil
