@@ -39,8 +39,8 @@ const wakeAheadNS = 1e5
 const wakeWindow = 4
 
 // tryPart is the divisor of the minimum saving for waking workers on trial ([workerpool.Try]). With the default profile
-// 1/tryPart of the minimum is 6 us, half of the time of a product of two 128x128 matrices.
-const tryPart = 8
+// 1/tryPart of the minimum is 10 us.
+const tryPart = 5
 
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
 func (p *Program) cutSections(costs *machine.Profile) {
