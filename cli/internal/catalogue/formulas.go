@@ -21,7 +21,7 @@ type FormulaDoc struct {
 // FunctionDoc is a function that formulas may use.
 type FunctionDoc struct {
 	Name   string   `json:"name" doc:"Its name."`
-	Params []string `json:"params" doc:"The operands. If their number varies, all that the function can take."`
+	Params []string `json:"params" doc:"The operands, or all operands that the function can take if their number varies."`
 	Expr   string   `json:"expr,omitzero" doc:"Its definition for floats; absent for a built-in function."`
 }
 
