@@ -106,18 +106,20 @@ func (u until) total() int {
 	return int(ways) * u.runs
 }
 
-// A way is measured for at least consecutiveRuns runs and at least consecutiveTime before the next one. One unmeasured
-// run precedes these runs, so that the caches have the state that this way leaves. After a garbage collection, which
-// Run causes, short runs use a single worker for 20 ms.
+// A way is measured in blocks of at least blockRuns runs and, if the measurement is long enough, blockTime. One
+// unmeasured run precedes each block, so that the caches have the state that this way leaves.
 const (
-	consecutiveRuns = 10
-	consecutiveTime = 100 * time.Millisecond
+	blockRuns = 10
+	blockTime = 100 * time.Millisecond
 )
 
-// minCollected is the number of bytes of dropped results after which garbage is collected before another way is
-// measured. Otherwise the runtime would collect it in the background, and return it to the system, during runs of the
-// other way. This slows runs with several workers by a tenth to a third.
-const minCollected = 1 << 20
+// block returns the minimum time of a block: blockTime, or less if the span has no room for two blocks of each way.
+func (u until) block() time.Duration {
+	if u.span > 0 {
+		return min(blockTime, u.span/(2*time.Duration(ways)))
+	}
+	return blockTime
+}
 
 // measure makes warm-up runs and then measures the ways in alternation. If ctx ends, it returns nil and keeps the times
 // measured so far.
@@ -128,16 +130,17 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 		}
 	}
 	start, done := time.Now(), 0
-	dropped := consecutiveRuns * r.resultBytes()
 	for {
 		for how := range ways {
-			if how > byRun && dropped >= minCollected {
+			if how > byRun {
+				// Otherwise the runtime collects the results of Run during the runs of another way, and a collection
+				// limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
 			}
 			if err := r.warm(ctx, how); err != nil {
 				return err
 			}
-			for first, n := time.Now(), 0; n < consecutiveRuns || time.Since(first) < consecutiveTime; n++ {
+			for first, n := time.Now(), 0; n < blockRuns || time.Since(first) < enough.block(); n++ {
 				report(done, enough.total())
 				if ctx.Err() != nil {
 					return nil
@@ -155,14 +158,6 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 			return nil
 		}
 	}
-}
-
-// resultBytes returns the size of the results of a run.
-func (r *runner) resultBytes() (n int) {
-	for _, t := range r.out {
-		n += t.Bytes()
-	}
-	return n
 }
 
 // warm makes an unmeasured run.
