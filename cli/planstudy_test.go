@@ -66,6 +66,12 @@ func TestPlanProblem(t *testing.T) {
 		succeed(t, "plan", file, "--solution", path, "--certificate", again)
 		succeed(t, "verify", file, again)
 	}
+	cfn := filepath.Join(t.TempDir(), "problem.cfn")
+	succeed(t, "plan", file, "--problem", cfn)
+	if text, err := os.ReadFile(cfn); err != nil || !strings.HasPrefix(string(text), `{"problem":{"name":"p",`) ||
+		!json.Valid(text) {
+		t.Errorf("%v, %s", err, text)
+	}
 	for text, want := range map[string]string{
 		`{"labels": [0]}`: "1 labels for ", `{"labels": {}}`: `variable 0 ("value x")`, `{"labels": "x"}`: "not a solution",
 		"": "not a solution",

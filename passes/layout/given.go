@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/suggest"
@@ -23,7 +25,8 @@ func Given(s *wcsp.Solution) Strategy {
 }
 
 // ReadGiven reads a solution for [Given] as JSON in the format of [wcsp.Solution.Write]. Only "labels" is required:
-// label numbers or label names in the order of the variables, or an object from variable names to label names.
+// label numbers or label names in the order of the variables, or an object from variable names to label names. It also
+// reads the files that toulbar2 writes with -w: a line of label numbers for each solution, the best one last.
 func ReadGiven(r io.Reader) (Strategy, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")
@@ -31,6 +34,9 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
+	}
+	if labels := numbersOf(text); labels != nil {
+		return &solving{name: "given", solver: givenLabels{solution: &wcsp.Solution{Labels: labels}}}, nil
 	}
 	var file struct {
 		Version int             `json:"version"`
@@ -53,6 +59,20 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		g.solution.Labels, g.names, g.byName = nil, nil, nil
 	}
 	return nil, errors.New("not a solution: labels: want a list of numbers, a list of names, or names by variable")
+}
+
+// numbersOf returns the numbers in the last line of a text that consists of numbers alone; else nil.
+func numbersOf(text []byte) []int {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var list []int
+	for _, word := range strings.Fields(lines[len(lines)-1]) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return nil
+		}
+		list = append(list, n)
+	}
+	return list
 }
 
 // GivenError is the error for a solution that does not fit the problem.

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -25,7 +26,8 @@ func TestGiven(t *testing.T) {
 	var text strings.Builder
 	require.NoError(t, best.Write(&text))
 	list := func(l []string) string { return strings.Join(l, ", ") }
-	for _, file := range []string{text.String(), `{"labels": [` + list(names) + `]}`, `{"labels": {` + list(byName) + `}}`} {
+	for _, file := range []string{text.String(), `{"labels": [` + list(names) + `]}`, `{"labels": {` + list(byName) + `}}`,
+		"0\n" + strings.Trim(fmt.Sprint(best.Labels), "[]") + "\n"} {
 		s, err := ReadGiven(strings.NewReader(file))
 		require.NoError(t, err, file)
 		a, err := s.Choose(m.Problem)
@@ -39,6 +41,7 @@ func TestGiven(t *testing.T) {
 		`{"labels": {` + list(wrongName) + `}}`:       `has no label "no such label"`,
 		`{"labels": {"z": "", ` + list(byName) + `}}`: `no variable "z"`,
 		`{"labels": [0, 0, 0, 0, 0, 0, 0, 0, 77]}`:    "",
+		"77": "labels for",
 	} {
 		s, err := ReadGiven(strings.NewReader(file))
 		require.NoError(t, err, file)
@@ -48,7 +51,8 @@ func TestGiven(t *testing.T) {
 		require.ErrorContains(t, err, want, file)
 	}
 	for _, file := range []string{"", "{}", "[]", `{"labels": 3}`, `{"labels": null}`, `{"labels": [0.5]}`, `{"label": [0]}`,
-		`{"version": 9, "labels": [0]}`, `{"labels": [0]} x`} {
+		`{"version": 9, "labels": [0]}`, `{"labels": [0]} x`,
+		"1 x", "x0=1 x1=0"} {
 		_, err := ReadGiven(strings.NewReader(file))
 		require.ErrorContains(t, err, "not a solution", file)
 	}

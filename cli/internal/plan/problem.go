@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -32,9 +33,9 @@ func (s *problemFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&s.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the layout "+
 		"problem, its solution, and the proof of the bound")
 	fl.StringVar(&s.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
-		"graphrun schema problem")
+		"graphrun schema problem; OUT.cfn is in the format of toulbar2")
 	fl.StringVar(&s.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+
-		"strategy: graphrun schema solution")
+		"strategy: graphrun schema solution, or a file of toulbar2 -w")
 	fl.IntVar(&s.best, "k-best", 0, "list the `K` cheapest plans that differ in implementations or copies")
 	fl.BoolVar(&s.sensitivity, "sensitivity", false, "show the bandwidths of copies at which another plan becomes "+
 		"the cheapest")
@@ -87,7 +88,11 @@ func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document
 		if err != nil {
 			return fmt.Errorf("--problem: %w", err)
 		}
-		if err := outfile.Write(ctx, s.problem, problem.Write); err != nil {
+		write := problem.Write
+		if filepath.Ext(s.problem) == ".cfn" {
+			write = func(w io.Writer) error { return problem.WriteCFN(w, p.Graph().Name) }
+		}
+		if err := outfile.Write(ctx, s.problem, write); err != nil {
 			return err
 		}
 	}

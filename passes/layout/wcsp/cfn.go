@@ -1,0 +1,89 @@
+package wcsp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxCFN is the largest upper bound that toulbar2 accepts by default.
+const maxCFN = 512409557603043100
+
+// WriteCFN writes the problem in the cfn format of toulbar2, which is also valid JSON
+// (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). Variable i is named xi, followed by the letters, digits and dots of its name; labels are
+// numbers. Costs are integers, picoseconds. The upper bound ("mustbe") exceeds the sum of the largest allowed costs of
+// all factors, so that an optimum is not excluded; it is the cost of forbidden combinations. WriteCFN fails if the
+// problem is invalid, or if the upper bound exceeds toulbar2's range.
+func (p *Problem) WriteCFN(w io.Writer, name string) error {
+	if w == nil {
+		return errors.New("wcsp: the writer is nil")
+	}
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	bound := int64(1)
+	for _, f := range p.Factors {
+		most := int64(0)
+		for _, c := range f.Costs {
+			if c < Forbidden {
+				most = max(most, c)
+			}
+		}
+		bound = add(bound, most)
+	}
+	if bound > maxCFN {
+		return fmt.Errorf("wcsp: the costs add up to %d; toulbar2 supports at most %d", bound, int64(maxCFN))
+	}
+	out := bufio.NewWriter(w) // Flush returns the error of every write
+	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", wordOf(name), bound)
+	names := make([]string, len(p.Variables))
+	for i, v := range p.Variables {
+		names[i] = fmt.Sprintf("\"x%d%s\"", i, wordOf(v.Name))
+		fmt.Fprintf(out, "%s%s:%d", separator(i), names[i], len(v.Labels))
+	}
+	out.WriteString("},\n\"functions\":{")
+	for i, f := range p.Factors {
+		scope := make([]string, len(f.Scope))
+		for k, v := range f.Scope {
+			scope[k] = names[v]
+		}
+		fmt.Fprintf(out, "%s\"f%d\":{\"scope\":[%s],\"costs\":[", separator(i), i, strings.Join(scope, ","))
+		for k, c := range f.Costs {
+			if k > 0 {
+				out.WriteByte(',')
+			}
+			out.Write(strconv.AppendInt(out.AvailableBuffer(), min(c, bound), 10))
+		}
+		out.WriteString("]}")
+	}
+	out.WriteString("}}\n")
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("wcsp: %w", err)
+	}
+	return nil
+}
+
+// separator returns the text before item i of an object.
+func separator(i int) string {
+	if i == 0 {
+		return "\n"
+	}
+	return ",\n"
+}
+
+// wordOf returns a name as part of a string in cfn files, which may not contain blanks and brackets: an underscore, and
+// the name with underscores for all characters but ASCII letters, digits and dots. It returns "" for an empty name.
+func wordOf(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "_" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+}
