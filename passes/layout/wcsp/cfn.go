@@ -13,10 +13,10 @@ import (
 const maxCFN = 512409557603043100
 
 // WriteCFN writes the problem in the cfn format of toulbar2, which is also valid JSON
-// (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). Variable i is named xi, followed by the letters, digits and dots of its name; labels are
-// numbers. Costs are integers, picoseconds. The upper bound ("mustbe") exceeds the sum of the largest allowed costs of
-// all factors, so that an optimum is not excluded; it is the cost of forbidden combinations. WriteCFN fails if the
-// problem is invalid, or if the upper bound exceeds toulbar2's range.
+// (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). Variable i is named xi, followed by the letters, digits
+// and dots of its name; labels are numbers. Costs are integers, picoseconds. The upper bound ("mustbe") exceeds the sum
+// of the largest allowed costs of all factors, so that an optimum is not excluded; it is the cost of forbidden
+// combinations. WriteCFN fails if the problem is invalid, or if the upper bound exceeds toulbar2's range.
 func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	if w == nil {
 		return errors.New("wcsp: the writer is nil")

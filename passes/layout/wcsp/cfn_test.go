@@ -19,8 +19,8 @@ import (
 func TestCFN(t *testing.T) {
 	p := &wcsp.Problem{
 		Variables: []wcsp.Variable{{Name: "conv 1/é", Labels: []string{"a", "b"}}, {Labels: []string{"c"}}},
-		Factors: []wcsp.Factor{{Scope: []int{0}, Costs: []int64{5, wcsp.Forbidden}}, {Scope: []int{1, 0}, Costs: []int64{7, 0}},
-			{Costs: []int64{9}}}}
+		Factors: []wcsp.Factor{{Scope: []int{0}, Costs: []int64{5, wcsp.Forbidden}},
+			{Scope: []int{1, 0}, Costs: []int64{7, 0}}, {Costs: []int64{9}}}}
 	var file bytes.Buffer
 	if err := p.WriteCFN(&file, "a b"); err != nil {
 		t.Fatal(err)
