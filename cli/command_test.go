@@ -12,6 +12,8 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/exit"
+
+	"github.com/graphrun/graphrun/internal/environment"
 )
 
 // result is what a command line left.
@@ -311,7 +313,7 @@ func TestCompletion(t *testing.T) {
 func TestVersion(t *testing.T) {
 	out := succeed(t, "version")
 	if !strings.HasPrefix(out, "graphrun ") || strings.Count(out, "\n") != 2 ||
-		!strings.Contains(out, "\n"+machineCode()+"\n") ||
+		!strings.Contains(out, "\n"+environment.Code()+"\n") ||
 		!strings.Contains(out, runtime.Version()) ||
 		!strings.Contains(out, "revision") {
 		t.Errorf("got %q", out)

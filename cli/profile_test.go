@@ -3,10 +3,14 @@ package cli
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/cli/internal/bench"
 	"github.com/graphrun/graphrun/cli/internal/exit"
@@ -113,4 +117,23 @@ func TestFor(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", args, r.code, r.errors)
 		}
 	}
+}
+
+// TestBenchReport checks that the page has the charts, the data and the properties of the measurement.
+func TestBenchReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.html")
+	out := succeed(t, "bench", models+"/residual.json", "--dim", "N=2", "--runs", "6", "--report", file)
+	assert.NotContains(t, out, "By op") // as without --report
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	page := string(b)
+	for _, want := range []string{"<title>residual.json under optimal", "Time of a run", "Predicted against measured",
+		"Roofline", "Memory over time", "Time by step", "sha256 ", "Cost profile", "Processor",
+		"graphrun bench residual.json --dim N=2 --report out.html --runs 6", "arena_bytes"} {
+		assert.Contains(t, page, want)
+	}
+	assert.NotContains(t, page, filepath.Dir(file), "no folder of this machine is published")
+	wrong := call(t, "bench", models+"/residual.json", "--report", "out.txt")
+	assert.Equal(t, exit.CodeWrong, wrong.code)
+	assert.Contains(t, wrong.errors, "want a .html file")
 }

@@ -3,6 +3,7 @@ package bench
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -33,7 +34,7 @@ type flags struct {
 	json            bool
 	span            time.Duration
 	profile         bool
-	trace           string
+	trace, report   string // files; empty for none
 	noFusion, exact bool
 
 	runs, threads int
@@ -55,6 +56,12 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := f.src.Check(cmd); err != nil {
+		return err
+	}
+	if f.report != "" && filepath.Ext(f.report) != ".html" {
+		return exit.Wrongf("--report %s: want a .html file", f.report)
+	}
+	if err := outfile.CheckWritable("--report", f.report); err != nil {
 		return err
 	}
 	return checkTrace(f.trace)
@@ -88,6 +95,9 @@ the measured times. Bytes and operations are those of the implementation, with e
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.
 
+--report writes an HTML page with the profile: predicted against measured times of steps, a roofline,
+memory over time, and the properties of the machine, the model and the program.
+
 Ctrl-C ends the measurement: the measurements so far are printed ("interrupted" is true in JSON), no
 trace is written, and the exit code is 130.`
 
@@ -120,6 +130,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd.Flags().StringVar(&f.trace, "trace", "",
 		"write a trace of one run to `OUT.json`, for Perfetto")
 	_ = cmd.MarkFlagFilename("trace", "json")
+	cmd.Flags().StringVar(&f.report, "report", "", "write the measurements and a profile to `OUT.html` too")
+	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
@@ -168,10 +180,18 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return t.Inputs.Blame(err)
 	}
 	cut := exit.Stopped(j.Context)
-	if err := r.show(cmd, t.Graph, f, cut != nil); err != nil {
+	doc := r.doc(t.Graph, f, cut != nil)
+	if err := r.show(cmd, doc, f); err != nil {
 		return err
 	}
-	if cut != nil || r.trace == nil {
+	if f.report != "" && doc.Into.Runs > 0 { // after an interruption, too
+		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
+			return r.writeReport(w, doc, command.Line(cmd, []string{path}), path)
+		}); err != nil {
+			return err
+		}
+	}
+	if cut != nil || f.trace == "" {
 		return cut
 	}
 	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
@@ -205,9 +225,8 @@ func callReportOf(times []float64) CallReport {
 	return CallReport{experiment.SpreadOf(times), document.NotNil(times)}
 }
 
-// show prints the measurements.
-func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f flags, cut bool) error {
-	out := bufio.NewWriter(cmd.OutOrStdout())
+// doc returns the measurements of a graph; cut says that they were interrupted.
+func (r *runner) doc(g *graph.Graph, f flags, cut bool) *Document {
 	doc := &Document{Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
 		Spread: experiment.SpreadOf(r.times[byRun]), Samples: document.NotNil(r.times[byRun]), Call: byRun.String(),
 		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
@@ -220,20 +239,26 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f flags, cut bool) err
 	if r.profile != nil {
 		doc.ProfileDoc = r.profile.doc(opsByName(g))
 	}
+	return doc
+}
+
+// show prints the measurements.
+func (r *runner) show(cmd *cobra.Command, doc *Document, f flags) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
 		document.Write(out, doc)
 		return out.Flush()
 	}
 	if doc.Runs > 0 {
 		doc.writeTimes(out, term.Output(cmd))
-		if doc.ProfileDoc != nil && doc.Into.Median != nil {
+		if f.profile && doc.ProfileDoc != nil && doc.Into.Median != nil {
 			doc.ProfileDoc.write(out, term.Output(cmd), *doc.Into.Median)
 		}
 	}
 	switch {
-	case cut && f.span > 0:
+	case doc.Interrupted && f.span > 0:
 		fmt.Fprintf(out, "interrupted after %s\n", format.Count(doc.Runs, "run"))
-	case cut:
+	case doc.Interrupted:
 		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, format.Count(f.runs, "run"))
 	}
 	return out.Flush()
@@ -263,14 +288,14 @@ func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) 
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
 		Exact: f.exact, Costs: f.prices, Hints: f.hints, Progress: j.EnterUntilRun}
-	if f.trace != "" {
+	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}
-	if f.profile {
+	if f.profile || f.report != "" {
 		r.profile = newProfile()
 		r.profile.prices = f.prices
 	}
-	if f.profile || f.trace != "" {
+	if r.profile != nil || r.trace != nil {
 		o.Tracer = &r.observed
 	}
 	var err error

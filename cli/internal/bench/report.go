@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/page"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// writeReport writes the measurements as an HTML page. line is the command line, path the file of the graph.
+func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error {
+	prices := cmp.Or(r.profile.prices, machine.UsualProfile())
+	about, err := page.About(line, []string{path}, r.program.Report().Profile)
+	if err != nil {
+		return err
+	}
+	p := page.Page{Title: filepath.Base(path) + " under " + d.Strategy, About: about,
+		Summary: []string{d.summary(filepath.Base(path))}, Sections: []page.Section{d.callsSection()}}
+	if d.Interrupted {
+		p.Warnings = append(p.Warnings, "the measurement was interrupted")
+	}
+	if d.ProfileDoc != nil {
+		p.Sections = append(p.Sections, d.predictionSection(), d.rooflineSection(prices))
+	}
+	if memory := r.trace.memory(); len(memory) > 0 {
+		p.Sections = append(p.Sections, memorySection(memory))
+	}
+	if d.ProfileDoc != nil {
+		p.Sections = append(p.Sections, d.tableSections()...)
+	}
+	return p.Write(w)
+}
+
+// summary states the result in words.
+func (d *Document) summary(name string) string {
+	text := fmt.Sprintf("A run of %s takes %s with %s: the median of %s into existing tensors (RunInto)", name,
+		format.Nanoseconds(*d.Into.Median), format.Count(d.Threads, "worker"), format.Count(d.Into.Runs, "run"))
+	if d.Into.Low != nil {
+		text += fmt.Sprintf(", 95%% confidence interval %s to %s", format.Nanoseconds(*d.Into.Low),
+			format.Nanoseconds(*d.Into.High))
+	}
+	if d.Costs != nil {
+		text += fmt.Sprintf(". The cost model predicts %s on one core", format.Nanoseconds(d.CostNS))
+	}
+	return text + "."
+}
+
+// timeAxis formats nanoseconds.
+func timeAxis(title string, log bool) page.Axis {
+	return page.Axis{Title: title, Format: format.Nanoseconds, Log: log}
+}
+
+// callsSection shows the times of the three ways to call a program.
+func (d *Document) callsSection() page.Section {
+	chart := &page.Intervals{Axis: timeAxis("median time of a run", false), Reference: page.Unknown()}
+	if d.Costs != nil {
+		chart.Reference, chart.ReferenceName = d.CostNS, "predicted on one core"
+	}
+	data := &page.Table{Name: "runs", Heads: []string{"call", "run", "ns"}}
+	samples := [ways][]float64{d.Samples, d.Released.Samples, d.Into.Samples}
+	for how, s := range [ways]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+		if s.Median == nil {
+			continue
+		}
+		row := page.Interval{Label: way(how).String(), Value: *s.Median, Low: page.Unknown(), High: page.Unknown(),
+			Text: format.Nanoseconds(*s.Median)}
+		if s.Low != nil {
+			row.Low, row.High = *s.Low, *s.High
+		}
+		chart.Rows = append(chart.Rows, row)
+		for i, ns := range samples[how] {
+			data.Rows = append(data.Rows, []string{way(how).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
+		}
+	}
+	return page.Section{Title: "Time of a run", Chart: chart, Data: data,
+		Note: "Medians with their 95% confidence intervals. Results of Run take new memory; RunInto writes existing tensors."}
+}
+
+// numbered is the number of steps whose points have their number in the table of steps.
+const numbered = 12
+
+// numberOf returns the number of a step for its point; "" if the point has none.
+func numberOf(step int) string {
+	if step < numbered {
+		return fmt.Sprint(step + 1)
+	}
+	return ""
+}
+
+// groups returns the ops with the longest times, for at most three groups of points, and the group of each op. Other
+// ops form the last group.
+func (d *ProfileDoc) groups() (names []string, of func(op string) int) {
+	for _, t := range d.ByOp[:min(3, len(d.ByOp))] {
+		names = append(names, t.Op)
+	}
+	if len(d.ByOp) > len(names) {
+		names = append(names, "other ops")
+	}
+	return names, func(op string) int {
+		if i := slices.Index(names, op); i >= 0 {
+			return i
+		}
+		return len(names) - 1
+	}
+}
+
+// predictionSection compares the predicted time of each step with its measured time.
+func (d *Document) predictionSection() page.Section {
+	chart := &page.Scatter{X: timeAxis("predicted time of a step on one core", true),
+		Y: timeAxis("measured time, sum of all workers", true)}
+	var group func(string) int
+	chart.Groups, group = d.groups()
+	least, most := 0.0, 0.0
+	for i, s := range d.ByStep {
+		if s.Priced <= 0 || s.Busy <= 0 {
+			continue
+		}
+		least, most = min(cmp.Or(least, s.Priced), s.Priced), max(most, s.Priced)
+		chart.Points = append(chart.Points, page.Point{X: s.Priced, Y: s.Busy, Group: group(s.Op), Name: numberOf(i),
+			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", s.Name, s.Op, format.Nanoseconds(s.Priced),
+				format.Nanoseconds(s.Busy))})
+	}
+	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {most, most}}}}
+	data := &page.Table{Name: "steps",
+		Heads: []string{"step", "op", "predicted_ns", "busy_ns", "time_ns", "flops", "bytes"}}
+	for _, s := range d.ByStep {
+		data.Rows = append(data.Rows, []string{s.Name, s.Op, number(s.Priced), number(s.Busy), number(s.Time), number(s.ops),
+			number(s.bytes)})
+	}
+	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
+		Note: "Each point is a step; numbers are those of the table of steps. Steps above the line take longer than the " +
+			"cost model predicts."}
+}
+
+// rooflineSection shows the arithmetic speed of each step by its arithmetic intensity.
+func (d *Document) rooflineSection(prices *machine.Profile) page.Section {
+	chart := &page.Scatter{X: page.Axis{Title: "operations per byte", Log: true},
+		Y: page.Axis{Title: "GFLOP/s", Log: true}}
+	var group func(string) int
+	chart.Groups, group = d.groups()
+	without := 0
+	least, most := 0.0, 0.0
+	for i, s := range d.ByStep {
+		if s.ops <= 0 || s.bytes <= 0 || s.Time <= 0 {
+			without++
+			continue
+		}
+		x := s.ops / s.bytes
+		least, most = min(cmp.Or(least, x), x), max(most, x)
+		chart.Points = append(chart.Points, page.Point{X: x, Y: s.ops / s.Time, Group: group(s.Op), Name: numberOf(i),
+			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", s.Name, s.Op, x, s.ops/s.Time)})
+	}
+	workers := float64(d.Threads)
+	top := workers * prices.GFLOPs()
+	roof := func(name string, gbs float64) page.Line {
+		gbs *= workers
+		left, ridge := min(cmp.Or(least, 1), top/gbs), top/gbs
+		return page.Line{Label: name, Points: [][2]float64{{left, left * gbs}, {ridge, top}, {max(most, ridge), top}}}
+	}
+	dense := prices.Memory.Dense
+	chart.Lines = []page.Line{roof("caches", 1000/dense.At(machine.L1Bytes)), roof("memory", prices.GBs())}
+	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits of "+
+		"%s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
+		"caches.", format.Count(d.Threads, "core"), top, workers*prices.GBs())
+	if without > 0 {
+		note += fmt.Sprintf(" %s without arithmetic or without a known number of bytes are left out.",
+			format.Count(without, "step"))
+	}
+	return page.Section{Title: "Roofline", Chart: chart, Note: note}
+}
+
+// memorySection shows the memory of the traced run over time.
+func memorySection(memory []memoryAt) page.Section {
+	chart := &page.Steps{X: timeAxis("time in a run", false),
+		Y: page.Axis{Title: "memory", Format: func(v float64) string { return format.Bytes(int(v)) }, Unit: 1 << 10}}
+	data := &page.Table{Name: "memory", Heads: []string{"ns", "arena_bytes", "output_bytes"}}
+	for _, m := range memory {
+		at := float64(m.at - memory[0].at)
+		chart.Points = append(chart.Points, [2]float64{at, float64(m.held.Arena + m.held.Outputs)})
+		if v := float64(m.held.Arena + m.held.Outputs); v > 4<<20 {
+			chart.Y.Unit = 1 << 20
+		}
+		data.Rows = append(data.Rows, []string{number(at), fmt.Sprint(m.held.Arena), fmt.Sprint(m.held.Outputs)})
+	}
+	return page.Section{Title: "Memory over time", Chart: chart, Data: data,
+		Note: "Bytes of live intermediate values and outputs in one traced run, without inputs and constants."}
+}
+
+// tableSections lists the times by op and by step.
+func (d *Document) tableSections() []page.Section {
+	heads := []string{"calls", "time", "predicted", "share", "GB/s", "GFLOP/s", "of a core's"}
+	right := slices.Repeat([]bool{true}, len(heads))
+	cells := func(t *timeDoc) []string {
+		all := t.cells(&d.Profile)
+		list := make([]string, 0, len(all))
+		for i, c := range all {
+			if i != 4 { // workers
+				list = append(list, fmt.Sprint(c))
+			}
+		}
+		return list
+	}
+	ops := &page.Table{Name: "ops", Heads: append([]string{"op"}, heads...), Right: append([]bool{false}, right...)}
+	for i := range d.ByOp {
+		ops.Rows = append(ops.Rows, append([]string{d.ByOp[i].Op}, cells(&d.ByOp[i])...))
+	}
+	steps := &page.Table{Name: "times", Heads: append([]string{"#", "step", "op"}, heads...),
+		Right: append([]bool{true, false, false}, right...)}
+	for i := range d.ByStep {
+		s := &d.ByStep[i]
+		steps.Rows = append(steps.Rows, append([]string{fmt.Sprint(i + 1), s.Name, s.Op}, cells(&s.timeDoc)...))
+	}
+	return []page.Section{{Title: "Time by op", Table: ops}, {Title: "Time by step", Table: steps}}
+}
+
+// number formats a number for CSV.
+func number(v float64) string { return fmt.Sprintf("%.6g", v) }

@@ -1,0 +1,49 @@
+package command
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Line returns the command line of a call, with the flags that it sets. Files are named without their folders, so that
+// the line can be published.
+func Line(cmd *cobra.Command, args []string) string {
+	words := []string{cmd.CommandPath()}
+	for _, a := range args {
+		words = append(words, quote(filepath.Base(a)))
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+			if strings.HasSuffix(f.Value.Type(), "Slice") { // such as A,B; arrays repeat the flag
+				values = []string{strings.Join(values, ",")}
+			}
+		}
+		for _, v := range values {
+			switch {
+			case f.Value.Type() == "bool" && v == "true":
+				words = append(words, "--"+f.Name)
+				continue
+			case filepath.IsAbs(v):
+				v = filepath.Base(v)
+			}
+			words = append(words, "--"+f.Name, quote(v))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// quote quotes a word for a POSIX shell if it has other characters than those of names, numbers and lists.
+func quote(word string) string {
+	safe := strings.IndexFunc(word, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:=/%+", r))
+	}) < 0
+	if safe && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,58 @@
+package page
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/internal/environment"
+	"github.com/graphrun/graphrun/report"
+)
+
+// About lists the properties of a measurement that a citation needs: the command line, the files with their digests,
+// the cost profile, the program and the machine. It fails if a file cannot be read.
+func About(line string, paths []string, profile report.Profile) ([]Fact, error) {
+	e := environment.Current()
+	list := []Fact{{"Command", line}}
+	for _, path := range paths {
+		digest, err := fileDigest(path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Fact{"Model " + filepath.Base(path), "sha256 " + digest})
+	}
+	prices := "default prices of " + profile.CPU
+	if !profile.Default {
+		prices = "measured on " + profile.CPU + " at " + profile.Measured
+	}
+	list = append(list, Fact{"Cost profile", fmt.Sprintf("%s, sha256 %s", prices, profile.Digest)},
+		Fact{"Date", e.Date.Format(time.RFC3339)}, Fact{"Program", e.Version}, Fact{"Platform", e.Platform + ", " + e.Code},
+		Fact{"Processor", fmt.Sprintf("%s, %s", e.CPU, format.Count(e.Cores, "core"))})
+	if len(e.Caches) > 0 {
+		list = append(list, Fact{"Caches", strings.Join(e.Caches, ", ")})
+	}
+	if e.Load != "" {
+		list = append(list, Fact{"Load averages at the end", e.Load + " (1, 5, 15 minutes)"})
+	}
+	return list, nil
+}
+
+// fileDigest returns the sha256 of a file in hexadecimal digits.
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,170 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+)
+
+// Axis describes the values along one side of a chart.
+type Axis struct {
+	Title  string
+	Format func(float64) string // of a value with its unit; nil for the plain number
+	Log    bool                 // logarithmic; values that are not positive are not drawn
+	Unit   float64              // grid lines are at round multiples of it; 0 is 1
+}
+
+// Chart sizes in SVG units. The page scales charts to the width of a column.
+const (
+	chartWidth  = 720
+	chartHeight = 380
+	charWidth   = 6.6 // the average width of a character of 12 units
+)
+
+// scale maps values to coordinates.
+type scale struct {
+	axis     Axis
+	low      float64 // the values at both ends; logarithms if axis.Log
+	high     float64
+	from, to float64 // the coordinates of both ends
+}
+
+// newScale returns a scale that contains all given values. A linear scale contains 0.
+func newScale(a Axis, from, to float64, values ...float64) scale {
+	s := scale{a, math.Inf(1), math.Inf(-1), from, to}
+	if !a.Log {
+		s.low, s.high = 0, 0
+	}
+	for _, v := range values {
+		if v, ok := s.project(v); ok {
+			s.low, s.high = min(s.low, v), max(s.high, v)
+		}
+	}
+	switch {
+	case math.IsInf(s.low, 0):
+		s.low, s.high = 0, 1
+	case s.low == s.high:
+		s.high++
+	}
+	if margin := 0.04 * (s.high - s.low); a.Log {
+		s.low, s.high = s.low-margin, s.high+margin
+	} else if s.high > 0 {
+		s.high += margin
+	}
+	return s
+}
+
+// project returns the value on the scale's own axis. It returns false if the value cannot be drawn.
+func (s *scale) project(v float64) (float64, bool) {
+	if s.axis.Log {
+		v = math.Log10(v)
+	}
+	return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+// at returns the coordinate of a value, and false if it cannot be drawn.
+func (s *scale) at(v float64) (float64, bool) {
+	v, ok := s.project(v)
+	return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from), ok
+}
+
+// ticks returns the values of about n grid lines.
+func (s *scale) ticks(n int) []float64 {
+	if s.axis.Log && s.high-s.low >= 1 {
+		return s.decades(n)
+	}
+	low, high := s.low, s.high
+	if s.axis.Log {
+		low, high = math.Pow(10, low), math.Pow(10, high)
+	}
+	unit := cmp.Or(s.axis.Unit, 1)
+	step := unit * roundUp((high-low)/unit/float64(n))
+	var list []float64
+	for i := math.Ceil(low / step); i*step <= high; i++ {
+		list = append(list, i*step)
+	}
+	return list
+}
+
+// decades returns powers of 10, and their multiples by 2 and 5 if there are few powers.
+func (s *scale) decades(n int) []float64 {
+	var list []float64
+	factors := []float64{1}
+	if s.high-s.low < float64(n)/2 {
+		factors = []float64{1, 2, 5}
+	}
+	every := max(1, math.Ceil((s.high-s.low)/float64(n)))
+	for e := math.Floor(s.low); e <= s.high; e += every {
+		for _, f := range factors {
+			v := f * math.Pow(10, e)
+			if l := math.Log10(v); l >= s.low && l <= s.high {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
+}
+
+// roundUp returns the least of 1, 2, 2.5, 5 and 10 times a power of 10 that is at least v.
+func roundUp(v float64) float64 {
+	if !(v > 0) || math.IsInf(v, 0) {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, f := range []float64{1, 2, 2.5, 5} {
+		if f*power >= v*(1-1e-9) {
+			return f * power
+		}
+	}
+	return 10 * power
+}
+
+// format returns a value as text.
+func (a *Axis) format(v float64) string {
+	if a.Format == nil {
+		return fmt.Sprintf("%.4g", v)
+	}
+	return a.Format(v)
+}
+
+// drawing collects the elements of an SVG picture.
+type drawing struct{ strings.Builder }
+
+// add writes an element. Arguments that are strings must be escaped by the caller: see escape.
+func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
+
+// picture returns the elements as an SVG of the given height.
+func (d *drawing) picture(height float64, title string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n%s</svg>",
+		chartWidth, height, escape(title), d.String()))
+}
+
+// vertical draws grid lines for x and their labels below bottom.
+func (d *drawing) vertical(x *scale, top, bottom float64) {
+	last := math.Inf(-1)
+	for _, v := range x.ticks(7) {
+		at, _ := x.at(v)
+		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, at, at, top, bottom)
+		label := x.axis.format(v)
+		if half := charWidth * float64(len(label)) / 2; at-half > last {
+			d.add(`<text class="dim" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, at, bottom+16, escape(label))
+			last = at + half + charWidth
+		}
+	}
+	d.add(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, (x.from+x.to)/2, bottom+36, escape(x.axis.Title))
+}
+
+// horizontal draws grid lines for y and their labels left of x.
+func (d *drawing) horizontal(y *scale, left, right float64) {
+	for _, v := range y.ticks(6) {
+		at, _ := y.at(v)
+		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, right, at, at)
+		d.add(`<text class="dim" text-anchor="end" x="%.1f" y="%.1f">%s</text>`, left-6, at+4, escape(y.axis.format(v)))
+	}
+	d.add(`<text x="4" y="14">%s</text>`, escape(y.axis.Title))
+}
+
+// escape returns a text for SVG.
+func escape(s string) string { return template.HTMLEscapeString(s) }

@@ -1,0 +1,210 @@
+package page
+
+import (
+	"cmp"
+	"html/template"
+	"math"
+	"slices"
+)
+
+// Intervals shows a value for each row as a point, with its confidence interval as a line.
+type Intervals struct {
+	Axis Axis
+	Rows []Interval
+	// Reference is a value that all rows are compared with, drawn as a dashed line; ReferenceName is its label. NaN is
+	// none.
+	Reference     float64
+	ReferenceName string
+}
+
+// Interval is a row of [Intervals]. Low and High are NaN if the interval is unknown.
+type Interval struct {
+	Label            string
+	Value, Low, High float64
+	Text             string // the value in words, right of the interval
+}
+
+func (c *Intervals) draw() template.HTML {
+	const rowHeight, top = 26, 24
+	left, right := 0.0, 0.0
+	values := []float64{c.Reference}
+	for _, r := range c.Rows {
+		left = max(left, float64(len([]rune(shorten(r.Label, maxLabel))))*charWidth)
+		right = max(right, float64(len([]rune(r.Text)))*charWidth)
+		values = append(values, r.Value, r.Low, r.High)
+	}
+	x := newScale(c.Axis, left+14, chartWidth-right-18, values...)
+	bottom := float64(top + rowHeight*len(c.Rows))
+	d := &drawing{}
+	d.vertical(&x, top, bottom)
+	for i, r := range c.Rows {
+		y := top + rowHeight*(float64(i)+0.5)
+		d.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
+			escape(shorten(r.Label, maxLabel)), escape(r.Label))
+		at, ok := x.at(r.Value)
+		if !ok {
+			continue
+		}
+		d.add(`<g class="c0"><title>%s</title>`, escape(r.Label+": "+r.Text))
+		low, knownLow := x.at(r.Low)
+		high, knownHigh := x.at(r.High)
+		if knownLow && knownHigh {
+			d.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
+		}
+		d.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, at, y)
+		if knownHigh {
+			at = max(at, high)
+		}
+		d.add(`<text x="%.1f" y="%.1f">%s</text>`, at+10, y+4, escape(r.Text))
+	}
+	if at, ok := x.at(c.Reference); ok {
+		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, at, at,
+			top-4, bottom)
+		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, at, escape(c.ReferenceName))
+	}
+	return d.picture(bottom+44, c.Axis.Title)
+}
+
+// Scatter shows points and lines on two axes.
+type Scatter struct {
+	X, Y   Axis
+	Points []Point
+	Lines  []Line
+	Groups []string // the names of [Point.Group], for the legend
+}
+
+// Point is a point of a [Scatter].
+type Point struct {
+	X, Y  float64
+	Group int    // the group determines the shape and the color
+	Label string // a description, shown when the pointer is above the point
+	Name  string // drawn beside the point if there is room; empty for none
+}
+
+// Line is a straight line of a [Scatter] between points, on logarithmic axes a line of the logarithms.
+type Line struct {
+	Label  string
+	Points [][2]float64
+}
+
+// Margins of charts with two axes.
+const (
+	plotLeft, plotTop     = 76, 28
+	plotRight, plotBottom = chartWidth - 16, chartHeight - 46
+	maxLabel              = 34 // characters of the label of a row
+)
+
+func (c *Scatter) draw() template.HTML {
+	var xs, ys []float64
+	for _, p := range c.Points {
+		xs, ys = append(xs, p.X), append(ys, p.Y)
+	}
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			xs, ys = append(xs, p[0]), append(ys, p[1])
+		}
+	}
+	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
+	d := &drawing{}
+	d.vertical(&x, plotTop, plotBottom)
+	d.horizontal(&y, plotLeft, plotRight)
+	for _, l := range c.Lines {
+		d.line(&l, &x, &y)
+	}
+	var named [][2]float64 // points with a name
+	points := slices.Clone(c.Points)
+	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
+	for _, p := range points {
+		px, okX := x.at(p.X)
+		py, okY := y.at(p.Y)
+		if !okX || !okY {
+			continue
+		}
+		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(shapes), escape(p.Label), shape(p.Group, px, py))
+		if p.Name != "" && !slices.ContainsFunc(named, func(q [2]float64) bool {
+			return math.Abs(q[0]-px) < 24 && math.Abs(q[1]-py) < 14 // the texts would overlap
+		}) {
+			named = append(named, [2]float64{px, py})
+			anchor, at := "start", px+8
+			if px > (plotLeft+plotRight)/2 {
+				anchor, at = "end", px-8
+			}
+			d.add(`<text text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, at, py+4, escape(p.Name))
+		}
+	}
+	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
+}
+
+// line draws a line with its label at the first end.
+func (d *drawing) line(l *Line, x, y *scale) {
+	path, command := "", "M"
+	for _, p := range l.Points {
+		px, okX := x.at(p[0])
+		py, okY := y.at(p[1])
+		if !okX || !okY {
+			continue
+		}
+		if path == "" {
+			d.add(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom-4), escape(l.Label))
+		}
+		path += command + coordinates(px, py)
+		command = "L"
+	}
+	d.add(`<g class="c1"><path class="guide" stroke-dasharray="6 4" d="%s"/></g>`, path)
+}
+
+// legend draws the names of groups below a chart and returns the height that it needs.
+func (d *drawing) legend(groups []string) float64 {
+	if len(groups) < 2 {
+		return 0
+	}
+	at := float64(plotLeft)
+	for i, name := range groups {
+		d.add(`<g class="c%d">%s</g>`, i%len(shapes), shape(i, at, chartHeight+8))
+		name = shorten(name, maxLabel)
+		d.add(`<text x="%.1f" y="%d">%s</text>`, at+10, chartHeight+12, escape(name))
+		at += 34 + 1.1*charWidth*float64(len([]rune(name)))
+	}
+	return 24
+}
+
+// Steps shows a value over time that is constant between changes.
+type Steps struct {
+	X, Y   Axis
+	Points [][2]float64 // the time of a change, and the value from then on, in order of time
+}
+
+func (c *Steps) draw() template.HTML {
+	var xs, ys []float64
+	for _, p := range c.Points {
+		xs, ys = append(xs, p[0]), append(ys, p[1])
+	}
+	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
+	d := &drawing{}
+	d.vertical(&x, plotTop, plotBottom)
+	d.horizontal(&y, plotLeft, plotRight)
+	path, last := "", float64(plotBottom)
+	for i, p := range c.Points {
+		px, okX := x.at(p[0])
+		py, okY := y.at(p[1])
+		if !okX || !okY {
+			continue
+		}
+		if i == 0 {
+			path = "M" + coordinates(px, plotBottom)
+		} else {
+			path += "L" + coordinates(px, last)
+		}
+		path += "L" + coordinates(px, py)
+		last = py
+	}
+	if path != "" {
+		end, _ := x.at(slices.Max(xs))
+		path += "L" + coordinates(end, plotBottom) + "Z"
+	}
+	d.add(`<g class="c0"><path class="area" d="%s"/></g>`, path)
+	return d.picture(chartHeight, c.Y.Title+" by "+c.X.Title)
+}
+
+// Unknown is a number that is not drawn.
+func Unknown() float64 { return math.NaN() }

@@ -1,0 +1,30 @@
+package page
+
+import "fmt"
+
+// shapes are the paths of the marks of groups around their centers. Shapes distinguish groups without color.
+var shapes = [...]string{
+	"m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", // circle
+	"m-4 -4h8v8h-8z",               // square
+	"m0 -5.2l5 9h-10z",             // triangle
+	"m0 -5.8l5 5.8l-5 5.8l-5-5.8z", // diamond
+}
+
+// shape returns the mark of a group at a point.
+func shape(group int, x, y float64) string {
+	return fmt.Sprintf(`<path class="shape" d="M%s%s"/>`, coordinates(x, y), shapes[group%len(shapes)])
+}
+
+// coordinates returns a point of a path.
+func coordinates(x, y float64) string { return fmt.Sprintf("%.1f %.1f", x, y) }
+
+// shorten removes characters from the middle of a text that is longer than n, because the ends of names distinguish
+// them.
+func shorten(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	head := (n - 1) / 3
+	return string(r[:head]) + "…" + string(r[len(r)-(n-1-head):])
+}
