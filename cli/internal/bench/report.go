@@ -165,8 +165,8 @@ func (d *Document) rooflineSection(prices *machine.Profile) page.Section {
 	}
 	dense := prices.Memory.Dense
 	chart.Lines = []page.Line{roof("caches", 1000/dense.At(machine.L1Bytes)), roof("memory", prices.GBs())}
-	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits of "+
-		"%s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
+	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits "+
+		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
 		"caches.", format.Count(d.Threads, "core"), top, workers*prices.GBs())
 	if without > 0 {
 		note += fmt.Sprintf(" %s without arithmetic or without a known number of bytes are left out.",
