@@ -12,8 +12,9 @@ import (
 
 type diffDoc struct {
 	toldDoc
-	Version int      `json:"version"`
-	Files   []string `json:"files"`
+	Version int              `json:"version"`
+	Files   []string         `json:"files"`
+	Sizes   []map[string]int `json:"sizes"`
 	experiment.Difference
 }
 
@@ -69,7 +70,7 @@ func TestDiffWays(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"":                               "diff wants one graph file or two, got 0 arguments",
-		a + " --strategies contiguous":   "want a second strategy, a second file, or a --pin",
+		a + " --strategies contiguous":   "want a second strategy, a second file, a --pin or a second size",
 		a + " --strategies propagate,no": `unknown strategy "no"`,
 		a + " --strategies propagate,contiguous,channels_last": "want two at most",
 		a + " --pin q=contiguous":                              "--pin q=contiguous",

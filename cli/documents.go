@@ -36,11 +36,12 @@ var documents = map[string]reflect.Type{
 	"calibrate": reflect.TypeFor[calibrateReport](),
 }
 
-// writtenFiles has the types of the files that the command plan writes, by the flag that gives the path.
-var writtenFiles = map[string]reflect.Type{
+// planDocuments has the types of the documents that flags of plan print, write or read, by flag.
+var planDocuments = map[string]reflect.Type{
 	"certificate": reflect.TypeFor[experiment.Certificate](),
 	"problem":     reflect.TypeFor[wcsp.Problem](),
 	"solution":    reflect.TypeFor[wcsp.Solution](),
+	"sweep":       reflect.TypeFor[plan.SizesDocument](),
 }
 
 // wordsOf has the strings that fields of documents may have: a field with the tag of:"NAME" has one of wordsOf[NAME].

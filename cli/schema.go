@@ -20,9 +20,9 @@ import (
 // documentNames lists the commands that print documents.
 func documentNames() []string { return slices.Sorted(maps.Keys(documents)) }
 
-// schemaNames lists the documents and the files of plan that have a schema.
+// schemaNames lists the documents that have a schema.
 func schemaNames() []string {
-	return append(documentNames(), slices.Sorted(maps.Keys(writtenFiles))...)
+	return append(documentNames(), slices.Sorted(maps.Keys(planDocuments))...)
 }
 
 func schemaCommand(ext *command.Extensions) *cobra.Command {
@@ -35,8 +35,8 @@ infer finds further mistakes, such as unknown names of values, cycles and wrong 
 
 With the name of a command, prints a schema of the output of that command with --json:
 ` + strings.Join(documentNames(), ", ") + `. Documents have no
-further keys; each has its version. Files that plan writes or reads have schemas, too:
-` + strings.Join(slices.Sorted(maps.Keys(writtenFiles)), ", ") + `.`,
+further keys; each has its version. Documents of flags of plan have schemas, too:
+` + strings.Join(slices.Sorted(maps.Keys(planDocuments)), ", ") + `.`,
 		Example: `  graphrun schema > graph.schema.json
   check-jsonschema --schemafile graph.schema.json model.json
   graphrun schema plan | jq '."$defs".step.properties'`,
@@ -63,16 +63,17 @@ func atMostOneDocument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return command.Misused(cmd, "schema wants one command at most, got %d", len(args))
 	}
-	if len(args) == 1 && documents[args[0]] == nil && writtenFiles[args[0]] == nil {
+	if len(args) == 1 && documents[args[0]] == nil && planDocuments[args[0]] == nil {
 		return exit.Wrongf("schema: %s prints no document: %s", args[0], format.WantOneOf(args[0], schemaNames()))
 	}
 	return nil
 }
 
-// commandSchema returns the JSON Schema of the document that a command prints, or of a file of graphrun plan.
+// commandSchema returns the JSON Schema of the document that a command prints, or of a flag of graphrun plan.
 func commandSchema(name string) map[string]any {
-	if t := writtenFiles[name]; t != nil {
-		return document.Schema(t, fmt.Sprintf("The files of graphrun plan --%s, version %d", name, document.Version), wordsOf)
+	if t := planDocuments[name]; t != nil {
+		return document.Schema(t, fmt.Sprintf("The documents of graphrun plan --%s, version %d", name,
+			document.Version), wordsOf)
 	}
 	return document.Schema(documents[name], fmt.Sprintf("What graphrun %s --json prints, version %d", name,
 		document.Version),

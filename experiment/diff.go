@@ -86,7 +86,14 @@ func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, 
 // Diff compares the plans of two programs, of one graph or of two versions of it. The costs of each program are by its
 // own profile. Diff fails if a program was not made by Compile, or if shapes depend on data, because there is then no
 // plan of the whole graph.
-func Diff(a, b *graphrun.Program) (*Difference, error) {
+func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false) }
+
+// DiffSizes is [Diff] for two programs of one graph with different sizes. Values and nodes are matched by name first.
+// Layouts are equal if they order the dimensions of more than one element equally. A difference in cost alone is none,
+// because it follows from the sizes.
+func DiffSizes(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, true) }
+
+func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	for i, p := range []*graphrun.Program{a, b} {
 		switch _, binding, err := inside(p); {
 		case err != nil:
@@ -96,7 +103,10 @@ func Diff(a, b *graphrun.Program) (*Difference, error) {
 		}
 	}
 	first, second := sideOf(a, "first"), sideOf(b, "second")
-	pairs := pair(first.p.Runs, second.p.Runs)
+	pairs := pair(first.p.Runs, second.p.Runs, resized)
+	if resized {
+		first.shapes, second.shapes = pairs.shapes()
+	}
 	first.number(nil, nil)
 	second.number(pairs, first)
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
@@ -127,6 +137,7 @@ type side struct {
 	parts  map[string]string       // for parts of composite nodes, the composite's name
 	copies map[string]*graph.Node  // inserted copies, by name
 	values map[string]*graph.Value // stored values and views, by name
+	shapes map[string][]int        // for another size of the same graph, the shapes of values there, by name; else nil
 }
 
 func sideOf(p *graphrun.Program, name string) *side {
@@ -183,7 +194,9 @@ func (s *side) key(name string) string {
 func (s *side) copyKey(n *graph.Node) string {
 	of, to := n.In[0].Value, n.Out[0].Meta
 	order := tensor.ListString(to.Strides)
-	if o, dense := tensor.OrderOf(to); dense {
+	if shape := s.shapes[of.Name]; shape != nil {
+		order = tensor.ListString(longDims(to, shape))
+	} else if o, dense := tensor.OrderOf(to); dense {
 		order = o.String()
 	}
 	if of.Node == nil {
@@ -222,7 +235,8 @@ func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 			return
 		}
 		x, y := a.values[v.Name], b.values[w.Name]
-		if x == nil || y == nil || x.Alias != nil || y.Alias != nil || !layoutsDiffer(x.Meta, y.Meta) {
+		if x == nil || y == nil || x.Alias != nil || y.Alias != nil ||
+			!a.layoutsDiffer(x.Meta, y.Meta) {
 			return
 		}
 		d := ValueDifference{Value: v.Name, First: layoutOf(x.Meta), Second: layoutOf(y.Meta)}
@@ -235,7 +249,10 @@ func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 }
 
 // layoutsDiffer compares strides, or the order of dimensions of values with different shapes.
-func layoutsDiffer(x, y tensor.Meta) bool {
+func (s *side) layoutsDiffer(x, y tensor.Meta) bool {
+	if s.shapes != nil && len(x.Shape) == len(y.Shape) {
+		return !slices.Equal(longDims(x, y.Shape), longDims(y, x.Shape))
+	}
 	if slices.Equal(x.Shape, y.Shape) {
 		return !slices.Equal(x.Strides, y.Strides)
 	}
@@ -343,7 +360,7 @@ func (g *stepGroup) what(a, b *side) string {
 		return diffGroup
 	case x[0].Impl != y[0].Impl:
 		return diffImpl
-	case x[0].CostNS != y[0].CostNS:
+	case x[0].CostNS != y[0].CostNS && a.shapes == nil:
 		return diffCost
 	}
 	return ""

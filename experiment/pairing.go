@@ -20,11 +20,16 @@ type pairing struct {
 
 // pair matches the values of two sorted graphs. It first matches values that are computed from equal operands. Names
 // come last, because exporters number them, so that a name may denote another value in the second graph. Values after a
-// node that differs are matched by their uses, and the rest by name and op.
-func pair(a, b *graph.Graph) *pairing {
+// node that differs are matched by their uses, and the rest by name and op. For two sizes of one graph, names come
+// first.
+func pair(a, b *graph.Graph, resized bool) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
 	ids := interner{}
-	for _, content := range []func(*graph.Graph, interner) map[*graph.Value]int{made, used, called} {
+	contents := []func(*graph.Graph, interner) map[*graph.Value]int{made, used, called}
+	if resized {
+		contents = []func(*graph.Graph, interner) map[*graph.Value]int{called, made, used}
+	}
+	for _, content := range contents {
 		inA, inB := content(a, ids), content(b, ids)
 		p.by(a, b, func(v *graph.Value) string { return v.Name }, inA, inB)
 		p.by(a, b, func(*graph.Value) string { return "" }, inA, inB)

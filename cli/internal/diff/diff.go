@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,8 @@ type flags struct {
 	ext                   *command.Extensions
 	strategies            []string
 	dims, pins            []string
+	sizes                 [2][]string // the values of --dim for each plan
+	resized               bool        // whether --dim gives two sizes of a symbol
 	json, noFusion, exact bool
 	costs                 string
 	prices                *machine.Profile // of --costs
@@ -48,10 +52,17 @@ strategy or none the graph is compared with its pinned form. A second file is pl
 strategy. Without any of these, the strategies are propagate and channels_last.
 
 Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
-name if both graphs have it; never by position. Equal plans are reported as equal; the exit code is then 0, too.`,
+name if both graphs have it; never by position.
+
+Two sizes of one symbol (--dim N=1 --dim N=16) compare the plans of one graph for these sizes, with the cost
+for each N. Values and nodes are then matched by name, layouts by their order of dimensions, and a step that
+differs in its cost alone is not listed. --pin applies to both plans.
+
+Equal plans are reported as equal; the exit code is then 0, too.`,
 		Example: `  graphrun diff model.json --strategies propagate,channels_last
   graphrun diff model.json --pin conv1=channels_last
-  graphrun diff old.onnx new.onnx --strategies channels_last --json`,
+  graphrun diff old.onnx new.onnx --strategies channels_last --json
+  graphrun diff model.onnx --dim N=1 --dim N=16`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return command.Misused(cmd, "diff wants one graph file or two, got %s", format.Count(len(args), "argument"))
@@ -71,7 +82,8 @@ name if both graphs have it; never by position. Equal plans are reported as equa
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
-	command.DimFlag(cmd, &f.dims)
+	fl.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes of a "+
+		"symbol, the first plan is for the first size, and the second plan for the second")
 	command.PinFlag(cmd, &f.pins)
 	return cmd
 }
@@ -86,14 +98,14 @@ func (f *flags) ways(files int) (list [2]string, err error) {
 	switch len(f.strategies) {
 	case 0:
 		list = [2]string{command.DefaultStrategy, command.DefaultStrategy}
-		if files == 1 && len(f.pins) == 0 {
+		if files == 1 && len(f.pins) == 0 && !f.resized {
 			list[1] = graphrun.ChannelsLast.Name()
 		}
 	case 1:
 		list = [2]string{f.strategies[0], f.strategies[0]}
-		if files == 1 && len(f.pins) == 0 {
-			return list, exit.Wrongf("--strategies %s: want a second strategy, a second file, or a --pin to compare with",
-				f.strategies[0])
+		if files == 1 && len(f.pins) == 0 && !f.resized {
+			return list, exit.Wrongf("--strategies %s: want a second strategy, a second file, a --pin or a second size of "+
+				"--dim to compare with", f.strategies[0])
 		}
 	case 2:
 		list = [2]string(f.strategies)
@@ -105,12 +117,17 @@ func (f *flags) ways(files int) (list [2]string, err error) {
 
 // Document is the output of diff.
 type Document struct {
-	Files []string `json:"files" doc:"The file of the first plan, and that of the second."`
+	Files []string         `json:"files" doc:"The file of the first plan, and that of the second."`
+	Sizes []map[string]int `json:"sizes,omitzero" doc:"The sizes of --dim of the first plan, and those of the second, if they differ."`
 	*experiment.Difference
 	report.Notes
 }
 
 func run(cmd *cobra.Command, args []string, f flags) error {
+	var r Document
+	if err := f.split(len(args), &r); err != nil {
+		return err
+	}
 	ways, err := f.ways(len(args))
 	if err != nil {
 		return err
@@ -122,12 +139,12 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	j := progress.Begin(cmd, filepath.Base(args[0]))
 	defer j.End()
 	label := command.FileLabels(paths[:])
-	r := &Document{Files: []string{label[paths[0]], label[paths[1]]}}
+	r.Files = []string{label[paths[0]], label[paths[1]]}
 	var graphs [2]*graph.Graph
 	var programs [2]*graphrun.Program
 	for i := range paths {
 		if err == nil {
-			graphs[i], programs[i], err = f.program(j, paths[i], ways[i], i == 1)
+			graphs[i], programs[i], err = f.program(j, paths[i], ways[i], i)
 		}
 	}
 	j.End()
@@ -140,29 +157,65 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if err != nil {
 		return err
 	}
-	if r.Difference, err = experiment.Diff(programs[0], programs[1]); err != nil {
+	compare := experiment.Diff
+	if f.resized {
+		compare = experiment.DiffSizes
+	}
+	if r.Difference, err = compare(programs[0], programs[1]); err != nil {
 		return err
 	}
 	return j.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		if f.json {
-			document.Write(out, r)
+			document.Write(out, &r)
 		} else {
-			writeDifference(out, term.Output(cmd), r, len(f.pins) > 0)
+			writeDifference(out, term.Output(cmd), &r, len(f.pins) > 0)
 		}
 		return out.Flush()
 	})
 }
 
-// program loads and plans a file. The graph is not nil if it could be loaded.
-func (f *flags) program(j *progress.Job, path, strategy string, pinned bool) (g *graph.Graph, p *graphrun.Program,
+// split distributes the sizes of --dim to the two plans: the second size of a symbol is for the second plan, any other
+// size for both.
+func (f *flags) split(files int, r *Document) error {
+	at := map[string]int{} // by symbol, the index in the list of the second plan
+	twice := map[string]bool{}
+	for _, dim := range f.dims {
+		name, _, _ := strings.Cut(dim, "=")
+		i, again := at[name]
+		switch {
+		case !again:
+			at[name] = len(f.sizes[1])
+			f.sizes[0], f.sizes[1] = append(f.sizes[0], dim), append(f.sizes[1], dim)
+			continue
+		case twice[name]:
+			return exit.Wrongf("--dim gives three sizes of %s: want one for each plan", name)
+		case files == 2:
+			return exit.Wrongf("--dim gives two sizes of %s: want one file, or one size", name)
+		}
+		twice[name], f.resized, f.sizes[1][i] = true, true, dim
+	}
+	for _, dims := range f.sizes {
+		sizes, err := command.ParseDims(dims)
+		if err != nil {
+			return err
+		}
+		if f.resized {
+			r.Sizes = append(r.Sizes, sizes)
+		}
+	}
+	return nil
+}
+
+// program loads and plans the file of plan i. The graph is not nil if it could be loaded.
+func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph.Graph, p *graphrun.Program,
 	err error) {
 	var pins []string
-	if pinned {
+	if i == 1 || f.resized {
 		pins = f.pins
 	}
 	err = j.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(j.Context, path, f.dims, pins)
+		g, err = f.ext.LoadPinned(j.Context, path, f.sizes[i], pins)
 		return err
 	})
 	if err != nil {
@@ -188,7 +241,15 @@ func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
 	if r.Files[0] != r.Files[1] {
 		first, second = r.Files[0]+" "+first, r.Files[1]+" "+second
 	}
-	if pinned {
+	switch {
+	case r.Sizes != nil:
+		for i, name := range []*string{&first, &second} {
+			*name = format.Sizes(r.Sizes[i])
+			if r.First.Strategy != r.Second.Strategy {
+				*name = []string{r.First.Strategy, r.Second.Strategy}[i] + " " + *name
+			}
+		}
+	case pinned:
 		second += " pinned"
 	}
 	if r.Same {
@@ -239,6 +300,12 @@ func writeTotals(w io.Writer, show term.Display, r *Document, first, second stri
 	a, b := &r.First, &r.Second
 	t.Add("estimated cost", format.Nanoseconds(a.CostNS), format.Nanoseconds(b.CostNS),
 		format.Difference(a.CostNS, b.CostNS, format.Nanoseconds))
+	for _, symbol := range r.changedSymbols() {
+		x := a.CostNS / float64(max(r.Sizes[0][symbol], 1))
+		y := b.CostNS / float64(max(r.Sizes[1][symbol], 1))
+		t.Add("cost for each "+symbol, format.Nanoseconds(x), format.Nanoseconds(y),
+			format.Difference(x, y, format.Nanoseconds))
+	}
 	if a.BoundNS != nil || b.BoundNS != nil {
 		t.Add("lower bound", bound(a.BoundNS), bound(b.BoundNS), "")
 	}
@@ -258,6 +325,19 @@ func writeTotals(w io.Writer, show term.Display, r *Document, first, second stri
 		t.Add(row.name, row.format(x), row.format(y), format.Difference(x, y, row.format))
 	}
 	t.Write(w, show)
+}
+
+// changedSymbols lists the symbols with different sizes in the two plans.
+func (r *Document) changedSymbols() []string {
+	var list []string
+	if r.Sizes != nil {
+		for _, symbol := range slices.Sorted(maps.Keys(r.Sizes[0])) {
+			if r.Sizes[0][symbol] != r.Sizes[1][symbol] {
+				list = append(list, symbol)
+			}
+		}
+	}
+	return list
 }
 
 func whole(x float64) string     { return fmt.Sprintf("%.0f", x) }

@@ -27,7 +27,7 @@ import (
 
 type flags struct {
 	ext                                *command.Extensions
-	strategy, code, costs              string
+	strategy, code, costs, sweep       string
 	json, dump, check, noFusion, exact bool
 	measure                            bool
 	dims, pins                         []string
@@ -80,6 +80,11 @@ within bounds by cases with their conditions, or gives sizes that break it (exit
 which it holds: no-copies means that no copy is inserted; VALUE=FORMAT or 'FORMAT(VALUE)' means that a value has a
 memory format.
 
+--sweep N=1..256 shows ranges of sizes with equal plans, and the layouts, copies, implementations and groups that
+change between them. It plans the ends and the powers of two, and bisects between sizes with different plans, at
+most 64 plans. Sizes between two planned sizes with equal plans are not planned: a short range with another plan
+may be missed ("planned" in JSON lists the planned sizes).
+
 A graph whose shapes depend on data runs in segments. Each is planned when its inputs are known, for every set
 of layouts and sizes. The segments are listed with their inputs and what is known of their results; the segment
 whose shapes are known in advance is planned here.`
@@ -98,6 +103,7 @@ func Command(ext *command.Extensions) *cobra.Command {
   graphrun plan model.json --strategy optimal --certificate plan.cert.json
   graphrun plan model.json --k-best 5 --sensitivity
   graphrun plan model.json --dim N=1,64 --for-all no-copies --for-all 'channels_last(conv1)'
+  graphrun plan model.json --sweep N=1..256
   graphrun plan model.json --code sum`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
@@ -124,6 +130,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	command.HintFlag(cmd, &f.dims)
+	fl.StringVar(&f.sweep, "sweep", "", "show the sizes at which the plan changes, as in `N=1..256`, and the changes")
 	fl.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
 		"it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	command.PinFlag(cmd, &f.pins)
@@ -156,6 +163,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
+	}
+	if err := f.checkSweep(cmd); err != nil {
+		return err
+	}
+	if f.sweep != "" {
+		return f.runSweep(cmd, path, costs)
 	}
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()

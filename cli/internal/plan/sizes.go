@@ -1,0 +1,203 @@
+package plan
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
+)
+
+// maxPlans bounds the number of planned sizes.
+const maxPlans = 64
+
+// SizesDocument is the output of plan for ranges of sizes.
+type SizesDocument struct {
+	Symbol   string `json:"symbol" doc:"The symbol whose sizes are planned."`
+	Strategy string `json:"strategy" doc:"The strategy of the plans."`
+	experiment.SizeRanges
+	report.Notes
+}
+
+// interval is a symbol and a range of its sizes.
+type interval struct {
+	symbol   string
+	from, to int
+}
+
+// parseInterval reads a symbol and its sizes, as in N=1..256.
+func parseInterval(text string) (v interval, err error) {
+	name, sizes, ok := strings.Cut(text, "=")
+	from, to, dots := strings.Cut(sizes, "..")
+	v.symbol = name
+	var errs [2]error
+	v.from, errs[0] = strconv.Atoi(from)
+	v.to, errs[1] = strconv.Atoi(to)
+	if !ok || !dots || name == "" || errors.Join(errs[:]...) != nil || v.from < 0 || v.to < v.from {
+		return v, exit.Wrongf("--sweep %s: want a symbol and its sizes in ascending order, as in N=1..256", text)
+	}
+	return v, nil
+}
+
+// checkSweep rejects flags that concern a single plan.
+func (f *flags) checkSweep(cmd *cobra.Command) error {
+	if f.sweep == "" {
+		return nil
+	}
+	for _, name := range []string{"dump", "check", "code", "measure", "for-all", "max-copies", "max-memory",
+		"certificate", "problem", "solution", "k-best", "sensitivity"} {
+		if cmd.Flags().Changed(name) {
+			return exit.Wrongf("--sweep and --%s exclude each other: --%s concerns a single plan", name, name)
+		}
+	}
+	if len(f.hints) > 0 {
+		return exit.Wrongf("--sweep: want one size for each other symbol, as in --dim M=8")
+	}
+	return nil
+}
+
+// runSweep shows the sizes at which the plan changes.
+func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile) error {
+	v, err := parseInterval(f.sweep)
+	if err != nil {
+		return err
+	}
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
+	r := &SizesDocument{Symbol: v.symbol, Strategy: f.strategy}
+	var g *graph.Graph
+	err = j.Do(progress.Loading, func() (err error) {
+		g, _, err = f.ext.OpenGraph(j.Context, path, f.dims, false)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	at := func(ctx context.Context, size int) (*graph.Graph, error) {
+		return f.bound(ctx, path, g, map[string]int{v.symbol: size})
+	}
+	first, err := at(j.Context, v.from)
+	if err != nil {
+		return exit.InFile(path, err)
+	}
+	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
+		return exit.InFile(path, err)
+	}
+	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: j.Enter, Costs: costs, NoFusion: f.noFusion,
+		Exact: f.exact, SolveLimit: f.solver.Option(), MemoryLimit: -1}
+	err = j.Do(progress.Planning, func() error {
+		all, err := experiment.PlansBySize(j.Context, v.from, v.to, maxPlans,
+			func(ctx context.Context, size int) (*graphrun.Program, error) {
+				h, err := at(ctx, size)
+				if err != nil {
+					return nil, err
+				}
+				return f.ext.Compile(ctx, h, o)
+			})
+		if all != nil {
+			r.SizeRanges = *all
+		}
+		return err
+	})
+	j.End()
+	if cut := exit.Stopped(j.Context); cut != nil {
+		return cut
+	}
+	command.PrintNotes(cmd, path, first)
+	command.AddNotes(&r.Notes, report.NotesOf(first))
+	if err != nil {
+		return exit.InFile(path, err)
+	}
+	return f.printSizes(cmd, r)
+}
+
+func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	if f.json {
+		document.Write(out, r)
+	} else {
+		writeSizes(out, term.Output(cmd), r)
+	}
+	return out.Flush()
+}
+
+// bound returns a copy of the graph that is bound to sizes, pinned and inferred.
+func (f *flags) bound(ctx context.Context, path string, g *graph.Graph, sizes map[string]int) (*graph.Graph, error) {
+	h := g.Clone()
+	err := command.BindHints(path, h, []map[string]int{sizes})
+	if err == nil {
+		err = command.Infer(ctx, h)
+	}
+	if err == nil {
+		err = command.ApplyPins(ctx, h, f.pins)
+	}
+	return h, err
+}
+
+// writeSizes prints the ranges of sizes and the changes between them.
+func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
+	t := term.NewTable(term.NameCol(r.Symbol), term.WholeCol("copies"), term.WholeCol("cost"), term.WholeCol("cost/"+
+		r.Symbol), term.ProseCol("changes"))
+	for _, c := range r.Ranges {
+		if c.Rejected != "" {
+			t.Add(rangeText(c.From, c.To), "-", "-", "-", c.Rejected)
+			continue
+		}
+		t.Add(rangeText(c.From, c.To), c.Copies, spanText(c.CostNS, c.CostToNS),
+			spanText(c.CostNS/float64(max(c.From, 1)), c.CostToNS/float64(max(c.To, 1))),
+			format.Count(len(c.Changes), "change"))
+	}
+	fmt.Fprintf(w, "strategy %s: %s of %s with equal plans, found by %s; sizes between two planned sizes with equal "+
+		"plans are not planned\n", r.Strategy, format.Count(len(r.Ranges), "range"), r.Symbol,
+		format.Count(r.Plans, "plan"))
+	if !r.Complete {
+		fmt.Fprintf(w, "the limit of %d plans is reached: some changes are between the ranges, at an unknown size\n",
+			maxPlans)
+	}
+	t.Write(w, show)
+	for i, c := range r.Ranges[1:] {
+		title := fmt.Sprintf("From %s=%d to %s=%d", r.Symbol, r.Ranges[i].To, r.Symbol, c.From)
+		term.WriteList(w, show, title, c.Changes, []term.Column{term.WholeCol("differs"), term.NameCol("value or nodes"),
+			term.PhraseCol("before", 14), term.PhraseCol("after", 14)}, func(c experiment.PlanChange) []any {
+			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}
+		})
+	}
+}
+
+func rangeText(from, to int) string {
+	if from == to {
+		return strconv.Itoa(from)
+	}
+	return fmt.Sprintf("%d to %d", from, to)
+}
+
+func spanText(from, to float64) string {
+	if from == to {
+		return format.Nanoseconds(from)
+	}
+	return format.Nanoseconds(from) + " to " + format.Nanoseconds(to)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

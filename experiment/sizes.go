@@ -1,0 +1,268 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// SizeRanges lists ranges of one size with equal plans, in ascending order.
+type SizeRanges struct {
+	Ranges []SizeRange `json:"sweep" doc:"The ranges of sizes with equal plans, in ascending order."`
+	Plans  int         `json:"plans" doc:"The number of sizes that were planned."`
+	// Complete is false if the limit of plans was reached first. Between two ranges there are then sizes of which it is
+	// unknown to which range they belong.
+	Complete bool `json:"complete" doc:"Whether every range begins where the one before it ends."`
+}
+
+// SizeRange is a range of sizes with equal plans.
+type SizeRange struct {
+	From     int          `json:"from" doc:"The smallest planned size with this plan."`
+	To       int          `json:"to" doc:"The greatest planned size with this plan."`
+	CostNS   float64      `json:"cost_ns" doc:"The estimated cost of the plan at the smallest size, in nanoseconds."`
+	CostToNS float64      `json:"cost_to_ns" doc:"The estimated cost of the plan at the greatest size, in nanoseconds."`
+	Copies   int          `json:"copies" doc:"The number of inserted copies."`
+	Planned  []int        `json:"planned" doc:"The sizes that were planned; the plans of other sizes in the range are assumed to be equal."`
+	Rejected string       `json:"rejected,omitzero" doc:"Why the graph cannot be planned for the smallest size of the range."`
+	Changes  []PlanChange `json:"changes" doc:"The differences from the plan of the range before."`
+}
+
+// PlanChange is one difference between the plans of two sizes.
+type PlanChange struct {
+	What   string `json:"what" of:"difference" doc:"The kind of difference."`
+	Name   string `json:"name" doc:"The value or the nodes that it concerns."`
+	Before string `json:"before" doc:"The layout, copy or implementations of the range before; empty for none."`
+	After  string `json:"after" doc:"The layout, copy or implementations of this range; empty for none."`
+}
+
+// maxSize bounds the ends of [PlansBySize].
+const maxSize = 1 << 47
+
+// PlansBySize finds the sizes between from and to, both included, at which the plan of a graph changes. plan returns
+// the program for a size; it is called for at most limit sizes. PlansBySize starts with the ends and the powers of two
+// between them, and bisects between neighbours with different plans ([DiffSizes]), the greatest ratio of sizes first.
+//
+// Sizes between two neighbours with equal plans are not planned. If the costs of all plans were affine in the size, the
+// least-cost plan could not change between them; prices also have steps, such as blocks and caches, so that a short
+// range with another plan may be missed. [SizeRange].Planned lists the sizes for which the plan is known.
+//
+// An error of plan is a property of the size and recorded in the range, unless the context ended.
+func PlansBySize(ctx context.Context, from, to, limit int,
+	plan func(ctx context.Context, size int) (*graphrun.Program, error)) (*SizeRanges, error) {
+	switch {
+	case ctx == nil:
+		return nil, errors.New("the context is nil")
+	case plan == nil:
+		return nil, errors.New("the function that plans is nil")
+	case from < 0 || to < from || to > maxSize:
+		return nil, fmt.Errorf("sizes %d to %d: want 0 or more, in ascending order, at most 2^47", from, to)
+	case limit < 2:
+		return nil, fmt.Errorf("%d plans: want at least 2", limit)
+	}
+	s := bisection{plan: plan}
+	for _, size := range startSizes(from, to, limit) {
+		if err := s.add(ctx, len(s.points), size); err != nil {
+			return nil, err
+		}
+	}
+	for len(s.points) < limit {
+		i := s.widest()
+		if i < 0 {
+			break
+		}
+		a, b := s.points[i-1].size, s.points[i].size
+		if err := s.add(ctx, i, a+(b-a)/2); err != nil {
+			return nil, err
+		}
+	}
+	return s.ranges(), nil
+}
+
+// startSizes lists the ends and the powers of two between them; of too many, the powers with a common distance.
+func startSizes(from, to, limit int) []int {
+	var powers []int
+	for size := 1; size < to; size *= 2 {
+		if size > from {
+			powers = append(powers, size)
+		}
+	}
+	sizes := []int{from}
+	step := len(powers)/max(limit-2, 1) + 1
+	for i := step - 1; i < len(powers) && len(sizes) < limit-1; i += step {
+		sizes = append(sizes, powers[i])
+	}
+	if to > from {
+		sizes = append(sizes, to)
+	}
+	return sizes
+}
+
+// point is a planned size.
+type point struct {
+	size     int
+	program  *graphrun.Program // nil if the size is rejected, or if no further comparison needs it
+	cost     float64
+	copies   int
+	rejected error
+	same     bool // whether the plan equals that of the point before
+	changes  []PlanChange
+}
+
+// bisection has the planned sizes in ascending order.
+type bisection struct {
+	plan   func(context.Context, int) (*graphrun.Program, error)
+	points []*point
+}
+
+// add plans a size and inserts it as point i.
+func (s *bisection) add(ctx context.Context, i, size int) error {
+	p := &point{size: size}
+	p.program, p.rejected = s.plan(ctx, size)
+	if err := context.Cause(ctx); err != nil {
+		return cmp.Or(p.rejected, err)
+	}
+	if p.rejected == nil {
+		r := p.program.Report()
+		if r == nil {
+			return fmt.Errorf("size %d: there is no plan of the whole graph", size)
+		}
+		p.cost, p.copies = r.CostNS, len(r.Copies)
+	}
+	s.points = slices.Insert(s.points, i, p)
+	for k := max(i, 1); k <= min(i+1, len(s.points)-1); k++ {
+		if err := s.points[k].compare(s.points[k-1]); err != nil {
+			return err
+		}
+	}
+	for k := max(i-1, 0); k <= min(i+1, len(s.points)-1); k++ {
+		if !s.open(k) && !s.open(k+1) && k > 0 && k+1 < len(s.points) {
+			s.points[k].program = nil
+		}
+	}
+	return nil
+}
+
+// compare sets the differences from the point before.
+func (p *point) compare(before *point) error {
+	p.changes = []PlanChange{}
+	if p.rejected != nil || before.rejected != nil {
+		p.same = p.rejected != nil && before.rejected != nil
+		return nil
+	}
+	d, err := DiffSizes(before.program, p.program)
+	if err != nil {
+		return err
+	}
+	p.same, p.changes = d.Same, d.changes()
+	return nil
+}
+
+// open reports whether the plan changes somewhere between points i-1 and i, which are not neighbouring sizes.
+func (s *bisection) open(i int) bool {
+	return i > 0 && i < len(s.points) && !s.points[i].same && s.points[i].size-s.points[i-1].size > 1
+}
+
+// widest returns the open pair of points with the greatest ratio of sizes; -1 for none.
+func (s *bisection) widest() int {
+	best, ratio := -1, 0.0
+	for i := range s.points {
+		if !s.open(i) {
+			continue
+		}
+		if r := float64(s.points[i].size) / float64(max(s.points[i-1].size, 1)); r > ratio {
+			best, ratio = i, r
+		}
+	}
+	return best
+}
+
+func (s *bisection) ranges() *SizeRanges {
+	r := &SizeRanges{Plans: len(s.points), Complete: s.widest() < 0}
+	for i, p := range s.points {
+		if i == 0 || !p.same {
+			r.Ranges = append(r.Ranges, SizeRange{From: p.size, CostNS: p.cost, Copies: p.copies,
+				Changes: notNil(p.changes)})
+			if p.rejected != nil {
+				r.Ranges[len(r.Ranges)-1].Rejected = p.rejected.Error()
+			}
+		}
+		last := &r.Ranges[len(r.Ranges)-1]
+		last.To, last.CostToNS = p.size, p.cost
+		last.Planned = append(last.Planned, p.size)
+	}
+	return r
+}
+
+// changes lists the differences. Copies are listed once, not also as steps.
+func (d *Difference) changes() []PlanChange {
+	list := []PlanChange{}
+	for _, v := range d.Values {
+		list = append(list, PlanChange{diffCost, v.Value, v.First.Layout, v.Second.Layout})
+	}
+	copied := func(c report.Copy) string {
+		return "copy " + tensor.ListString(c.From) + " to " + tensor.ListString(c.To)
+	}
+	for _, c := range d.OnlyFirst {
+		list = append(list, PlanChange{diffCopy, c.Value, copied(c), ""})
+	}
+	for _, c := range d.OnlySecond {
+		list = append(list, PlanChange{diffCopy, c.Value, "", copied(c)})
+	}
+	for _, s := range d.Steps {
+		if s.What == diffCopy {
+			continue
+		}
+		first, second := summaryOf(s.First), summaryOf(s.Second)
+		list = append(list, PlanChange{s.What, cmp.Or(nodesOf(s.First), nodesOf(s.Second)), first, second})
+	}
+	return list
+}
+
+// nodesOf lists the nodes of steps.
+func nodesOf(steps []StepSummary) string {
+	var names []string
+	for _, s := range steps {
+		names = append(names, strings.Join(s.Ops, "+"))
+	}
+	return strings.Join(names, ", ")
+}
+
+// summaryOf returns the implementation of a single step, or the groups of nodes of several.
+func summaryOf(steps []StepSummary) string {
+	if len(steps) == 1 && steps[0].Impl != "" {
+		return steps[0].Impl
+	}
+	return nodesOf(steps)
+}
+
+// shapes returns, for the values of each graph by name, the shape of the matching value of the other graph.
+func (p *pairing) shapes() (first, second map[string][]int) {
+	first, second = map[string][]int{}, map[string][]int{}
+	for v, w := range p.to {
+		first[v.Name], second[w.Name] = notNil(w.Meta.Shape), notNil(v.Meta.Shape)
+	}
+	return first, second
+}
+
+// longDims lists the dimensions that have more than one element in a layout and in another shape of equal rank, slowest
+// first, and -1 at the end for a layout that is not dense.
+func longDims(m tensor.Meta, other []int) []int {
+	dims := []int{}
+	for d, n := range m.Shape {
+		if n > 1 && d < len(other) && other[d] > 1 {
+			dims = append(dims, d)
+		}
+	}
+	slices.SortStableFunc(dims, func(a, b int) int { return cmp.Compare(m.Strides[b], m.Strides[a]) })
+	if !m.IsNonOverlappingAndDense() {
+		dims = append(dims, -1)
+	}
+	return dims
+}
