@@ -20,7 +20,7 @@ type svgBox struct {
 // boxed breaks the text of a box into lines. The name is a line of its own if it is not the head.
 func boxed(b *pictureBox, name string) *svgBox {
 	s := &svgBox{pictureBox: b, heads: boxLines(format.Printable(b.head))}
-	if b.kind != copyBox && b.name != b.head && name != "" {
+	if b.kind != copyBox && name != b.head && name != "" {
 		s.lines = append(s.lines, name)
 	}
 	for _, line := range b.lines {

@@ -208,10 +208,33 @@ func (f *folder) scopes(from, upTo, depth int) []*item {
 	return list
 }
 
-// sections groups consecutive items if there are too many for one drawing, where few values pass from one section to
-// the next.
+// sections groups consecutive items if there are too many for one drawing: boxes between groups, and then all items.
 func (f *folder) sections(items []*item) []*item {
 	if len(items) <= mostVisible {
+		return items
+	}
+	var list []*item
+	for from := 0; from < len(items); {
+		end := from
+		for end < len(items) && items[end].box >= 0 {
+			end++
+		}
+		list = append(list, f.divided(items[from:end])...)
+		if end < len(items) {
+			list = append(list, items[end])
+			end++
+		}
+		from = end
+	}
+	if len(list) > mostVisible {
+		list = f.divided(list)
+	}
+	return list
+}
+
+// divided returns sections of items, divided where few values pass from one section to the next.
+func (f *folder) divided(items []*item) []*item {
+	if len(items) <= sectionItems {
 		return items
 	}
 	crossing := f.crossings(items)
@@ -219,6 +242,9 @@ func (f *folder) sections(items []*item) []*item {
 	var list []*item
 	for from := 0; from < len(items); {
 		end := min(from+size, len(items))
+		if len(items)-end < size/4 {
+			end = len(items)
+		}
 		if end < len(items) {
 			for k := end - size/4; k <= min(end+size/4, len(items)-1); k++ {
 				if crossing[k] < crossing[end] {
@@ -229,7 +255,9 @@ func (f *folder) sections(items []*item) []*item {
 		part := items[from:end]
 		g := &item{box: -1, from: part[0].from, upTo: part[len(part)-1].upTo}
 		g.label = fmt.Sprintf("boxes %d to %d", g.from+1, g.upTo)
-		g.items = f.sections(part)
+		if g.items = f.sections(part); len(part) == 1 {
+			g = part[0]
+		}
 		list = append(list, g)
 		from = end
 	}

@@ -94,7 +94,7 @@ type pageDrawing struct {
 	Sizes  [][2]float64 `json:"sizes"`
 	Ranks  []int        `json:"ranks"`
 	Layers [][2]float64 `json:"layers"`
-	Ports  [][2]any     `json:"ports"` // the value, and whether it leaves
+	Ports  [][2]any     `json:"ports"` // the line around the group, and whether it leaves
 	Lines  []pageLine   `json:"lines"`
 }
 
@@ -181,7 +181,7 @@ func drawingOf(l *level) pageDrawing {
 		d.Layers = append(d.Layers, [2]float64{b.Top, b.Bottom})
 	}
 	for _, p := range l.ports {
-		d.Ports = append(d.Ports, [2]any{p.value, p.out})
+		d.Ports = append(d.Ports, [2]any{p.line, p.out})
 	}
 	for i, n := range l.lines {
 		r := l.Routes[i]

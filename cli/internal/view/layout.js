@@ -91,19 +91,10 @@ function insideOf(g, k) {
 // joints returns the paths that continue the lines around an open group to its ports.
 function joints(g, k) {
   const inner = groupOf(g.items[k]), [x0, y0] = insideOf(g, k), list = [];
-  inner.drawing.ports.forEach(([value, out], p) => {
-    const i = inner.items.length + p, x = x0 + inner.now.at[i][0] + half, y = y0 + inner.now.at[i][1];
-    for (const l of g.drawing.lines) {
-      if (!l.values.includes(value)) continue;
-      const to = l.to.indexOf(k);
-      if (out && l.from === k) {
-        const u = endOf(g, k, l.leave);
-        list.push([value, "M" + point(x, y) + curve(x, y, u, g.now.at[k][1] + g.now.sizes[k][1])]);
-      } else if (!out && to >= 0) {
-        const u = endOf(g, k, l.arrive[to]), v = g.now.at[k][1];
-        list.push([value, "M" + point(u, v) + curve(u, v, x, y)]);
-      }
-    }
+  inner.drawing.ports.forEach(([n, out], p) => {
+    const i = inner.items.length + p, x = x0 + inner.now.at[i][0] + half, y = y0 + inner.now.at[i][1], l = g.drawing.lines[n];
+    const u = endOf(g, k, out ? l.leave : l.arrive[l.to.indexOf(k)]), v = g.now.at[k][1] + (out ? g.now.sizes[k][1] : 0);
+    list.push([l, out ? "M" + point(x, y) + curve(x, y, u, v) : "M" + point(u, v) + curve(u, v, x, y)]);
   });
   return list;
 }

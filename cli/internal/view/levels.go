@@ -27,10 +27,10 @@ type line struct {
 	layout int // an index of the legend; -1 for none or several
 }
 
-// port is where a value enters or leaves a group.
+// port is where a line around a group continues in it.
 type port struct {
-	value int
-	out   bool
+	line int // an index of the lines around the group
+	out  bool
 }
 
 // The parts of a frame around an open group.
@@ -55,24 +55,25 @@ func (p *picture) stage(root *item, horizontal, all bool) (*scene, error) {
 	for i := range values {
 		values[i] = i
 	}
-	_, err := s.level(root, "", values, all)
+	_, err := s.level(root, "", values, nil, all)
 	return s, err
 }
 
-// level draws the items of a group. scope is the scope around it. values are the values that its boxes compute or read.
-func (s *scene) level(g *item, scope string, values []int, all bool) (*level, error) {
+// level draws the items of a group. scope is the scope around it, values are the values that its boxes compute or read,
+// and around has the line around the group for each value that enters or leaves it.
+func (s *scene) level(g *item, scope string, values []int, around map[int]int, all bool) (*level, error) {
 	l := &level{}
 	if g.scope != "" {
 		scope = g.scope
 	}
-	within := s.connect(g, l, values, s.holders(g))
+	within, lineOf := s.connect(g, l, values, around)
 	names := s.names(g, scope)
 	for i, x := range g.items {
 		t := s.boxed(x, names[i])
 		s.texts[x] = t
 		size := t.size
 		if x.box < 0 && (all || x.open) {
-			inner, err := s.level(x, scope, within[i], all)
+			inner, err := s.level(x, scope, within[i], lineOf, all)
 			if err != nil {
 				return nil, err
 			}
@@ -135,60 +136,68 @@ func (s *scene) holders(g *item) map[int]int {
 	return holder
 }
 
-// connect makes the lines and ports of a group, and returns the values of each item.
-func (s *scene) connect(g *item, l *level, values []int, holder map[int]int) [][]int {
-	within := make([][]int, len(g.items))
-	known := map[string]int{} // lines between the same items
+// connect makes the lines and ports of a group. It returns the values of each item and the line of each value. Values
+// between the same items are one line, unless all are boxes.
+func (s *scene) connect(g *item, l *level, values []int, around map[int]int) (within [][]int, lineOf map[int]int) {
+	within, lineOf = make([][]int, len(g.items)), map[int]int{}
+	holder, lines, ports := s.holders(g), map[string]int{}, map[port]int{}
 	for _, v := range values {
 		n := &s.nets[v]
+		var to []int
+		leaves := false
+		for _, b := range n.to {
+			at, inside := holder[b]
+			if leaves = leaves || !inside; inside && !slices.Contains(to, at) {
+				to = append(to, at)
+			}
+		}
 		from, inside := holder[n.from]
 		if !inside {
 			from = -1
 		}
-		to, leaves := []int{}, false
-		for _, b := range n.to {
-			at, ok := holder[b]
-			if leaves = leaves || !ok; ok && !slices.Contains(to, at) {
-				to = append(to, at)
-			}
-		}
-		for _, i := range append(slices.DeleteFunc(slices.Clone(to), func(i int) bool { return i == from }), from) {
-			if i >= 0 && g.items[i].box < 0 {
+		for i := range g.items {
+			if g.items[i].box < 0 && (i == from || slices.Contains(to, i)) {
 				within[i] = append(within[i], v)
 			}
 		}
-		to = slices.DeleteFunc(to, func(i int) bool { return i == from })
-		if from < 0 {
-			from = len(g.items) + len(l.ports)
-			l.ports = append(l.ports, port{value: v})
-			leaves = false
-		}
-		if leaves {
-			to = append(to, len(g.items)+len(l.ports))
-			l.ports = append(l.ports, port{value: v, out: true})
-		}
-		if len(to) == 0 {
-			continue
-		}
-		key := fmt.Sprint(from, to)
-		if at, is := known[key]; is && s.joins(g, from, to) {
-			same := &l.lines[at]
-			if same.values = append(same.values, v); same.layout != n.layout {
-				same.layout = -1
+		portAt := func(out bool) int {
+			p := port{around[v], out}
+			if _, is := ports[p]; !is {
+				ports[p] = len(g.items) + len(l.ports)
+				l.ports = append(l.ports, p)
 			}
-			continue
+			return ports[p]
 		}
-		known[key] = len(l.lines)
-		l.lines = append(l.lines, line{[]int{v}, from, to, n.layout})
+		switch to = slices.DeleteFunc(to, func(i int) bool { return i == from }); {
+		case !inside:
+			from = portAt(false)
+		case leaves:
+			to = append(to, portAt(true))
+		}
+		if len(to) > 0 {
+			lineOf[v] = s.join(g, l, lines, line{[]int{v}, from, to, n.layout})
+		}
 	}
-	return within
+	return within, lineOf
 }
 
-// joins reports whether the values from an item to others are drawn as one line: if one of them is a group.
-func (s *scene) joins(g *item, from int, to []int) bool {
-	return slices.ContainsFunc(append([]int{from}, to...), func(i int) bool {
-		return i < len(g.items) && g.items[i].box < 0
+// join adds a line, or its value to a line between the same items, and returns the index of the line.
+func (s *scene) join(g *item, l *level, lines map[string]int, n line) int {
+	key := fmt.Sprint(n.from, n.to)
+	single := !slices.ContainsFunc(append([]int{n.from}, n.to...), func(i int) bool {
+		return i >= len(g.items) || g.items[i].box < 0
 	})
+	at, is := lines[key]
+	if !is || single {
+		lines[key] = len(l.lines)
+		l.lines = append(l.lines, n)
+		return lines[key]
+	}
+	same := &l.lines[at]
+	if same.values = append(same.values, n.values...); same.layout != n.layout {
+		same.layout = -1
+	}
+	return at
 }
 
 // boxed returns the text of an item.
@@ -217,9 +226,9 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 	}
 	if x.repeats > 0 {
 		sum.head += fmt.Sprintf(" × %d", x.repeats)
-		sum.lines = append(sum.lines, fmt.Sprintf("%d equal blocks, %s", x.repeats, format.Count(boxes, "step")))
+		sum.lines = append(sum.lines, fmt.Sprintf("%d equal blocks, %s", x.repeats, format.CountIrregular(boxes, "box", "boxes")))
 	} else {
-		sum.lines = append(sum.lines, format.Count(boxes, "step"))
+		sum.lines = append(sum.lines, format.CountIrregular(boxes, "box", "boxes"))
 	}
 	sum.lines = append(sum.lines, term.CutEnd(strings.Join(list, ", "), boxColumns))
 	if copies > 0 {

@@ -214,28 +214,16 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 	return command + num(p.X) + " " + num(p.Y)
 }
 
-// joinPorts continues the lines of an open group to its ports.
+// joinPorts continues the lines around an open group to its ports.
 func (w *svgWriter) joinPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
-		at := inner.Corners[items+k]
-		port := graphdraw.Point{X: within.X + at.X + portGap/2, Y: within.Y + at.Y}
-		for n, line := range l.lines {
-			if !slices.Contains(line.values, p.value) {
-				continue
-			}
-			route, edge := l.Routes[n], origin.Y+l.Corners[i].Y
-			path := ""
-			if p.out && line.from == i {
-				path = w.point("M", port) + w.curve(port, graphdraw.Point{X: origin.X + route.Leave, Y: edge + l.sizes[i].Height})
-			}
-			if to := slices.Index(line.to, i); !p.out && to >= 0 {
-				start := graphdraw.Point{X: origin.X + route.Arrive[to], Y: edge}
-				path = w.point("M", start) + w.curve(start, port)
-			}
-			if path != "" {
-				fmt.Fprintf(w, `<path class="%s" d="%s"/>`+"\n", lineClass("net", "l", w.nets[p.value].layout), path)
-			}
+		at, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
+		from := graphdraw.Point{X: within.X + at.X + portGap/2, Y: within.Y + at.Y}
+		to := graphdraw.Point{X: origin.X + route.Leave, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
+		if !p.out {
+			from, to = graphdraw.Point{X: origin.X + route.Arrive[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
 		}
+		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", n.layout), w.point("M", from), w.curve(from, to))
 	}
 }
 

@@ -62,10 +62,10 @@ function drawGroup(g, into, x, y) {
     frame.append(element("rect", { class: "box", width: num(width), height: num(height), rx: 6 }), grip, text);
     const [dx, dy] = turn(...insideOf(g, k)), inside = element("g", { transform: "translate(" + num(dx) + " " + num(dy) + ")" });
     into.append(frame);
-    for (const [value, path] of joints(g, k)) {
+    for (const [l, path] of joints(g, k)) {
       const v = element("g", { class: "value" });
-      v.append(element("path", { class: layoutClass("net", "l", data.values[value].layout), d: path }));
-      v.line = { values: [value] };
+      v.append(element("path", { class: layoutClass("net", "l", l.layout), d: path }));
+      v.line = l;
       into.append(v);
     }
     into.append(inside);
