@@ -39,7 +39,8 @@ func TestViewFolds(t *testing.T) {
 			assert.Contains(t, text, mark)
 		}
 	}
-	assert.Contains(t, viewed(t, ".dot", path, "--open", "all"), "/net/layer1/layer1.2/neg_1", "the dot of the whole graph")
+	whole := viewed(t, ".dot", path, "--open", "all")
+	assert.Contains(t, whole, "/net/layer1/layer1.2/neg_1", "the dot of the whole graph")
 	for _, c := range [][]string{
 		{"--open", "nothing", "--open nothing: the picture has no such group; want all or one of net"},
 		{"--around", "nothing", "--around nothing: no box of the picture has this value"},

@@ -78,9 +78,9 @@ const MaxCells = 1 << 18
 // ErrTooLarge says that a graph needs more than MaxCells cells.
 var ErrTooLarge = errors.New("too large to be drawn in layers")
 
-// Draw computes the positions of boxes and the routes of nets. It fails if a net refers to an unknown box if the
-// nets have a cycle, or if they contradict the side of a box, and returns [ErrTooLarge] for a graph with more than [MaxCells] cells. A net has one branch for
-// each occurrence of a box.
+// Draw computes the positions of boxes and the routes of nets. It fails if a net refers to an unknown box, if the nets
+// have a cycle, or if they contradict the side of a box. It returns [ErrTooLarge] for a graph with more than [MaxCells]
+// cells. A net has one branch for each occurrence of a box.
 func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, n := range nets {
 		for _, b := range append([]int{n.From}, n.To...) {

@@ -53,18 +53,18 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	return part, true
 }
 
-// excerpt adds the lines of p that begin or end at boxes within the distance.
-func (part *picture) excerpt(p *picture, distance, at []int) {
+// excerpt adds the lines of the whole picture that begin or end at boxes within the distance.
+func (p *picture) excerpt(whole *picture, distance, at []int) {
 	rests := map[[2]int]int{} // by box and side: the box of the omitted ones
 	rest := func(box, side int, name string) int {
 		key := [2]int{box, side}
 		i, is := rests[key]
 		if !is {
-			i = len(part.boxes)
+			i = len(p.boxes)
 			rests[key] = i
-			part.boxes = append(part.boxes, pictureBox{kind: restBox, head: "…", layout: -1, facts: []fact{{name, ""}}})
+			p.boxes = append(p.boxes, pictureBox{kind: restBox, head: "…", layout: -1, facts: []fact{{name, ""}}})
 		}
-		b := &part.boxes[i]
+		b := &p.boxes[i]
 		if b.omitted++; b.omitted > 1 {
 			b.head = fmt.Sprintf("… %d %ss", b.omitted, name)
 		} else {
@@ -73,7 +73,7 @@ func (part *picture) excerpt(p *picture, distance, at []int) {
 		b.facts[0] = fact{"omitted", b.head}
 		return i
 	}
-	for _, n := range p.nets {
+	for _, n := range whole.nets {
 		m := n
 		m.to = nil
 		omitted := 0
@@ -83,7 +83,7 @@ func (part *picture) excerpt(p *picture, distance, at []int) {
 				m.to = append(m.to, at[to])
 			case distance[to] >= 0:
 				m.from = rest(at[to], 0, "operand")
-				part.addNet(pictureNet{m.from, []int{at[to]}, n.layout, n.tip})
+				p.addNet(pictureNet{m.from, []int{at[to]}, n.layout, n.tip})
 			case distance[n.from] >= 0:
 				omitted = rest(at[n.from], 1, "reader")
 			}
@@ -92,7 +92,7 @@ func (part *picture) excerpt(p *picture, distance, at []int) {
 			m.to = append(m.to, omitted)
 		}
 		if distance[n.from] >= 0 && len(m.to) > 0 {
-			part.addNet(m)
+			p.addNet(m)
 		}
 	}
 }

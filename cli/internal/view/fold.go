@@ -70,7 +70,8 @@ func (f *folder) ends(from, upTo int, name string) []*item {
 	if len(list) <= sectionItems/2 {
 		return list
 	}
-	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: f.sections(list), from: from, upTo: upTo}}
+	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: f.sections(list), from: from,
+		upTo: upTo}}
 }
 
 func (f *folder) leaves(from, upTo int) []*item {

@@ -149,7 +149,8 @@ func TestTandems(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
-	assert.Equal(t, []string{"layer1", "layer1.0"}, scopeOf([]string{"/layer1/layer1.0/conv1/Conv_0", "/layer1/layer1.0/relu"}))
+	assert.Equal(t, []string{"layer1", "layer1.0"},
+		scopeOf([]string{"/layer1/layer1.0/conv1/Conv_0", "/layer1/layer1.0/relu"}))
 	assert.Equal(t, []string{"layer1", "0"}, scopeOf([]string{"layer1.0.conv"}))
 	assert.Empty(t, scopeOf([]string{"/Add_1"}))
 	assert.Empty(t, scopeOf([]string{"a/b", "c/b"}))
@@ -157,7 +158,8 @@ func TestScopes(t *testing.T) {
 
 // TestDistinct checks that shortened names differ, and that they keep the part that differs.
 func TestDistinct(t *testing.T) {
-	long := []string{"/backbone/stage2/block1/branch_left/conv_output_0/extra", "/backbone/stage2/block2/branch_left/conv_output_0/extra"}
+	long := []string{"/backbone/stage2/block1/branch_left/conv_output_0/extra",
+		"/backbone/stage2/block2/branch_left/conv_output_0/extra"}
 	assert.Equal(t, []string{"…e2/block1/branch_…", "…e2/block2/branch_…"}, distinct(long, 19))
 	assert.Equal(t, []string{"short", "short"}, distinct([]string{"short", "short"}, 19))
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,12 +19,14 @@ const (
 // drawingFlags adds the flags that concern the drawing alone.
 func (f *flags) drawingFlags(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringArrayVar(&f.open, "open", nil, "open all groups of a `SCOPE`, as layer1/layer1.0; all opens every group (repeatable)")
+	fl.StringArrayVar(&f.open, "open", nil,
+		"open all groups of a `SCOPE`, as layer1/layer1.0; all opens every group (repeatable)")
 	fl.IntVar(&f.depth, "depth", -1, "open `N` levels of groups; 0 folds all")
 	fl.Lookup("depth").DefValue = "as many as are readable"
 	fl.StringVar(&f.around, "around", "", "draw the neighbourhood of a `VALUE`")
 	fl.IntVar(&f.hops, "hops", 2, "with --around: draw boxes within `N` lines of the value")
-	fl.StringVar(&f.direction, "direction", vertical, "draw from operands to results in a `DIRECTION`: vertical or horizontal")
+	fl.StringVar(&f.direction, "direction", vertical,
+		"draw from operands to results in a `DIRECTION`: vertical or horizontal")
 	_ = cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{vertical, horizontal},
 		cobra.ShellCompDirectiveNoFileComp))
 }

@@ -112,8 +112,8 @@ type pageLine struct {
 // page returns an HTML page, which needs no other files, with the drawings of all groups and the explanations of
 // values. program is nil for a graph as written.
 func (s *scene) page(ctx context.Context, g *graph.Graph, program *graphrun.Program) ([]byte, error) {
-	d := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal, Legend: []pageLayout{},
-		Boxes: []pageBox{}, Values: []pageValue{}}
+	d := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal,
+		Legend: []pageLayout{}, Boxes: []pageBox{}, Values: []pageValue{}}
 	for i, l := range s.legend {
 		color, dash := s.colorOf(i)
 		d.Legend = append(d.Legend, pageLayout{l.name, l.count, color, dash})
@@ -185,7 +185,8 @@ func drawingOf(l *level) pageDrawing {
 	}
 	for i, n := range l.lines {
 		r := l.Routes[i]
-		d.Lines = append(d.Lines, pageLine{n.values, n.layout, n.from, n.to, r.Leave, append([]float64{}, r.Cross...), r.Arrive})
+		d.Lines = append(d.Lines, pageLine{n.values, n.layout, n.from, n.to, r.Leave, append([]float64{}, r.Cross...),
+			r.Arrive})
 	}
 	return d
 }

@@ -226,7 +226,8 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 	}
 	if x.repeats > 0 {
 		sum.head += fmt.Sprintf(" × %d", x.repeats)
-		sum.lines = append(sum.lines, fmt.Sprintf("%d equal blocks, %s", x.repeats, format.CountIrregular(boxes, "box", "boxes")))
+		sum.lines = append(sum.lines, fmt.Sprintf("%d equal blocks, %s", x.repeats,
+			format.CountIrregular(boxes, "box", "boxes")))
 	} else {
 		sum.lines = append(sum.lines, format.CountIrregular(boxes, "box", "boxes"))
 	}
@@ -235,7 +236,6 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 		sum.lines = append(sum.lines, format.CountIrregular(copies, "inserted copy", "inserted copies"))
 	}
 	if sum.share > 0 {
-		sum.bar = sum.share
 		sum.lines = append(sum.lines, format.Percent(sum.share)+" of the cost")
 	}
 	b := boxed(sum, "")

@@ -77,7 +77,8 @@ type pictureLayout struct {
 
 // pictured returns the picture of a graph. The report is nil for a graph as written.
 func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
-	p := &painter{picture: &picture{title: title, graph: g}, report: r, made: map[*graph.Value]int{}, index: map[string]int{},
+	p := &painter{picture: &picture{title: title, graph: g}, report: r, made: map[*graph.Value]int{},
+		index: map[string]int{},
 		steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
 	if r != nil {
 		p.addPlan(r)

@@ -19,8 +19,8 @@ type tandem struct{ from, period, count int }
 
 func (t tandem) upTo() int { return t.from + t.period*t.count }
 
-// repeats groups equal blocks of items that follow one another: their boxes have equal ops, attributes, implementations,
-// types and layouts, and are connected in the same way.
+// repeats groups equal blocks of items that follow one another: their boxes have equal ops, attributes,
+// implementations, types and layouts, and are connected in the same way.
 func (f *folder) repeats(items []*item) []*item {
 	codes := make([]uint64, len(items))
 	for i, x := range items {
