@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/plan"
 	"github.com/graphrun/graphrun/cli/internal/prove"
 	"github.com/graphrun/graphrun/cli/internal/run"
+	"github.com/graphrun/graphrun/cli/internal/study"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/iter"
@@ -27,6 +28,7 @@ var documents = map[string]reflect.Type{
 	"run":     reflect.TypeFor[run.Document](),
 	"bench":   reflect.TypeFor[bench.Document](),
 	"compare": reflect.TypeFor[compare.Document](),
+	"study":   reflect.TypeFor[study.Document](),
 	"diff":    reflect.TypeFor[diff.Document](),
 	"explain": reflect.TypeFor[explain.Document](),
 	"verify":  reflect.TypeFor[experiment.Verdict](),

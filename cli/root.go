@@ -21,6 +21,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/plan"
 	"github.com/graphrun/graphrun/cli/internal/prove"
 	"github.com/graphrun/graphrun/cli/internal/run"
+	"github.com/graphrun/graphrun/cli/internal/study"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/cli/internal/view"
 )
@@ -87,7 +88,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 		return errors.Join(checkEmpty(cmd), checkColor(cmd))
 	}
 	root.AddCommand(run.Command(ext), infer.Command(ext), plan.Command(ext), verifyCommand(ext), explain.Command(ext),
-		bench.Command(ext), compare.Command(ext), diff.Command(ext), calibrateCommand(), prove.Command(),
+		bench.Command(ext), compare.Command(ext), diff.Command(ext),
+		study.Command(ext, versionText()), calibrateCommand(), prove.Command(),
 		view.Command(ext), convertCommand(ext), catalogue.Command(ext), schemaCommand(ext), versionCommand())
 	return root
 }

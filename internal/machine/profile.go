@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -111,15 +112,47 @@ const (
 // machine. It is shared and must not be changed.
 func UsualProfile() *Profile { return shippedProfiles[Host().Name()]() }
 
+// ShippedProfiles lists the names of the shipped profiles.
+func ShippedProfiles() []string { return slices.Sorted(maps.Keys(shippedProfiles)) }
+
+// ShippedProfile returns a copy of the shipped profile with that name, which the caller owns; nil if there is none.
+func ShippedProfile(name string) *Profile {
+	if shipped := shippedProfiles[name]; shipped != nil {
+		return shipped().clone()
+	}
+	return nil
+}
+
 // DefaultProfile returns a copy of [UsualProfile], which the caller owns.
-func DefaultProfile() *Profile {
-	p := *UsualProfile()
-	p.Kernels = maps.Clone(p.Kernels)
+func DefaultProfile() *Profile { return UsualProfile().clone() }
+
+// ScaleCopies returns a copy of the profile with the prices of copies multiplied by a factor: those of copied and tiled
+// bytes, which loops also pay for reading a transposed operand, and of the inner kernels of copies. A step costs the
+// same.
+func (p *Profile) ScaleCopies(factor float64) *Profile {
+	p = p.clone()
+	for _, c := range []Curve{p.Memory.Copied, p.Memory.Tiled} {
+		for i := range c {
+			c[i].PS *= factor
+		}
+	}
+	for name := range p.Kernels {
+		if strings.HasPrefix(name, "copy.") {
+			p.Kernels[name] *= factor
+		}
+	}
+	return p
+}
+
+// clone returns a copy.
+func (p *Profile) clone() *Profile {
+	q := *p
+	q.Kernels = maps.Clone(p.Kernels)
 	for a := range accesses {
-		c := p.Memory.curve(a)
+		c := q.Memory.curve(a)
 		*c = slices.Clone(*c)
 	}
-	return &p
+	return &q
 }
 
 // shippedProfiles are the shipped profiles by [Features.Name].

@@ -117,3 +117,27 @@ func TestPrices(t *testing.T) {
 		t.Errorf("%d, and %d where all constants are many", a, b)
 	}
 }
+
+// The factor on copies changes the prices of copies, of one profile alone.
+func TestScaleCopies(t *testing.T) {
+	for _, name := range ShippedProfiles() {
+		p := ShippedProfile(name)
+		before := p.Digest()
+		q := p.ScaleCopies(10)
+		copied, dense := Work{Footprint: 1 << 20}, Work{Footprint: 1 << 20}
+		copied.Bytes[Copied], dense.Bytes[Dense] = 1<<20, 1<<20
+		copied.Do("copy.row", 1e6)
+		if a, b := p.NS(copied), q.NS(copied); math.Abs(b-10*a) > 1e-6*b {
+			t.Errorf("%s: a copy costs %g, not 10 times %g", name, b, a)
+		}
+		if a, b := p.NS(dense), q.NS(dense); a != b {
+			t.Errorf("%s: other access costs %g, not %g", name, b, a)
+		}
+		if p.Digest() != before || p.ScaleCopies(1).Digest() != before {
+			t.Errorf("%s: the profile has changed", name)
+		}
+	}
+	if ShippedProfile("none") != nil {
+		t.Error("there is a profile of that name")
+	}
+}

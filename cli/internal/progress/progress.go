@@ -41,6 +41,7 @@ type Job struct {
 	name        string
 	phase       atomic.Value // string
 	done, total atomic.Int64
+	since       atomic.Int64             // when counting began, in nanoseconds of [time.Time.UnixNano]
 	run         atomic.Pointer[exec.Run] // the run whose steps are counted
 	finish      func()
 }
@@ -111,8 +112,22 @@ func (j *Job) EndChunk(exec.Work, error) {}
 // Report sets the progress of the phase.
 func (j *Job) Report(done, total int) {
 	j.phase.Store(Running)
+	if done == 0 {
+		j.since.Store(time.Now().UnixNano())
+	}
 	j.done.Store(int64(done))
 	j.total.Store(int64(total))
+}
+
+// Left estimates the time that remains, in words: each of the other parts takes as long as those that are done. It
+// returns "" if none is done.
+func (j *Job) Left() string {
+	done, total := j.done.Load(), j.total.Load()
+	if done <= 0 || done >= total {
+		return ""
+	}
+	took := time.Since(time.Unix(0, j.since.Load()))
+	return fmt.Sprintf("about %v left", (took / time.Duration(done) * time.Duration(total-done)).Round(time.Second))
 }
 
 // Do runs a phase, which ends with the context.
@@ -149,6 +164,9 @@ func (j *Job) watch(w io.Writer, over <-chan struct{}) {
 			counted := ""
 			if n := j.total.Load(); n > 0 {
 				counted = fmt.Sprintf("%d / %d ", j.done.Load(), n)
+			}
+			if left := j.Left(); left != "" {
+				counted += left + ", after "
 			}
 			return counted + time.Since(start).Round(100*time.Millisecond).String()
 		})))

@@ -1,0 +1,224 @@
+package study
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+type flags struct {
+	ext                                   *command.Extensions
+	build                                 string
+	models, results, problems, csv, shard string
+	resume, json, markdown                bool
+	part                                  shard
+}
+
+const help = `Plans models under several strategies, sizes and conditions, and prints the gap of each strategy to the
+certified lower bound. STUDY.json lists what is planned:
+
+  {"version": 1, "name": "small", "strategies": ["propagate", "channels_last", "optimal"],
+   "models": [{"file": "resnet18/model.onnx", "dims": [{"N": 1}, {"N": 8}]}],
+   "conditions": [{"name": "avx512", "profile": "avx512"},
+                  {"name": "copies x 0.1", "profile": "avx512", "copies": 0.1}]}
+
+Members of a condition, all optional but the name:
+  profile         the prices: avx512, avx2, portable, or a file in the folder of the study
+  copies          a factor on the prices of copies and of transposed reading
+  equal_layouts   ops on images cost in each layout what they cost in the better of row-major and channels-last
+  no_fusion       each node is a step of its own
+  exact           without implementations that round differently from the definition
+  threads         a list of numbers of workers with which the plans are measured; none: costs only
+Members of the study: runs (measured runs of a plan, 20), seed, solver_time_limit (10s).
+
+A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the
+model, the sizes, the options and the prices. --resume keeps the results that exist and are intact; --shard 2/8 makes
+the second of eight parts. The tables are made from all results in the folder; missing ones are counted.
+
+--problems DIR writes the layout problem of every task instead, as JSON and in the format of toulbar2, with its optimal
+solution and the digests of the files.`
+
+// Command returns the command; build is the text of graphrun version.
+func Command(ext *command.Extensions, build string) *cobra.Command {
+	f := flags{ext: ext, build: build}
+	cmd := &cobra.Command{
+		Use:   "study STUDY.json",
+		Short: "Compare strategies over many models, sizes and prices, with certified gaps",
+		Long:  help,
+		Example: `  graphrun study studies/layouts.json --models exported
+  graphrun study studies/layouts.json --models exported --resume --shard 1/4
+  graphrun study studies/layoutbench.json --models exported --problems layoutbench`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return command.Misused(cmd, "study wants a study file, got %s", format.Count(len(args), "argument"))
+			}
+			return nil
+		},
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) }),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.models, "models", "", "find models in `DIR` (default: the folder of the study)")
+	fl.StringVar(&f.results, "results", "", "keep results in `DIR` (default: STUDY.results)")
+	fl.BoolVar(&f.resume, "resume", false, "keep existing results")
+	fl.StringVar(&f.shard, "shard", "", "make part `I/N` of the results")
+	fl.StringVar(&f.problems, "problems", "", "write the layout problems to `DIR` instead")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.BoolVar(&f.markdown, "markdown", false, "print the tables in Markdown")
+	fl.StringVar(&f.csv, "csv", "", "write a row for each result and strategy to `FILE.csv` too")
+	_ = cmd.MarkFlagFilename("csv", "csv")
+	return cmd
+}
+
+func (f *flags) check(path string) (err error) {
+	if f.json && f.markdown {
+		return exit.Wrongf("--json and --markdown exclude each other")
+	}
+	if f.problems != "" && (f.resume || f.csv != "") {
+		return exit.Wrongf("--problems writes problems only: leave --resume and --csv out")
+	}
+	if f.part, err = parseShard(f.shard); err != nil {
+		return exit.Wrong(err)
+	}
+	f.models = cmp.Or(f.models, filepath.Dir(path))
+	f.results = cmp.Or(f.results, strings.TrimSuffix(path, filepath.Ext(path))+".results")
+	return outfile.CheckWritable("--csv", f.csv)
+}
+
+func run(cmd *cobra.Command, path string, f flags) error {
+	if err := f.check(path); err != nil {
+		return err
+	}
+	s, err := read(f.ext, path)
+	if err != nil {
+		return exit.Wrong(err)
+	}
+	list, err := s.tasks(f.models)
+	if err != nil {
+		return err
+	}
+	command.CollectEarly()
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
+	work := &session{flags: f, study: s, job: j, store: store{f.results},
+		runner: &runner{ext: f.ext, build: f.build, line: command.Line(cmd, []string{path})}}
+	if f.problems != "" {
+		part := f.part.of(list)
+		done := 0
+		err := j.Do(progress.Planning, func() error {
+			return work.runner.writeProblems(j.Context, f.problems, part, func(*Task) { j.Report(done, len(part)); done++ })
+		})
+		j.End()
+		return err
+	}
+	if err := os.MkdirAll(f.results, 0o777); err != nil {
+		return exit.Wrong(err)
+	}
+	failures := work.make(cmd, f.part.of(list))
+	j.End()
+	cut := exit.Stopped(cmd.Context())
+	d := work.document(list, failures)
+	d.Interrupted = cut != nil
+	if err := f.print(cmd, d); err != nil {
+		return err
+	}
+	switch {
+	case cut != nil:
+		return cut
+	case len(failures) > 0:
+		return exit.Failed(fmt.Errorf("%s failed; first %s: %s", format.Count(len(failures), "task"), failures[0].Task,
+			failures[0].Message))
+	}
+	return nil
+}
+
+// session runs the tasks of a study.
+type session struct {
+	flags  flags
+	study  *Study
+	job    *progress.Job
+	runner *runner
+	store  store
+}
+
+// lineEvery is the time between lines about the progress where no terminal shows it.
+const lineEvery = 30 * time.Second
+
+// make makes the results of tasks, until the context ends.
+func (s *session) make(cmd *cobra.Command, list []*Task) (failures []Failure) {
+	var missing []*Task
+	for _, t := range list {
+		if _, err := s.store.load(t); !s.flags.resume || err != nil {
+			missing = append(missing, t)
+		}
+	}
+	quiet := !term.IsTerminal(cmd.ErrOrStderr())
+	told := time.Now()
+	for i, t := range missing {
+		s.job.Report(i, len(missing))
+		if quiet && i > 0 && time.Since(told) > lineEvery {
+			told = time.Now()
+			term.Note(cmd, "%d of %s, %s", i, format.Count(len(missing), "task"), s.job.Left())
+		}
+		r, err := s.runner.run(s.job.Context, t)
+		if err == nil {
+			err = s.store.save(t, r)
+		}
+		if s.job.Context.Err() != nil {
+			break
+		}
+		if err != nil {
+			failures = append(failures, Failure{t.String(), err.Error()})
+		}
+	}
+	return failures
+}
+
+// document makes the tables from all results that exist.
+func (s *session) document(list []*Task, failures []Failure) *Document {
+	d := &Document{Study: s.study.Name, Missing: []string{}, Failures: document.NotNil(failures),
+		Strategies: s.study.Strategies, Summaries: []Summary{}, Orders: []Order{}, Results: []Result{}}
+	for _, c := range s.study.Conditions {
+		d.Conditions = append(d.Conditions, c.Name)
+	}
+	for _, t := range list {
+		if r, err := s.store.load(t); err == nil {
+			d.Results = append(d.Results, *r)
+		} else {
+			d.Missing = append(d.Missing, t.String())
+		}
+	}
+	d.summarize()
+	return d
+}
+
+// print prints the document and writes the CSV file.
+func (f *flags) print(cmd *cobra.Command, d *Document) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	if f.json {
+		document.Write(out, d)
+	} else {
+		d.write(&printer{out, term.Output(cmd), f.markdown})
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if f.csv == "" {
+		return nil
+	}
+	return outfile.Write(context.WithoutCancel(cmd.Context()), f.csv, d.writeCSV)
+}

@@ -1,0 +1,210 @@
+package study
+
+import (
+	"encoding/csv"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/graphrun/graphrun/experiment"
+)
+
+// Document is the output of study.
+type Document struct {
+	Study       string    `json:"study" doc:"The name of the study."`
+	Interrupted bool      `json:"interrupted" doc:"Whether the study was interrupted."`
+	Missing     []string  `json:"missing" doc:"The tasks without a result."`
+	Failures    []Failure `json:"failures" doc:"The tasks that failed."`
+	Strategies  []string  `json:"strategies" doc:"The strategies."`
+	Conditions  []string  `json:"conditions" doc:"The conditions."`
+	Summaries   []Summary `json:"summaries" doc:"A row for each condition, number of threads and strategy."`
+	Orders      []Order   `json:"orders" doc:"How costs order plans, by condition and number of threads; empty without measurement."`
+	Results     []Result  `json:"results" doc:"The results of all tasks."`
+}
+
+// Failure is a task that failed.
+type Failure struct {
+	Task    string `json:"task" doc:"The task."`
+	Message string `json:"message" doc:"The reason."`
+}
+
+// Summary describes a strategy over all graphs.
+type Summary struct {
+	Condition string  `json:"condition" doc:"The condition."`
+	Threads   int     `json:"threads" doc:"The workers of measured runs; 0: nothing was measured."`
+	Strategy  string  `json:"strategy" doc:"The strategy."`
+	Graphs    int     `json:"graphs" doc:"The number of graphs: models with sizes."`
+	MeanGap   float64 `json:"mean_gap" doc:"The geometric mean of the cost divided by the lower bound, less 1."`
+	WorstGap  float64 `json:"worst_gap" doc:"The greatest gap to the lower bound."`
+	WorstOn   string  `json:"worst_on" doc:"The graph with that gap; empty if all plans are optimal."`
+	OptimalOn int     `json:"optimal_on" doc:"The number of graphs on which the plan has the cost of the lower bound."`
+	// MeanRatio is relative to the fastest plan of the graph.
+	MeanRatio *float64 `json:"mean_time_ratio" doc:"The geometric mean of the median time divided by that of the fastest strategy of the graph; null without measurement."`
+}
+
+// Order counts the pairs of plans whose measured order is certain. Two plans are apart if their medians differ by more
+// than 5% and the Mann-Whitney U test is significant.
+type Order struct {
+	Condition  string   `json:"condition" doc:"The condition."`
+	Threads    int      `json:"threads" doc:"The workers of a run."`
+	Apart      int      `json:"apart" doc:"The pairs of plans that are apart: the medians differ by more than 5%, and the Mann-Whitney U test has p < 0.05."`
+	Misordered []string `json:"misordered" doc:"The pairs that are apart and whose costs are equal or in the other order."`
+}
+
+// group is a condition with a number of threads.
+type group struct {
+	condition string
+	threads   int
+}
+
+// groups returns the results by condition and threads, in order of the conditions.
+func (d *Document) groups() (order []group, by map[group][]*Result) {
+	by = map[group][]*Result{}
+	for i := range d.Results {
+		r := &d.Results[i]
+		g := group{r.Task.Condition, r.Task.Threads}
+		by[g] = append(by[g], r)
+	}
+	order = slices.Collect(maps.Keys(by))
+	slices.SortFunc(order, func(a, b group) int {
+		if c := slices.Index(d.Conditions, a.condition) - slices.Index(d.Conditions, b.condition); c != 0 {
+			return c
+		}
+		return a.threads - b.threads
+	})
+	return order, by
+}
+
+// summarize adds the summaries and the orders of the results.
+func (d *Document) summarize() {
+	order, by := d.groups()
+	for _, g := range order {
+		for i, name := range d.Strategies {
+			d.Summaries = append(d.Summaries, summaryOf(g, i, name, by[g]))
+		}
+		if g.threads > 0 {
+			d.Orders = append(d.Orders, orderOf(g, by[g]))
+		}
+	}
+}
+
+// nearlyZero is the largest gap that is due to rounding: costs are sums of integers.
+const nearlyZero = 1e-9
+
+// summaryOf summarizes strategy i.
+func summaryOf(g group, i int, name string, list []*Result) Summary {
+	s := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
+	gaps, ratios, timed := 0.0, 0.0, 0
+	for _, r := range list {
+		p := &r.Plans[i]
+		gaps += math.Log1p(p.Gap)
+		if p.Gap <= nearlyZero {
+			s.OptimalOn++
+		}
+		if p.Gap > nearlyZero && (s.WorstOn == "" || p.Gap > s.WorstGap) {
+			s.WorstGap, s.WorstOn = p.Gap, r.Task.graph()
+		}
+		if fastest := r.fastest(); p.Median != nil && fastest > 0 {
+			ratios += math.Log(*p.Median / fastest)
+			timed++
+		}
+	}
+	if len(list) > 0 {
+		s.MeanGap = math.Expm1(gaps / float64(len(list)))
+	}
+	if timed > 0 {
+		s.MeanRatio = new(math.Exp(ratios / float64(timed)))
+	}
+	return s
+}
+
+// fastest returns the least median time of a graph; 0 without measurement.
+func (r *Result) fastest() (least float64) {
+	for _, p := range r.Plans {
+		if p.Median != nil && (least == 0 || *p.Median < least) {
+			least = *p.Median
+		}
+	}
+	return least
+}
+
+// apart is the least difference of medians that counts.
+const apart = 0.05
+
+// orderOf compares the order of costs with that of measured times, for the different plans of each graph.
+func orderOf(g group, list []*Result) Order {
+	o := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
+	for _, r := range list {
+		var plans []*Plan
+		for i := range r.Plans {
+			p := &r.Plans[i]
+			if !slices.ContainsFunc(plans, func(other *Plan) bool { return other.Plan == p.Plan }) && p.Median != nil {
+				plans = append(plans, p)
+			}
+		}
+		for i, a := range plans {
+			for _, b := range plans[:i] {
+				v := experiment.VersusOf(a.Samples, b.Samples)
+				if v.Ratio == nil || !v.Significant || max(*v.Ratio, 1 / *v.Ratio) <= 1+apart {
+					continue
+				}
+				if o.Apart++; (*v.Ratio > 1) != (b.CostNS > a.CostNS) {
+					o.Misordered = append(o.Misordered, r.Task.graph()+": "+b.Strategy+", "+a.Strategy)
+				}
+			}
+		}
+	}
+	return o
+}
+
+// symbols lists the symbols of all results.
+func (d *Document) symbols() []string {
+	names := map[string]bool{}
+	for _, r := range d.Results {
+		for name := range r.Task.Dims {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// writeCSV writes a row for each result and strategy. Unknown values are empty.
+func (d *Document) writeCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := []string{"model"}
+	for _, name := range d.symbols() {
+		head = append(head, "dim_"+name)
+	}
+	_ = out.Write(append(head, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap", "certified",
+		"variables", "steps", "copies", "copied_bytes", "moved_bytes", "peak_bytes", "layout_ms", "runs", "median_ns",
+		"low_ns", "high_ns")) // Flush returns the error
+	for _, r := range d.Results {
+		for _, p := range r.Plans {
+			row := []string{r.Task.Model}
+			for _, name := range d.symbols() {
+				size := ""
+				if n, ok := r.Task.Dims[name]; ok {
+					size = strconv.Itoa(n)
+				}
+				row = append(row, size)
+			}
+			_ = out.Write(append(row, r.Task.Condition, strconv.Itoa(r.Task.Threads), p.Strategy, p.Plan,
+				decimal(&p.CostNS), decimal(&r.BoundNS), decimal(&p.Gap), strconv.FormatBool(r.Certified),
+				strconv.Itoa(r.Variables), strconv.Itoa(p.Steps), strconv.Itoa(p.Copies), strconv.Itoa(p.CopiedBytes),
+				strconv.Itoa(p.MovedBytes), strconv.Itoa(p.PeakBytes), decimal(&p.LayoutMS), strconv.Itoa(p.Runs),
+				decimal(p.Median), decimal(p.Low), decimal(p.High)))
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// decimal formats a number for programs; empty for nil.
+func decimal(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*x, 'f', -1, 64)
+}

@@ -1,0 +1,106 @@
+package study
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// writeProblems writes the layout problem of each task with its solution to a folder: NAME.json.gz and NAME.cfn.gz, and
+// NAME.solution.json. SHA256SUMS has the digests of the files, uncompressed, so that they do not depend on the
+// compression; optima.csv has a row for each problem.
+func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task, progress func(t *Task)) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	var sums, optima bytes.Buffer
+	optima.WriteString("problem,model_sha256,variables,factors,optimum_ps,lower_bound_ps\n")
+	for _, t := range list {
+		progress(t)
+		w, err := r.workload(ctx, t)
+		if err != nil {
+			return err
+		}
+		o, err := r.options(t)
+		if err != nil {
+			return err
+		}
+		o.Strategy = graphrun.Propagate // the problem does not depend on it
+		p, err := graphrun.CompileContext(ctx, w.Graph, o)
+		if err != nil {
+			return fmt.Errorf("%v: %w", t, err)
+		}
+		problem, s, err := solved(ctx, p, t.limit)
+		if err != nil {
+			return fmt.Errorf("%v: %w", t, err)
+		}
+		if err := writeProblem(ctx, folder, t, problem, s, &sums); err != nil {
+			return err
+		}
+		fmt.Fprintf(&optima, "%s,%s,%d,%d,%d,%d\n", t.problemName(), t.ModelDigest, len(problem.Variables),
+			len(problem.Factors), s.Cost, s.Bound)
+	}
+	for name, text := range map[string]*bytes.Buffer{"SHA256SUMS": &sums, "optima.csv": &optima} {
+		write := func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }
+		if err := outfile.Write(ctx, filepath.Join(folder, name), write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// problemName returns the base name of the task's files.
+func (t *Task) problemName() string {
+	words := strings.FieldsFunc(t.graph()+" "+t.Condition, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.=", r)
+	})
+	return strings.Join(words, "-")
+}
+
+// writeProblem writes the files of one problem and adds their digests to sums.
+func writeProblem(ctx context.Context, folder string, t *Task, p *wcsp.Problem, s *wcsp.Solution,
+	sums io.Writer) error {
+	bare := *s
+	bare.Proof = nil // the proofs are larger than the problems; verify.Solution checks new ones
+	name := t.problemName()
+	for _, file := range []struct {
+		name  string
+		write func(w io.Writer) error
+	}{{name + ".json", p.Write}, {name + ".cfn", func(w io.Writer) error { return p.WriteCFN(w, name) }},
+		{name + ".solution.json", bare.Write}} {
+		digest := sha256.New()
+		path, packed := filepath.Join(folder, file.name), !strings.HasSuffix(file.name, ".solution.json")
+		if packed {
+			path += ".gz"
+		}
+		write := func(w io.Writer) error {
+			if !packed {
+				return file.write(io.MultiWriter(w, digest))
+			}
+			z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+			if err != nil {
+				return err
+			}
+			if err := file.write(io.MultiWriter(z, digest)); err != nil {
+				return err
+			}
+			return z.Close()
+		}
+		if err := outfile.Write(ctx, path, write); err != nil {
+			return err
+		}
+		fmt.Fprintf(sums, "%s  %s\n", hex.EncodeToString(digest.Sum(nil)), file.name)
+	}
+	return nil
+}

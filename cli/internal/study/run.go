@@ -1,0 +1,216 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/inputs"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+	"github.com/graphrun/graphrun/report"
+)
+
+// runner makes results. It keeps the graph of the last task.
+type runner struct {
+	ext         *command.Extensions
+	build, line string
+	last        *Task
+	load        inputs.Workload
+}
+
+// workload returns the graph of a task with inputs.
+func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error) {
+	if r.last != nil && r.last.file == t.file && r.last.Seed == t.Seed && r.last.graph() == t.graph() {
+		return r.load, nil
+	}
+	var dims []string
+	for name, n := range t.Dims {
+		dims = append(dims, fmt.Sprintf("%s=%d", name, n))
+	}
+	r.last, r.load = nil, inputs.Workload{}
+	w, err := inputs.LoadWorkload(ctx, r.ext, t.file, dims, nil, nil, inputs.Sources{Seed: uint64(t.Seed)})
+	if err != nil {
+		return w, err
+	}
+	if err := command.RejectDynamic(w.Graph, "there is no one problem of layouts"); err != nil {
+		return w, err
+	}
+	r.last, r.load = t, w
+	return w, nil
+}
+
+// options returns the options of planning.
+func (r *runner) options(t *Task) (graphrun.Options, error) {
+	o := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
+		SolveLimit: t.limit, InputsHeld: true, Passes: r.ext.Passes}
+	if t.Threads == 0 {
+		o.MemoryLimit = -1 // nothing runs
+	}
+	if t.limit == 0 {
+		o.SolveLimit = -1
+	}
+	if t.EqualLayouts {
+		list := o.Passes
+		if list == nil {
+			list = passes.Passes()
+		}
+		var err error
+		if o.Passes, err = passes.Before(list, "layout", equalize); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// run makes the result of a task.
+func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
+	defer interrupt.Catch(&err)
+	start := time.Now()
+	w, err := r.workload(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	res := &Result{Build: r.build, Command: r.line, CPU: machine.CPUName(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs: runtime.NumCPU(), Differences: []string{}}
+	programs, err := r.plan(ctx, t, w.Graph, res)
+	if err != nil {
+		return nil, err
+	}
+	if t.Threads > 0 {
+		if err := res.measure(ctx, t, programs, w.Inputs); err != nil {
+			return nil, err
+		}
+	}
+	res.Date = time.Now().UTC().Format(time.RFC3339)
+	res.TookMS = float64(time.Since(start).Microseconds()) / 1000
+	return res, nil
+}
+
+// plan compiles the graph with every strategy. It returns the different plans, with the strategy that made them first
+// as their name.
+func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result) (list []experiment.Candidate,
+	err error) {
+	o, err := r.options(t)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range t.Strategies {
+		o.Strategy = r.ext.Strategy(name)
+		p, err := graphrun.CompileContext(ctx, g, o)
+		if err != nil {
+			return nil, err
+		}
+		plan := p.Report()
+		x := Plan{Strategy: name, Plan: digestOfPlan(plan), Costs: plan.Costs(), Samples: []float64{}}
+		for _, pass := range plan.Passes {
+			if pass.Pass == "layout" {
+				x.LayoutMS = pass.MS
+			}
+		}
+		same := slices.ContainsFunc(res.Plans, func(other Plan) bool { return other.Plan == x.Plan })
+		if res.Plans = append(res.Plans, x); len(res.Plans) == 1 {
+			if err := res.bound(ctx, p, t.limit); err != nil {
+				return nil, err
+			}
+		}
+		if t.Threads > 0 && !same {
+			list = append(list, experiment.Candidate{Name: name, Program: p})
+		}
+	}
+	for i := range res.Plans {
+		x := &res.Plans[i]
+		if x.Gap = x.CostNS/res.BoundNS - 1; x.Gap < 1e-12 && x.Gap > -1e-12 || res.BoundNS == 0 { // rounding of sums
+			x.Gap = 0
+		}
+	}
+	return list, nil
+}
+
+// digestOfPlan returns the sha256 of the decisions of a plan.
+func digestOfPlan(p *report.Plan) string {
+	type step struct {
+		Name, Impl string
+		Ops        []string
+		Strides    any
+	}
+	steps := make([]step, len(p.Steps))
+	for i, s := range p.Steps {
+		steps[i] = step{s.Name, s.Impl, s.Ops, s.Strides}
+	}
+	return machine.DigestOfJSON(steps)
+}
+
+// bound solves the layout problem of a program and checks the proof.
+func (r *Result) bound(ctx context.Context, p *graphrun.Program, limit time.Duration) error {
+	problem, s, err := solved(ctx, p, limit)
+	if err != nil {
+		return err
+	}
+	r.Variables, r.Factors = len(problem.Variables), len(problem.Factors)
+	r.BoundNS, r.Optimal = float64(s.Bound)/1000, s.Optimal()
+	r.Certified = verify.SolutionContext(ctx, problem, s) == nil
+	size := &counter{}
+	if err := errors.Join(problem.Write(size), s.Write(size)); err != nil {
+		return err
+	}
+	r.ProofSize = size.bytes
+	return nil
+}
+
+// solved returns the layout problem of a program and its solution with a proof.
+func solved(ctx context.Context, p *graphrun.Program, limit time.Duration) (*wcsp.Problem, *wcsp.Solution, error) {
+	problem, err := experiment.Problem(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := wcsp.Exact.Solve(problem, wcsp.Options{Context: ctx, TimeLimit: limit, Proof: true})
+	return problem, s, err
+}
+
+// counter counts the bytes that are written.
+type counter struct{ bytes int }
+
+// Write counts b.
+func (c *counter) Write(b []byte) (int, error) {
+	c.bytes += len(b)
+	return len(b), nil
+}
+
+var _ io.Writer = (*counter)(nil)
+
+// measure measures the different plans side by side. Strategies with equal plans share the measurements.
+func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candidate, in *inputs.Set) error {
+	c, err := experiment.Compare(ctx, list, in.Values, experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)})
+	switch {
+	case err != nil:
+		return in.Blame(err)
+	case c.Interrupted:
+		return context.Cause(ctx)
+	}
+	r.Differences = append(r.Differences, c.Differences...)
+	times := map[string]experiment.Measurement{}
+	for _, m := range c.Rows {
+		for _, x := range r.Plans {
+			if x.Strategy == m.Name {
+				times[x.Plan] = m
+			}
+		}
+	}
+	for i := range r.Plans {
+		m := times[r.Plans[i].Plan]
+		r.Plans[i].Spread, r.Plans[i].Samples = m.Spread, m.Samples
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// measured returns a plan with a cost and times.
+func measured(name string, cost, gap float64, times ...float64) Plan {
+	return Plan{Strategy: name, Plan: name, Costs: report.Costs{CostNS: cost}, Gap: gap, Samples: times,
+		Spread: experiment.SpreadOf(times)}
+}
+
+// TestSummaries compares the tables of two results with numbers computed by hand.
+func TestSummaries(t *testing.T) {
+	slow, fast := []float64{200, 201, 202, 203, 204}, []float64{100, 101, 102, 103, 104}
+	d := &Document{Strategies: []string{"a", "b"}, Conditions: []string{"c"}, Results: []Result{
+		{Task: Task{Model: "x", Condition: "c", Threads: 1}, Plans: []Plan{measured("a", 200, 1, slow...),
+			measured("b", 100, 0, fast...)}},
+		{Task: Task{Model: "y", Condition: "c", Threads: 1}, Plans: []Plan{measured("a", 150, 0.5, fast...),
+			measured("b", 100, 0, slow...)}}}}
+	d.summarize()
+	require.Len(t, d.Summaries, 2)
+	a, b := d.Summaries[0], d.Summaries[1]
+	require.InDelta(t, math.Sqrt(2*1.5)-1, a.MeanGap, 1e-12)
+	require.Equal(t, []any{1.0, "x", 0, 2}, []any{a.WorstGap, a.WorstOn, a.OptimalOn, a.Graphs})
+	require.Equal(t, []any{0.0, 0.0, "", 2}, []any{b.MeanGap, b.WorstGap, b.WorstOn, b.OptimalOn})
+	require.InDelta(t, math.Sqrt(202.0/102), *a.MeanRatio, 1e-12)
+	require.InDelta(t, math.Sqrt(202.0/102), *b.MeanRatio, 1e-12)
+	require.Len(t, d.Orders, 1)
+	require.Equal(t, 2, d.Orders[0].Apart)
+	require.Equal(t, []string{"y: a, b"}, d.Orders[0].Misordered)
+}
+
+// TestStudyFiles reads the studies of the repository.
+func TestStudyFiles(t *testing.T) {
+	list, err := filepath.Glob("../../../studies/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+	for _, path := range list {
+		s, err := read(new(command.Extensions), path)
+		require.NoError(t, err)
+		require.Equal(t, strings.TrimSuffix(filepath.Base(path), ".json"), s.Name)
+	}
+}
+
+// TestShards checks that parts are disjoint and add up to the whole.
+func TestShards(t *testing.T) {
+	for n := range 20 {
+		list := make([]*Task, n)
+		for i := range list {
+			list[i] = &Task{Runs: i}
+		}
+		for count := 1; count <= 7; count++ {
+			var all []*Task
+			for i := range count {
+				part, err := parseShard(fmt.Sprintf("%d/%d", i+1, count))
+				require.NoError(t, err)
+				all = append(all, part.of(list)...)
+			}
+			require.Equal(t, list, append([]*Task{}, all...))
+		}
+	}
+}
+
+// TestDigests checks that each member of a task changes its digest, except for the condition's place in the study.
+func TestDigests(t *testing.T) {
+	base := func() *Task { return &Task{Model: "m", Dims: map[string]int{"N": 1}, Strategies: []string{"a"}} }
+	seen := map[string]bool{base().digest(): true}
+	for i, change := range []func(t *Task){func(t *Task) { t.PlanFormat++ }, func(t *Task) { t.ModelDigest = "x" },
+		func(t *Task) { t.Dims["N"] = 2 }, func(t *Task) { t.Profile = "x" }, func(t *Task) { t.EqualLayouts = true },
+		func(t *Task) { t.NoFusion = true }, func(t *Task) { t.Exact = true }, func(t *Task) { t.Threads = 1 },
+		func(t *Task) { t.Runs = 1 }, func(t *Task) { t.Strategies = []string{"b"} },
+		func(t *Task) { t.Instructions = "x" }} {
+		x := base()
+		change(x)
+		require.False(t, seen[x.digest()], "change %d", i)
+		seen[x.digest()] = true
+	}
+}
+
+// TestOtherMeta checks that the other layout of the other layout is the first one, also for slices of channels.
+func TestOtherMeta(t *testing.T) {
+	for _, shape := range [][]int{{2, 3, 4, 5}, {1, 3, 4, 5}, {2, 3, 4, 5, 6}} {
+		whole := append([]int{}, shape...)
+		whole[1] = 7
+		for _, format := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
+			last, err := format.Order(len(shape))
+			if err != nil {
+				continue
+			}
+			for _, of := range [][]int{shape, whole} {
+				rows := tensor.New(tensor.Float32, shape...).WithStrides(tensor.RowMajorOrder(len(shape)).Strides(of))
+				pixels := rows.WithStrides(last.Strides(of))
+				require.Equal(t, pixels.Strides, otherMeta(rows).Strides)
+				require.Equal(t, rows.Strides, otherMeta(pixels).Strides)
+			}
+		}
+	}
+	for _, m := range []tensor.Meta{tensor.New(tensor.Float32, 3, 4),
+		tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{1, 2, 6, 24})} {
+		require.Equal(t, m, otherMeta(m))
+	}
+}

@@ -1,0 +1,174 @@
+package study
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+// printer writes tables as text or in Markdown.
+type printer struct {
+	w        io.Writer
+	show     term.Display
+	markdown bool
+}
+
+// table prints a table with a title.
+func (p *printer) table(title string, t *term.Table) {
+	if len(t.Rows) == 0 {
+		return
+	}
+	if p.markdown {
+		fmt.Fprintf(p.w, "\n**%s**\n\n", title)
+		t.WriteMarkdown(p.w)
+		return
+	}
+	fmt.Fprintln(p.w, "\n"+p.show.Paint(term.Strong, title))
+	t.Write(p.w, p.show)
+}
+
+// write prints the document.
+func (d *Document) write(p *printer) {
+	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.show.ProseWidth()))
+	p.table("Gaps to the certified bound", d.summaryTable())
+	if len(d.Conditions) > 1 {
+		p.table("Geometric mean of the gap, %", d.conditionTable())
+	}
+	order, by := d.groups()
+	for i, g := range order {
+		if i == 0 {
+			p.table("Graphs: "+g.condition, graphTable(d.Strategies, by[g]))
+		}
+		if g.threads > 0 {
+			p.table(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
+				timeTable(d.Strategies, by[g]))
+		}
+	}
+	for _, o := range d.Orders {
+		fmt.Fprintf(p.w, "\n%s, %s: costs order %d of %s of plans that are apart\n", o.Condition,
+			format.Count(o.Threads, "thread"), o.Apart-len(o.Misordered), format.Count(o.Apart, "pair"))
+		for _, pair := range o.Misordered {
+			fmt.Fprintln(p.w, "misordered: "+pair)
+		}
+	}
+	for _, f := range d.Failures {
+		fmt.Fprintf(p.w, "\nfailed: %s: %s\n", f.Task, f.Message)
+	}
+}
+
+// caption counts what the tables are made of.
+func (d *Document) caption() string {
+	graphs, models, certified, optimal := map[string]bool{}, map[string]bool{}, 0, 0
+	for _, r := range d.Results {
+		graphs[r.Task.graph()], models[r.Task.Model] = true, true
+		if r.Certified {
+			certified++
+		}
+		if r.Certified && r.Optimal {
+			optimal++
+		}
+	}
+	text := fmt.Sprintf("%s: %s (%s with sizes), %s, %s; the checker accepted the proofs of %d bounds, %d of them as "+
+		"optimal", d.Study, format.Count(len(models), "network"), format.Count(len(graphs), "graph"),
+		format.CountIrregular(len(d.Strategies), "strategy", "strategies"), format.Count(len(d.Conditions), "condition"),
+		certified, optimal)
+	if n := len(d.Missing); n > 0 {
+		text += fmt.Sprintf("; %s without a result", format.Count(n, "task"))
+	}
+	return text
+}
+
+func percent(x float64, digits int) string {
+	text := strconv.FormatFloat(100*x, 'f', digits, 64)
+	if strings.Trim(text, "-0.") == "" {
+		return strings.TrimPrefix(text, "-")
+	}
+	return text
+}
+
+// summaryTable has a row for each condition, number of threads and strategy.
+func (d *Document) summaryTable() *term.Table {
+	number := term.NumberCol
+	t := term.NewTable(term.NameCol("condition"), number("threads").Unless("0"), term.WholeCol("strategy"),
+		number("graphs"), number("mean gap %"), number("worst gap %"), term.NameCol("worst on"), number("optimal on"),
+		number("time").Unless("-"))
+	for _, s := range d.Summaries {
+		ratio := "-"
+		if s.MeanRatio != nil {
+			ratio = fmt.Sprintf("%.3f", *s.MeanRatio)
+		}
+		t.Add(s.Condition, s.Threads, s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.WorstGap, 1),
+			cmp.Or(s.WorstOn, "-"), s.OptimalOn, ratio)
+	}
+	return t
+}
+
+// conditionTable has a row for each condition and a column for each strategy.
+func (d *Document) conditionTable() *term.Table {
+	t := term.NewTable(term.NameCol("condition"))
+	for _, name := range d.Strategies {
+		t.Columns = append(t.Columns, term.NumberCol(name))
+	}
+	for from := 0; from < len(d.Summaries); from += len(d.Strategies) {
+		cells := []any{d.Summaries[from].Condition}
+		if from > 0 && d.Summaries[from-1].Condition == d.Summaries[from].Condition {
+			continue // the same plans with another number of threads
+		}
+		for _, s := range d.Summaries[from : from+len(d.Strategies)] {
+			cells = append(cells, percent(s.MeanGap, 2))
+		}
+		t.Add(cells...)
+	}
+	return t
+}
+
+// graphTable has a row for each graph under one condition.
+func graphTable(strategies []string, list []*Result) *term.Table {
+	t := term.NewTable(term.NameCol("network"), term.NumberCol("steps"), term.NumberCol("least, us"),
+		term.WholeCol("proved"))
+	for _, name := range strategies {
+		t.Columns = append(t.Columns, term.NumberCol(name+" %"))
+	}
+	t.Columns = append(t.Columns, term.NumberCol("copies"), term.NumberCol("layout ms"),
+		term.NumberCol("certificate KiB"))
+	for _, r := range list {
+		best, proved := r.best(), "yes"
+		switch {
+		case !r.Certified:
+			proved = "NO"
+		case !r.Optimal:
+			proved = fmt.Sprintf("gap %s%%", percent(best.Gap, 2))
+		}
+		cells := []any{r.Task.graph(), best.Steps, fmt.Sprintf("%.0f", best.CostNS/1e3), proved}
+		for _, p := range r.Plans {
+			cells = append(cells, percent(p.Gap, 1))
+		}
+		t.Add(append(cells, best.Copies, fmt.Sprintf("%.1f", best.LayoutMS), (r.ProofSize+512)/1024)...)
+	}
+	return t
+}
+
+// timeTable has a row for each measured graph.
+func timeTable(strategies []string, list []*Result) *term.Table {
+	t := term.NewTable(term.NameCol("network"))
+	for _, name := range strategies {
+		t.Columns = append(t.Columns, term.NumberCol(name))
+	}
+	for _, r := range list {
+		cells := []any{r.Task.graph()}
+		for _, p := range r.Plans {
+			cell := "-"
+			if p.Median != nil {
+				cell = fmt.Sprintf("%.3f", *p.Median/1e6)
+			}
+			cells = append(cells, cell)
+		}
+		t.Add(cells...)
+	}
+	return t
+}

@@ -1,0 +1,164 @@
+package study
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
+)
+
+// planFormat is the version of plans and prices in the digests of tasks. It is raised when the results of existing
+// tasks are no longer those that a task would have now.
+const planFormat = 1
+
+// Task is one part of a study: a model with sizes, planned under one condition by every strategy. The digest of a task
+// is that of its JSON.
+type Task struct {
+	PlanFormat   int            `json:"plan_format" doc:"The version of plans and prices: 1."`
+	Model        string         `json:"model" doc:"The name of the model."`
+	ModelDigest  string         `json:"model_digest" doc:"The sha256 of the model's file."`
+	Dims         map[string]int `json:"dims" doc:"The sizes of symbols."`
+	Condition    string         `json:"condition" doc:"The name of the condition."`
+	Profile      string         `json:"profile_digest" doc:"The sha256 of the prices, with the factor on copies, as canonical JSON."`
+	EqualLayouts bool           `json:"equal_layouts" doc:"Whether ops on images cost in each layout what they cost in the better of row-major and channels-last."`
+	NoFusion     bool           `json:"no_fusion" doc:"Whether each node is a step of its own."`
+	Exact        bool           `json:"exact" doc:"Whether implementations with another formula than the definition are excluded."`
+	Threads      int            `json:"threads" doc:"The workers of measured runs; 0: nothing is measured."`
+	Runs         int            `json:"runs" doc:"The measured runs of each plan."`
+	Seed         int            `json:"seed" doc:"The seed of generated inputs and of the order of runs."`
+	Strategies   []string       `json:"strategies" doc:"The strategies."`
+	SolverLimit  string         `json:"solver_time_limit" doc:"The most time for each search."`
+	Instructions string         `json:"instructions" doc:"The instruction set, which determines the implementations."`
+
+	file      string
+	profile   *machine.Profile
+	limit     time.Duration
+	condition int
+}
+
+// digest returns the name of the task's result.
+func (t *Task) digest() string { return machine.DigestOfJSON(t) }
+
+// graph returns the name of the model with its sizes.
+func (t *Task) graph() string {
+	if len(t.Dims) == 0 {
+		return t.Model
+	}
+	return t.Model + " " + format.Sizes(t.Dims)
+}
+
+// String names the task for users.
+func (t *Task) String() string {
+	text := t.graph() + ", " + t.Condition
+	if t.Threads > 0 {
+		text += ", " + format.Count(t.Threads, "thread")
+	}
+	return text
+}
+
+// tasks lists the tasks of a study: by model, then sizes, condition and threads. Tasks of one graph are consecutive, so
+// that it is read once.
+func (s *Study) tasks(models string) (list []*Task, err error) {
+	for _, m := range s.Models {
+		path := filepath.Join(models, filepath.FromSlash(m.File))
+		digest, err := digestOfFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, dims := range m.Dims {
+			for i, c := range s.Conditions {
+				for _, threads := range append([]int{}, c.threads()...) {
+					t := &Task{PlanFormat: planFormat, Model: m.Name, ModelDigest: digest, Dims: dims, Condition: c.Name,
+						Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
+						Threads: threads, Strategies: s.Strategies, SolverLimit: s.limit.String(),
+						Instructions: machine.Host().Name(), file: path, profile: c.profile, limit: s.limit, condition: i}
+					if threads > 0 {
+						t.Runs, t.Seed = s.Runs, s.Seed
+					}
+					list = append(list, t)
+				}
+			}
+		}
+	}
+	return list, nil
+}
+
+// threads returns the numbers of workers of a condition's tasks; 0 stands for no measurement.
+func (c *Condition) threads() []int {
+	if len(c.Threads) == 0 {
+		return []int{0}
+	}
+	return c.Threads
+}
+
+// shard is a part of the tasks: every count-th, from the index on.
+type shard struct{ index, count int }
+
+// parseShard reads the value of --shard, such as 2/8; an empty text is the whole.
+func parseShard(text string) (shard, error) {
+	if text == "" {
+		return shard{0, 1}, nil
+	}
+	var x shard
+	if _, err := fmt.Sscanf(text, "%d/%d", &x.index, &x.count); err != nil || x.index < 1 || x.index > x.count ||
+		text != fmt.Sprintf("%d/%d", x.index, x.count) {
+		return x, fmt.Errorf("--shard %s: want a part and the number of parts, such as 2/8", text)
+	}
+	x.index--
+	return x, nil
+}
+
+// of returns the tasks of the part. Consecutive tasks, which have the same graph, are in one part where possible.
+func (x shard) of(list []*Task) []*Task {
+	return list[x.index*len(list)/x.count : (x.index+1)*len(list)/x.count]
+}
+
+// Result is the result of a task, with everything that is needed to repeat it.
+type Result struct {
+	Version   int     `json:"version" doc:"The version of the file: 1."`
+	Digest    string  `json:"digest" doc:"The sha256 of the task's canonical JSON, which names the file."`
+	Task      Task    `json:"task" doc:"The task."`
+	Date      string  `json:"date" doc:"When the task ended (RFC 3339)."`
+	TookMS    float64 `json:"took_ms" doc:"How long it took, in milliseconds."`
+	Build     string  `json:"build" doc:"The version of graphrun."`
+	Command   string  `json:"command" doc:"The command line, without the folders of files."`
+	CPU       string  `json:"cpu" doc:"The processor."`
+	Platform  string  `json:"platform" doc:"The operating system and the architecture."`
+	CPUs      int     `json:"cpus" doc:"The number of logical processors."`
+	Variables int     `json:"variables" doc:"The variables of the layout problem."`
+	Factors   int     `json:"factors" doc:"The cost tables of the layout problem."`
+	BoundNS   float64 `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, in nanoseconds."`
+	Optimal   bool    `json:"optimal" doc:"Whether a plan with that cost exists."`
+	Certified bool    `json:"certified" doc:"Whether the checker accepted the proof of the bound."`
+	ProofSize int     `json:"certificate_bytes" doc:"The size of the problem, its solution and the proof as JSON."`
+	Plans     []Plan  `json:"plans" doc:"The plan of each strategy."`
+	// Differences lists outputs that differ between strategies. It is empty without measurement.
+	Differences []string `json:"differences" doc:"Outputs that differ between strategies, in words."`
+	Sum         string   `json:"sum" doc:"The sha256 of this object's canonical JSON with an empty sum."`
+}
+
+// Plan is the plan of one strategy.
+type Plan struct {
+	Strategy string `json:"strategy" doc:"The strategy."`
+	Plan     string `json:"plan" doc:"The sha256 of the plan's steps; strategies with the same plan share their measurements."`
+	report.Costs
+	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound."`
+	LayoutMS float64 `json:"layout_ms" doc:"The time of the layout pass, in milliseconds."`
+	experiment.Spread
+	Samples []float64 `json:"samples_ns" doc:"The time of each measured run, in nanoseconds, in the order of the runs."`
+}
+
+// best returns the strategy whose plan reaches the bound; the first plan if none does.
+func (r *Result) best() *Plan {
+	least := &r.Plans[0]
+	for i := range r.Plans {
+		if r.Plans[i].CostNS < least.CostNS {
+			least = &r.Plans[i]
+		}
+	}
+	return least
+}
