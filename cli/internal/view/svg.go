@@ -2,8 +2,8 @@ package view
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
+	"html"
 	"slices"
 	"strings"
 
@@ -93,9 +93,7 @@ func escaped(text string) string {
 	for i, line := range lines {
 		lines[i] = format.Printable(line)
 	}
-	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(strings.Join(lines, "\n"))) // a buffer has no errors
-	return b.String()
+	return html.EscapeString(strings.Join(lines, "\n"))
 }
 
 // svgWriter writes a picture as SVG.
