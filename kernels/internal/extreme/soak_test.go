@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -45,13 +46,14 @@ func callOf(seed uint64) *call {
 	return draw(opOf(mixed(seed)), bytesOf(seed))
 }
 
-// TestExtremeProcess makes calls until the process ends, for TestExtremeSoak.
+// TestExtremeProcess makes calls until the process ends, or the seeds reach a bound, for TestExtremeSoak.
 func TestExtremeProcess(t *testing.T) {
 	from, err := strconv.ParseUint(os.Getenv("GRAPHRUN_EXTREME_FROM"), 10, 64)
 	if err != nil {
 		t.Skip("makes calls for TestExtremeSoak")
 	}
 	step, _ := strconv.ParseUint(os.Getenv("GRAPHRUN_EXTREME_STEP"), 10, 64)
+	before, _ := strconv.ParseUint(os.Getenv("GRAPHRUN_EXTREME_BEFORE"), 10, 64)
 	boundMemory(t)
 	faults := map[string]int{}
 	for _, name := range strings.Split(os.Getenv("GRAPHRUN_EXTREME_WITHOUT"), ",") {
@@ -59,7 +61,7 @@ func TestExtremeProcess(t *testing.T) {
 	}
 	to := json.NewEncoder(os.NewFile(3, "reports"))
 	var r rooms
-	for seed := from; ; seed += step {
+	for seed := from; seed < before; seed += step {
 		op := opOf(mixed(seed))
 		if faults[op.Name] >= faultsOfOp {
 			continue
@@ -109,16 +111,20 @@ type soak struct {
 	kinds          map[string][]report
 }
 
-// TestExtremeSoak makes calls in separate processes for the duration GRAPHRUN_EXTREME, such as 20m, so that a call that
-// ends its process is reported like any other fault. It starts at GRAPHRUN_EXTREME_SEED.
+// TestExtremeSoak makes calls in separate processes, so that a call that ends its process is reported like any other
+// fault. GRAPHRUN_EXTREME is the number of calls, or a duration such as 20m. The first call has GRAPHRUN_EXTREME_SEED.
 func TestExtremeSoak(t *testing.T) {
-	last, err := time.ParseDuration(os.Getenv("GRAPHRUN_EXTREME"))
-	if err != nil {
-		t.Skip("GRAPHRUN_EXTREME says for how long to make calls")
-	}
 	from, err := strconv.ParseUint(os.Getenv("GRAPHRUN_EXTREME_SEED"), 10, 64)
 	if err != nil {
 		from = rand.Uint64() >> 16
+	}
+	duration, before := os.Getenv("GRAPHRUN_EXTREME"), uint64(math.MaxUint64)>>1
+	if count, err := strconv.ParseUint(duration, 10, 32); err == nil {
+		duration, before = "24h", from+count
+	}
+	last, err := time.ParseDuration(duration)
+	if err != nil {
+		t.Skip("GRAPHRUN_EXTREME is neither a number of calls nor a duration")
 	}
 	end := time.Now().Add(last)
 	s := &soak{outcomes: map[outcome]int{}, ops: map[string]int{}, kinds: map[string][]report{}}
@@ -126,8 +132,8 @@ func TestExtremeSoak(t *testing.T) {
 	workers := uint64(runtime.GOMAXPROCS(0))
 	for k := range workers {
 		all.Go(func() {
-			for next := from + k; time.Now().Before(end); {
-				next = s.process(t, next, workers, end) + workers
+			for next := from + k; next < before && time.Now().Before(end); {
+				next = s.process(t, seeds{next, before, workers}, end)
 			}
 		})
 	}
@@ -150,15 +156,19 @@ func (s *soak) faults() (n int) {
 	return n
 }
 
-// process has calls made until the time is over, or the process ends by itself. It returns the last seed.
-func (s *soak) process(t *testing.T, from, step uint64, end time.Time) uint64 {
+// seeds are those of a process.
+type seeds struct{ from, before, step uint64 }
+
+// process has calls made until the seeds or the time are over, or a call ends the process. It returns the next seed.
+func (s *soak) process(t *testing.T, of seeds, end time.Time) uint64 {
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Error(err)
-		return from
+		return of.before
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestExtremeProcess$", "-test.timeout=0")
-	cmd.Env = append(os.Environ(), fmt.Sprint("GRAPHRUN_EXTREME_FROM=", from), fmt.Sprint("GRAPHRUN_EXTREME_STEP=", step),
+	cmd.Env = append(os.Environ(), fmt.Sprint("GRAPHRUN_EXTREME_FROM=", of.from),
+		fmt.Sprint("GRAPHRUN_EXTREME_BEFORE=", of.before), fmt.Sprint("GRAPHRUN_EXTREME_STEP=", of.step),
 		"GRAPHRUN_EXTREME_WITHOUT="+strings.Join(s.without(), ","), "GOMAXPROCS=2")
 	cmd.ExtraFiles = []*os.File{write}
 	var said strings.Builder
@@ -167,10 +177,10 @@ func (s *soak) process(t *testing.T, from, step uint64, end time.Time) uint64 {
 	_ = write.Close()
 	if err != nil {
 		t.Error(err)
-		return from
+		return of.before
 	}
 	over := time.AfterFunc(time.Until(end), func() { _ = cmd.Process.Kill() })
-	begun, open := report{Seed: from}, false
+	begun, open := report{Seed: of.from}, false
 	for lines := bufio.NewReader(read); ; {
 		line, err := lines.ReadBytes('\n')
 		var told report
@@ -183,14 +193,17 @@ func (s *soak) process(t *testing.T, from, step uint64, end time.Time) uint64 {
 	}
 	_ = read.Close()
 	err = cmd.Wait()
-	if over.Stop() {
+	switch inTime := over.Stop(); {
+	case inTime && err == nil && !open:
+		return of.before // all calls are made
+	case inTime:
 		begun.Fault, begun.Call = fmt.Sprintf("the process ends: %v\n%s", err, beginning(said.String())), "?"
 		if open {
 			begun.Call = callOf(begun.Seed).String()
 		}
 		s.add(begun)
 	}
-	return begun.Seed
+	return begun.Seed + of.step
 }
 
 // beginning returns the first lines of a crash report.
