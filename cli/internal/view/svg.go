@@ -93,8 +93,11 @@ func escaped(text string) string {
 	for i, line := range lines {
 		lines[i] = format.Printable(line)
 	}
-	return html.EscapeString(strings.Join(lines, "\n"))
+	return html.EscapeString(notXML.Replace(strings.ToValidUTF8(strings.Join(lines, "\n"), "\ufffd")))
 }
+
+// notXML replaces characters that XML does not allow, other than control characters.
+var notXML = strings.NewReplacer("\ufffe", "\ufffd", "\uffff", "\ufffd")
 
 // svgWriter writes a picture as SVG.
 type svgWriter struct {
