@@ -251,7 +251,8 @@ func TestStudyProblems(t *testing.T) {
 	var sums []string
 	for range 2 {
 		folder := filepath.Join(t.TempDir(), "problems")
-		if out := succeed(t, "study", file, "--models", models, "--problems", folder); out != "" {
+		out := succeed(t, "study", file, "--models", models, "--problems", folder)
+		if lines := strings.Split(out, "\n"); len(lines) != 1+6+1 || lines[0] != "problem,solve_ms" {
 			t.Error(out)
 		}
 		text, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS"))

@@ -2,6 +2,7 @@ package study
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -51,7 +52,7 @@ model, the sizes, the options and the prices. --resume keeps the results that ex
 the second of eight parts. The tables are made from all results in the folder; missing ones are counted.
 
 --problems DIR writes the layout problem of every task instead, as JSON and in the format of toulbar2, with its optimal
-solution and the digests of the files.`
+solution and the digests of the files, and prints the times of the solver.`
 
 // Command returns the command; build is the text of graphrun version.
 func Command(ext *command.Extensions, build string) *cobra.Command {
@@ -88,8 +89,8 @@ func (f *flags) check(path string) (err error) {
 	if f.json && f.markdown {
 		return exit.Wrongf("--json and --markdown exclude each other")
 	}
-	if f.problems != "" && (f.resume || f.csv != "") {
-		return exit.Wrongf("--problems writes problems only: leave --resume and --csv out")
+	if f.problems != "" && (f.resume || f.csv != "" || f.json || f.markdown || f.shard != "") {
+		return exit.Wrongf("--problems writes problems only: leave --resume, --shard, --csv, --json and --markdown out")
 	}
 	if f.part, err = parseShard(f.shard); err != nil {
 		return exit.Wrong(err)
@@ -117,13 +118,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	work := &session{flags: f, study: s, job: j, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, line: command.Line(cmd, []string{path})}}
 	if f.problems != "" {
-		part := f.part.of(list)
-		done := 0
-		err := j.Do(progress.Planning, func() error {
-			return work.runner.writeProblems(j.Context, f.problems, part, func(*Task) { j.Report(done, len(part)); done++ })
-		})
-		j.End()
-		return err
+		return work.problems(cmd, f.part.of(list))
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
 		return exit.Wrong(err)
@@ -153,6 +148,21 @@ type session struct {
 	job    *progress.Job
 	runner *runner
 	store  store
+}
+
+// problems writes the problems of tasks, and prints the times of the solver.
+func (s *session) problems(cmd *cobra.Command, list []*Task) error {
+	var times bytes.Buffer
+	done := 0
+	err := s.job.Do(progress.Planning, func() error {
+		return s.runner.writeProblems(s.job.Context, s.flags.problems, list, &times, func() {
+			s.job.Report(done, len(list))
+			done++
+		})
+	})
+	s.job.End()
+	_, printed := times.WriteTo(cmd.OutOrStdout())
+	return cmp.Or(err, printed)
 }
 
 // lineEvery is the time between lines about the progress where no terminal shows it.

@@ -11,23 +11,28 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
 // writeProblems writes the layout problem of each task with its solution to a folder: NAME.json.gz and NAME.cfn.gz, and
 // NAME.solution.json. SHA256SUMS has the digests of the files, uncompressed, so that they do not depend on the
-// compression; optima.csv has a row for each problem.
-func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task, progress func(t *Task)) error {
+// compression; optima.csv has a row for each problem. The solver's times differ between runs; they are
+// written to times.
+func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task, times io.Writer,
+	progress func()) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
 	var sums, optima bytes.Buffer
+	fmt.Fprintln(times, "problem,solve_ms")
 	optima.WriteString("problem,model_sha256,variables,factors,optimum_ps,lower_bound_ps\n")
 	for _, t := range list {
-		progress(t)
+		progress()
 		w, err := r.workload(ctx, t)
 		if err != nil {
 			return err
@@ -41,10 +46,16 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 		if err != nil {
 			return fmt.Errorf("%v: %w", t, err)
 		}
-		problem, s, err := solved(ctx, p, t.limit)
+		problem, err := experiment.Problem(p)
 		if err != nil {
 			return fmt.Errorf("%v: %w", t, err)
 		}
+		start := time.Now()
+		s, err := solve(ctx, problem, t.limit)
+		if err != nil {
+			return fmt.Errorf("%v: %w", t, err)
+		}
+		fmt.Fprintf(times, "%s,%.3f\n", t.problemName(), float64(time.Since(start).Microseconds())/1000)
 		if err := writeProblem(ctx, folder, t, problem, s, &sums); err != nil {
 			return err
 		}

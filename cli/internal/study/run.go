@@ -154,7 +154,11 @@ func digestOfPlan(p *report.Plan) string {
 
 // bound solves the layout problem of a program and checks the proof.
 func (r *Result) bound(ctx context.Context, p *graphrun.Program, limit time.Duration) error {
-	problem, s, err := solved(ctx, p, limit)
+	problem, err := experiment.Problem(p)
+	if err != nil {
+		return err
+	}
+	s, err := solve(ctx, problem, limit)
 	if err != nil {
 		return err
 	}
@@ -169,14 +173,9 @@ func (r *Result) bound(ctx context.Context, p *graphrun.Program, limit time.Dura
 	return nil
 }
 
-// solved returns the layout problem of a program and its solution with a proof.
-func solved(ctx context.Context, p *graphrun.Program, limit time.Duration) (*wcsp.Problem, *wcsp.Solution, error) {
-	problem, err := experiment.Problem(p)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := wcsp.Exact.Solve(problem, wcsp.Options{Context: ctx, TimeLimit: limit, Proof: true})
-	return problem, s, err
+// solve returns the solution of a problem with its proof.
+func solve(ctx context.Context, p *wcsp.Problem, limit time.Duration) (*wcsp.Solution, error) {
+	return wcsp.Exact.Solve(p, wcsp.Options{Context: ctx, TimeLimit: limit, Proof: true})
 }
 
 // counter counts the bytes that are written.
