@@ -43,13 +43,13 @@ func sweep(t *testing.T, f func(ctx context.Context) error) {
 	t.Helper()
 	all := interrupttest.After(0)
 	require.NoError(t, f(all))
-	require.Positive(t, all.Looks(), "it checks the context")
-	for n := 1; n <= all.Looks(); n += 1 + n/3 {
+	require.Positive(t, all.Checks(), "it checks the context")
+	for n := 1; n <= all.Checks(); n += 1 + n/3 {
 		err := f(interrupttest.After(n))
-		if err == nil && n > all.Looks()*9/10 {
+		if err == nil && n > all.Checks()*9/10 {
 			continue // another order of workers may check less often
 		}
-		require.ErrorIs(t, err, interrupttest.ErrLooked, "at check %d of %d", n, all.Looks())
+		require.ErrorIs(t, err, interrupttest.ErrLooked, "at check %d of %d", n, all.Checks())
 		require.NotEqual(t, interrupttest.ErrLooked.Error(), err.Error(), "it has a place")
 	}
 }

@@ -87,10 +87,10 @@ func TestRunsEndWithinChunks(t *testing.T) {
 			all := interrupttest.After(0)
 			_, err := p.Run(all, in)
 			require.NoError(t, err)
-			require.GreaterOrEqual(t, all.Looks(), l.looks, "looks at the context")
-			for n := 1; n <= all.Looks(); n += 1 + 2*n {
+			require.GreaterOrEqual(t, all.Checks(), l.looks, "looks at the context")
+			for n := 1; n <= all.Checks(); n += 1 + 2*n {
 				_, err := p.Run(interrupttest.After(n), in)
-				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Looks())
+				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Checks())
 			}
 			_, err = p.Run(t.Context(), in)
 			require.NoError(t, err)

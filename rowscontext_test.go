@@ -94,10 +94,10 @@ func TestRunsEndWithinRows(t *testing.T) {
 			all := interrupttest.After(0)
 			_, err = run(all)
 			require.NoError(t, err)
-			require.GreaterOrEqual(t, all.Looks(), 8, "looks at the context")
-			for n := 1; n <= all.Looks(); n += 1 + n {
+			require.GreaterOrEqual(t, all.Checks(), 8, "looks at the context")
+			for n := 1; n <= all.Checks(); n += 1 + n {
 				_, err := run(interrupttest.After(n))
-				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Looks())
+				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Checks())
 			}
 			got, err := run(t.Context())
 			require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestPackingEnds(t *testing.T) {
 		p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: 1})
 		require.NoError(t, err)
 		require.NotEmpty(t, p.Report().Packed)
-		return ctx.Looks()
+		return ctx.Checks()
 	}
 	product := func(rows, columns int) *graph.Graph {
 		g := graph.New("g", kernels.Lookup)

@@ -75,10 +75,10 @@ type probe struct {
 	call   graph.RateCall
 	// chained is the number of further calls. Each reads the result of the previous call, as steps of a graph do: the
 	// operand is in the caches, and the call may overwrite it.
-	chained int
-	works   []graph.Work
-	took    []float64 // times of all runs, in nanoseconds
-	ns      float64   // median of took
+	chained  int
+	works    []graph.Work
+	runTimes []float64 // times of all runs, in nanoseconds
+	ns       float64   // median of took
 }
 
 // name returns the name of the inner kernel, or the access and the level.

@@ -31,8 +31,8 @@ func (p *probe) measure(ctx context.Context, each time.Duration) error {
 	if err := r.run(ctx, each); err != nil {
 		return err
 	}
-	p.took = append(p.took, r.watch.took...)
-	if p.ns = median(p.took); p.ns == 0 {
+	p.runTimes = append(p.runTimes, r.watch.runTimes...)
+	if p.ns = median(p.runTimes); p.ns == 0 {
 		return errors.New("none of its steps is timed")
 	}
 	return nil
@@ -52,7 +52,7 @@ type runnable struct {
 	graph   *graph.Graph
 	session *exec.Session
 	in, out []*tensor.Tensor
-	watch   *watch
+	watch   *stopWatch
 }
 
 // prepare creates a graph in which the call runs under the conditions of a network. Preceding steps write its operands,
@@ -64,12 +64,12 @@ func (p *probe) prepare() (*runnable, error) {
 	case p.rate != "":
 		b.flood("relu", floodBytes)
 		for _, v := range newBuilder(b.fuse).results(p.call) {
-			b.warm(v.Meta)
+			b.addWarmup(v.Meta)
 		}
-	case p.kept() > 0:
+	case p.interveningBytes() > 0:
 		// The step that floods the caches takes about as long as a network with the same amount of constants, so that
 		// other processes have the same time to evict data from shared caches.
-		b.flood("lgamma", p.kept())
+		b.flood("lgamma", p.interveningBytes())
 	}
 	values := b.results(p.call)
 	for range p.chained {
@@ -91,14 +91,14 @@ func (p *probe) prepare() (*runnable, error) {
 type builder struct {
 	graph *graph.Graph
 	in    []*tensor.Tensor
-	watch *watch
+	watch *stopWatch
 	rng   *rand.Rand
 	fuse  bool // nodes may be fused
 }
 
 func newBuilder(fuses bool) *builder {
 	return &builder{graph: graph.New("calibrate", kernels.Lookup), rng: rand.New(rand.NewPCG(1, 2)), fuse: fuses,
-		watch: &watch{untimed: map[string]bool{}, clock: clockNS()}}
+		watch: &stopWatch{untimed: map[string]bool{}, clock: clockNS()}}
 }
 
 // input adds an input of the graph. Integers of the input are less than below.
@@ -141,9 +141,9 @@ func (b *builder) flood(op string, bytes float64) {
 	b.graph.Output("flood", b.untimed(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
-// warm adds a step that writes memory of the size of a value, so that the memory assigned to the value is in the
+// addWarmup adds a step that writes memory of the size of a value, so that the memory assigned to the value is in the
 // caches.
-func (b *builder) warm(m tensor.Meta) {
+func (b *builder) addWarmup(m tensor.Meta) {
 	v := b.untimed(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
 	last := b.untimed(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
@@ -242,7 +242,7 @@ func (r *runnable) run(ctx context.Context, each time.Duration) error {
 			return err
 		}
 		if n == 0 { // the first run takes page faults
-			r.watch.took = r.watch.took[:0]
+			r.watch.runTimes = r.watch.runTimes[:0]
 		}
 	}
 	return nil
@@ -272,5 +272,5 @@ func stepNS(ctx context.Context, each time.Duration, flooded bool) (float64, err
 		return 0, err
 	}
 	err = r.run(ctx, each)
-	return median(r.watch.took) / float64(len(ops)), err
+	return median(r.watch.runTimes) / float64(len(ops)), err
 }

@@ -105,7 +105,7 @@ func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, r := range rates {
 		for _, c := range r.Calls {
-			if offered(c) {
+			if isAvailable(c) {
 				list = append(list, &probe{rate: r.Name, unit: r.Unit, call: c})
 			}
 		}
@@ -113,8 +113,8 @@ func rateProbes(rates []graph.Rate) []*probe {
 	return list
 }
 
-// offered reports whether the implementation of a call is available. Some implementations need machine code.
-func offered(c graph.RateCall) bool {
+// isAvailable reports whether the implementation of a call is available. Some implementations need machine code.
+func isAvailable(c graph.RateCall) bool {
 	if c.Impl == "" {
 		return true
 	}

@@ -27,7 +27,7 @@ func (m *measurer) solve() {
 			curves[p.access] = machine.Curve{}
 		}
 		c := curves[p.access]
-		if p.kept() == 0 {
+		if p.interveningBytes() == 0 {
 			p.level = 0
 			for _, w := range p.works {
 				p.level = max(p.level, w.Footprint)
@@ -116,16 +116,16 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 
 // prices returns the profile that prices a probe.
 func (m *measurer) prices(p *probe) *machine.Profile {
-	r := m.profile.Keeping(p.kept())
-	if p.kept() == 0 {
+	r := m.profile.Keeping(p.interveningBytes())
+	if p.interveningBytes() == 0 {
 		r.StepPS = m.warmStepPS
 	}
 	return r
 }
 
-// kept returns the number of bytes that other steps access between two runs of the probe's call, as the steps of a
-// network access their constants. It is 0 for accesses to data that was just written.
-func (p *probe) kept() float64 {
+// interveningBytes returns the number of bytes that other steps access between two runs of the probe's call, as the
+// steps of a network access their constants. It is 0 for accesses to data that was just written.
+func (p *probe) interveningBytes() float64 {
 	switch {
 	case p.rate != "":
 		return networkBytes

@@ -7,32 +7,32 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// watch is a tracer that sums the times of the timed steps of each run.
-type watch struct {
-	untimed map[string]bool // nodes that are not timed
-	took    []float64       // per run, in nanoseconds
-	sum     float64
-	began   time.Time
-	clock   float64 // cost of reading the clock, in nanoseconds
+// stopWatch is a tracer that sums the times of the timed steps of each run.
+type stopWatch struct {
+	untimed  map[string]bool // nodes that are not timed
+	runTimes []float64       // per run, in nanoseconds
+	sum      float64
+	began    time.Time
+	clock    float64 // cost of reading the clock, in nanoseconds
 }
 
 // times reports whether the step of a node is timed.
-func (w *watch) times(n *graph.Node) bool { return !w.untimed[n.Name] }
+func (w *stopWatch) times(n *graph.Node) bool { return !w.untimed[n.Name] }
 
 // BeginRun traces every run.
-func (w *watch) BeginRun(*exec.Run) bool {
+func (w *stopWatch) BeginRun(*exec.Run) bool {
 	w.sum = 0
 	return true
 }
 
 // EndRun stores the sum of the run's timed steps.
-func (w *watch) EndRun(*exec.Run, error) { w.took = append(w.took, w.sum) }
+func (w *stopWatch) EndRun(*exec.Run, error) { w.runTimes = append(w.runTimes, w.sum) }
 
 // BeginStep starts the clock.
-func (w *watch) BeginStep(exec.Work) { w.began = time.Now() }
+func (w *stopWatch) BeginStep(exec.Work) { w.began = time.Now() }
 
 // EndStep adds the time of the step, without the cost of reading the clock.
-func (w *watch) EndStep(at exec.Work, _ bool) {
+func (w *stopWatch) EndStep(at exec.Work, _ bool) {
 	took := float64(time.Since(w.began)) - w.clock
 	if w.times(at.Node) {
 		w.sum += max(took, 1)
@@ -40,10 +40,10 @@ func (w *watch) EndStep(at exec.Work, _ bool) {
 }
 
 // BeginChunk does nothing: steps are timed, not chunks.
-func (w *watch) BeginChunk(exec.Work) {}
+func (w *stopWatch) BeginChunk(exec.Work) {}
 
 // EndChunk does nothing.
-func (w *watch) EndChunk(exec.Work, error) {}
+func (w *stopWatch) EndChunk(exec.Work, error) {}
 
 // clockNS returns the cost of reading the clock, in nanoseconds.
 func clockNS() float64 {

@@ -35,13 +35,13 @@ type affinity struct {
 	tenants []lastUse
 }
 
-// part returns the range of worker w's part of a storage.
-func (t *lastUse) part(w, workers int) (begin, end int) {
+// workerRange returns the range of worker w's part of a storage.
+func (t *lastUse) workerRange(w, workers int) (begin, end int) {
 	return t.from + t.bytes*w/workers, t.from + t.bytes*(w+1)/workers
 }
 
-// over returns the last uses of the arena's bytes [at, end).
-func (a *affinity) over(at, end int) []lastUse {
+// lastUsesIn returns the last uses of the arena's bytes [at, end).
+func (a *affinity) lastUsesIn(at, end int) []lastUse {
 	first := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].end > at })
 	last := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].at >= end })
 	return a.tenants[first:max(first, last)]
@@ -52,15 +52,15 @@ func (a *affinity) over(at, end int) []lastUse {
 // foreign even if workers divide a value by channels, which are interleaved in memory.
 func (a *affinity) foreignBytes(at, size int) int {
 	all, own := 0, 0
-	if was := a.over(at, at+size); len(was) == 1 && was[0].from == at && was[0].bytes == size {
+	if was := a.lastUsesIn(at, at+size); len(was) == 1 && was[0].from == at && was[0].bytes == size {
 		return -1
 	}
 	placed := lastUse{from: at, bytes: size}
-	for _, t := range a.over(at, at+size) {
+	for _, t := range a.lastUsesIn(at, at+size) {
 		all += min(t.end, at+size) - max(t.at, at)
 		for w := range a.workers {
-			from, to := placed.part(w, a.workers)
-			begin, end := t.part(w, a.workers)
+			from, to := placed.workerRange(w, a.workers)
+			begin, end := t.workerRange(w, a.workers)
 			own += max(0, min(to, end, t.end)-max(from, begin, t.at))
 		}
 	}
@@ -107,7 +107,7 @@ func (a *affinity) choose(blocks []block, size int) (best, at int) {
 		last := b.at + b.size - size
 		try(k, b.at)
 		try(k, last)
-		for _, t := range a.over(b.at, b.at+b.size) {
+		for _, t := range a.lastUsesIn(b.at, b.at+b.size) {
 			middle := (t.from + (t.bytes-size)/2) &^ (tensor.Align - 1)
 			try(k, min(max(middle, b.at), last))
 		}

@@ -16,10 +16,10 @@ import (
 
 // prepared is a segment prepared for one class. One of program, call and inner is set.
 type prepared struct {
-	program *Program
-	call    *graph.Call  // a call of an op whose result shapes depend on data
-	inner   *cut         // further segments, if shapes inside the segment depend on data
-	failed  graph.Errors // nodes that were omitted because of [Options.KeepGoing]
+	program       *Program
+	call          *graph.Call  // a call of an op whose result shapes depend on data
+	innerSegments *cut         // further segments, if shapes inside the segment depend on data
+	failed        graph.Errors // nodes that were omitted because of [Options.KeepGoing]
 }
 
 // bytes estimates the memory that p occupies: packed weights and one session, without other constants.
@@ -32,15 +32,15 @@ func (p *prepared) bytes() int {
 	return sum(n.Packed, n.Arena, n.Scratch, aStep*len(p.program.steps))
 }
 
-// keepable reports whether p may be cached. It may not if nodes were omitted, because the reason may have been a
+// isCacheable reports whether p may be cached. It may not if nodes were omitted, because the reason may have been a
 // temporary lack of memory.
-func (p *prepared) keepable() bool {
+func (p *prepared) isCacheable() bool {
 	return len(p.failed) == 0 && (p.program == nil || len(p.program.failed) == 0)
 }
 
 // classes caches prepared segments, by segment and class of input values.
 type classes struct {
-	kept lru.Cache[classKey, *class]
+	prepared lru.Cache[classKey, *class]
 }
 
 // classKey identifies a cache entry.
@@ -61,9 +61,9 @@ const maxClasses = 1024
 
 // get returns the entry for a class, prepared by make if it is new.
 func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
-	x, ok := c.kept.Find(key)
+	x, ok := c.prepared.Find(key)
 	if !ok {
-		x = c.kept.Put(key, &class{})
+		x = c.prepared.Put(key, &class{})
 	}
 	if err := x.lock.Lock(ctx); err != nil {
 		return nil, err
@@ -73,21 +73,21 @@ func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared,
 		return x.ready, nil
 	}
 	p, err := make()
-	if short(err) && c.kept.Clear() {
+	if isMemoryShortage(err) && c.prepared.Clear() {
 		// Cached entries may occupy the memory.
 		debug.FreeOSMemory()
 		p, err = make()
 	}
-	if err != nil || !p.keepable() {
-		c.kept.Drop(key, x)
+	if err != nil || !p.isCacheable() {
+		c.prepared.Drop(key, x)
 		return p, err
 	}
 	x.ready = p
-	c.kept.Count(key, x, p.bytes())
+	c.prepared.Count(key, x, p.bytes())
 	return p, nil
 }
 
-// short reports whether an error is a lack of memory.
-func short(err error) bool {
+// isMemoryShortage reports whether an error is a lack of memory.
+func isMemoryShortage(err error) bool {
 	return errors.As(err, new(*MemoryError)) || errors.As(err, new(*tensor.MemoryError))
 }

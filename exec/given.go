@@ -11,17 +11,17 @@ import (
 
 // given has the caller's tensors for the outputs of a run in segments. It is nil if the caller gives none.
 type given struct {
-	outputs []graph.Output
-	to      []*tensor.Tensor // by output: the caller's tensor, or nil
-	of      map[string]int   // by name of the output's value: 1 + index of the output
+	outputs     []graph.Output
+	to          []*tensor.Tensor // by output: the caller's tensor, or nil
+	outputIndex map[string]int   // by name of the output's value: 1 + index of the output
 }
 
 // newGiven returns the given tensors of a list by output.
 func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
-	g := &given{outputs: outputs, to: to, of: map[string]int{}}
+	g := &given{outputs: outputs, to: to, outputIndex: map[string]int{}}
 	for i, o := range outputs {
-		if to[i] != nil && g.of[o.Value.Name] == 0 {
-			g.of[o.Value.Name] = i + 1
+		if to[i] != nil && g.outputIndex[o.Value.Name] == 0 {
+			g.outputIndex[o.Value.Name] = i + 1
 		}
 	}
 	return g
@@ -38,11 +38,11 @@ func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 			continue
 		}
 		o := g.outputs[i]
-		if err := g.fits(i, t.DType, t.Shape); err != nil {
+		if err := g.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
 		if v := o.Value; !v.Dynamic {
-			if err := g.fits(i, v.Meta.DType, v.Meta.Shape); err != nil {
+			if err := g.checkTensor(i, v.Meta.DType, v.Meta.Shape); err != nil {
 				return err
 			}
 		}
@@ -65,8 +65,8 @@ func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 	return nil
 }
 
-// fits returns an error unless the tensor given for output i has the given dtype and shape.
-func (g *given) fits(i int, d tensor.DType, shape []int) error {
+// checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
+func (g *given) checkTensor(i int, d tensor.DType, shape []int) error {
 	return checkGiven(g.outputs[i].Name, d, shape, g.to[i])
 }
 
@@ -79,13 +79,13 @@ func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
 		return out
 	}
 	for i, o := range p.outputs {
-		k := g.of[o.Name] - 1
+		k := g.outputIndex[o.Name] - 1
 		if k < 0 {
 			continue
 		}
 		v, t, m := g.outputs[k].Value, g.to[k], o.Value.Meta
 		alike := t.SameAddresses(m) && t.Offset == m.Offset
-		if slices.Contains(s.Out, v) && g.fits(k, m.DType, m.Shape) == nil && (alike || !c.reads(v)) {
+		if slices.Contains(s.Out, v) && g.checkTensor(k, m.DType, m.Shape) == nil && (alike || !c.reads(v)) {
 			out[i] = t
 		}
 	}
@@ -105,7 +105,7 @@ func (g *given) fill(ctx context.Context, made []*tensor.Tensor, workers int) er
 		if t == nil || g.to[i] == nil || t == g.to[i] {
 			continue
 		}
-		if err := g.fits(i, t.DType, t.Shape); err != nil {
+		if err := g.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
 		if err := iter.CopyElements(ctx, g.to[i], t, workers); err != nil {

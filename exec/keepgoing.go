@@ -113,16 +113,16 @@ func compileSome(g *graph.Graph, o Options) (*Program, error) {
 			return nil, err
 		}
 		s := tooLarge(rest, short)
-		if s.least == 0 {
+		if s.minOmissions == 0 {
 			return nil, err
 		}
-		n := s.least + sort.Search(max(min(most, len(s.order))-s.least, 0), func(more int) bool {
-			some, _ := s.drop(s.least + more)
+		n := s.minOmissions + sort.Search(max(min(most, len(s.order))-s.minOmissions, 0), func(more int) bool {
+			some, _ := s.dropLargest(s.minOmissions + more)
 			_, err := compile(some, o)
 			return err == nil
 		})
 		var why graph.Errors
-		rest, why = s.drop(n)
+		rest, why = s.dropLargest(n)
 		left = append(left, why...)
 	}
 }
@@ -133,9 +133,9 @@ type shortage struct {
 	err   *MemoryError
 	bytes map[*graph.Node]int // size of the results
 	order []*graph.Node       // nodes with results, in descending order of size
-	// least is a lower bound on the number of nodes to omit. It counts nodes whose results alone exceed the limit, and the
-	// further nodes that are needed to save the excess.
-	least int
+	// minOmissions is a lower bound on the number of nodes to omit. It counts nodes whose results alone exceed the
+	// limit, and the further nodes that are needed to save the excess.
+	minOmissions int
 }
 
 // tooLarge describes why a graph does not fit into memory.
@@ -152,16 +152,16 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 		return cmp.Or(cmp.Compare(s.bytes[b], s.bytes[a]), strings.Compare(a.Name, b.Name))
 	})
 	over := e.Need.Total() - e.Held - e.Left
-	for s.least < len(s.order) && (over > 0 || s.bytes[s.order[s.least]] > e.Left) {
-		over -= s.bytes[s.order[s.least]]
-		s.least++
+	for s.minOmissions < len(s.order) && (over > 0 || s.bytes[s.order[s.minOmissions]] > e.Left) {
+		over -= s.bytes[s.order[s.minOmissions]]
+		s.minOmissions++
 	}
 	return s
 }
 
-// drop returns the graph without the nodes with the largest results, and the reason for each. count is their number.
-// Nodes that are omitted only because they depend on another omitted node have no reason.
-func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
+// dropLargest returns the graph without the nodes with the largest results, and the reason for each. count is their
+// number. Nodes that are omitted only because they depend on another omitted node have no reason.
+func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 	drop := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
 		drop[n] = s.g.Fail(n, noRoomFor(s.bytes[n], s.err))
@@ -228,32 +228,32 @@ func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 		if made, ok := of[o.Name]; ok {
 			p.outputs[i] = made
 		} else {
-			p.lost[o.Value] = true
+			p.omittedValues[o.Value] = true
 		}
 	}
-	p.whole = whole
+	p.completeGraph = whole
 	p.findInPlace()
 }
 
 // Failed returns the errors of the nodes that were omitted at compilation.
 func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
 
-// loses reports whether a node reads a missing value. If so, it marks the node's results as missing.
-func (p *Program) loses(n *graph.Node) bool {
+// propagateMissing reports whether a node reads a missing value. If so, it marks the node's results as missing.
+func (p *Program) propagateMissing(n *graph.Node) bool {
 	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && p.lost[a.Value] {
-			p.lose(n)
+		if a.Kind == graph.TensorArg && p.omittedValues[a.Value] {
+			p.markMissing(n)
 			return true
 		}
 	}
 	return false
 }
 
-// lose marks the results of a node as missing.
-func (p *Program) lose(n *graph.Node) {
+// markMissing marks the results of a node as missing.
+func (p *Program) markMissing(n *graph.Node) {
 	for _, v := range n.Out {
-		p.lost[v] = true
-		if p.of.At(v) > 0 {
+		p.omittedValues[v] = true
+		if p.storageIndex.At(v) > 0 {
 			s := p.storageOf(v)          // its own: passes with KeepGoing place no value in another
 			p.storages[s].kind = inArena // not allocated by runs
 			p.storages[s].bytes = 0
@@ -280,9 +280,9 @@ func (p *Program) findSources() {
 
 // losses are the steps of a run that failed or depend on failed steps.
 type losses struct {
-	p    *Program
-	any  atomic.Bool
-	lost []atomic.Bool // by step
+	p         *Program
+	any       atomic.Bool
+	lostSteps []atomic.Bool // by step
 
 	mu     sync.Mutex
 	failed graph.Errors
@@ -291,8 +291,8 @@ type losses struct {
 // reset clears the losses of the previous run.
 func (l *losses) reset() {
 	if l.any.Swap(false) {
-		for i := range l.lost {
-			l.lost[i].Store(false)
+		for i := range l.lostSteps {
+			l.lostSteps[i].Store(false)
 		}
 	}
 	l.failed = nil
@@ -302,45 +302,46 @@ func (l *losses) reset() {
 func (l *losses) add(step int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.lost[step].Swap(true) {
+	if !l.lostSteps[step].Swap(true) {
 		l.failed = append(l.failed, l.p.graph.Fail(l.p.steps[step].node, err))
 	}
 	l.any.Store(true)
 }
 
-// has reports whether a step is lost.
-func (l *losses) has(step int) bool { return l.lost[step].Load() }
+// isLost reports whether a step is lost.
+func (l *losses) isLost(step int) bool { return l.lostSteps[step].Load() }
 
-// reach reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step reads
-// from must be finished.
-func (l *losses) reach(step int) bool {
+// propagate reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step
+// reads from must be finished.
+func (l *losses) propagate(step int) bool {
 	if !l.any.Load() {
 		return false
 	}
 	for _, s := range l.p.sources[step] {
-		if l.lost[s].Load() {
-			l.lost[step].Store(true)
+		if l.lostSteps[s].Load() {
+			l.lostSteps[step].Store(true)
 			return true
 		}
 	}
 	return false
 }
 
-// made returns, by output of the program, whether the output was computed. It returns nil if all outputs were.
-func (l *losses) made() []bool {
-	if len(l.p.lost) == 0 && !l.any.Load() {
+// computedOutputs returns, by output of the program, whether the output was computed. It returns nil if all outputs
+// were.
+func (l *losses) computedOutputs() []bool {
+	if len(l.p.omittedValues) == 0 && !l.any.Load() {
 		return nil
 	}
 	bad := map[*graph.Node]bool{}
-	for i := range l.lost {
-		if l.lost[i].Load() {
+	for i := range l.lostSteps {
+		if l.lostSteps[i].Load() {
 			bad[l.p.steps[i].node] = true
 		}
 	}
 	made := make([]bool, len(l.p.outputs))
 	for i, o := range l.p.outputs {
 		root := o.Value.Root()
-		made[i] = !l.p.lost[o.Value] && !l.p.lost[root] && (root.Node == nil || !bad[root.Node])
+		made[i] = !l.p.omittedValues[o.Value] && !l.p.omittedValues[root] && (root.Node == nil || !bad[root.Node])
 	}
 	return made
 }
@@ -351,7 +352,7 @@ func (l *losses) summary(made []bool) error {
 	for i, o := range l.p.outputs {
 		there[o.Name] = made == nil || made[i]
 	}
-	g := l.p.whole
+	g := l.p.completeGraph
 	if g == nil {
 		g = l.p.graph
 	}

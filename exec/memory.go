@@ -23,7 +23,7 @@ func (p *Program) plan(ctx context.Context) {
 	for i := range p.steps {
 		for _, r := range p.steps[i].refs {
 			if r.storage >= 0 {
-				p.storages[r.storage].last = i
+				p.storages[r.storage].lastStep = i
 			}
 		}
 	}
@@ -50,18 +50,19 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	p.arena = m.top
 	for s := range p.storages {
-		p.of.Set(p.storages[s].root, int32(m.find(s)+1))
+		p.storageIndex.Set(p.storages[s].root, int32(m.find(s)+1))
 	}
 }
 
-// planFor plans memory with affinity, except where anywhere is true. anywhere has an element for each storage, followed
-// by one for the scratch memory of each step. A nil list means no affinity at all. If the arena exceeds maxBytes,
-// planFor sets the elements of the memory that is live at this point, and stops.
+// planFor plans memory with affinity, except for the entries of anywhere that are true, which are placed at any
+// address. anywhere has an element for each storage, followed by one for the scratch memory of each step. A nil list
+// means no affinity at all. If the arena exceeds maxBytes, planFor sets the elements of the memory that is live at this
+// point, and stops.
 func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
-		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
+		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
-		anywhere: anywhere, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
+		ignoresAffinity: anywhere, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -86,17 +87,17 @@ type memoryPlanner struct {
 	p          *Program
 	merged     []int                // by storage: the storage whose memory it reuses in place
 	writer     graph.ByValue[int32] // by value, including values stored within another value: the step that writes it
-	taken      []bool               // by storage: whether it has an address in the arena
+	isPlaced   []bool               // by storage: whether it has an address in the arena
 	users      [][]int32            // by storage: the steps that used it since it got its address
 	before     [][]int32            // by storage: the steps that used its address before
 	blocks     []block              // free memory below top, by offset
 	top        int
 	waits      []int32 // by step: the latest step that was made to wait for the step
 	groupStart int     // first step of the current pipelined group, or the current step
-	// anywhere marks memory that is placed without affinity: see planFor.
-	anywhere []bool
-	maxBytes int // limit on the arena's bytes, if anywhere is not nil
-	affinity affinity
+	// ignoresAffinity marks memory that is placed without affinity: see planFor.
+	ignoresAffinity []bool
+	maxBytes        int // limit on the arena's bytes, if anywhere is not nil
+	affinity        affinity
 }
 
 // block is free memory, with the steps that used it last.
@@ -133,7 +134,7 @@ func (m *memoryPlanner) step(i int) {
 			continue
 		}
 		m.writer.Set(s.node.Out[k], int32(i))
-		m.place(i, r.storage, s.node.Out[k])
+		m.placeStorage(i, r.storage, s.node.Out[k])
 	}
 	if s.kernel.Scratch > 0 {
 		s.scratch, _ = m.alloc(i, s.kernel.Scratch, len(p.storages)+i)
@@ -146,16 +147,16 @@ func (m *memoryPlanner) step(i int) {
 	m.release(i)
 }
 
-// place assigns arena memory to the storage of a result of step i. It assigns none if the result reuses the memory of
-// an operand, or if the storage already has memory because an earlier step wrote another part of it. In the latter case
-// step i waits for the same steps as the first writer, but not for the first writer itself.
-func (m *memoryPlanner) place(i, storage int, v *graph.Value) {
+// placeStorage assigns arena memory to the storage of a result of step i. It assigns none if the result reuses the
+// memory of an operand, or if the storage already has memory because an earlier step wrote another part of it. In the
+// latter case step i waits for the same steps as the first writer, but not for the first writer itself.
+func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	st := &m.p.storages[storage]
 	switch {
 	case st.kind != inArena:
-	case !m.taken[storage] && storage == m.p.storageOf(v):
+	case !m.isPlaced[storage] && storage == m.p.storageOf(v):
 		st.at, m.before[storage] = m.alloc(i, st.bytes, storage)
-		m.taken[storage] = true
+		m.isPlaced[storage] = true
 	case v.Within != nil:
 		for _, u := range m.before[storage] {
 			m.wait(i, u)
@@ -193,11 +194,11 @@ func (m *memoryPlanner) inPlace(i int) {
 	for _, pair := range s.kernel.InPlace {
 		out, in := &s.refs[pair.Out], s.refs[nout+pair.In]
 		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage ||
-			out.storage != p.storageOf(s.node.Out[pair.Out]) || m.taken[out.storage] || s.node.Out[pair.Out].Within != nil {
+			out.storage != p.storageOf(s.node.Out[pair.Out]) || m.isPlaced[out.storage] || s.node.Out[pair.Out].Within != nil {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]
-		if from.kind != inArena || to.kind != inArena || from.last != i || in.off != 0 || from.bytes < to.bytes ||
+		if from.kind != inArena || to.kind != inArena || from.lastStep != i || in.offset != 0 || from.bytes < to.bytes ||
 			!m.readsAlike(i, pair.In) {
 			continue
 		}
@@ -206,7 +207,7 @@ func (m *memoryPlanner) inPlace(i int) {
 			m.wait(i, u)
 		}
 		m.users[in.storage] = nil
-		from.last = to.last
+		from.lastStep = to.lastStep
 		m.merged[out.storage] = in.storage
 		out.storage = in.storage
 	}
@@ -233,8 +234,8 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 // mostArena is the maximum size of the arena in bytes, so that sums do not overflow.
 const mostArena = math.MaxInt / 4
 
-// alloc allocates size bytes of the arena for step i: from a free block, or by growing the arena. slot is the index
-// of the memory in anywhere. alloc returns the steps that used the memory before; step i then waits for them.
+// alloc allocates size bytes of the arena for step i: from a free block, or by growing the arena. slot is the index of
+// the memory in ignoresAffinity. alloc returns the steps that used the memory before; step i then waits for them.
 func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
@@ -244,7 +245,7 @@ func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 	if best < 0 {
 		at = m.top
 		m.top = min(m.top+size, mostArena)
-		if m.anywhere != nil && m.top > m.maxBytes {
+		if m.ignoresAffinity != nil && m.top > m.maxBytes {
 			m.dropAffinity(slot)
 		}
 		m.affinity.record(at, size)
@@ -268,16 +269,16 @@ func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 
 // dropAffinity removes the affinity of all memory that is live now, because the arena exceeds its limit.
 func (m *memoryPlanner) dropAffinity(slot int) {
-	m.anywhere[slot] = true
+	m.ignoresAffinity[slot] = true
 	for s, users := range m.users {
-		m.anywhere[s] = m.anywhere[s] || users != nil
+		m.ignoresAffinity[s] = m.ignoresAffinity[s] || users != nil
 	}
 }
 
 // pick returns a free block with at least size bytes, and an address in the block, or -1 if there is none. Without
 // affinity it returns the smallest such block.
 func (m *memoryPlanner) pick(size, slot int) (best, at int) {
-	if m.anywhere != nil && !m.anywhere[slot] {
+	if m.ignoresAffinity != nil && !m.ignoresAffinity[slot] {
 		return m.affinity.choose(m.blocks, size)
 	}
 	best = -1
@@ -298,7 +299,7 @@ func (m *memoryPlanner) release(i int) {
 	p := m.p
 	s := &p.steps[i]
 	if s.kernel.Scratch > 0 {
-		m.put(s.scratch, s.kernel.Scratch, []int32{int32(i)})
+		m.freeBlock(s.scratch, s.kernel.Scratch, []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
 		for _, r := range p.steps[k].refs {
@@ -306,22 +307,22 @@ func (m *memoryPlanner) release(i int) {
 				continue
 			}
 			st := &p.storages[r.storage]
-			if st.kind == inArena && st.last == i && m.users[r.storage] != nil {
-				m.put(st.at, st.bytes, m.users[r.storage])
+			if st.kind == inArena && st.lastStep == i && m.users[r.storage] != nil {
+				m.freeBlock(st.at, st.bytes, m.users[r.storage])
 				m.users[r.storage] = nil
 			}
 		}
 	}
 }
 
-// put returns memory to the free blocks, and merges it with its neighbours.
-func (m *memoryPlanner) put(at, size int, users []int32) {
+// freeBlock returns memory to the free blocks, and merges it with its neighbours.
+func (m *memoryPlanner) freeBlock(at, size int, users []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return
 	}
 	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].at > at })
-	m.blocks = slices.Insert(m.blocks, k, block{at, size, m.few(users)})
+	m.blocks = slices.Insert(m.blocks, k, block{at, size, m.truncateUsers(users)})
 	m.join(k)
 	m.join(k - 1)
 }
@@ -337,13 +338,13 @@ func (m *memoryPlanner) join(k int) {
 	}
 	users := slices.Concat(a.users, b.users)
 	slices.Sort(users)
-	m.blocks[k] = block{a.at, a.size + b.size, m.few(slices.Compact(users))}
+	m.blocks[k] = block{a.at, a.size + b.size, m.truncateUsers(slices.Compact(users))}
 	m.blocks = slices.Delete(m.blocks, k+1, k+2)
 }
 
-// few keeps lists of users short, so that planning takes linear time. If a list is long, the latest step is made to
-// wait for the other steps of the list, and replaces the list.
-func (m *memoryPlanner) few(users []int32) []int32 {
+// truncateUsers keeps lists of users short, so that planning takes linear time. If a list is long, the latest step is
+// made to wait for the other steps of the list, and replaces the list.
+func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 	if len(users) <= 32 {
 		return users
 	}

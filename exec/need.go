@@ -48,11 +48,11 @@ func (n *Need) add(kind string, v *graph.Value, bytes int) {
 		return
 	}
 	n.Largest = append(n.Largest, Holding{kind, v.Name, v.Meta, bytes})
-	n.sort()
+	n.sortLargest()
 }
 
-// sort sorts Largest and truncates it to maxHoldings.
-func (n *Need) sort() {
+// sortLargest sorts Largest and truncates it to maxHoldings.
+func (n *Need) sortLargest() {
 	slices.SortStableFunc(n.Largest, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	n.Largest = n.Largest[:min(len(n.Largest), maxHoldings)]
 }
@@ -130,7 +130,7 @@ func Together(programs ...*Program) Need {
 			}
 		}
 	}
-	all.sort()
+	all.sortLargest()
 	return all
 }
 

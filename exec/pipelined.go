@@ -140,7 +140,7 @@ func (p *Program) extendLifetimes() {
 		for k := i; k < p.steps[i].pipelineEnd; k++ {
 			for _, r := range p.steps[k].refs {
 				if r.storage >= 0 {
-					p.storages[r.storage].last = max(p.storages[r.storage].last, p.steps[i].pipelineEnd-1)
+					p.storages[r.storage].lastStep = max(p.storages[r.storage].lastStep, p.steps[i].pipelineEnd-1)
 				}
 			}
 		}

@@ -48,22 +48,22 @@ const maxThreads = 4096
 
 // Program is a compiled graph.
 type Program struct {
-	inputs   []*graph.Value
-	outputs  []graph.Output
-	steps    []step
-	calls    []call    // by step
-	sections []section // ranges of steps
-	storages []storage
-	of       graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
-	phases   int                  // number of phases of all steps
-	parts    []int                // by phase: number of parts of all earlier phases; a worker takes one part
-	ptrs     int                  // number of operand addresses of all steps
-	arena    int                  // size of the arena in bytes
-	worker   int                  // bytes of memory per worker
-	threads  int
-	tracer   Tracer
-	graph    *graph.Graph
-	need     Need
+	inputs       []*graph.Value
+	outputs      []graph.Output
+	steps        []step
+	calls        []call    // by step
+	sections     []section // ranges of steps
+	storages     []storage
+	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
+	phases       int                  // number of phases of all steps
+	partOffsets  []int                // by phase: number of parts of all earlier phases; a worker takes one part
+	ptrs         int                  // number of operand addresses of all steps
+	arena        int                  // size of the arena in bytes
+	worker       int                  // bytes of memory per worker
+	threads      int
+	tracer       Tracer
+	graph        *graph.Graph
+	need         Need
 
 	pool         *tensor.Pool
 	inPlace      []bool         // by output: see findInPlace
@@ -71,10 +71,10 @@ type Program struct {
 	readsStorage bool           // an op depends on storage: see [graph.Facts]
 
 	// The following fields are nil without KeepGoing.
-	failed  graph.Errors          // errors of nodes that were omitted at compilation
-	sources [][]int32             // by step: the steps that compute its operands
-	lost    map[*graph.Value]bool // values that were omitted at compilation
-	whole   *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
+	failed        graph.Errors          // errors of nodes that were omitted at compilation
+	sources       [][]int32             // by step: the steps that compute its operands
+	omittedValues map[*graph.Value]bool // values that were omitted at compilation
+	completeGraph *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
 
 	mu   sync.Mutex
 	free []*Session
@@ -92,20 +92,20 @@ const (
 
 // storage is the memory of one root value and its views.
 type storage struct {
-	kind  storageKind
-	bytes int
-	at    int            // offset in the arena
-	input int            // index of the input
-	data  *tensor.Tensor // the constant
-	root  *graph.Value
-	last  int // last step that uses it
+	kind     storageKind
+	bytes    int
+	at       int            // offset in the arena
+	input    int            // index of the input
+	data     *tensor.Tensor // the constant
+	root     *graph.Value
+	lastStep int // last step that uses it
 }
 
 // ref is an address: a storage and an offset in bytes. For inputs the offset counts from the first element of the root
 // value; for other storages, from the start of the storage.
 type ref struct {
 	storage int
-	off     int
+	offset  int
 }
 
 // step is one kernel call.
@@ -166,7 +166,7 @@ func compileBy(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error
 		return nil, err
 	}
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: guardedTracer(o.Tracer), graph: g,
-		of: graph.NewByValue[int32](g), pool: o.Pool}
+		storageIndex: graph.NewByValue[int32](g), pool: o.Pool}
 	if p.pool == nil {
 		p.pool = new(tensor.Pool)
 	}
@@ -174,12 +174,12 @@ func compileBy(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error
 	p.addStorages(g)
 	p.steps, p.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if o.KeepGoing {
-		p.lost = map[*graph.Value]bool{}
+		p.omittedValues = map[*graph.Value]bool{}
 	}
 	lowered := lowerAll(g, o)
 	for i, n := range g.Nodes {
 		interrupt.Check(o.Context)
-		if p.lost != nil && p.loses(n) || n.IsView() {
+		if p.omittedValues != nil && p.propagateMissing(n) || n.IsView() {
 			continue
 		}
 		err := lowered[i].err
@@ -187,14 +187,14 @@ func compileBy(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error
 			err = p.addStep(n, lowered[i].kernel)
 		}
 		if err != nil {
-			if p.lost == nil {
+			if p.omittedValues == nil {
 				return nil, g.Fail(n, err)
 			}
 			p.failed = append(p.failed, g.Fail(n, err))
-			p.lose(n)
+			p.markMissing(n)
 		}
 	}
-	if p.lost != nil {
+	if p.omittedValues != nil {
 		p.findSources()
 	}
 	if pipelined {
@@ -244,10 +244,10 @@ func panicked(x any) error {
 func (p *Program) addStorages(g *graph.Graph) {
 	p.storages = make([]storage, 0, len(g.Inputs)+len(g.Constants)+len(g.Nodes))
 	add := func(v *graph.Value, s storage) {
-		s.root, s.last = v, -1
+		s.root, s.lastStep = v, -1
 		s.bytes = v.Meta.Extent() * v.Meta.DType.Size()
 		p.storages = append(p.storages, s)
-		p.of.Set(v, int32(len(p.storages)))
+		p.storageIndex.Set(v, int32(len(p.storages)))
 	}
 	for i, v := range g.Inputs {
 		add(v, storage{kind: inInput, input: i})
@@ -270,7 +270,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 }
 
 // storageOf returns the index of the storage that holds a value.
-func (p *Program) storageOf(v *graph.Value) int { return int(max(p.of.At(v.Home())-1, 0)) }
+func (p *Program) storageOf(v *graph.Value) int { return int(max(p.storageIndex.At(v.Home())-1, 0)) }
 
 // addStep adds a step for a node and its kernel.
 func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
@@ -306,8 +306,8 @@ func (p *Program) bound(t *tensor.Tensor) ref {
 	if t.Numel() == 0 {
 		return ref{storage: -1}
 	}
-	p.storages = append(p.storages, storage{kind: inConst, data: t, bytes: t.Bytes(), last: -1})
-	return ref{storage: len(p.storages) - 1, off: t.Offset * t.DType.Size()}
+	p.storages = append(p.storages, storage{kind: inConst, data: t, bytes: t.Bytes(), lastStep: -1})
+	return ref{storage: len(p.storages) - 1, offset: t.Offset * t.DType.Size()}
 }
 
 // refOf returns the address of a value.
@@ -315,7 +315,7 @@ func (p *Program) refOf(v *graph.Value) ref {
 	if v.Meta.Numel() == 0 {
 		return ref{storage: -1}
 	}
-	return ref{storage: p.storageOf(v), off: v.Meta.Offset * v.Meta.DType.Size()}
+	return ref{storage: p.storageOf(v), offset: v.Meta.Offset * v.Meta.DType.Size()}
 }
 
 // Step describes one kernel call of a program.

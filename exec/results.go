@@ -16,7 +16,7 @@ func (p *Program) findInPlace() {
 	p.inPlace = make([]bool, len(p.outputs))
 	for i, o := range p.outputs {
 		m, root := o.Value.Meta, o.Value.Root().Meta
-		p.inPlace[i] = !p.lost[o.Value] && m.Numel() > 0 && p.storages[p.storageOf(o.Value)].kind == inFresh &&
+		p.inPlace[i] = !p.omittedValues[o.Value] && m.Numel() > 0 && p.storages[p.storageOf(o.Value)].kind == inFresh &&
 			m.Bytes() == root.Bytes() && m.Offset*m.DType.Size() == root.Offset*root.DType.Size() &&
 			root.IsNonOverlappingAndDense() && !m.OverlapsItself()
 	}
@@ -28,7 +28,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	p := s.p
 	for i, t := range out {
 		o := p.outputs[i]
-		if t == nil || p.lost[o.Value] {
+		if t == nil || p.omittedValues[o.Value] {
 			continue
 		}
 		m := o.Value.Meta
@@ -38,21 +38,21 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		if err := p.mayWrite(i, in, out); err != nil {
 			return err
 		}
-		f := &s.fresh[p.storageOf(o.Value)]
+		f := &s.freshMemories[p.storageOf(o.Value)]
 		if p.inPlace[i] && f.storage == nil && t.SameAddresses(m) && t.Offset >= m.Offset && isAligned(t) {
-			*f = freshMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), given: i + 1}
+			*f = freshMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), givenOutput: i + 1}
 		}
 	}
 	for k := range p.storages {
-		if so := &p.storages[k]; so.kind == inFresh && s.fresh[k].storage == nil {
-			s.fresh[k].storage = p.pool.Take(so.bytes, !wholly(so.root.Meta))
+		if so := &p.storages[k]; so.kind == inFresh && s.freshMemories[k].storage == nil {
+			s.freshMemories[k].storage = p.pool.Take(so.bytes, !coversStorage(so.root.Meta))
 		}
 	}
 	return nil
 }
 
-// wholly reports whether the elements of a value cover all bytes of its storage.
-func wholly(m tensor.Meta) bool { return m.Offset == 0 && m.IsNonOverlappingAndDense() }
+// coversStorage reports whether the elements of a value cover all bytes of its storage.
+func coversStorage(m tensor.Meta) bool { return m.Offset == 0 && m.IsNonOverlappingAndDense() }
 
 // isAligned reports whether elements have the alignment of their type, which kernels require for writing.
 func isAligned(t *tensor.Tensor) bool {
@@ -98,7 +98,7 @@ func (s *Session) laidOut(ctx context.Context, in []*tensor.Tensor) ([]*tensor.T
 }
 
 // copyOf returns a copy of t with the layout m, offset included. Its memory is released at the end of the run unless
-// [Session.hand] keeps it.
+// [Session.passToCaller] keeps it.
 func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	c, err := pooledCopy(ctx, s.p.pool, t, m, s.p.threads)
 	if err == nil {
@@ -110,12 +110,12 @@ func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, m tensor.Meta) (
 // pooledCopy returns a copy of t with the layout m, offset included.
 func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, m tensor.Meta,
 	workers int) (*tensor.Tensor, error) {
-	out := tensor.Must(tensor.Over(m, pool.Take(m.Extent()*m.DType.Size(), !wholly(m))))
+	out := tensor.Must(tensor.Over(m, pool.Take(m.Extent()*m.DType.Size(), !coversStorage(m))))
 	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
-// hand passes the memory of t to the caller, so that the session does not release it.
-func (s *Session) hand(t *tensor.Tensor) {
+// passToCaller passes the memory of t to the caller, so that the session does not release it.
+func (s *Session) passToCaller(t *tensor.Tensor) {
 	if i := slices.Index(s.copies, t.Storage()); i >= 0 {
 		s.copies[i] = nil
 	}
@@ -128,18 +128,18 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 	root := o.Value.Root()
 	k := s.p.storageOf(root)
 	so, m := &s.p.storages[k], o.Value.Meta
-	if out[i] == nil && s.onlyGiven || s.fresh[k].given == i+1 {
+	if out[i] == nil && s.onlyGiven || s.freshMemories[k].givenOutput == i+1 {
 		return nil
 	}
 	var t *tensor.Tensor
 	var err error
 	switch so.kind {
 	case inFresh:
-		f := &s.fresh[k]
-		if from := f.storage; f.given > 0 {
+		f := &s.freshMemories[k]
+		if from := f.storage; f.givenOutput > 0 {
 			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:])) // the tensor belongs to another output
 		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
-			f.handed = true
+			f.ownedByCaller = true
 		}
 	case inInput:
 		x := in[so.input]
@@ -164,7 +164,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 	if out[i] != nil {
 		return iter.CopyElements(ctx, out[i], t, s.p.threads)
 	}
-	s.hand(t)
+	s.passToCaller(t)
 	out[i] = t
 	return nil
 }

@@ -196,7 +196,7 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 	}
 	var made []bool // nil: all
 	if s.losses != nil {
-		made = s.losses.made()
+		made = s.losses.computedOutputs()
 	}
 	for i, o := range p.outputs {
 		if made != nil && !made[i] {

@@ -52,7 +52,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*cut{}}
 	r.options.Context, r.options.Tracer = nil, guardedTracer(o.Tracer)
-	r.classes.kept.Number, r.classes.kept.Bytes = maxClasses, max(o.MemoryLimit, 0)
+	r.classes.prepared.Number, r.classes.prepared.Bytes = maxClasses, max(o.MemoryLimit, 0)
 	if g.Dynamic() {
 		r.cut = newCut(g)
 		return r, nil
@@ -134,7 +134,7 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 		p.call = g.Nodes[0].Call()
 		return p, nil
 	case g.Dynamic():
-		p.inner = newCut(g)
+		p.innerSegments = newCut(g)
 		return p, nil
 	}
 	o := r.options
@@ -237,16 +237,16 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 	}
 	if given == nil {
 		copy(out, made)
-		r.own(out, in)
+		r.makeReleasable(out, in)
 	} else if wrong := given.fill(ctx, made, r.options.Threads); wrong != nil {
 		return wrong
 	}
 	return err
 }
 
-// own makes outputs releasable, except outputs in the memory of an input. Storage that RunDynamic of an op allocated is
-// not releasable before.
-func (r *Runner) own(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
+// makeReleasable makes outputs releasable, except outputs in the memory of an input. Storage that RunDynamic of an op
+// allocated is not releasable before.
+func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{}
 	for _, t := range in {
 		adopted[t.Storage()] = t.Storage()

@@ -21,8 +21,8 @@ func guardedTracer(t Tracer) Tracer {
 // tracerPanic holds the first panic of a run's tracer.
 type tracerPanic struct{ err atomic.Pointer[error] }
 
-// catch must be deferred. It records a panic of a tracer's method.
-func (b *tracerPanic) catch(method string) {
+// recordPanic must be deferred. It records a panic of a tracer's method.
+func (b *tracerPanic) recordPanic(method string) {
 	if x := recover(); x != nil {
 		err := fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack())
 		b.err.CompareAndSwap(nil, &err)
@@ -32,13 +32,13 @@ func (b *tracerPanic) catch(method string) {
 // guard calls a method of the tracer, unless a method of the tracer has panicked before.
 func (b *tracerPanic) guard(method string, call func()) {
 	if b.err.Load() == nil {
-		defer b.catch(method)
+		defer b.recordPanic(method)
 		call()
 	}
 }
 
-// or returns the error of a run or, if it is nil, the panic of its tracer.
-func (b *tracerPanic) or(err error) error {
+// orPanic returns the error of a run or, if it is nil, the panic of its tracer.
+func (b *tracerPanic) orPanic(err error) error {
 	if why := b.err.Load(); err == nil && why != nil {
 		return *why
 	}
@@ -47,13 +47,13 @@ func (b *tracerPanic) or(err error) error {
 
 // BeginRun implements [Tracer].
 func (g safeTracer) BeginRun(r *Run) bool {
-	defer r.tracerPanic.catch("BeginRun")
+	defer r.tracerPanic.recordPanic("BeginRun")
 	return g.tracer.BeginRun(r)
 }
 
 // EndRun implements [Tracer].
 func (g safeTracer) EndRun(r *Run, err error) {
-	defer r.tracerPanic.catch("EndRun")
+	defer r.tracerPanic.recordPanic("EndRun")
 	g.tracer.EndRun(r, err)
 }
 

@@ -16,10 +16,10 @@ func (s *Session) execute(ctx context.Context) error {
 			workerpool.Expect(len(s.workers)-1, sec.ahead)
 		}
 		switch {
-		case sec.shared != nil && workerpool.Ready(sec.shared.most):
-			err = s.share(ctx, sec)
+		case sec.shared != nil && workerpool.Ready(sec.shared.maxWorth):
+			err = s.runShared(ctx, sec)
 		case s.losses != nil || s.run != nil:
-			err = s.watched(ctx, sec)
+			err = s.runWatched(ctx, sec)
 		default:
 			err = s.serial(ctx, sec)
 		}
@@ -50,7 +50,7 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 			continue
 		}
 		if c.run == nil {
-			if err := s.whole(ctx, w, i); err != nil {
+			if err := s.runStepSerially(ctx, w, i); err != nil {
 				return err
 			}
 			w.mem.Scratch = nil
@@ -75,8 +75,8 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 	return s.p.graph.Fail(s.p.steps[i].node, err)
 }
 
-// watched is serial with a tracer, or with steps that may fail.
-func (s *Session) watched(ctx context.Context, sec *section) error {
+// runWatched is serial with a tracer, or with steps that may fail.
+func (s *Session) runWatched(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
 		if b := s.p.steps[i].pipelineEnd; b > 0 {
@@ -87,8 +87,8 @@ func (s *Session) watched(ctx context.Context, sec *section) error {
 			continue
 		}
 		s.beginStep(w, i)
-		if s.losses == nil || !s.losses.reach(i) {
-			if err := s.whole(ctx, w, i); err != nil {
+		if s.losses == nil || !s.losses.propagate(i) {
+			if err := s.runStepSerially(ctx, w, i); err != nil {
 				s.endStep(w, false)
 				return err
 			}
@@ -98,8 +98,8 @@ func (s *Session) watched(ctx context.Context, sec *section) error {
 	return nil
 }
 
-// whole runs all chunks of a step in the calling goroutine.
-func (s *Session) whole(ctx context.Context, w *workerState, i int) error {
+// runStepSerially runs all chunks of a step in the calling goroutine.
+func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) error {
 	st := &s.p.steps[i]
 	s.prepare(w, st)
 	for ph := range st.kernel.Phases {

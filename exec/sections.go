@@ -20,11 +20,11 @@ type section struct {
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	deps  []int32            // by step: number of steps in the section that the step waits for
-	costs []float64          // by step: time on one worker, in nanoseconds
-	worth []workerpool.Worth // by step: whether sharing from this step on is worth waking workers
-	most  workerpool.Worth   // the maximum of worth
-	share float64            // minimum time of work, in nanoseconds, that is worth passing to another awake worker
+	deps      []int32            // by step: number of steps in the section that the step waits for
+	costs     []float64          // by step: time on one worker, in nanoseconds
+	worth     []workerpool.Worth // by step: whether sharing from this step on is worth waking workers
+	maxWorth  workerpool.Worth   // the maximum of worth
+	minShared float64            // minimum time of work, in nanoseconds, that is worth passing to another awake worker
 }
 
 // minSerialSteps is the number of consecutive serial steps that end a shared section. A serial step costs some tens of
@@ -52,11 +52,11 @@ func (p *Program) cutSections(costs *machine.Profile) {
 	if costs == nil {
 		costs = machine.UsualProfile()
 	}
-	s := sharing{share: cmp.Or(costs.ShareNS, machine.UsualShareNS)}
-	s.costs = p.price(costs, s.share)
-	split := p.splits(s.costs, s.share)
-	saved := p.savings(s.costs, split, s.share)
-	s.worth = worths(s.costs, saved, cmp.Or(costs.WakeNS, machine.UsualWakeNS))
+	s := sharing{minShared: cmp.Or(costs.ShareNS, machine.UsualShareNS)}
+	s.costs = p.price(costs, s.minShared)
+	split := p.splits(s.costs, s.minShared)
+	saved := p.savings(s.costs, split, s.minShared)
+	s.worth = wakeWorths(s.costs, saved, cmp.Or(costs.WakeNS, machine.UsualWakeNS))
 	at := 0 // end of the sections so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
@@ -78,7 +78,7 @@ func (p *Program) cutSections(costs *machine.Profile) {
 		p.sections = append(p.sections, section{first: at, end: n})
 	}
 	if len(p.sections) > 1 || p.sections[0].shared != nil {
-		p.part(split)
+		p.setParts(split)
 	}
 }
 
@@ -96,29 +96,29 @@ func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.Wo
 	p.sections = append(p.sections, section{first: at, end: end, ahead: worth})
 }
 
-// part sets the number of parts of each phase. A part is the group of chunks that one worker takes. The phases of split
-// steps get one part per worker, but at most one per chunk.
-func (p *Program) part(split []bool) {
-	p.parts = make([]int, p.phases+1)
+// setParts sets the number of parts of each phase. A part is the group of chunks that one worker takes. The phases of
+// split steps get one part per worker, but at most one per chunk.
+func (p *Program) setParts(split []bool) {
+	p.partOffsets = make([]int, p.phases+1)
 	for _, sec := range p.sections {
 		for i := sec.first; i < sec.end && sec.shared != nil; i++ {
 			st := &p.steps[i]
 			for k, ph := range st.kernel.Phases {
 				if ph.Chunks > 1 && split[i] {
-					p.parts[st.phase+k+1] = min(p.threads, ph.Chunks)
+					p.partOffsets[st.phase+k+1] = min(p.threads, ph.Chunks)
 				}
 			}
 		}
 	}
 	for i := range p.phases {
-		p.parts[i+1] += p.parts[i]
+		p.partOffsets[i+1] += p.partOffsets[i]
 	}
 }
 
 // shared returns the sharing of the steps from first to end.
 func (p *Program) shared(all sharing, first, end int) *sharing {
 	worth := all.worth[first:end]
-	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.share}
+	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.minShared}
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].next {
 			if int(k) < end {
@@ -222,8 +222,9 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 	return saved
 }
 
-// worths computes, for each step, whether the time saved from this step on justifies waking workers; see wakeWindow.
-func worths(costs, saved []float64, wake float64) []workerpool.Worth {
+// wakeWorths computes, for each step, whether the time saved from this step on justifies waking workers; see
+// wakeWindow.
+func wakeWorths(costs, saved []float64, wake float64) []workerpool.Worth {
 	list := make([]workerpool.Worth, len(costs))
 	for w, least := range map[workerpool.Worth]float64{workerpool.Try: wake / tryPart, workerpool.Much: wake} {
 		sum, span, end := 0.0, 0.0, 0

@@ -67,40 +67,41 @@ func (c *cut) findDone() {
 	}
 }
 
-// whole reports whether the graph is a single compiled segment, so that a run of the graph is a run of one program.
-func (c *cut) whole() bool { return len(c.segments) == 1 && c.steps == 0 }
+// isSingleSegment reports whether the graph is a single compiled segment, so that a run of the graph is a run of one
+// program.
+func (c *cut) isSingleSegment() bool { return len(c.segments) == 1 && c.steps == 0 }
 
-// pieces is a run in segments.
-type pieces struct {
+// segmentRun is a run in segments.
+type segmentRun struct {
 	caller
 	*cut
-	known map[*graph.Value]*tensor.Tensor // inputs, and results of segments
-	keep  bool                            // continue after failed nodes
+	knownValues map[*graph.Value]*tensor.Tensor // inputs, and results of segments
+	keepGoing   bool                            // continue after failed nodes
 	// givenBack has the storages of constants that results of dynamic nodes share: see noteGivenBack.
 	givenBack map[*tensor.Storage]bool
 
 	traced bool // the tracer observes the steps
 
-	failed graph.Errors
-	lost   map[*graph.Value]bool // values that are missing because of failures
+	failed        graph.Errors
+	missingValues map[*graph.Value]bool // values that are missing because of failures
 
-	given *given // nil if no tensors are given for outputs
+	givenOutputs *given // nil if no tensors are given for outputs
 }
 
 // piecewise runs a graph in segments and returns its outputs in order. With keep, the error may be an [*Incomplete],
 // and some outputs nil.
 func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tensor.Tensor,
 	keep bool, given *given) (_ []*tensor.Tensor, err error) {
-	p := &pieces{caller: caller{r: r, ctx: ctx, run: parent}, cut: c, keep: keep, given: given,
-		known: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), lost: map[*graph.Value]bool{}}
+	p := &segmentRun{caller: caller{r: r, ctx: ctx, run: parent}, cut: c, keepGoing: keep, givenOutputs: given,
+		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), missingValues: map[*graph.Value]bool{}}
 	for i, v := range c.graph.Inputs {
-		p.known[v] = in[i]
+		p.knownValues[v] = in[i]
 	}
-	if r.options.Tracer != nil && !c.whole() {
+	if r.options.Tracer != nil && !c.isSingleSegment() {
 		p.beginRun(parent)
 		defer func() {
 			r.options.Tracer.EndRun(p.run, err)
-			err = p.run.tracerPanic.or(err)
+			err = p.run.tracerPanic.orPanic(err)
 		}()
 	}
 	for i := range c.segments {
@@ -125,13 +126,13 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 }
 
 // drop removes a value that has no further reader. The memory returns to the pool unless another value shares it.
-func (p *pieces) drop(v *graph.Value) {
-	t := p.known[v]
-	delete(p.known, v)
+func (p *segmentRun) drop(v *graph.Value) {
+	t := p.knownValues[v]
+	delete(p.knownValues, v)
 	if t == nil || !t.Storage().Releasable() || p.givenBack[t.Storage()] {
 		return
 	}
-	for _, other := range p.known {
+	for _, other := range p.knownValues {
 		if other != nil && other.Storage() == t.Storage() {
 			return
 		}
@@ -140,10 +141,10 @@ func (p *pieces) drop(v *graph.Value) {
 }
 
 // segment runs a segment, or the nodes of it whose operands exist.
-func (p *pieces) segment(i int) error {
+func (p *segmentRun) segment(i int) error {
 	s, kept := &p.segments[i], true
-	if len(p.lost) > 0 {
-		rest := s.Without(p.lost)
+	if len(p.missingValues) > 0 {
+		rest := s.Without(p.missingValues)
 		if len(rest.Nodes) == 0 {
 			return nil
 		}
@@ -157,35 +158,35 @@ func (p *pieces) segment(i int) error {
 	return p.runSegment(s, kept)
 }
 
-// ready returns a prepared segment. If kept is true, it comes from the cache. Otherwise it is prepared only for this
-// run, for example because it is a part of a segment.
-func (p *pieces) ready(s *graph.Segment, kept bool) (*prepared, error) {
-	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.known, p.keep) }
+// preparedSegment returns a prepared segment. If kept is true, it comes from the cache. Otherwise it is prepared only
+// for this run, for example because it is a part of a segment.
+func (p *segmentRun) preparedSegment(s *graph.Segment, kept bool) (*prepared, error) {
+	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.knownValues, p.keepGoing) }
 	if !kept {
 		return prepare()
 	}
-	return p.r.classes.get(p.ctx, classKey{s, s.Class(p.known)}, prepare)
+	return p.r.classes.get(p.ctx, classKey{s, s.Class(p.knownValues)}, prepare)
 }
 
 // runSegment runs a compiled segment and stores its results.
-func (p *pieces) runSegment(s *graph.Segment, kept bool) error {
-	ready, err := p.ready(s, kept)
+func (p *segmentRun) runSegment(s *graph.Segment, kept bool) error {
+	ready, err := p.preparedSegment(s, kept)
 	if err != nil {
 		return err
 	}
 	failed := slices.Clone(ready.failed)
 	in := make([]*tensor.Tensor, len(s.In))
 	for i, v := range s.In {
-		in[i] = p.known[v]
+		in[i] = p.knownValues[v]
 	}
 	var out []*tensor.Tensor
 	var outputs []graph.Output
-	if ready.inner != nil {
-		outputs = ready.inner.graph.Outputs
-		out, err = p.r.piecewise(p.ctx, p.run, ready.inner, in, p.keep, nil)
+	if ready.innerSegments != nil {
+		outputs = ready.innerSegments.graph.Outputs
+		out, err = p.r.piecewise(p.ctx, p.run, ready.innerSegments, in, p.keepGoing, nil)
 	} else {
 		outputs = ready.program.outputs
-		out = p.given.list(p.cut, s, ready.program)
+		out = p.givenOutputs.list(p.cut, s, ready.program)
 		err = ready.program.runInto(p.ctx, p.run, in, out)
 	}
 	var part *Incomplete
@@ -200,7 +201,7 @@ func (p *pieces) runSegment(s *graph.Segment, kept bool) error {
 	}
 	for _, v := range s.Out {
 		if t := byName[v.Name]; t != nil {
-			p.known[v] = t
+			p.knownValues[v] = t
 		}
 	}
 	if len(failed) > 0 {
@@ -210,7 +211,7 @@ func (p *pieces) runSegment(s *graph.Segment, kept bool) error {
 }
 
 // fail records the error of a segment and marks its missing results as lost.
-func (p *pieces) fail(s *graph.Segment, err error) {
+func (p *segmentRun) fail(s *graph.Segment, err error) {
 	var part *Incomplete
 	if errors.As(err, &part) {
 		p.failed = append(p.failed, part.Failed...)
@@ -221,32 +222,32 @@ func (p *pieces) fail(s *graph.Segment, err error) {
 		p.failed = append(p.failed, &graph.Error{Err: err})
 	}
 	for _, v := range s.Out {
-		if p.known[v] == nil {
-			p.lost[v] = true
+		if p.knownValues[v] == nil {
+			p.missingValues[v] = true
 		}
 	}
 }
 
 // outputs returns the outputs in their pinned layouts.
-func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
+func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	made := map[string]bool{}
 	out := make([]*tensor.Tensor, len(p.graph.Outputs))
 	for i, o := range p.graph.Outputs {
-		t := p.known[o.Value]
+		t := p.knownValues[o.Value]
 		if o.Value.Const != nil {
 			t = o.Value.Const
 		}
 		if t == nil {
 			continue // it is lost
 		}
-		if p.given != nil {
+		if p.givenOutputs != nil {
 			out[i], made[o.Name] = t, true // fill copies it to the caller's tensor
 			continue
 		}
 		if !o.Pin.Holds(t.Meta) {
 			m, err := o.Pin.Lay(t.Meta)
-			if err != nil && p.keep {
+			if err != nil && p.keepGoing {
 				p.failed = append(p.failed, p.graph.FailOutput(o, err))
 				continue
 			}
@@ -271,10 +272,10 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 }
 
 // call runs a dynamic node.
-func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
+func (p *segmentRun) call(s *graph.Segment, kept bool) (err error) {
 	defer recovered(&err)
 	n := s.Nodes[0]
-	ready, err := p.ready(s, kept)
+	ready, err := p.preparedSegment(s, kept)
 	if err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 		switch a.Kind {
 		case graph.TensorArg:
 			if in[i] = a.Value.Const; in[i] == nil {
-				in[i] = p.known[a.Value]
+				in[i] = p.knownValues[a.Value]
 			}
 		case graph.NumberArg:
 			in[i] = a.Number.Tensor(a.Number.DType())
@@ -297,16 +298,16 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 		return fmt.Errorf("made %d values, \"outputs\" names %d", len(out), len(n.Out))
 	}
 	for i, v := range n.Out {
-		if p.known[v], err = p.laidOut(out[i], n.Pin); err != nil {
+		if p.knownValues[v], err = p.laidOut(out[i], n.Pin); err != nil {
 			return err
 		}
-		p.noteGivenBack(n, p.known[v])
+		p.noteGivenBack(n, p.knownValues[v])
 	}
 	return nil
 }
 
 // laidOut returns a tensor in its pinned layout, copied if necessary.
-func (p *pieces) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
+func (p *segmentRun) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
 	if t == nil || pin.Holds(t.Meta) {
 		return t, nil
 	}
@@ -320,7 +321,7 @@ func (p *pieces) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error
 
 // noteGivenBack records a result that shares memory with a constant operand, for example because a branch returns its
 // input.
-func (p *pieces) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
+func (p *segmentRun) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {
 			if p.givenBack == nil {

@@ -12,14 +12,14 @@ import (
 // Session is the memory of one run at a time: the arena, the addresses of all operands, and the state of the schedule.
 // It is not safe for concurrent use. [Program.Run] reuses sessions automatically.
 type Session struct {
-	p       *Program
-	arena   *tensor.Storage
-	ptrs    []unsafe.Pointer
-	patches []patch
-	fresh   []freshMemory     // by storage, during a run
-	copies  []*tensor.Storage // copies of inputs with other layouts, during a run
-	workers []workerState
-	in, out []*tensor.Tensor // lists for a run by names, during that run
+	p             *Program
+	arena         *tensor.Storage
+	ptrs          []unsafe.Pointer
+	patches       []patch
+	freshMemories []freshMemory     // by storage, during a run
+	copies        []*tensor.Storage // copies of inputs with other layouts, during a run
+	workers       []workerState
+	in, out       []*tensor.Tensor // lists for a run by names, during that run
 	// onlyGiven means that only outputs for which the caller gave a tensor are returned.
 	onlyGiven bool
 
@@ -31,10 +31,10 @@ type Session struct {
 
 // freshMemory is the memory of an output's storage during a run.
 type freshMemory struct {
-	storage *tensor.Storage
-	shift   int  // byte offset of the first element from its position in the program's storage
-	given   int  // 1 + the output whose tensor, owned by the caller, is written directly
-	handed  bool // the caller owns the storage
+	storage       *tensor.Storage
+	shift         int  // byte offset of the first element from its position in the program's storage
+	givenOutput   int  // 1 + the output whose tensor, owned by the caller, is written directly
+	ownedByCaller bool // the caller owns the storage
 }
 
 // patch is an operand address that differs between runs.
@@ -55,12 +55,12 @@ type workerState struct {
 // memory.
 func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.ptrs),
-		fresh: make([]freshMemory, len(p.storages)), workers: make([]workerState, p.threads)}
+		freshMemories: make([]freshMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	s.round.prepare(p)
 	s.round.job.Help = s.help
-	if p.lost != nil {
-		s.losses = &losses{p: p, lost: make([]atomic.Bool, len(p.steps))}
+	if p.omittedValues != nil {
+		s.losses = &losses{p: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
 	for i := range s.workers {
 		w := &s.workers[i]
@@ -76,9 +76,9 @@ func (p *Program) NewSession() *Session {
 			}
 			switch so := &p.storages[r.storage]; so.kind {
 			case inArena:
-				s.ptrs[st.first+k] = address(s.arena.Bytes(), so.at+r.off)
+				s.ptrs[st.first+k] = address(s.arena.Bytes(), so.at+r.offset)
 			case inConst:
-				s.ptrs[st.first+k] = address(so.data.Storage().Bytes(), r.off)
+				s.ptrs[st.first+k] = address(so.data.Storage().Bytes(), r.offset)
 			default:
 				s.patches = append(s.patches, patch{st.first + k, r})
 			}
@@ -95,13 +95,13 @@ func (s *Session) bind(in []*tensor.Tensor) {
 	for _, pt := range s.patches {
 		so := &s.p.storages[pt.ref.storage]
 		if so.kind == inFresh {
-			f := &s.fresh[pt.ref.storage]
-			s.ptrs[pt.ptr] = address(f.storage.Bytes(), f.shift+pt.ref.off)
+			f := &s.freshMemories[pt.ref.storage]
+			s.ptrs[pt.ptr] = address(f.storage.Bytes(), f.shift+pt.ref.offset)
 			continue
 		}
 		t := in[so.input]
 		shift := (t.Offset - so.root.Meta.Offset) * t.DType.Size()
-		s.ptrs[pt.ptr] = address(t.Storage().Bytes(), shift+pt.ref.off)
+		s.ptrs[pt.ptr] = address(t.Storage().Bytes(), shift+pt.ref.offset)
 	}
 }
 
@@ -116,12 +116,12 @@ func (s *Session) setContext(ctx context.Context) {
 // memory that the caller does not own.
 func (s *Session) release() {
 	s.setContext(context.Background())
-	for k := range s.fresh {
-		if f := &s.fresh[k]; f.storage != nil && f.given == 0 && !f.handed {
+	for k := range s.freshMemories {
+		if f := &s.freshMemories[k]; f.storage != nil && f.givenOutput == 0 && !f.ownedByCaller {
 			_ = f.storage.Release()
 		}
 	}
-	clear(s.fresh)
+	clear(s.freshMemories)
 	for _, c := range s.copies {
 		if c != nil {
 			_ = c.Release()
@@ -143,11 +143,11 @@ func (p *Program) acquire() (*Session, error) {
 		return s, nil
 	}
 	p.mu.Unlock()
-	return p.another()
+	return p.newSession()
 }
 
-// another returns a new session.
-func (p *Program) another() (s *Session, err error) {
+// newSession returns a new session.
+func (p *Program) newSession() (s *Session, err error) {
 	defer tensor.CatchMemory(&err)
 	return p.NewSession(), nil
 }

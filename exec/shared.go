@@ -55,23 +55,23 @@ type openPhase struct{ step, phase int }
 // for chunks, and for further ready steps that are worth passing to another worker. The worker that runs the program
 // never waits for helpers to start. Helpers leave when there is nothing to do.
 type round struct {
-	job  workerpool.Job
-	ctx  context.Context
-	sec  *section
-	left atomic.Int32 // unfinished steps
-	near atomic.Int32 // number of idle helpers that wait for more work
-	stop atomic.Bool
+	job             workerpool.Job
+	ctx             context.Context
+	sec             *section
+	unfinishedSteps atomic.Int32 // unfinished steps
+	waitingHelpers  atomic.Int32 // number of idle helpers that wait for more work
+	stop            atomic.Bool
 
 	deps  []int32          // by step of the section: number of unfinished steps that the step waits for
-	parts workerpool.Parts // chunks to distribute: see Program.parts
+	parts workerpool.Parts // chunks to distribute: see Program.partOffsets
 	done  []int32          // by phase of the program: number of finished chunks, for shared phases
 
-	mu     workerpool.Lock // guards the fields below
-	ready  []int32         // steps that can start
-	open   []openPhase     // phases with chunks that no worker has taken
-	free   []*workerState  // states without a worker
-	err    error
-	failed int // the step of err; -1 if err is the cause of the context
+	mu         workerpool.Lock // guards the fields below
+	readySteps []int32         // steps that can start
+	openPhases []openPhase     // phases with chunks that no worker has taken
+	free       []*workerState  // states without a worker
+	err        error
+	failed     int // the step of err; -1 if err is the cause of the context
 }
 
 // prepare allocates the counters for the sections of a program.
@@ -84,35 +84,35 @@ func (r *round) prepare(p *Program) {
 	}
 	if longest > 0 {
 		r.deps, r.done = make([]int32, longest), make([]int32, p.phases)
-		r.parts = make(workerpool.Parts, p.parts[p.phases])
+		r.parts = make(workerpool.Parts, p.partOffsets[p.phases])
 	}
 }
 
-// share runs a section with all workers that are available.
-func (s *Session) share(ctx context.Context, sec *section) error {
+// runShared runs a section with all workers that are available.
+func (s *Session) runShared(ctx context.Context, sec *section) error {
 	s.reset(ctx, sec)
-	s.lead()
+	s.runLeader()
 	return s.round.err
 }
 
-// lead is the loop of the worker that runs the program. This worker starts first and leaves last.
-func (s *Session) lead() {
+// runLeader is the loop of the worker that runs the program. This worker starts first and leaves last.
+func (s *Session) runLeader() {
 	r := &s.round
 	r.job.Begin()
 	defer r.job.End() // also if a kernel calls runtime.Goexit
 	worthy := 0
-	for _, step := range r.ready {
-		if r.worthy(int(step)) {
+	for _, step := range r.readySteps {
+		if r.worthSharing(int(step)) {
 			worthy++
 		}
 	}
 	if worthy > 1 {
-		r.call(min(worthy, len(s.workers))-1, r.worth(r.sec.first))
+		r.call(min(worthy, len(s.workers))-1, r.worthWaking(r.sec.first))
 	}
 	for {
 		seen := r.job.Seen()
-		s.serve(&s.workers[0])
-		if r.over() {
+		s.runWorker(&s.workers[0])
+		if r.isOver() {
 			return
 		}
 		if !r.job.Wait(seen) && r.idle() {
@@ -127,30 +127,30 @@ var errEnded = errors.New("a kernel called runtime.Goexit")
 func (s *Session) reset(ctx context.Context, sec *section) {
 	r, p := &s.round, s.p
 	r.ctx, r.sec, r.err, r.failed = ctx, sec, nil, -1
-	r.ready, r.open, r.free = r.ready[:0], r.open[:0], r.free[:0]
+	r.readySteps, r.openPhases, r.free = r.readySteps[:0], r.openPhases[:0], r.free[:0]
 	for i := len(s.workers) - 1; i > 0; i-- {
 		r.free = append(r.free, &s.workers[i])
 	}
 	r.stop.Store(false)
-	r.left.Store(int32(sec.end - sec.first))
+	r.unfinishedSteps.Store(int32(sec.end - sec.first))
 	copy(r.deps, sec.shared.deps)
 	for i := sec.end - 1; i >= sec.first; i-- {
 		if r.deps[i-sec.first] == 0 {
-			r.ready = append(r.ready, int32(i))
+			r.readySteps = append(r.readySteps, int32(i))
 		}
 	}
 	last := &p.steps[sec.end-1]
 	clear(r.done[p.steps[sec.first].phase : last.phase+len(last.kernel.Phases)])
 }
 
-// over reports whether the section is finished or has failed.
-func (r *round) over() bool { return r.stop.Load() || r.left.Load() == 0 }
+// isOver reports whether the section is finished or has failed.
+func (r *round) isOver() bool { return r.stop.Load() || r.unfinishedSteps.Load() == 0 }
 
 // idle reports whether there is no step or chunk to take.
 func (r *round) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.ready)+len(r.open) == 0 && !r.over()
+	return len(r.readySteps)+len(r.openPhases) == 0 && !r.isOver()
 }
 
 // fail ends the section with an error. If several steps fail, it keeps the error of the first one in the order of the
@@ -184,13 +184,13 @@ func (s *Session) help() {
 	}()
 	for {
 		seen := r.job.Seen()
-		s.serve(w)
-		if r.over() {
+		s.runWorker(w)
+		if r.isOver() {
 			return
 		}
-		r.near.Add(1)
+		r.waitingHelpers.Add(1)
 		again := r.job.Linger(seen)
-		r.near.Add(-1)
+		r.waitingHelpers.Add(-1)
 		if !again {
 			return
 		}
@@ -198,10 +198,12 @@ func (s *Session) help() {
 }
 
 // call requests helpers for n further parts of work. Idle helpers are used before others are requested.
-func (r *round) call(n int, worth workerpool.Worth) { r.job.Call(max(0, n-int(r.near.Load())), worth) }
+func (r *round) call(n int, worth workerpool.Worth) {
+	r.job.Call(max(0, n-int(r.waitingHelpers.Load())), worth)
+}
 
-// serve works until there is nothing to take.
-func (s *Session) serve(w *workerState) {
+// runWorker works until there is nothing to take.
+func (s *Session) runWorker(w *workerState) {
 	for {
 		step, phase, join := s.round.take()
 		if step < 0 {
@@ -229,34 +231,34 @@ func (s *Session) serve(w *workerState) {
 func (r *round) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch n := len(r.ready) - 1; {
-	case r.over():
+	switch n := len(r.readySteps) - 1; {
+	case r.isOver():
 		return -1, 0, false
-	case len(r.open) > 0:
-		o := r.open[len(r.open)-1]
+	case len(r.openPhases) > 0:
+		o := r.openPhases[len(r.openPhases)-1]
 		return o.step, o.phase, true
 	case n >= 0:
-		step = int(r.ready[n])
-		r.ready = r.ready[:n]
+		step = int(r.readySteps[n])
+		r.readySteps = r.readySteps[:n]
 		return step, 0, false
 	}
 	return -1, 0, false
 }
 
-// worthy reports whether a step is worth passing to another worker.
-func (r *round) worthy(step int) bool {
-	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.share
+// worthSharing reports whether a step is worth passing to another worker.
+func (r *round) worthSharing(step int) bool {
+	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.minShared
 }
 
-// worth returns whether sharing from a step on is worth waking workers.
-func (r *round) worth(step int) workerpool.Worth { return r.sec.shared.worth[step-r.sec.first] }
+// worthWaking returns whether sharing from a step on is worth waking workers.
+func (r *round) worthWaking(step int) workerpool.Worth { return r.sec.shared.worth[step-r.sec.first] }
 
 // advance starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase to
 // continue with, or a negative step.
 func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	st := &s.p.steps[step]
 	phases := st.kernel.Phases
-	lost := phase == 0 && s.losses != nil && s.losses.reach(step)
+	lost := phase == 0 && s.losses != nil && s.losses.propagate(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
@@ -266,7 +268,7 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 		return s.finish(w, step), 0
 	}
 	o, chunks := openPhase{step, phase}, phases[phase].Chunks
-	if parts := s.parts(o); len(parts) > 0 {
+	if parts := s.phaseParts(o); len(parts) > 0 {
 		parts.Deal(chunks)
 		s.publish(o, chunks)
 		return s.chunks(w, o)
@@ -279,15 +281,15 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	return s.goOn(w, o)
 }
 
-// parts returns the parts of a phase; none if one worker runs all of its chunks.
-func (s *Session) parts(o openPhase) workerpool.Parts {
-	at := s.p.parts[s.p.steps[o.step].phase+o.phase:]
+// phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
+func (s *Session) phaseParts(o openPhase) workerpool.Parts {
+	at := s.p.partOffsets[s.p.steps[o.step].phase+o.phase:]
 	return s.round.parts[at[0]:at[1]]
 }
 
 // chunks works on a shared phase until all chunks are taken.
 func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
-	r, st, parts := &s.round, &s.p.steps[o.step], s.parts(o)
+	r, st, parts := &s.round, &s.p.steps[o.step], s.phaseParts(o)
 	done, all, own := &r.done[st.phase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
 	for finished := int32(0); ; finished++ {
 		c := parts.Next(own)
@@ -311,7 +313,7 @@ func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 
 // goOn returns the step and phase with which a worker continues after a finished phase, or a negative step.
 func (s *Session) goOn(w *workerState, o openPhase) (int, int) {
-	if s.losses != nil && s.losses.has(o.step) {
+	if s.losses != nil && s.losses.isLost(o.step) {
 		return s.finish(w, o.step), 0
 	}
 	return o.step, o.phase + 1
@@ -328,7 +330,7 @@ func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
 		return false
 	}
 	s.beginStep(w, o.step)
-	if s.losses != nil && s.losses.has(o.step) {
+	if s.losses != nil && s.losses.isLost(o.step) {
 		return true
 	}
 	err := s.chunk(w, o.step, o.phase, c)
@@ -350,10 +352,10 @@ func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
 func (s *Session) publish(o openPhase, chunks int) {
 	r := &s.round
 	r.mu.Lock()
-	r.open = append(r.open, o)
+	r.openPhases = append(r.openPhases, o)
 	r.mu.Unlock()
 	// Include workers that are about to leave.
-	r.call(min(chunks, len(s.workers))-1, r.worth(o.step))
+	r.call(min(chunks, len(s.workers))-1, r.worthWaking(o.step))
 }
 
 // steal takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own part.
@@ -377,8 +379,8 @@ func (r *round) withdraw(o openPhase) {
 
 // remove closes a phase. The lock must be held.
 func (r *round) remove(o openPhase) {
-	if i := slices.Index(r.open, o); i >= 0 {
-		r.open = slices.Delete(r.open, i, i+1)
+	if i := slices.Index(r.openPhases, o); i >= 0 {
+		r.openPhases = slices.Delete(r.openPhases, i, i+1)
 	}
 }
 
@@ -397,13 +399,13 @@ func (s *Session) finish(w *workerState, step int) int {
 			continue
 		}
 		r.mu.Lock()
-		r.ready = append(r.ready, n)
+		r.readySteps = append(r.readySteps, n)
 		r.mu.Unlock()
-		if r.worthy(int(n)) {
-			others, worth = others+1, max(worth, r.worth(int(n)))
+		if r.worthSharing(int(n)) {
+			others, worth = others+1, max(worth, r.worthWaking(int(n)))
 		}
 	}
-	if r.left.Add(-1) == 0 || r.stop.Load() {
+	if r.unfinishedSteps.Add(-1) == 0 || r.stop.Load() {
 		return -1
 	}
 	if others > 0 {

@@ -37,7 +37,7 @@ func (p *Program) mayWrite(i int, in, out []*tensor.Tensor) error {
 			return sharesMemory(name, "the tensor given for output", p.outputs[k].Name)
 		}
 	}
-	if p.holds(rangeOf(t)) {
+	if p.constantOverlaps(rangeOf(t)) {
 		return fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
 	}
 	return nil
@@ -59,8 +59,8 @@ func reads(x, t *tensor.Tensor, storage bool) bool {
 	return rangeOf(t).overlaps(rangeOf(x)) && (storage || tensor.Overlap(t, x))
 }
 
-// holds reports whether a constant overlaps a range.
-func (p *Program) holds(at addressRange) bool {
+// constantOverlaps reports whether a constant overlaps a range.
+func (p *Program) constantOverlaps(at addressRange) bool {
 	i := sort.Search(len(p.constants), func(i int) bool { return p.constants[i].to > at.from })
 	return i < len(p.constants) && p.constants[i].overlaps(at)
 }

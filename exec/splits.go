@@ -80,7 +80,7 @@ func (p *Program) transfers(line float64) []transfer {
 	writer := make([]int32, len(p.storages)) // by storage: the last writer, plus 1
 	for i := range p.steps {
 		s := &p.steps[i]
-		if !s.acts() {
+		if !s.hasChunks() {
 			continue
 		}
 		outs := len(s.node.Out)
@@ -100,8 +100,8 @@ func (p *Program) transfers(line float64) []transfer {
 	return list
 }
 
-// acts reports whether a step has any chunks.
-func (s *step) acts() bool {
+// hasChunks reports whether a step has any chunks.
+func (s *step) hasChunks() bool {
 	for _, ph := range s.kernel.Phases {
 		if ph.Chunks > 0 {
 			return true

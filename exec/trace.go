@@ -34,8 +34,8 @@ import (
 // a loop, contains a run of this graph for each call. The [Run.Parent] of a contained run is the run that contains it,
 // and both have the same goroutine as worker 0. Computations during compilation are not reported.
 type Tracer interface {
-	// BeginRun is called at the start of a run. If it returns false, no steps and chunks are reported, and the run takes
-	// no longer than without a tracer; EndRun is still called.
+	// BeginRun is called at the start of a run. If it returns false, no steps and chunks are reported, and the run
+	// takes no longer than without a tracer; EndRun is still called.
 	BeginRun(r *Run) bool
 	// EndRun is called at the end of a run; err is the result of Run.
 	EndRun(r *Run, err error)
@@ -90,7 +90,7 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 	defer func() {
 		s.run = nil
 		t.EndRun(r, err)
-		err = r.tracerPanic.or(err)
+		err = r.tracerPanic.orPanic(err)
 	}()
 	return s.fill(ctx, in, out)
 }
@@ -131,13 +131,13 @@ func (s *Session) chunk(w *workerState, step, phase, c int) error {
 }
 
 // beginRun reports a run in segments to the tracer; parent is the enclosing run, or nil.
-func (p *pieces) beginRun(parent *Run) {
+func (p *segmentRun) beginRun(parent *Run) {
 	p.run = &Run{Graph: p.graph, Parent: parent, Steps: p.steps, Workers: 1}
 	p.traced = p.r.options.Tracer.BeginRun(p.run)
 }
 
 // step runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
-func (p *pieces) step(s *graph.Segment, number int, kept bool) error {
+func (p *segmentRun) step(s *graph.Segment, number int, kept bool) error {
 	n := s.Nodes[0]
 	var err error
 	if p.traced {
@@ -146,7 +146,7 @@ func (p *pieces) step(s *graph.Segment, number int, kept bool) error {
 		t.BeginChunk(at)
 		err = p.call(s, kept)
 		t.EndChunk(at, err)
-		t.EndStep(at, err == nil || p.keep && p.ctx.Err() == nil)
+		t.EndStep(at, err == nil || p.keepGoing && p.ctx.Err() == nil)
 	} else {
 		err = p.call(s, kept)
 	}

@@ -10,9 +10,9 @@ import (
 // builtin is an operator or a function that Go code expands into instructions. Functions that can be written in the
 // language itself are in library.go.
 type builtin struct {
-	least, most int // number of operands
-	apply       func(t *typer, x []value) value
-	typed       bool // the result has a dtype even if all operands are plain numbers
+	minOperands, maxOperands int // number of operands
+	apply                    func(t *typer, x []value) value
+	typed                    bool // the result has a dtype even if all operands are plain numbers
 }
 
 // builtins maps signs of operators and names of functions to their implementations. The keys of unary operators have
@@ -59,7 +59,7 @@ func init() {
 // arity returns the least and the greatest number of operands of a function.
 func arity(name string) (least, most int, ok bool) {
 	if b, ok := builtins[name]; ok && isName(name) && !keywords[name] {
-		return b.least, b.most, true
+		return b.minOperands, b.maxOperands, true
 	}
 	for _, d := range library[name] {
 		n := len(d.names())
@@ -152,13 +152,13 @@ func invert(t *typer, x []value) value {
 	return t.eachPart(Not, d, x...)
 }
 
-// truth converts to bool. Every value except 0 is true, NaN included.
-func (t *typer) truth(v value) value { return t.convert(v, tensor.Bool) }
+// toBool converts to bool. Every value except 0 is true, NaN included.
+func (t *typer) toBool(v value) value { return t.convert(v, tensor.Bool) }
 
-func not(t *typer, x []value) value { return t.eachPart(Not, tensor.Bool, t.truth(x[0])) }
+func not(t *typer, x []value) value { return t.eachPart(Not, tensor.Bool, t.toBool(x[0])) }
 
 func logical(o Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value { return t.eachPart(o, tensor.Bool, t.truth(x[0]), t.truth(x[1])) }
+	return func(t *typer, x []value) value { return t.eachPart(o, tensor.Bool, t.toBool(x[0]), t.toBool(x[1])) }
 }
 
 func bitwise(o Op) func(t *typer, x []value) value {
@@ -206,7 +206,7 @@ func compare(o Op, exchange bool) func(t *typer, x []value) value {
 }
 
 func where(t *typer, x []value) value {
-	c := t.truth(x[0])
+	c := t.toBool(x[0])
 	d, x := t.promote(x[1:]...)
 	if u, v := t.unwidened(x[0].re, d), t.unwidened(x[1].re, d); u != None && v != None {
 		return value{d: d, re: t.b.Convert(tensor.Float32, t.b.Do(Select, c.re, u, v)), im: None}

@@ -81,8 +81,8 @@ const (
 	// Position is the index of the element in its row, as an int32. If a row has several dimensions, the index is
 	// row-major. Row programs load it from an operand ([Code.Positioned]).
 	Position
-	// Scan is A folded by the operation Imm (Add, Mul) over the elements of a row up to the current element, in order. For
-	// floats the running result is a float64, which is rounded for each element. Only row programs run a Scan.
+	// Scan is A folded by the operation Imm (Add, Mul) over the elements of a row up to the current element, in order.
+	// For floats the running result is a float64, which is rounded for each element. Only row programs run a Scan.
 	Scan
 	numOps
 )
@@ -346,7 +346,7 @@ func (c *Code) checkDTypes(i Inst) error {
 	of := func(v Value) tensor.DType { return c.Insts[v].DType }
 	switch i.Op {
 	case Const:
-		return holds(i.DType, i.Imm)
+		return checkConstBits(i.DType, i.Imm)
 	case Load:
 		return c.checkLoad(i)
 	case Convert:
@@ -385,7 +385,7 @@ func (c *Code) checkDTypes(i Inst) error {
 			return fmt.Errorf("function %d cannot be called", i.Imm)
 		}
 	}
-	err := errors.Join(computes(i.DType), takes(i.Op, i.DType))
+	err := errors.Join(computes(i.DType), checkOperation(i.Op, i.DType))
 	for _, u := range i.Uses() {
 		err = errors.Join(err, same(i.DType, of(u)))
 	}
@@ -419,13 +419,13 @@ func same(a, b tensor.DType) error {
 func checkFold(o Op, d tensor.DType) error {
 	switch o {
 	case Add, Mul, Min, Max, And, Or:
-		return errors.Join(computes(d), takes(o, d))
+		return errors.Join(computes(d), checkOperation(o, d))
 	}
 	return fmt.Errorf("%v cannot fold a row", o)
 }
 
-// holds returns an error if the bits of a constant are not a value of its dtype.
-func holds(d tensor.DType, imm uint64) error {
+// checkConstBits returns an error if the bits of a constant are not a value of its dtype.
+func checkConstBits(d tensor.DType, imm uint64) error {
 	if n := 8 * d.Size(); n < 64 && imm>>n != 0 || d == tensor.Bool && imm > 1 {
 		return fmt.Errorf("%#x is not a value of %v", imm, d)
 	}
@@ -440,8 +440,8 @@ func computes(d tensor.DType) error {
 	return nil
 }
 
-// takes returns an error if an operation is not defined for a dtype.
-func takes(o Op, d tensor.DType) error {
+// checkOperation returns an error if an operation is not defined for a dtype.
+func checkOperation(o Op, d tensor.DType) error {
 	float, ok := d.IsFloat(), true
 	switch o {
 	case Add, Sub, Mul, Div, Neg, Abs, Min, Max:

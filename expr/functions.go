@@ -20,7 +20,7 @@ func Functions() []Function {
 	var list []Function
 	for name, b := range builtins {
 		if _, err := tensor.ParseDType(name); err != nil && isName(name) && !keywords[name] {
-			list = append(list, Function{Name: name, Params: slices.Clone(defaultParams[:b.most])})
+			list = append(list, Function{Name: name, Params: slices.Clone(defaultParams[:b.maxOperands])})
 		}
 	}
 	for name, forms := range library {

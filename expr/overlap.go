@@ -29,12 +29,12 @@ func (s *RowProgram) Pipeline(group int, still func(operand int) bool) (c *Code,
 	}
 	wide := false
 	for k := range s.Passes {
-		wide = wide || s.Passes[k].Code != nil && s.Passes[k].Code.wide()
+		wide = wide || s.Passes[k].Code != nil && s.Passes[k].Code.has64Bits()
 	}
 	for k := range s.Passes {
 		w := &s.Passes[k]
 		stored := slices.ContainsFunc(w.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
-		if stored || w.After != nil && (w.After.wide() && !wide || w.After.calls()) {
+		if stored || w.After != nil && (w.After.has64Bits() && !wide || w.After.calls()) {
 			return nil, nil, nil, nil, nil
 		}
 	}
@@ -47,8 +47,8 @@ func (c *Code) calls() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return !i.Op.Primitive() })
 }
 
-// wide reports whether some value has 64 bits.
-func (c *Code) wide() bool {
+// has64Bits reports whether some value has 64 bits.
+func (c *Code) has64Bits() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.DType.Size() > 4 })
 }
 

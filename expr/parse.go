@@ -185,12 +185,12 @@ func (p *parser) take(op string) bool {
 
 func (p *parser) expect(op, after string) {
 	if !p.take(op) {
-		p.fail(p.col, "%q is missing %s%s", op, after, p.found())
+		p.fail(p.col, "%q is missing %s%s", op, after, p.currentToken())
 	}
 }
 
-// found describes the current token in an error message.
-func (p *parser) found() string {
+// currentToken describes the current token in an error message.
+func (p *parser) currentToken() string {
 	if p.kind == endToken {
 		return ": the text ends"
 	}
@@ -353,7 +353,7 @@ func (p *parser) primary() *node {
 		p.expect(")", "for the ( of "+positionText(lineAndColumn(p.text, col)))
 		return n
 	}
-	p.fail(col, "an operand is missing%s", p.found())
+	p.fail(col, "an operand is missing%s", p.currentToken())
 	return nil
 }
 

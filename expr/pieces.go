@@ -56,7 +56,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 			}
 		}
 	}
-	each, err := p.each()
+	each, err := p.buildEach()
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ type piecer struct {
 	failed error
 }
 
-// each builds Each.
-func (p *piecer) each() (*Code, error) {
+// buildEach builds Each.
+func (p *piecer) buildEach() (*Code, error) {
 	c := p.code.WithOperand(tensor.Int32)
 	c.Out = nil
 	for _, v := range p.folds {
@@ -133,7 +133,7 @@ func (p *piecer) value(v Value) Value {
 	i := p.code.Insts[v]
 	switch {
 	case i.Op == Reduce:
-		p.at[v] = p.fold(v)
+		p.at[v] = p.joinFold(v)
 	case i.Op == Position || i.Op == Load && !p.uniform[i.A]:
 		return p.fail("an output differs within a row")
 	case i.Op == Load:
@@ -169,8 +169,8 @@ func (p *piecer) operand(i int) int {
 	return len(p.b.code.In) - 1
 }
 
-// piece returns the value in Join of a fold of one piece.
-func (p *piecer) piece(v Value) Value {
+// joinPiece returns the value in Join of a fold of one piece.
+func (p *piecer) joinPiece(v Value) Value {
 	for k, f := range p.folds {
 		if f == v {
 			return p.b.Load(k)
@@ -179,11 +179,11 @@ func (p *piecer) piece(v Value) Value {
 	return p.fail("v%d is not a fold", v)
 }
 
-// fold returns the value in Join that combines a fold of all pieces.
-func (p *piecer) fold(v Value) Value {
+// joinFold returns the value in Join that combines a fold of all pieces.
+func (p *piecer) joinFold(v Value) Value {
 	i := p.code.Insts[v]
 	if !p.waits[v] {
-		return p.b.Reduce(Op(i.Imm), p.piece(v))
+		return p.b.Reduce(Op(i.Imm), p.joinPiece(v))
 	}
 	from := p.code.Insts[i.A]
 	best, nan, ok := None, false, Op(i.Imm) == Min && from.Op == Select
@@ -193,12 +193,12 @@ func (p *piecer) fold(v Value) Value {
 	if !ok || p.code.Insts[from.B].Op == Reduce || p.waits[from.B] || p.code.Insts[from.C].Op != Const {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
-	x := p.piece(best)
+	x := p.joinPiece(best)
 	is := p.b.Do(Eq, x, p.value(best))
 	if nan {
 		is = p.b.Do(Or, is, p.b.Do(Ne, x, x))
 	}
-	return p.b.Reduce(Min, p.b.Do(Select, is, p.piece(v), p.value(from.C)))
+	return p.b.Reduce(Min, p.b.Do(Select, is, p.joinPiece(v), p.value(from.C)))
 }
 
 // isExtreme reports whether v tests whether an element equals an extreme of its row. best is that extreme. nan is set

@@ -99,14 +99,14 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	s.Passes = make([]RowPass, s.count())
 	s.after = make([][]Value, len(s.Passes))
 	for k := len(s.Passes) - 1; k >= 0; k-- {
-		if err := s.afterwards(k); err != nil {
+		if err := s.buildAfter(k); err != nil {
 			return nil, err
 		}
 		if err := s.pass(k); err != nil {
 			return nil, err
 		}
 	}
-	s.host()
+	s.reuseOutputMemory()
 	return s.RowProgram, nil
 }
 
@@ -115,15 +115,15 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 // on no pass.
 type splitter struct {
 	*RowProgram
-	code   *Code
-	stream []bool
-	level  []int
-	number []int     // for each value: its index in Numbers, or -1
-	row    []int     // for each value: its index in Rows, or -1
-	made   []int     // for each row: the pass that writes it
-	last   []int     // for each row: the last pass that reads it
-	own    []bool    // for each output: whether it is a scanned row that is stored in the output's memory
-	after  [][]Value // for each pass: the numbers that are computed after it
+	code           *Code
+	stream         []bool
+	level          []int
+	number         []int     // for each value: its index in Numbers, or -1
+	row            []int     // for each value: its index in Rows, or -1
+	writerPass     []int     // for each row: the pass that writes it
+	lastReader     []int     // for each row: the last pass that reads it
+	inOutputMemory []bool    // for each output: whether it is a scanned row that is stored in the output's memory
+	after          [][]Value // for each pass: the numbers that are computed after it
 }
 
 func (s *splitter) levels() {
@@ -154,7 +154,7 @@ func (s *splitter) levels() {
 
 // scanRows adds a stored row for each Scan. If an output is the row itself, the row is stored in the output's memory.
 func (s *splitter) scanRows() {
-	s.own = make([]bool, len(s.code.Out))
+	s.inOutputMemory = make([]bool, len(s.code.Out))
 	for v, i := range s.code.Insts {
 		if i.Op != Scan {
 			continue
@@ -163,11 +163,11 @@ func (s *splitter) scanRows() {
 		r := Row{DType: i.DType, Out: -1, Scan: Op(i.Imm)}
 		for o, out := range s.code.Out {
 			if out.Re == Value(v) && out.Im == None && s.Whole[o] && r.Out < 0 {
-				r.Out, s.own[o] = o, true
+				r.Out, s.inOutputMemory[o] = o, true
 			}
 		}
 		s.Rows = append(s.Rows, r)
-		s.made, s.last = append(s.made, s.level[v]-1), append(s.last, s.level[v]-1)
+		s.writerPass, s.lastReader = append(s.writerPass, s.level[v]-1), append(s.lastReader, s.level[v]-1)
 	}
 }
 
@@ -189,7 +189,7 @@ func (s *splitter) outStream(o int) bool {
 // it is written.
 func (s *splitter) outLevel(o int) int {
 	out := s.code.Out[o]
-	if s.own[o] {
+	if s.inOutputMemory[o] {
 		return s.level[out.Re] - 1
 	}
 	l := s.at(out.Re, s.Whole[o])
@@ -215,8 +215,8 @@ func (s *splitter) count() int {
 	return n
 }
 
-// known returns the place of a number, and schedules its computation.
-func (s *splitter) known(v Value) Place {
+// placeOfNumber returns the place of a number, and schedules its computation.
+func (s *splitter) placeOfNumber(v Value) Place {
 	if s.number[v] < 0 {
 		s.number[v] = len(s.Numbers)
 		s.Numbers = append(s.Numbers, s.code.Insts[v].DType)
@@ -304,12 +304,12 @@ func (e *emitter) emit() []Value {
 	return at
 }
 
-// afterwards builds the computation after pass k.
-func (s *splitter) afterwards(k int) error {
+// buildAfter builds the computation after pass k.
+func (s *splitter) buildAfter(k int) error {
 	e := s.emitter(func(v Value) (Place, bool) {
 		i := s.code.Insts[v]
 		if i.Op == Reduce || s.level[v] >= 0 && s.level[v] < k {
-			return s.known(v), true
+			return s.placeOfNumber(v), true
 		}
 		return Place{}, false
 	})
@@ -345,15 +345,15 @@ func (s *splitter) afterwards(k int) error {
 
 // pass builds the loop of pass k.
 func (s *splitter) pass(k int) error {
-	e := s.emitter(func(v Value) (Place, bool) { return s.ready(v, k) })
+	e := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
 	var outs []Output
 	var places []Place
 	for o, out := range s.code.Out {
-		if s.Whole[o] && s.outLevel(o) == k && !s.own[o] {
+		if s.Whole[o] && s.outLevel(o) == k && !s.inOutputMemory[o] {
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
-	for r, pass := range s.made {
+	for r, pass := range s.writerPass {
 		if pass != k || s.Rows[r].Out >= 0 && s.Rows[r].Scan == Invalid {
 			continue
 		}
@@ -369,14 +369,14 @@ func (s *splitter) pass(k int) error {
 	for v, i := range s.code.Insts {
 		if i.Op == Reduce && s.level[v] == k {
 			outs, places = append(outs, Output{Re: i.A, Im: None}), append(places, Place{})
-			st.Folds, st.Into = append(st.Folds, Fold{Op: Op(i.Imm)}), append(st.Into, s.known(Value(v)).N)
+			st.Folds, st.Into = append(st.Folds, Fold{Op: Op(i.Imm)}), append(st.Into, s.placeOfNumber(Value(v)).N)
 		}
 	}
 	if len(outs) == 0 {
 		return nil
 	}
 	for _, o := range outs {
-		s.keep(k, o.Re, o.Im)
+		s.storeRows(k, o.Re, o.Im)
 	}
 	for _, o := range outs {
 		e.mark(o.Re, o.Im)
@@ -398,19 +398,19 @@ func (s *splitter) pass(k int) error {
 	return nil
 }
 
-// ready returns the place from which pass k loads a value. It returns false if the pass computes the value.
-func (s *splitter) ready(v Value, k int) (Place, bool) {
+// loadPlace returns the place from which pass k loads a value. It returns false if the pass computes the value.
+func (s *splitter) loadPlace(v Value, k int) (Place, bool) {
 	if !s.stream[v] {
 		if s.level[v] < 0 {
 			return Place{}, false
 		}
-		return s.known(v), true
+		return s.placeOfNumber(v), true
 	}
 	r := s.row[v]
-	if r < 0 || s.made[r] >= k {
+	if r < 0 || s.writerPass[r] >= k {
 		return Place{}, false
 	}
-	s.last[r] = max(s.last[r], k)
+	s.lastReader[r] = max(s.lastReader[r], k)
 	return Place{Kind: AtRow, N: r}, true
 }
 
@@ -424,8 +424,8 @@ func (s *splitter) value(r int) Value {
 	return None
 }
 
-// host assigns the memory of outputs that are written later to stored rows.
-func (s *splitter) host() {
+// reuseOutputMemory assigns the memory of outputs that are written later to stored rows.
+func (s *splitter) reuseOutputMemory() {
 	taken := make([]bool, len(s.code.Out))
 	for _, r := range s.Rows {
 		if r.Out >= 0 {
@@ -437,7 +437,7 @@ func (s *splitter) host() {
 			if s.Rows[r].Out >= 0 {
 				break
 			}
-			if s.Whole[o] && !taken[o] && s.outLevel(o) >= s.last[r] && out.DType.Size() == s.Rows[r].DType.Size() {
+			if s.Whole[o] && !taken[o] && s.outLevel(o) >= s.lastReader[r] && out.DType.Size() == s.Rows[r].DType.Size() {
 				s.Rows[r].Out, taken[o] = o, true
 			}
 		}

@@ -12,9 +12,9 @@ import (
 // about the cost of a store and a load.
 const recomputeCost = 6
 
-// keep stores the rows of those values of earlier passes that pass k loads instead of recomputing them. roots are the
-// results of the pass.
-func (s *splitter) keep(k int, roots ...Value) {
+// storeRows stores the rows of those values of earlier passes that pass k loads instead of recomputing them. roots are
+// the results of the pass.
+func (s *splitter) storeRows(k int, roots ...Value) {
 	seen := make([]bool, len(s.code.Insts))
 	for _, v := range roots {
 		if v != None {
@@ -66,7 +66,7 @@ func (s *splitter) store(v Value, k int) {
 			s.Rows[len(s.Rows)-1].Out = o
 		}
 	}
-	s.made, s.last = append(s.made, s.level[v]), append(s.last, k)
+	s.writerPass, s.lastReader = append(s.writerPass, s.level[v]), append(s.lastReader, k)
 }
 
 // users returns the number of values and outputs that use v.

@@ -14,10 +14,10 @@ func (c *Code) Simplify() (*Code, error) {
 		if v := b.constant(i); v != None {
 			return v
 		}
-		if v := b.same(i); v != None {
+		if v := b.equalOperand(i); v != None {
 			return v
 		}
-		return b.Make(b.plainer(i))
+		return b.Make(b.canonical(i))
 	})
 }
 
@@ -29,8 +29,8 @@ func (b *Builder) constOf(v Value) (uint64, bool) {
 	return b.code.Insts[v].Imm, true
 }
 
-// is reports whether a value is a constant with the bits of x.
-func (b *Builder) is(v Value, x float64) bool {
+// isConst reports whether a value is a constant with the bits of x.
+func (b *Builder) isConst(v Value, x float64) bool {
 	imm, ok := b.constOf(v)
 	if !ok {
 		return false
@@ -83,39 +83,39 @@ func (b *Builder) compared(i Inst) (is, known bool) {
 	case d.IsFloat(): // x == x depends on whether x is NaN
 	case i.A == i.B:
 		return i.Op == Eq || i.Op == Le, true
-	case i.Op == Lt && !d.IsSigned() && b.is(i.B, 0):
+	case i.Op == Lt && !d.IsSigned() && b.isConst(i.B, 0):
 		return false, true
 	}
 	return false, false
 }
 
-// same returns an operand that the result of an instruction equals, or None. For floats, x + -0 is x, but x + 0 is not
-// x if x is -0.
-func (b *Builder) same(i Inst) Value {
+// equalOperand returns an operand that the result of an instruction equals, or None. For floats, x + -0 is x, but x + 0
+// is not x if x is -0.
+func (b *Builder) equalOperand(i Inst) Value {
 	float := i.DType.IsFloat()
 	switch i.Op {
 	case Add:
 		for _, p := range [][2]Value{{i.A, i.B}, {i.B, i.A}} {
-			if b.is(p[1], neutralOfSum(float)) {
+			if b.isConst(p[1], neutralOfSum(float)) {
 				return p[0]
 			}
 		}
 	case Mul:
 		for _, p := range [][2]Value{{i.A, i.B}, {i.B, i.A}} {
-			if b.is(p[1], 1) {
+			if b.isConst(p[1], 1) {
 				return p[0]
 			}
 		}
 	case Div:
-		if b.is(i.B, 1) {
+		if b.isConst(i.B, 1) {
 			return i.A
 		}
 	case Sub, Or, Xor, Shl, Shr:
-		if b.is(i.B, 0) {
+		if b.isConst(i.B, 0) {
 			return i.A
 		}
 	case And, Min, Max:
-		if i.A == i.B || i.Op == Max && !float && !i.DType.IsSigned() && b.is(i.B, 0) {
+		if i.A == i.B || i.Op == Max && !float && !i.DType.IsSigned() && b.isConst(i.B, 0) {
 			return i.A
 		}
 	case Select:
@@ -158,17 +158,17 @@ func neutralOfSum(float bool) float64 {
 	return 0
 }
 
-// plainer returns an equivalent instruction that is cheaper or canonical. Canonical instructions with equal results are
-// equal, so that [Builder.Make] makes them once.
-func (b *Builder) plainer(i Inst) Inst {
+// canonical returns an equivalent instruction that is cheaper or canonical. Canonical instructions with equal results
+// are equal, so that [Builder.Make] makes them once.
+func (b *Builder) canonical(i Inst) Inst {
 	switch i.Op {
 	case FMA:
 		switch {
-		case b.is(i.C, math.Copysign(0, -1)):
+		case b.isConst(i.C, math.Copysign(0, -1)):
 			i.Op, i.C = Mul, None
-		case b.is(i.A, 1):
+		case b.isConst(i.A, 1):
 			i.Op, i.A, i.B, i.C = Add, i.B, i.C, None
-		case b.is(i.B, 1):
+		case b.isConst(i.B, 1):
 			i.Op, i.B, i.C = Add, i.C, None
 		}
 	case Abs:

@@ -72,7 +72,7 @@ func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 	if !ok || f.Anchor == 0 || f.Anchor > len(c.In) || len(c.Out) == 0 {
 		return nil, nil, errors.New("a fused node is made by passes")
 	}
-	into := f.into()
+	into := f.hostResult()
 	if into < 0 || into >= len(c.Out) {
 		return nil, nil, errNoRoom
 	}
@@ -84,7 +84,7 @@ func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 // anchorWalk returns the walk of the anchor within a walk of the whole.
 func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 	walk := graph.Walk{Order: whole.Order}
-	if into := f.into(); into < len(whole.Out) {
+	if into := f.hostResult(); into < len(whole.Out) {
 		walk.Out = whole.Out[into : into+1]
 	}
 	return walk
@@ -132,7 +132,7 @@ func (a anchored) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 		return w
 	}
 	w = a.Work(anchor, f.anchorWalk(walk))
-	into := f.into()
+	into := f.hostResult()
 	epilogue := graph.Call{In: c.In[f.Anchor:], Out: slices.Delete(slices.Clone(c.Out), into, into+1)}
 	var after graph.Work
 	epilogue.Streamed(&after)
@@ -151,7 +151,7 @@ func (a anchored) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 func (a anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	f, is := c.Attrs.(*Fusion)
 	if into := 0; is && i >= f.Anchor {
-		if into = f.into(); into < 0 || into >= len(c.Out) {
+		if into = f.hostResult(); into < 0 || into >= len(c.Out) {
 			return w, true
 		}
 		w, ok = graph.ReadWork(m, walk.Lay(into, c.Out[into])), true
@@ -175,7 +175,7 @@ func (a anchored) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) b
 	if err != nil || runOf(m) < 2 {
 		return false
 	}
-	if i != f.into() {
+	if i != f.hostResult() {
 		return true
 	}
 	return a.Writes != nil && a.Writes(anchor, f.anchorWalk(walk), 0, m)
@@ -228,7 +228,7 @@ func (a anchored) lower(c *graph.Call) (*graph.Kernel, error) {
 		whole.Phases = append(slices.Clone(k.Phases), epilogue.phase())
 		whole.Arithmetic += epilogue.loop.PerElement() * float64(epilogue.numel)
 	}
-	if into := f.into(); len(c.Out) > 1 {
+	if into := f.hostResult(); len(c.Out) > 1 {
 		whole.Phases = rearranged(whole.Phases, into, len(c.Out))
 	}
 	whole.Code = func() (list []expr.Listing) {

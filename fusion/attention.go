@@ -260,7 +260,7 @@ func (f *Fuser) Attends(nodes []*graph.Node) error {
 	if last == nil || len(last.Out) != 1 {
 		return errors.New("an attention ends with a product")
 	}
-	_, err := f.whole(Together{Nodes: nodes, Attention: true}, func(v *graph.Value) bool { return v == last.Out[0] })
+	_, err := f.fusedNode(Together{Nodes: nodes, Attention: true}, func(v *graph.Value) bool { return v == last.Out[0] })
 	if err != nil {
 		return fmt.Errorf("cannot be one step: %w", err)
 	}

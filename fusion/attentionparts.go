@@ -15,7 +15,7 @@ import (
 
 // attention collects the parts of an attention: see [Fuser.Attends]. Parts may have the batch in several shapes, such
 // as [b*h] and [b, h]. The attention has the finest shape, of which each other shape is a view.
-func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
+func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (w *whole) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value)
 	rows := append(slices.Clone(fine), scores[len(scores)-2])
 	for i, m := range parts {
 		local := m.Out[0].Meta.Shape
-		switch between, err := f.between(m, scores); {
+		switch between, err := f.checkBetween(m, scores); {
 		case i == 0 || i == len(parts)-1:
 			w.product(i, m, keep)
 			continue
@@ -109,7 +109,7 @@ func attendable(values []graph.Arg) error {
 }
 
 // product adds the first or the last part.
-func (w *whole) product(i int, m *graph.Node, keep func(*graph.Value) bool) {
+func (w *fusedPart) product(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	in := []FusedArg{{Part: -1, Place: 0}, {Part: -1, Place: 1}}
 	if i > 0 {
 		in[1].Place = 2
@@ -124,7 +124,7 @@ func (w *whole) product(i int, m *graph.Node, keep func(*graph.Value) bool) {
 
 // sees records the shape in which the attention reads operand k. It returns an error if ok is false, or if the parts
 // require two different shapes.
-func (w *whole) sees(k int, seen []int, ok bool) error {
+func (w *fusedPart) sees(k int, seen []int, ok bool) error {
 	switch known := k < len(w.fusion.Seen); {
 	case !ok || known && !slices.Equal(w.fusion.Seen[k], seen):
 		return fmt.Errorf("%q has other dimensions than the scores", w.node.In[k].Value.Name)
@@ -134,9 +134,9 @@ func (w *whole) sees(k int, seen []int, ok bool) error {
 	return nil
 }
 
-// between returns an error if a node cannot be between the products of an attention. scores is the shape of the result
-// of the first product. folds reports whether the node folds rows.
-func (f *Fuser) between(m *graph.Node, scores []int) (folds bool, err error) {
+// checkBetween returns an error if a node cannot be between the products of an attention. scores is the shape of the
+// result of the first product. folds reports whether the node folds rows.
+func (f *Fuser) checkBetween(m *graph.Node, scores []int) (folds bool, err error) {
 	if len(m.Out) != 1 || !alikeScores(m.Out[0].Meta.Shape, scores) {
 		return false, errors.New("has a result that is not rows of scores")
 	}

@@ -85,10 +85,10 @@ func (e Effort) Do(w *graph.Work, n, rows float64) {
 		w.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
-		w.Wait(e.either(graph.FoldBegin, graph.MultipassBegin), e.Passes)
-		w.Wait(e.either(graph.FoldElement, graph.MultipassElement), n*e.Folds)
-		w.Wait(e.either(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
-		e.along(w, n, rows)
+		w.Wait(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
+		w.Wait(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
+		w.Wait(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
+		e.addRowLoops(w, n, rows)
 		return
 	}
 	w.Do(graph.Simple, n*e.Simple)

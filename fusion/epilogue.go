@@ -75,7 +75,7 @@ func (e *Epilogue) Leave() {
 // newEpilogue prepares the epilogue of a fusion for a call of its node, in the layouts of the call.
 func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
 	e := &Epilogue{code: f.code}
-	into, others := f.into(), 1+len(c.In)
+	into, others := f.hostResult(), 1+len(c.In)
 	if into < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Anchor {
 		return nil, errors.New("an epilogue is made by passes")
 	}
@@ -285,17 +285,17 @@ func (e *Epilogue) block(r *EpilogueRun, rows, along, by, cols int) {
 		e.split(r, rows, along, by, cols)
 		return
 	}
-	e.aim(r, along, by)
+	e.setStreamAddresses(r, along, by)
 	e.stageRows(r, rows, cols, false)
 	e.loop.Run(&r.state, r.ptrs, r.steps, cols, rows)
 	if results := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < results {
-		e.aim(r, along, by)
+		e.setStreamAddresses(r, along, by)
 		e.stageRows(r, rows, cols, true)
 	}
 }
 
-// aim sets the addresses of all streams at r.at, and their strides between rows.
-func (e *Epilogue) aim(r *EpilogueRun, along, by int) {
+// setStreamAddresses sets the addresses of all streams at r.at, and their strides between rows.
+func (e *Epilogue) setStreamAddresses(r *EpilogueRun, along, by int) {
 	for i, s := range e.streams {
 		off := 0
 		for d, x := range r.at {

@@ -15,31 +15,31 @@ import (
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
-	full  []int  // shape of the operand
-	mask  []bool // marks the folded dimensions, of the shape after the split
-	split int    // if not 0, the number of parts into which dimension 1 is split
+	operandShape []int  // shape of the operand
+	mask         []bool // marks the folded dimensions, of the shape after the split
+	split        int    // if not 0, the number of parts into which dimension 1 is split
 }
 
 // lanes is the number of float32 elements of a 64-byte register. The rest of a row is processed with a partly filled
 // register.
 const lanes = 16
 
-// either returns the inner kernel for one fold, or for several folds, which need several passes over rows.
-func (e Effort) either(one, several string) string {
+// foldKernel returns the inner kernel for one fold, or for several folds, which need several passes over rows.
+func (e Effort) foldKernel(one, several string) string {
 	if e.Passes > 1 {
 		return several
 	}
 	return one
 }
 
-// along adds the work of beginning and ending loops along rows, with n elements in all rows together.
-func (e Effort) along(w *graph.Work, n, rows float64) {
+// addRowLoops adds the work of beginning and ending loops along rows, with n elements in all rows together.
+func (e Effort) addRowLoops(w *graph.Work, n, rows float64) {
 	if rows <= 0 || n <= 0 || !loops.Compiles() {
 		return
 	}
-	w.Wait(e.either(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
+	w.Wait(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
 	if math.Mod(n/rows, lanes) != 0 {
-		w.Wait(e.either(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
+		w.Wait(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }
 
@@ -50,17 +50,17 @@ func foldsOf(c *graph.Call) folding {
 	if len(c.In) == 0 || c.In[0].Kind != graph.TensorArg || len(c.Out) == 0 {
 		return x
 	}
-	x.full = c.Meta(0).Shape
-	x.mask = make([]bool, len(x.full))
-	out, rank := c.Out[0].Shape, len(x.full)
+	x.operandShape = c.Meta(0).Shape
+	x.mask = make([]bool, len(x.operandShape))
+	out, rank := c.Out[0].Shape, len(x.operandShape)
 	for d := range x.mask {
 		if len(out) == rank {
-			x.mask[d] = out[d] != x.full[d]
+			x.mask[d] = out[d] != x.operandShape[d]
 		} else {
 			x.mask[d] = d >= len(out)
 		}
 	}
-	if rank > 0 && slices.Equal(out, x.full) {
+	if rank > 0 && slices.Equal(out, x.operandShape) {
 		x.mask[rank-1] = true
 	}
 	return x
@@ -69,7 +69,7 @@ func foldsOf(c *graph.Call) folding {
 // rows returns the number of rows.
 func (x *folding) rows() float64 {
 	rows := 1.0
-	for d, n := range x.seen() {
+	for d, n := range x.splitShape() {
 		if d >= len(x.mask) || !x.mask[d] {
 			rows *= float64(n)
 		}
@@ -77,22 +77,22 @@ func (x *folding) rows() float64 {
 	return rows
 }
 
-// seen returns the shape with dimension 1 split.
-func (x *folding) seen() []int {
-	if x.split > 0 && len(x.full) > 1 {
-		return slices.Concat(x.full[:1], []int{x.split, x.full[1] / x.split}, x.full[2:])
+// splitShape returns the shape with dimension 1 split.
+func (x *folding) splitShape() []int {
+	if x.split > 0 && len(x.operandShape) > 1 {
+		return slices.Concat(x.operandShape[:1], []int{x.split, x.operandShape[1] / x.split}, x.operandShape[2:])
 	}
-	return x.full
+	return x.operandShape
 }
 
 // reduces reports whether the fastest dimension of m, a value of shape full, is folded.
 func (x *folding) reduces(m tensor.Meta) bool {
 	d := graph.Fastest(m)
-	return d < 0 || x.folded(d) // one element
+	return d < 0 || x.isFolded(d) // one element
 }
 
-// folded reports whether a dimension is folded: of a split dimension, its second part.
-func (x *folding) folded(d int) bool {
+// isFolded reports whether a dimension is folded: of a split dimension, its second part.
+func (x *folding) isFolded(d int) bool {
 	if x.split > 0 && d >= 1 {
 		d++
 	}
@@ -108,7 +108,7 @@ func (x *folding) runs(m tensor.Meta) float64 {
 	for {
 		next := -1
 		for d, s := range m.Strides {
-			if s == side && m.Shape[d] > 1 && !x.folded(d) {
+			if s == side && m.Shape[d] > 1 && !x.isFolded(d) {
 				next = d
 			}
 		}
@@ -124,22 +124,22 @@ func (x *folding) runs(m tensor.Meta) float64 {
 func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
 	switch {
 	case x.reduces(m):
-		e.along(w, float64(m.Numel()), x.rows())
+		e.addRowLoops(w, float64(m.Numel()), x.rows())
 	case loops.Compiles():
-		w.Wait(e.either(graph.FoldRun, graph.MultipassRun), x.runs(m)*e.Passes)
+		w.Wait(e.foldKernel(graph.FoldRun, graph.MultipassRun), x.runs(m)*e.Passes)
 	}
 }
 
-// whole returns the index of the first result of shape full, whose layout determines the loops. It returns -1 if all
-// results are smaller; the first operand of shape full then determines the loops.
-func (x *folding) whole(c *graph.Call) int {
-	return slices.IndexFunc(c.Out, func(m tensor.Meta) bool { return slices.Equal(m.Shape, x.full) })
+// firstFullResult returns the index of the first result of shape full, whose layout determines the loops. It returns -1
+// if all results are smaller; the first operand of shape full then determines the loops.
+func (x *folding) firstFullResult(c *graph.Call) int {
+	return slices.IndexFunc(c.Out, func(m tensor.Meta) bool { return slices.Equal(m.Shape, x.operandShape) })
 }
 
 // work adds the work of the elements and, if a result determines the loops, of beginning its rows or runs.
 func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) {
-	e.Do(w, float64(tensor.Numel(x.full)), 0)
-	if i := x.whole(c); i >= 0 && e.Folds > 0 {
+	e.Do(w, float64(tensor.Numel(x.operandShape)), 0)
+	if i := x.firstFullResult(c); i >= 0 && e.Folds > 0 {
 		x.begins(w, e, walk.Lay(i, c.Out[i]))
 	}
 }
@@ -148,10 +148,10 @@ func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) 
 // fastest dimension is transposed. Otherwise the first operand determines them, and has the work of beginning rows or
 // runs.
 func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work) {
-	if !slices.Equal(m.Shape, x.full) {
+	if !slices.Equal(m.Shape, x.operandShape) {
 		return w
 	}
-	lead := x.whole(c)
+	lead := x.firstFullResult(c)
 	if lead >= 0 {
 		if graph.Fastest(m) != graph.Fastest(walk.Lay(lead, c.Out[lead])) {
 			w.Do(graph.FoldTransposed, float64(m.Numel()))
@@ -159,7 +159,7 @@ func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor
 		return w
 	}
 	first := slices.IndexFunc(c.In, func(a graph.Arg) bool {
-		return a.Kind == graph.TensorArg && slices.Equal(a.Meta().Shape, x.full)
+		return a.Kind == graph.TensorArg && slices.Equal(a.Meta().Shape, x.operandShape)
 	})
 	if i == first {
 		x.begins(&w, e, m)

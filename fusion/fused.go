@@ -20,18 +20,20 @@ type Fusion struct {
 	Parts []FusedPart
 	// Results has, for each result of the node, the index of a part and of one of its outputs.
 	Results [][2]int
-	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast; nil if no part folds.
+	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast; nil if no part
+	// folds.
 	Mask []bool
-	// Split and Channels have the meaning of the same fields of [graph.Rows]. Channels is indexed by operand of the node.
+	// Split and Channels have the meaning of the same fields of [graph.Rows]. Channels is indexed by operand of the
+	// node.
 	Split    int
 	Channels []bool
-	// Anchor is the number of operands of the first part if that part is an anchor, a product or a convolution. They are
-	// the first operands of the node, in the same order; the other parts compute elements of the anchor's result. Anchor
-	// is 0 if all parts are loops, and 3 in an attention.
+	// Anchor is the number of operands of the first part if that part is an anchor, a product or a convolution. They
+	// are the first operands of the node, in the same order; the other parts compute elements of the anchor's result.
+	// Anchor is 0 if all parts are loops, and 3 in an attention.
 	Anchor int
-	// Seen is not nil if the parts are an attention. The first and the last part then multiply matrices, operands 0 to 2
-	// are query, key and value, and the other parts are a row program. Seen has, for each operand and then the result, the
-	// shape of the view that the kernel accesses: see [graph.Attention].
+	// Seen is not nil if the parts are an attention. The first and the last part then multiply matrices, operands 0 to
+	// 2 are query, key and value, and the other parts are a row program. Seen has, for each operand and then the
+	// result, the shape of the view that the kernel accesses: see [graph.Attention].
 	Seen [][]int
 
 	code   *expr.Code // expression of all parts, or of the parts after the anchor
@@ -286,7 +288,7 @@ func (fusedPricing) Read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (
 // folds returns the dimensions that the parts fold.
 func (f *Fusion) folds(c *graph.Call) (x folding, ok bool) {
 	full, err := f.spaceOf(c)
-	return folding{full: full, mask: f.Mask, split: f.Split}, err == nil
+	return folding{operandShape: full, mask: f.Mask, split: f.Split}, err == nil
 }
 
 // fusedRef evaluates the references of the parts one after the other.
@@ -334,9 +336,9 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// into returns the index of the result whose memory holds the anchor's result until the epilogue overwrites it. It is
-// the first result of the same dtype, or else of a dtype of the same size; -1 if there is none.
-func (f *Fusion) into() int {
+// hostResult returns the index of the result whose memory holds the anchor's result until the epilogue overwrites it.
+// It is the first result of the same dtype, or else of a dtype of the same size; -1 if there is none.
+func (f *Fusion) hostResult() int {
 	if f.Anchor == 0 || f.code == nil {
 		return -1
 	}

@@ -15,12 +15,12 @@ import (
 // Fuser replaces groups of nodes of a graph by one node each. It caches the expressions of nodes, so the nodes must not
 // change while it is used. It is not safe for concurrent use.
 type Fuser struct {
-	graph *graph.Graph
-	codes graph.ByValue[*expr.Code]  // expression of a node, by its first output
-	rows  graph.ByValue[*graph.Rows] // row program of a node, by its first output
-	last  *graph.Node                // the node of the last call of Expression that missed the cache
-	code  *expr.Code                 // expression of last
-	err   error                      // error of last
+	graph      *graph.Graph
+	codes      graph.ByValue[*expr.Code]  // expression of a node, by its first output
+	rows       graph.ByValue[*graph.Rows] // row program of a node, by its first output
+	lastMissed *graph.Node                // the node of the last call of Expression that missed the cache
+	code       *expr.Code                 // expression of last
+	err        error                      // error of last
 }
 
 // NewFuser returns a Fuser for the nodes of a graph whose types are inferred.
@@ -37,8 +37,8 @@ type Together struct {
 	Anchor bool
 	// Attention means that the nodes are an attention: see [Fuser.Attends]. Mask is then ignored.
 	Attention bool
-	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast; nil if no
-	// node folds. If Split is not 0, dimension 1 of that shape is seen as two ([graph.Rows.Split]).
+	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast; nil if
+	// no node folds. If Split is not 0, dimension 1 of that shape is seen as two ([graph.Rows.Split]).
 	Mask  []bool
 	Split int
 }
@@ -55,10 +55,10 @@ func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 	case f.codes.At(n.Out[0]) != nil:
 		return f.codes.At(n.Out[0]), nil
 	}
-	if !n.InfersLike(f.last) {
+	if !n.InfersLike(f.lastMissed) {
 		f.code, f.err = expressionOf(n)
 	}
-	f.last = n
+	f.lastMissed = n
 	if f.err == nil {
 		f.codes.Set(n.Out[0], f.code)
 	}
@@ -129,7 +129,7 @@ func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.
 		if err := g.Ended(); err != nil {
 			return nil, err
 		}
-		n, err := f.whole(t, keep)
+		n, err := f.fusedNode(t, keep)
 		if err != nil {
 			if last := len(t.Nodes) - 1; last >= 0 && t.Nodes[last] != nil {
 				err = g.Fail(t.Nodes[last], err)
@@ -147,13 +147,13 @@ func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.
 	return made, nil
 }
 
-// whole returns the fused node of a group. It does not add the node to the graph.
-func (f *Fuser) whole(t Together, keep func(*graph.Value) bool) (*graph.Node, error) {
+// fusedNode returns the fused node of a group. It does not add the node to the graph.
+func (f *Fuser) fusedNode(t Together, keep func(*graph.Value) bool) (*graph.Node, error) {
 	parts := t.Nodes
 	if len(parts) < 2 {
 		return nil, errors.New("a group has at least two nodes")
 	}
-	w := &whole{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
+	w := &fusedPart{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
 		Split: t.Split}, node: &graph.Node{Op: Fused}, made: make(map[*graph.Value][2]int, len(parts)),
 		operand: map[operandKey]int{}}
 	for i, m := range parts {
@@ -177,7 +177,7 @@ func (f *Fuser) whole(t Together, keep func(*graph.Value) bool) (*graph.Node, er
 }
 
 // gather adds all nodes of a group as parts.
-func (w *whole) gather(f *Fuser, t Together, keep func(*graph.Value) bool) error {
+func (w *fusedPart) gather(f *Fuser, t Together, keep func(*graph.Value) bool) error {
 	if t.Attention {
 		return w.attention(f, t.Nodes, keep)
 	}
@@ -193,8 +193,8 @@ func (w *whole) gather(f *Fuser, t Together, keep func(*graph.Value) bool) error
 	return nil
 }
 
-// whole is a fused node while its parts are added.
-type whole struct {
+// fusedPart is a fused node while its parts are added.
+type fusedPart struct {
 	fusion  *Fusion
 	node    *graph.Node
 	made    map[*graph.Value][2]int // the part and the output that compute a value
@@ -218,7 +218,7 @@ func (f *Fuser) channels(m *graph.Node, t Together) func(k int) bool {
 }
 
 // anchor adds the first part, an anchor.
-func (w *whole) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
+func (w *fusedPart) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
 	op := withEpilogue(m.Op)
 	if op == nil {
 		return fmt.Errorf("%q %w", m.Name, errNoEpilogue)
@@ -237,7 +237,7 @@ func (w *whole) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
 }
 
 // makes records the outputs of part i, which is node m. keep selects the results of the fused node.
-func (w *whole) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
+func (w *fusedPart) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	for k, v := range m.Out {
 		w.made[v] = [2]int{i, k}
 		if keep(v) {
@@ -248,7 +248,7 @@ func (w *whole) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
 }
 
 // add adds node m as part i. along reports whether operand k of m is a vector along dimension 1.
-func (w *whole) add(i int, m *graph.Node, along func(k int) bool, keep func(*graph.Value) bool) error {
+func (w *fusedPart) add(i int, m *graph.Node, along func(k int) bool, keep func(*graph.Value) bool) error {
 	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
 	for k, a := range m.In {
 		switch made, inner := w.made[a.Value]; {
@@ -278,7 +278,7 @@ func (w *whole) add(i int, m *graph.Node, along func(k int) bool, keep func(*gra
 }
 
 // inline inlines the expressions of the parts into one.
-func (w *whole) inline(f *Fuser, parts []*graph.Node) error {
+func (w *fusedPart) inline(f *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
 	anchor, shift := w.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
 	if anchor > 0 {
@@ -298,7 +298,7 @@ func (w *whole) inline(f *Fuser, parts []*graph.Node) error {
 			made[i] = made[w.fusion.Parts[i].In[0].Part]
 			continue
 		}
-		code, of, err := f.part(m, w.fusion.Mask != nil)
+		code, of, err := f.partExpression(m, w.fusion.Mask != nil)
 		if err != nil {
 			return fmt.Errorf("%q: %w", m.Name, err)
 		}
@@ -324,15 +324,15 @@ func (w *whole) inline(f *Fuser, parts []*graph.Node) error {
 	}
 	code, err := b.Build(out...)
 	w.fusion.code = code
-	if err == nil && anchor > 0 && w.fusion.into() < 0 {
+	if err == nil && anchor > 0 && w.fusion.hostResult() < 0 {
 		err = errNoRoom
 	}
 	w.fusion.effort = sync.OnceValue(func() Effort { return EffortOf(code) })
 	return err
 }
 
-// part returns the expression of a part. of maps an operand of the expression to the operand of the part.
-func (f *Fuser) part(n *graph.Node, rows bool) (code *expr.Code, of func(int) int, err error) {
+// partExpression returns the expression of a part. of maps an operand of the expression to the operand of the part.
+func (f *Fuser) partExpression(n *graph.Node, rows bool) (code *expr.Code, of func(int) int, err error) {
 	if rows && n.Op.Expression == nil {
 		r := f.Rows(n)
 		if r == nil {

@@ -55,7 +55,7 @@ type rowPlan interface {
 
 // rowKernel returns the kernel of a plan.
 func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
-	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
+	w := &rowWork{plan: p, operands: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
 	k := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
 	k.Arithmetic = p.PerElement() * float64(tensor.Numel(spaceOf(r, c)))
 	for phase := range p.Phases() {
@@ -152,7 +152,7 @@ func splitRows(r *graph.Rows, m tensor.Meta) tensor.Meta {
 // rowWork runs the chunks of a kernel.
 type rowWork struct {
 	plan         rowPlan
-	in           []int // operands of the call that the plan reads, in its order
+	operands     []int // operands of the call that the plan reads, in its order
 	outs, places int   // number of results, and of results and operands
 	state        graph.PerWorker[rowState]
 }
@@ -169,7 +169,7 @@ func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
 	}
 	s := w.state.Of(m)
 	s.ptrs = append(s.ptrs[:0], m.Ptrs[:w.outs]...)
-	for _, i := range w.in {
+	for _, i := range w.operands {
 		s.ptrs = append(s.ptrs, m.Ptrs[w.outs+i])
 	}
 	s.Context = m.Context

@@ -20,13 +20,13 @@ func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 	leads := g.leadToIndices()
 	for _, v := range g.Inputs {
 		if leads[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
-			w.enter(v)
+			w.addInput(v)
 		}
 	}
 	for _, n := range g.Nodes {
 		w.bound(n)
 		if slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] }) {
-			w.follow(n)
+			w.addNode(n)
 		}
 	}
 	return w.admitted
@@ -50,8 +50,8 @@ func (g *Graph) leadToIndices() map[*Value]bool {
 type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate
-	// frame identifies the arrangement of elements. If two values have the same frame, their elements at the same position
-	// depend on the same element of the input.
+	// frame identifies the arrangement of elements. If two values have the same frame, their elements at the same
+	// position depend on the same element of the input.
 	frame *Value
 }
 
@@ -62,8 +62,8 @@ type admission struct {
 	admitted   map[*Value][]int64
 }
 
-// enter adds an input.
-func (w *admission) enter(v *Value) {
+// addInput adds an input.
+func (w *admission) addInput(v *Value) {
 	t := tensor.Zeros(v.Meta.DType, len(w.candidates))
 	for i, c := range w.candidates {
 		t.SetFlat(i, tensor.IntScalar(c))
@@ -100,8 +100,8 @@ func (w *admission) bound(n *Node) {
 	}
 }
 
-// follow computes the outcomes of a node's results.
-func (w *admission) follow(n *Node) {
+// addNode computes the outcomes of a node's results.
+func (w *admission) addNode(n *Node) {
 	if n.Op.Kind == View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
 			if f := w.outcomeOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
@@ -166,16 +166,16 @@ func (w *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
 		return
 	}
 	c.Out = []tensor.Meta{res[0].Meta()}
-	out := tried(n.Op, c, in)
+	out := evaluateReference(n.Op, c, in)
 	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
 		return
 	}
 	w.seen[n.Out[0]] = &outcome{from.input, out[0], from.frame}
 }
 
-// tried computes an op by its reference. It returns nil if the reference rejects the operands or panics: candidates may
-// be invalid operands, such as a divisor of 0.
-func tried(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
+// evaluateReference computes an op by its reference. It returns nil if the reference rejects the operands or panics:
+// candidates may be invalid operands, such as a divisor of 0.
+func evaluateReference(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
 	defer func() {
 		if recover() != nil {
 			out = nil

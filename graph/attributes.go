@@ -230,11 +230,11 @@ func (f Field) words(err error) error {
 	if !errors.As(err, &m) {
 		return err
 	}
-	return fmt.Errorf("want %s, %w", f.wanted(), m)
+	return fmt.Errorf("want %s, %w", f.acceptedValues(), m)
 }
 
-// wanted describes the values that the attribute accepts.
-func (f Field) wanted() string {
+// acceptedValues describes the values that the attribute accepts.
+func (f Field) acceptedValues() string {
 	name, _, _ := strings.Cut(f.Type, "|")
 	name, optional := strings.CutSuffix(name, "?")
 	var list []string
@@ -361,8 +361,8 @@ func (n *Node) takeNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
 	}
-	// If the inputs include a null for the number, the number replaces it. Otherwise the inputs are only the tensors, in
-	// order, and the number is inserted between them.
+	// If the inputs include a null for the number, the number replaces it. Otherwise the inputs are only the tensors,
+	// in order, and the number is inserted between them.
 	whole := len(n.In) == len(n.Op.Params)
 	in := slices.Clone(n.In)
 	for i, v := range numbers {

@@ -220,7 +220,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 		vals[i] = Value{Name: n.Name, Node: n, Index: i, graph: g}
 		n.Out = append(n.Out, &vals[i])
 	}
-	if err := n.settle(res); err != nil {
+	if err := n.setInferred(res); err != nil {
 		return err
 	}
 	g.numberNode(n)
@@ -261,7 +261,7 @@ func (n *Node) take(g *Graph, attrs Attrs, operands []any) error {
 			return fmt.Errorf("operand %d: value %q is of another graph", i, a.Value.Name)
 		}
 	}
-	n.trim()
+	n.trimAbsent()
 	return n.checkArity()
 }
 
@@ -304,22 +304,22 @@ func (n *Node) checkBodies(g *Graph) error {
 		if err := body.Err(); err != nil {
 			return fmt.Errorf("attribute %q: %w", name, err)
 		}
-		if body.holds(g, map[*Graph]bool{}) {
+		if body.containsGraph(g, map[*Graph]bool{}) {
 			return fmt.Errorf("attribute %q: the graph would contain itself", name)
 		}
 	}
 	return nil
 }
 
-// holds reports whether g is the other graph or contains it as an attribute, at any depth.
-func (g *Graph) holds(other *Graph, seen map[*Graph]bool) bool {
+// containsGraph reports whether g is the other graph or contains it as an attribute, at any depth.
+func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
 	if g == other {
 		return true
 	}
 	seen[g] = true
 	for _, n := range g.Nodes {
 		for _, v := range n.written() {
-			if b, ok := v.(*Graph); ok && b != nil && !seen[b] && b.holds(other, seen) {
+			if b, ok := v.(*Graph); ok && b != nil && !seen[b] && b.containsGraph(other, seen) {
 				return true
 			}
 		}
@@ -344,8 +344,8 @@ func argOf(o any) (Arg, error) {
 	return Arg{Kind: NumberArg, Number: s}, nil
 }
 
-// trim removes absent operands at the end, so that a call has one form.
-func (n *Node) trim() {
+// trimAbsent removes absent operands at the end, so that a call has one form.
+func (n *Node) trimAbsent() {
 	for len(n.In) > 0 && n.In[len(n.In)-1].Kind == Null {
 		n.In = n.In[:len(n.In)-1]
 	}
@@ -400,9 +400,9 @@ func (n *Node) checkList(p Param, first int) error {
 	return nil
 }
 
-// own returns the graph of the value. It panics for a value that no graph made, because there is no graph that could
-// record the error.
-func (v *Value) own() *Graph {
+// ownerGraph returns the graph of the value. It panics for a value that no graph made, because there is no graph that
+// could record the error.
+func (v *Value) ownerGraph() *Graph {
 	if v == nil || v.graph == nil {
 		panic("graph: the value was not made by a graph")
 	}
@@ -411,7 +411,7 @@ func (v *Value) own() *Graph {
 
 // Named renames the value, and its node if the value is the node's only result.
 func (v *Value) Named(name string) *Value {
-	g := v.own()
+	g := v.ownerGraph()
 	switch {
 	case v.rejected() || v.Name == name:
 		return v

@@ -47,7 +47,7 @@ func (g *Graph) numberNode(n *Node) {
 }
 
 // Graph returns the graph that the value was made in; it panics for a value that no graph made.
-func (v *Value) Graph() *Graph { return v.own() }
+func (v *Value) Graph() *Graph { return v.ownerGraph() }
 
 // Number returns the value's number in its graph and in copies of it. Values are numbered from 0 in the order in which
 // they are made. The placeholder of a rejected value has a negative number.

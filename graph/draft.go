@@ -211,7 +211,7 @@ func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	d.graph()
 	n.Op, n.In, n.attrs, n.Attrs = op, in, a.attrs, a.decoded
 	err := n.takeNumbers(a.numbers)
-	n.trim()
+	n.trimAbsent()
 	if err == nil {
 		err = n.checkCall()
 	}

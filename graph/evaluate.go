@@ -22,7 +22,7 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	vals, err := g.given(inputs)
+	vals, err := g.bindInputs(inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -83,15 +83,15 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 				base = vals[n.In[k].Value]
 			}
 		}
-		vals[v] = w.place(out[i], base)
+		vals[v] = w.toInferredLayout(out[i], base)
 	}
 	return nil
 }
 
 var errNoGraph = errors.New("the graph is nil")
 
-// given checks the inputs and returns them by value.
-func (g *Graph) given(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
+// bindInputs checks the inputs and returns them by value.
+func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
 	vals := map[*Value]*tensor.Tensor{}
 	for _, v := range g.Inputs {
 		t := inputs[v.Name]
@@ -154,9 +154,9 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	return out, at, err
 }
 
-// place returns t, the result of a reference, in the inferred layout of the value, on which a later as_strided depends.
-// A view becomes a view of its operand, which is base; base is nil for other values.
-func (v *Value) place(t, base *tensor.Tensor) *tensor.Tensor {
+// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, on which a later
+// as_strided depends. A view becomes a view of its operand, which is base; base is nil for other values.
+func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t
 	}

@@ -16,14 +16,14 @@ import (
 // that a constant in another layout or form is in memory only once for all plans.
 type folded struct {
 	mu sync.Mutex
-	// ids identify the storages of constants. A result that is computed again gets the id of the collected result, so that
-	// results computed from it are still found.
-	ids    map[weak.Pointer[tensor.Storage]]int
-	enough int                      // when there are more ids, the ids of collected storages are removed
-	next   int                      // last id
-	made   map[string][]*foldedCall // by op, operands and results: see key
-	calls  int                      // number of calls in made
-	most   int                      // when there are as many calls, calls with collected results are removed
+	// ids identify the storages of constants. A result that is computed again gets the id of the collected result, so
+	// that results computed from it are still found.
+	ids           map[weak.Pointer[tensor.Storage]]int
+	maxIDs        int                      // when there are more ids, the ids of collected storages are removed
+	next          int                      // last id
+	resultsByCall map[string][]*foldedCall // by op, operands and results: see key
+	calls         int                      // number of calls in made
+	maxCalls      int                      // when there are as many calls, calls with collected results are removed
 }
 
 // foldedCall is a call whose operands are constants.
@@ -138,33 +138,33 @@ func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 	if f.ids == nil {
 		f.ids = map[weak.Pointer[tensor.Storage]]int{}
 	}
-	if len(f.ids) > f.enough {
+	if len(f.ids) > f.maxIDs {
 		for p := range f.ids {
 			if p.Value() == nil {
 				delete(f.ids, p)
 			}
 		}
-		f.enough = 2*len(f.ids) + 64
+		f.maxIDs = 2*len(f.ids) + 64
 	}
 	f.ids[p] = id
 }
 
 // call returns the call with a key and attributes, and makes one if there is none.
 func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
-	for _, c := range f.made[key] {
+	for _, c := range f.resultsByCall[key] {
 		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
 			c.recent = true
 			return c
 		}
 	}
-	if f.calls >= f.most {
+	if f.calls >= f.maxCalls {
 		f.dropCalls()
 	}
 	c := &foldedCall{op: op, attrs: attrs, recent: true}
-	if f.made == nil {
-		f.made = map[string][]*foldedCall{}
+	if f.resultsByCall == nil {
+		f.resultsByCall = map[string][]*foldedCall{}
 	}
-	f.made[key] = append(f.made[key], c)
+	f.resultsByCall[key] = append(f.resultsByCall[key], c)
 	f.calls++
 	return c
 }
@@ -175,17 +175,17 @@ func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
 func (f *folded) dropCalls() {
 	const few = 256 // minimum number of new calls before the next dropCalls
 	f.calls = 0
-	for key, calls := range f.made {
+	for key, calls := range f.resultsByCall {
 		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.recent && c.gone() })
 		for _, c := range calls {
 			c.recent = false
 		}
-		if f.made[key] = calls; len(calls) == 0 {
-			delete(f.made, key)
+		if f.resultsByCall[key] = calls; len(calls) == 0 {
+			delete(f.resultsByCall, key)
 		}
 		f.calls += len(calls)
 	}
-	f.most = 2*f.calls + few
+	f.maxCalls = 2*f.calls + few
 }
 
 func (c *foldedCall) gone() bool {

@@ -25,17 +25,17 @@ type Impl struct {
 	// numbers, but rounding differs by more than a change of the order of additions. Exact plans exclude it.
 	Inexact bool
 
-	// Walks returns the walks that the implementation supports for a call, the preferred walk first; none if it does not
-	// support the call. c.Out has the inferred results. candidates are orders that the planner considers for the first
-	// result. Nil: the inferred order and, for an op that writes any order, every candidate.
+	// Walks returns the walks that the implementation supports for a call, the preferred walk first; none if it does
+	// not support the call. c.Out has the inferred results. candidates are orders that the planner considers for the
+	// first result. Nil: the inferred order and, for an op that writes any order, every candidate.
 	Walks func(c *Call, candidates []tensor.Order) []Walk
-	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk. It returns
-	// false if the implementation cannot read the layout, so that the operand must be copied. m need not be dense: it may
-	// be a slice or a broadcast. Nil: operands are read in any layout.
+	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk. It
+	// returns false if the implementation cannot read the layout, so that the operand must be copied. m need not be
+	// dense: it may be a slice or a broadcast. Nil: operands are read in any layout.
 	//
 	// The price of a node is the sum of the prices of its Work and of Read for each operand. Work, Read and Walks must
-	// therefore depend only on their other arguments and on the shapes, dtypes and constness of the call's operands, not
-	// on the layouts of these operands.
+	// therefore depend only on their other arguments and on the shapes, dtypes and constness of the call's operands,
+	// not on the layouts of these operands.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 	// Writes reports whether the kernel can write result i in layout m, a slice of a larger value in the order of the
 	// walk. Nil: it writes only dense values.
@@ -47,8 +47,8 @@ type Impl struct {
 	// false if the operand is read unpacked. Pack must not read the data of the operand. Its answer must be the same if
 	// the operand is already packed. Nil: no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
-	// Lower makes the kernel; c.Out has the final results. Operands with a packed form are packed, or unpacked if memory
-	// is short: see [Call.Packed].
+	// Lower makes the kernel; c.Out has the final results. Operands with a packed form are packed, or unpacked if
+	// memory is short: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
 	// Epilogues means that Lower accepts calls with a [Call.Epilogue] if the result is float32, float64 or int32. The
 	// kernel applies the epilogue once to every final element of its only result. Passes then fuse a node with the
@@ -63,8 +63,8 @@ type Impl struct {
 
 // Walk is the order of the loops of a call, and the layouts of its results. The zero Walk has the inferred layouts.
 type Walk struct {
-	// Order is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of the
-	// operands.
+	// Order is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of
+	// the operands.
 	Order tensor.Order
 	// Out has the order of each result. An empty or missing order means the inferred layout.
 	Out []tensor.Order
@@ -242,8 +242,8 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 }
 
 const (
-	// apartBytes is the price of a byte between the first and the last run, relative to a copied byte: prefetching stops
-	// at the end of a run. At most pageBytes count for each run, because it also stops at the end of a page.
+	// apartBytes is the price of a byte between the first and the last run, relative to a copied byte: prefetching
+	// stops at the end of a run. At most pageBytes count for each run, because it also stops at the end of a page.
 	apartBytes = .75
 	// pageBytes is the size of a memory page.
 	pageBytes = 4096
@@ -330,9 +330,9 @@ func (g *Graph) CopyOp() (*Op, error) {
 // Selective reports whether the implementation has a Read function, so that it may reject operands of some layouts.
 func (m *Impl) Selective() bool { return m.selective }
 
-// fits reports whether the implementation supports the call in its layouts: one of its walks gives the results in c.Out
-// and reads all operands.
-func (m *Impl) fits(c *Call) bool {
+// supportsCall reports whether the implementation supports the call in its layouts: one of its walks gives the results
+// in c.Out and reads all operands.
+func (m *Impl) supportsCall(c *Call) bool {
 	var orders []tensor.Order
 	for _, out := range c.Out {
 		if o, dense := tensor.OrderOf(out); dense && !slices.Contains(orders, o) {
@@ -340,15 +340,15 @@ func (m *Impl) fits(c *Call) bool {
 		}
 	}
 	for _, w := range m.Walks(c, orders) {
-		if w.gives(c) && m.Reads(c, w) {
+		if w.producesLayouts(c) && m.Reads(c, w) {
 			return true
 		}
 	}
 	return false
 }
 
-// gives reports whether the results in c.Out have the layouts of the walk.
-func (w Walk) gives(c *Call) bool {
+// producesLayouts reports whether the results in c.Out have the layouts of the walk.
+func (w Walk) producesLayouts(c *Call) bool {
 	for i, o := range w.Out {
 		if i < len(c.Out) && o != "" && !o.Holds(c.Out[i]) {
 			return false
@@ -442,22 +442,22 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 // Fitting returns the chosen implementation of a call. If none is chosen, it returns the first one that supports the
 // call in its layouts. It returns nil if none does, or if the attributes belong to another op.
 func (o *Op) Fitting(c *Call) *Impl {
-	if c == nil || len(c.Out) == 0 || !o.owns(c.Attrs) {
+	if c == nil || len(c.Out) == 0 || !o.ownsAttrs(c.Attrs) {
 		return nil
 	}
 	if c.Impl != nil {
 		return c.Impl
 	}
 	for i := range o.Impls {
-		if o.Impls[i].fits(c) {
+		if o.Impls[i].supportsCall(c) {
 			return &o.Impls[i]
 		}
 	}
 	return nil
 }
 
-// owns reports whether attributes are of the op's type, if it has any.
-func (o *Op) owns(attrs any) bool {
+// ownsAttrs reports whether attributes are of the op's type, if it has any.
+func (o *Op) ownsAttrs(attrs any) bool {
 	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(o.Schema.typ)
 }
 

@@ -88,7 +88,7 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 		return nil
 	}
 	if n.InfersLike(s.last) {
-		return n.settle(s.res)
+		return n.setInferred(s.res)
 	}
 	return n.inferByOp(g, s)
 }
@@ -101,7 +101,7 @@ func (n *Node) inferByOp(g *Graph, s *inference) error {
 	var res []Result
 	var err error
 	if g.open != nil && !g.open.forking {
-		res, err = g.open.joined(n)
+		res, err = g.open.inferJoined(n)
 	} else {
 		res, err = n.Op.Infer(c)
 	}
@@ -112,12 +112,12 @@ func (n *Node) inferByOp(g *Graph, s *inference) error {
 		return n.outputsError(len(res))
 	}
 	if g.open != nil && g.open.unbacked != nil {
-		if res, err = g.open.unbacked.lay(res); err != nil {
+		if res, err = g.open.unbacked.setStaticResults(res); err != nil {
 			return err
 		}
 	}
 	s.last, s.res = n, res
-	return n.settle(res)
+	return n.setInferred(res)
 }
 
 // InfersLike reports whether inference of a pointwise node gives the results of last, which is inferred: both have the
@@ -128,15 +128,15 @@ func (n *Node) InfersLike(last *Node) bool {
 		return false
 	}
 	for i := range n.In {
-		if !n.In[i].alike(&last.In[i]) {
+		if !n.In[i].sameOperand(&last.In[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// alike reports whether operands are the same number, the same value, or non-constant values of the same type.
-func (a *Arg) alike(b *Arg) bool {
+// sameOperand reports whether operands are the same number, the same value, or non-constant values of the same type.
+func (a *Arg) sameOperand(b *Arg) bool {
 	switch {
 	case a.Kind != b.Kind:
 		return false
@@ -148,8 +148,8 @@ func (a *Arg) alike(b *Arg) bool {
 		return false
 	}
 	t, u := &a.Value.Type, &b.Value.Type
-	return a.Value.Const == nil && b.Value.Const == nil && t.DType == u.DType && shares(t.Shape, u.Shape) &&
-		shares(t.Strides, u.Strides) && t.Offset.Same(u.Offset)
+	return a.Value.Const == nil && b.Value.Const == nil && t.DType == u.DType && sameMemory(t.Shape, u.Shape) &&
+		sameMemory(t.Strides, u.Strides) && t.Offset.Same(u.Offset)
 }
 
 // checkCall checks the operands, and the number of outputs if the op determines it.
@@ -178,8 +178,8 @@ func (n *Node) outputsError(makes int) error {
 	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
 }
 
-// settle sets the inferred types of the outputs, and applies the layout of the node's pin.
-func (n *Node) settle(res []Result) error {
+// setInferred sets the inferred types of the outputs, and applies the layout of the node's pin.
+func (n *Node) setInferred(res []Result) error {
 	if n.Pin.Impl != "" {
 		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {
 			return err
@@ -232,7 +232,7 @@ func (v *Value) layAs(p Pin) error {
 // shares the operand's slices as well, so that a long chain of values of one shape needs no additional memory.
 func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	for i := range in {
-		if o := in[i].Value; o != nil && shares(t.Shape, o.Type.Shape) && shares(t.Strides, o.Type.Strides) {
+		if o := in[i].Value; o != nil && sameMemory(t.Shape, o.Type.Shape) && sameMemory(t.Strides, o.Type.Strides) {
 			if offset, known := t.Offset.Known(); known {
 				v.Type, v.Meta = *t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
 				return nil
@@ -251,8 +251,8 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	return nil
 }
 
-// shares reports whether two lists of sizes are the same memory.
-func shares(a, b []sym.Int) bool {
+// sameMemory reports whether two lists of sizes are the same memory.
+func sameMemory(a, b []sym.Int) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
@@ -333,7 +333,7 @@ func (n *Node) Results() ([]Result, error) {
 		return nil, errors.New("the node was not made by a graph")
 	}
 	if open := n.Out[0].graph.open; open != nil && !open.forking {
-		return open.joined(n)
+		return open.inferJoined(n)
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
 }

@@ -34,7 +34,7 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 	}
 	rejected := map[*Node]*Error{}
 	for _, n := range g.Nodes {
-		if err := n.lacks(gone, unknown); err != nil {
+		if err := n.missingDependency(gone, unknown); err != nil {
 			rejected[n] = g.Fail(n, err)
 			errs = append(errs, rejected[n])
 		}
@@ -61,8 +61,9 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 // goneIn reports whether v, a value of a copy of g, is one of the values of g that are gone.
 func goneIn(g *Graph, gone map[*Value]bool, v *Value) bool { return gone[g.Value(v.Name)] }
 
-// lacks returns an error if the node reads a value that is gone, or if an attribute depends on an unknown symbol.
-func (n *Node) lacks(gone map[*Value]bool, unknown []string) error {
+// missingDependency returns an error if the node reads a value that is gone, or if an attribute depends on an unknown
+// symbol.
+func (n *Node) missingDependency(gone map[*Value]bool, unknown []string) error {
 	for i := range n.deps() {
 		if v := n.dep(i); gone[v] {
 			return absent(v)

@@ -20,8 +20,8 @@ type names struct {
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
 	allValues []Value
 	allNodes  []Node
-	// of is a graph that must be indexed again, because [Graph.Merge] has replaced nodes.
-	of *Graph
+	// indexedGraph is a graph that must be indexed again, because [Graph.Merge] has replaced nodes.
+	indexedGraph *Graph
 }
 
 // newNames returns an empty index with memory for size values.
@@ -43,8 +43,8 @@ func (s *names) fill() {
 	if s.values != nil {
 		return
 	}
-	if g := s.of; g != nil {
-		s.of = nil
+	if g := s.indexedGraph; g != nil {
+		s.indexedGraph = nil
 		s.fillFrom(g)
 		return
 	}
@@ -121,8 +121,8 @@ func (s *names) renameNode(n *Node, name string) {
 	s.nodes[name] = n
 }
 
-// taken reports whether a value or a node has the name.
-func (s *names) taken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
+// isTaken reports whether a value or a node has the name.
+func (s *names) isTaken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
 
 // NoOp returns the error of a node whose op does not exist, with the name that was probably meant: see [SuggestOp].
 func NoOp(name string, lookup Lookup) error {

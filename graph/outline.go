@@ -182,7 +182,7 @@ func (q *outlining) infer(d tensor.DType, rank int) []Outline {
 				symbols[name] = unknownSize(env, fmt.Sprint("s", i), hint)
 			}
 		}
-		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) { return q.ask(call, symbols), nil })
+		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) { return q.inferAlternatives(call, symbols), nil })
 		var all [][]Outline
 		partial := err != nil || len(q.attrs) > 1
 		for _, c := range cases {
@@ -245,8 +245,8 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 	return s
 }
 
-// ask infers the call for all alternatives of the attributes; nil if the op rejects them all.
-func (q *outlining) ask(c *Call, symbols map[string]sym.Int) []Outline {
+// inferAlternatives infers the call for all alternatives of the attributes; nil if the op rejects them all.
+func (q *outlining) inferAlternatives(c *Call, symbols map[string]sym.Int) []Outline {
 	var all [][]Outline
 	for _, given := range q.attrs {
 		attrs, err := q.op.Schema.Decode(given, symbols)

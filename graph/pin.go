@@ -208,7 +208,7 @@ func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{For
 // in which all nodes read it. Nodes that depend on the value are inferred again. It records errors for [Graph.Err] and
 // returns v.
 func (v *Value) PinnedTo(p Pin) *Value {
-	g := v.own()
+	g := v.ownerGraph()
 	if v.rejected() {
 		return v
 	}

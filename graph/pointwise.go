@@ -128,7 +128,8 @@ func (p *Pointwise) Unchecked(c *Call) (*expr.Code, error) {
 // Formula returns the formula of one element of a call as text. Its operands are the operands of the call in order, in
 // the dtypes of the iteration. Formula returns nil if there is no text, or if the call is of another op.
 func (o *Op) Formula(c *Call) *expr.Formula {
-	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
+	if o == nil || o.Pointwise == nil || c == nil || !o.ownsAttrs(c.Attrs) || (&Node{Op: o,
+		In: c.In}).checkArity() != nil {
 		return nil
 	}
 	_, k, err := o.Pointwise.rule(c)

@@ -13,7 +13,7 @@ import (
 // Fresh returns a name that no value and no node has: base, if possible, or base with a number.
 func (g *Graph) Fresh(base string) string {
 	name, names := base, g.named()
-	for names.taken(name) {
+	for names.isTaken(name) {
 		g.serial++
 		name = fmt.Sprintf("%s.%d", base, g.serial)
 	}
@@ -179,6 +179,6 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 		g.numberNode(n)
 	}
 	g.Nodes = slices.Clip(nodes)
-	g.names = &names{of: g}
+	g.names = &names{indexedGraph: g}
 	return nil
 }

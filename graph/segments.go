@@ -39,10 +39,10 @@ type Segment struct {
 // earliest possible round. A node that depends only on constants is in each segment that reads it, so that it can be
 // folded there. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
-	nodes := g.needed()
+	nodes := g.neededNodes()
 	c := cutter{graph: g, made: NewByValue[place](g)}
 	for _, n := range nodes {
-		c.place(n)
+		c.setPlace(n)
 	}
 	c.findRounds(nodes)
 	return c.cut(nodes)
@@ -57,9 +57,9 @@ type place struct {
 
 // cutter is the state of [Graph.Segments].
 type cutter struct {
-	graph *Graph
-	made  ByValue[place]
-	last  int // the last round
+	graph     *Graph
+	made      ByValue[place]
+	lastRound int // the last round
 	// rounds has, for each node that depends only on constants, the rounds whose segments read it.
 	rounds map[*Node][]int
 }
@@ -77,8 +77,8 @@ func (n *Node) decides() bool {
 	return len(n.Out) > 0 && n.Out[0].Dynamic
 }
 
-// place sets the place of a node's results.
-func (c *cutter) place(n *Node) {
+// setPlace sets the place of a node's results.
+func (c *cutter) setPlace(n *Node) {
 	p := place{dynamic: n.decides()}
 	p.fixed = !p.dynamic
 	for i := range n.deps() {
@@ -93,7 +93,7 @@ func (c *cutter) place(n *Node) {
 		}
 		p.round = max(p.round, from.round)
 	}
-	c.last = max(c.last, p.round)
+	c.lastRound = max(c.lastRound, p.round)
 	for _, v := range n.Out {
 		c.made.Set(v, p)
 	}
@@ -141,7 +141,7 @@ func (c *cutter) placeOf(n *Node) place {
 
 // cut returns the segments of nodes whose results have places.
 func (c *cutter) cut(nodes []*Node) []Segment {
-	together, single := make([][]*Node, c.last+1), make([][]*Node, c.last+1)
+	together, single := make([][]*Node, c.lastRound+1), make([][]*Node, c.lastRound+1)
 	for _, n := range nodes {
 		p := c.placeOf(n)
 		switch {
@@ -216,8 +216,8 @@ func connect(g *Graph, all []Segment) {
 	}
 }
 
-// needed returns the nodes that outputs depend on, in order.
-func (g *Graph) needed() []*Node {
+// neededNodes returns the nodes that outputs depend on, in order.
+func (g *Graph) neededNodes() []*Node {
 	live := NewByValue[bool](g)
 	for _, o := range g.Outputs {
 		live.Set(o.Value, true)
@@ -290,7 +290,7 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 		}
 		return m, nil
 	}
-	return s.graph.part(ctx, s, meta, known, s.graph.boundBy(known))
+	return s.graph.segmentGraph(ctx, s, meta, known, s.graph.boundBy(known))
 }
 
 var errNoSegment = errors.New("the segment is of no graph: Graph.Segments makes them")
@@ -305,7 +305,7 @@ func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 		return nil, nil
 	}
 	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
-	return s.graph.part(ctx, s, meta, nil, s.graph.sizes)
+	return s.graph.segmentGraph(ctx, s, meta, nil, s.graph.sizes)
 }
 
 // Class returns a key of the known values: for values with the same key [Segment.At] returns the same graph. The key
@@ -367,8 +367,9 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	return bound
 }
 
-// part makes the graph of a segment. meta returns the metas of its inputs, and known has the values of attributes.
-func (g *Graph) part(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
+// segmentGraph makes the graph of a segment. meta returns the metas of its inputs, and known has the values of
+// attributes.
+func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
 	s.sizes, s.assumed, s.warnings, s.folded, s.ctx = bound, g.assumed, g.warnings, g.folded, ctx

@@ -14,33 +14,33 @@ import (
 // nodes are removed, or become results of the new nodes. The graph must then be inferred. Without such nodes it is
 // unchanged.
 func (g *Graph) Settle() error {
-	first := slices.IndexFunc(g.Nodes, (*Node).settles)
+	first := slices.IndexFunc(g.Nodes, (*Node).isReplacedBySettle)
 	if first < 0 {
 		return nil
 	}
-	s := &settling{g: g, to: map[*Value]*Value{}}
+	s := &settling{g: g, replacements: map[*Value]*Value{}}
 	nodes := g.Nodes[first:]
 	g.Nodes = slices.Clone(g.Nodes[:first])
 	for i, n := range nodes {
 		s.redirect(n)
-		if !n.settles() {
+		if !n.isReplacedBySettle() {
 			g.Nodes = append(g.Nodes, n)
 			continue
 		}
-		if err := s.settle(n); err != nil {
+		if err := s.replaceNode(n); err != nil {
 			g.Nodes = append(g.Nodes, nodes[i:]...)
 			return g.Fail(n, err)
 		}
 	}
 	for i, o := range g.Outputs {
-		g.Outputs[i].Value = s.now(o.Value)
+		g.Outputs[i].Value = s.replacementOf(o.Value)
 	}
 	return nil
 }
 
 // Settled returns the graph if Settle would not change it, otherwise a settled and inferred copy.
 func (g *Graph) Settled() (*Graph, error) {
-	if !slices.ContainsFunc(g.Nodes, (*Node).settles) {
+	if !slices.ContainsFunc(g.Nodes, (*Node).isReplacedBySettle) {
 		return g, nil
 	}
 	c := g.Clone()
@@ -56,13 +56,13 @@ func (g *Graph) settleAndInfer() error {
 
 // settling is the state of Settle.
 type settling struct {
-	g  *Graph
-	to map[*Value]*Value // replacements of the results of replaced nodes
+	g            *Graph
+	replacements map[*Value]*Value // replacements of the results of replaced nodes
 }
 
-// now returns the replacement of a value, or the value if it has none.
-func (s *settling) now(v *Value) *Value {
-	if w := s.to[v]; w != nil {
+// replacementOf returns the replacement of a value, or the value if it has none.
+func (s *settling) replacementOf(v *Value) *Value {
+	if w := s.replacements[v]; w != nil {
 		return w
 	}
 	return v
@@ -71,13 +71,13 @@ func (s *settling) now(v *Value) *Value {
 // redirect makes a node read the replacements of its operands.
 func (s *settling) redirect(n *Node) {
 	for i := range n.In {
-		n.In[i].Value = s.now(n.In[i].Value)
+		n.In[i].Value = s.replacementOf(n.In[i].Value)
 	}
-	n.attrs = n.attrs.replaced(s.now)
+	n.attrs = n.attrs.replaced(s.replacementOf)
 }
 
-// settles reports whether Settle replaces the node.
-func (n *Node) settles() bool {
+// isReplacedBySettle reports whether Settle replaces the node.
+func (n *Node) isReplacedBySettle() bool {
 	if n.Op == nil || n.Op.Chooses == nil && n.Op.Repeats == nil {
 		return false
 	}
@@ -102,8 +102,8 @@ func (n *Node) decoded() (err error) {
 	return err
 }
 
-// settle adds the nodes of the chosen graph, or of the iterations, instead of a node.
-func (s *settling) settle(n *Node) error {
+// replaceNode adds the nodes of the chosen graph, or of the iterations, instead of a node.
+func (s *settling) replaceNode(n *Node) error {
 	g := s.g
 	if err := n.decoded(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *settling) settle(n *Node) error {
 	}
 	out, err := s.splice(n, body, values)
 	for i := range out {
-		s.stands(n.Out[i], out[i], n)
+		s.setReplacement(n.Out[i], out[i], n)
 	}
 	return err
 }
@@ -157,15 +157,15 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 			inside[v] = s.result(c, i, n.Name+"."+v.Name)
 		}
 		s.add(c)
-		if !c.settles() {
+		if !c.isReplacedBySettle() {
 			g.Nodes = append(g.Nodes, c)
 			continue
 		}
-		if err := s.settle(c); err != nil {
+		if err := s.replaceNode(c); err != nil {
 			return nil, err
 		}
 		for _, v := range m.Out {
-			inside[v] = s.now(inside[v])
+			inside[v] = s.replacementOf(inside[v])
 		}
 	}
 	out := make([]*Value, len(body.Outputs))
@@ -204,18 +204,18 @@ func (s *settling) constant(n *Node, v *Value, inside map[*Value]*Value) *Value 
 	return &w
 }
 
-// stands makes v the replacement of old, a result of the replaced node n. If a copy for n computes v, v and its node
-// also get the old names.
-func (s *settling) stands(old, v *Value, n *Node) {
-	s.to[old] = v
-	if v.Node == nil || v.Node.Part != n || s.g.named().taken(old.Name) {
+// setReplacement makes v the replacement of old, a result of the replaced node n. If a copy for n computes v, v and its
+// node also get the old names.
+func (s *settling) setReplacement(old, v *Value, n *Node) {
+	s.replacements[old] = v
+	if v.Node == nil || v.Node.Part != n || s.g.named().isTaken(old.Name) {
 		return
 	}
 	names := s.g.named()
 	names.dropValue(v)
 	v.Name = old.Name
 	names.values[v.Name] = v
-	if len(v.Node.Out) == 1 && !names.taken(n.Name) {
+	if len(v.Node.Out) == 1 && !names.isTaken(n.Name) {
 		names.renameNode(v.Node, n.Name)
 	}
 }
@@ -284,10 +284,10 @@ func (s *settling) repeat(n *Node) error {
 		}
 	}
 	g.named().dropNode(n)
-	going := s.known(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
+	going := s.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
 	collected := make([][]Arg, stacked)
 	for i := range r.Times {
-		at := s.known(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
+		at := s.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
 		out, err := s.splice(n, r.Body, append([]*Value{at, going}, values...))
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
@@ -298,20 +298,20 @@ func (s *settling) repeat(n *Node) error {
 		}
 	}
 	for i := range r.Carried {
-		s.stands(n.Out[i], values[i], n)
+		s.setReplacement(n.Out[i], values[i], n)
 	}
 	for k, list := range collected {
 		v, err := s.stack(n, list)
 		if err != nil {
 			return err
 		}
-		s.stands(n.Out[r.Carried+k], v, n)
+		s.setReplacement(n.Out[r.Carried+k], v, n)
 	}
 	return nil
 }
 
-// known adds a constant for the nodes that replace n.
-func (s *settling) known(n *Node, name string, t *tensor.Tensor) *Value {
+// addConstant adds a constant for the nodes that replace n.
+func (s *settling) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
 	return s.constant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
 }
 

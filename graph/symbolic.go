@@ -15,8 +15,8 @@ import (
 
 // Symbolic is a graph that is inferred for unknown sizes. An open symbol is a symbol whose size is unknown.
 type Symbolic struct {
-	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env. [Value.Meta]
-	// is the type at the hints.
+	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env.
+	// [Value.Meta] is the type at the hints.
 	Graph *Graph
 	// Env has the open symbols, under the names of [Symbolic.Name].
 	Env *sym.Env
@@ -28,9 +28,9 @@ type Symbolic struct {
 	// Cut is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
 	Cut error
 
-	bound   map[string]bool // open symbols that guards restrict to one size
-	late    []*Node         // nodes whose attributes depend on symbols
-	forking bool            // cases are being inferred; their guards are not guards of the graph
+	bound             map[string]bool // open symbols that guards restrict to one size
+	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
+	forking           bool            // cases are being inferred; their guards are not guards of the graph
 
 	unbacked *unbacked // names the sizes that depend on data; nil except for [Graph.Unbacked]
 }
@@ -86,7 +86,7 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	}
 	for _, n := range c.Nodes {
 		if n.attrs.uses(c.sizes) {
-			s.late = append(s.late, n)
+			s.symbolicAttrNodes = append(s.symbolicAttrNodes, n)
 		}
 	}
 	s.decodeLater()
@@ -96,7 +96,7 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 // decodeLater makes inference decode attributes that depend on symbols, so that guards of decoding belong to their
 // nodes.
 func (s *Symbolic) decodeLater() {
-	for _, n := range s.late {
+	for _, n := range s.symbolicAttrNodes {
 		n.Attrs = nil
 	}
 }
@@ -212,8 +212,8 @@ func (s *Symbolic) mayBe(t tensor.Type) error {
 // maxJoined is the maximum number of paths through the branches of a node's inference that are all tried.
 const maxJoined = 8
 
-// joined infers a node. Branches that do not affect its results leave no guards.
-func (s *Symbolic) joined(n *Node) ([]Result, error) {
+// inferJoined infers a node. Branches that do not affect its results leave no guards.
+func (s *Symbolic) inferJoined(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxJoined, func() ([]Result, error) {
 		c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, binds: true}
 		return n.Op.Infer(c)
@@ -278,7 +278,7 @@ const maxCases = 16
 // dtype or alias than at the hints. If there are more classes, the graph is inferred only for the class of the hints,
 // and [Symbolic.Cut] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
-	if i := slices.IndexFunc(g.Nodes, (*Node).settles); i >= 0 {
+	if i := slices.IndexFunc(g.Nodes, (*Node).isReplacedBySettle); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
 			s.Cut = fmt.Errorf("%q runs one of several graphs, or one several times, as sizes say", g.Nodes[i].Name)
@@ -342,8 +342,8 @@ func (s *Symbolic) oneCase() (c oneClass, err error) {
 	return c, nil
 }
 
-// alike returns an error if the values of two classes differ in more than sizes, strides and offsets.
-func (c *oneClass) alike(o *oneClass) error {
+// sameUpToLayout returns an error if the values of two classes differ in more than sizes, strides and offsets.
+func (c *oneClass) sameUpToLayout(o *oneClass) error {
 	for i := range c.values {
 		a, b := &c.values[i], &o.values[i]
 		switch {
@@ -367,7 +367,7 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 		case c.Err != nil:
 			err = c.Err
 		case err == nil:
-			err = first.alike(&c.Value)
+			err = first.sameUpToLayout(&c.Value)
 		}
 		if err != nil {
 			s.Guards = append(s.Guards, Guard{Cond: c.If.Not(), Node: c.Value.node, Refusal: err})

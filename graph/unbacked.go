@@ -42,7 +42,7 @@ type unbacked struct {
 func (u *unbacked) infer(n *Node) {
 	cases, err := sym.Fork(u.of.Env, maxJoined, func() (oneClass, error) { return u.oneCase(n) })
 	if err != nil || !u.merge(n, cases) {
-		u.stay(n)
+		u.setDynamicResults(n)
 	}
 }
 
@@ -91,8 +91,8 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 	return true
 }
 
-// stay makes a node's results Dynamic, with dtypes and sizes from their outlines.
-func (u *unbacked) stay(n *Node) {
+// setDynamicResults makes a node's results Dynamic, with dtypes and sizes from their outlines.
+func (u *unbacked) setDynamicResults(n *Node) {
 	for _, v := range n.Out {
 		v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 	}
@@ -110,9 +110,9 @@ func (u *unbacked) stay(n *Node) {
 	}
 }
 
-// lay replaces Dynamic results by results with types over symbols. It changes none if the layout or the rank of one is
-// unknown.
-func (u *unbacked) lay(res []Result) ([]Result, error) {
+// setStaticResults replaces Dynamic results by results with types over symbols. It changes none if the layout or the
+// rank of one is unknown.
+func (u *unbacked) setStaticResults(res []Result) ([]Result, error) {
 	if slices.ContainsFunc(res, func(r Result) bool { return r.Dynamic && (r.Lay == nil || r.Sizes == nil) }) {
 		return res, nil
 	}

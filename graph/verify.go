@@ -16,11 +16,11 @@ type Props uint8
 const (
 	// Sorted means that every node follows the nodes whose outputs it uses.
 	Sorted Props = 1 << iota
-	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are, too, except where a layout may
-	// be chosen: see [Node.Lays].
+	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are, too, except where a layout
+	// may be chosen: see [Node.Lays].
 	Typed
-	// LaidOut means that every node with implementations has chosen one, that the implementation supports the layouts of
-	// its operands and outputs, and that pins are met. No later pass adds or removes a copy of a value that is not
+	// LaidOut means that every node with implementations has chosen one, that the implementation supports the layouts
+	// of its operands and outputs, and that pins are met. No later pass adds or removes a copy of a value that is not
 	// constant.
 	LaidOut
 )
@@ -57,7 +57,8 @@ func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
 	}
-	v := &verifier{g: g, seen: make(map[*Value]bool, g.numbered), names: map[string]bool{}, nodes: map[string]bool{}}
+	v := &verifier{g: g, visibleValues: make(map[*Value]bool, g.numbered), names: map[string]bool{},
+		nodes: map[string]bool{}}
 	v.inputs()
 	if props&Sorted == 0 {
 		for _, n := range g.Nodes {
@@ -70,7 +71,7 @@ func Verify(g *Graph, props Props) error {
 	}
 	v.outputs(props)
 	if len(v.errs) == 0 {
-		v.within()
+		v.checkConcatMemory()
 	}
 	if len(v.errs) > 0 {
 		return v.errs
@@ -80,11 +81,11 @@ func Verify(g *Graph, props Props) error {
 
 // verifier collects the errors of a graph.
 type verifier struct {
-	g     *Graph
-	errs  Errors
-	seen  map[*Value]bool // values that may be used
-	names map[string]bool
-	nodes map[string]bool
+	g             *Graph
+	errs          Errors
+	visibleValues map[*Value]bool // values that may be used
+	names         map[string]bool
+	nodes         map[string]bool
 }
 
 func (v *verifier) fail(n *Node, format string, args ...any) {
@@ -105,7 +106,7 @@ func (v *verifier) makes(n *Node) {
 		return
 	}
 	for _, o := range n.Out {
-		v.seen[o] = true
+		v.visibleValues[o] = true
 	}
 }
 
@@ -113,7 +114,7 @@ func (v *verifier) inputs() {
 	for i, list := range [][]*Value{v.g.Inputs, v.g.Constants} {
 		for _, x := range list {
 			v.value(nil, x)
-			v.seen[x] = true
+			v.visibleValues[x] = true
 			switch {
 			case x == nil:
 			case x.Node != nil || x.Alias != nil || x.Within != nil:
@@ -197,7 +198,7 @@ func (v *verifier) operands(n *Node) {
 		case a.Kind != TensorArg:
 		case a.Value == nil:
 			v.fail(n, "operand %d is a value, and nil", i)
-		case !v.seen[a.Value]:
+		case !v.visibleValues[a.Value]:
 			v.fail(n, "operand %d, %q, is no input, constant, or output of an earlier node", i, a.Value.Name)
 		}
 	}
@@ -382,7 +383,7 @@ func (v *verifier) outputs(props Props) {
 		case o.Value == nil:
 			v.fail(nil, "output %q has no value", o.Name)
 			continue
-		case !v.seen[o.Value]:
+		case !v.visibleValues[o.Value]:
 			v.fail(nil, "output %q: value %q is not of the graph", o.Name, o.Value.Name)
 		case names[o.Name]:
 			v.fail(nil, "two outputs are named %q", o.Name)

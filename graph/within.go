@@ -128,9 +128,9 @@ func boxOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	return first, end, rest == 0
 }
 
-// within checks that no element of the memory of a concatenation is written twice, by a node whose result is there or
-// by a concatenation that copies an operand there.
-func (v *verifier) within() {
+// checkConcatMemory checks that no element of the memory of a concatenation is written twice, by a node whose result is
+// there or by a concatenation that copies an operand there.
+func (v *verifier) checkConcatMemory() {
 	type part struct {
 		by         *Node
 		first, end []int

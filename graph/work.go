@@ -74,7 +74,7 @@ func (c *Call) runs(m tensor.Meta) float64 {
 	slices.SortFunc(dims, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
 	length := 1
 	for i, d := range dims {
-		if i > 0 && !c.alike(dims[i-1], d, m.Rank()) {
+		if i > 0 && !c.broadcastAlike(dims[i-1], d, m.Rank()) {
 			break
 		}
 		length *= m.Shape[d]
@@ -82,22 +82,22 @@ func (c *Call) runs(m tensor.Meta) float64 {
 	return float64(m.Numel()) / float64(max(1, length))
 }
 
-// alike reports whether each operand is broadcast along both dimensions a and b of a result of a rank, or along
-// neither.
-func (c *Call) alike(a, b, rank int) bool {
+// broadcastAlike reports whether each operand is broadcast along both dimensions a and b of a result of a rank, or
+// along neither.
+func (c *Call) broadcastAlike(a, b, rank int) bool {
 	for _, x := range c.In {
 		if x.Kind != TensorArg {
 			continue
 		}
-		if shape := x.Meta().Shape; still(shape, a, rank) != still(shape, b, rank) {
+		if shape := x.Meta().Shape; isBroadcast(shape, a, rank) != isBroadcast(shape, b, rank) {
 			return false
 		}
 	}
 	return true
 }
 
-// still reports whether an operand of a shape is broadcast along a dimension of a result of that rank.
-func still(shape []int, d, rank int) bool {
+// isBroadcast reports whether an operand of a shape is broadcast along a dimension of a result of that rank.
+func isBroadcast(shape []int, d, rank int) bool {
 	d -= rank - len(shape)
 	return d < 0 || d < len(shape) && shape[d] == 1
 }
@@ -141,7 +141,7 @@ func (o *Op) CountedWork(c *Call) (w Work) {
 		return w
 	}
 	n := c.Elements()
-	each := o.each()
+	each := o.operationsPerElement()
 	w.Do(GoSimple, n*each.Simple)
 	w.Do(GoFunction, n*each.Function)
 	w.Flops = n * (each.Simple + each.Function)
@@ -164,8 +164,8 @@ func (c *Call) Elements() float64 {
 // nanoseconds for each element.
 const functionGrain = machine.MoveGrain / 4
 
-// each returns the op's Each, or its default.
-func (o *Op) each() Each {
+// operationsPerElement returns the op's Each, or its default.
+func (o *Op) operationsPerElement() Each {
 	switch p := o.Pointwise; {
 	case o.Each != Each{} || o.Flops != nil:
 		return o.Each
@@ -223,7 +223,7 @@ type RateCall struct {
 	// Constant lists the operands that are constants. They are packed.
 	Constant []int
 	Impl     string // the implementation; empty: the cheapest
-	// Make, if set, adds several nodes instead of one node of Op. They are planned like nodes of a network: they share one
-	// loop if possible.
+	// Make, if set, adds several nodes instead of one node of Op. They are planned like nodes of a network: they share
+	// one loop if possible.
 	Make func(g *Graph, in []any) []*Value
 }

@@ -23,7 +23,7 @@ type dataReader struct {
 	isMixed  bool      // a list has both lists and numbers as members
 	isNested bool      // the outermost list holds lists
 	outerLen int       // number of members of the outermost list
-	ragged   error
+	isRagged error
 }
 
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
@@ -69,8 +69,8 @@ func (r *dataReader) list(depth int) (n int, err error) {
 	if depth == 0 {
 		r.isNested, r.outerLen = below >= 0, n
 	}
-	if s := r.meta.Shape; depth < len(s) && n != s[depth] && r.ragged == nil {
-		r.ragged = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", n, tensor.ListString(s), s[depth])
+	if s := r.meta.Shape; depth < len(s) && n != s[depth] && r.isRagged == nil {
+		r.isRagged = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", n, tensor.ListString(s), s[depth])
 	}
 	return n, err
 }
@@ -188,8 +188,8 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
-	case r.isNested && r.ragged != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
-		return nil, r.ragged
+	case r.isNested && r.isRagged != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
+		return nil, r.isRagged
 	case got != n && !pairs:
 		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(got, 2*n), tensor.ListString(m.Shape), n)
 	}

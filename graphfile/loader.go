@@ -101,7 +101,7 @@ func (l *loader) syntaxError(err error) {
 		at, msg = l.base+int(se.ByteOffset), "invalid JSON: "+se.Err.Error()
 	}
 	place := func(at int) string {
-		p := l.src.place(l.base + at)
+		p := l.src.position(l.base + at)
 		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
 	}
 	if m := diagnose(l.data, place); m != nil {

@@ -289,7 +289,7 @@ func (l *loader) reject(r *rawNode, at int, err error) {
 		l.draft.Refuse(r.node, err)
 		return
 	}
-	p := l.src.place(at)
+	p := l.src.position(at)
 	l.add(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: r.node.Name, Op: r.op, Err: err})
 	r.reported = true
 }

@@ -46,15 +46,15 @@ func sourceOf(g *graph.Graph) *source {
 	return nil
 }
 
-// place converts an offset to line and column.
-func (s *source) place(at int) graph.Place {
+// position converts an offset to line and column.
+func (s *source) position(at int) graph.Place {
 	i := sort.SearchInts(s.lines, at+1) - 1
 	return graph.Place{File: s.name, Line: i + 1, Col: at - s.lines[i] + 1}
 }
 
 // fail returns an error with the position of an offset.
 func (s *source) fail(at int, format string, args ...any) *graph.Error {
-	p := s.place(at)
+	p := s.position(at)
 	return &graph.Error{File: p.File, Line: p.Line, Col: p.Col, Err: fmt.Errorf(format, args...)}
 }
 
@@ -88,7 +88,7 @@ func (p *places) Node(number int, attr string) (graph.Place, bool) {
 		return graph.Place{}, false
 	}
 	if attr == "" {
-		return p.src.place(p.nodes[number]), true
+		return p.src.position(p.nodes[number]), true
 	}
 	i, ok := slices.BinarySearchFunc(p.attrs, number, func(a attrsPlace, n int) int { return a.node - n })
 	if !ok {
@@ -98,7 +98,7 @@ func (p *places) Node(number int, attr string) (graph.Place, bool) {
 	if !ok {
 		return graph.Place{}, false
 	}
-	return p.src.place(p.attrs[i].at + at), true
+	return p.src.position(p.attrs[i].at + at), true
 }
 
 // Value returns the position of an input or a constant.
@@ -106,7 +106,7 @@ func (p *places) Value(number int) (graph.Place, bool) {
 	if number < 0 || number >= len(p.values) || p.values[number] < 0 {
 		return graph.Place{}, false
 	}
-	return p.src.place(p.values[number]), true
+	return p.src.position(p.values[number]), true
 }
 
 // Output returns the position of an output.
@@ -115,5 +115,5 @@ func (p *places) Output(name string) (graph.Place, bool) {
 	if !ok {
 		return graph.Place{}, false
 	}
-	return p.src.place(at), true
+	return p.src.position(at), true
 }

@@ -19,10 +19,10 @@ type syntaxMistake struct {
 // syntax finds the first syntax error of a file that the JSON library rejected. The library only names a character;
 // syntax describes the mistake in terms of the text that a user edits. It parses only the structure.
 type syntax struct {
-	data  []byte
-	at    int
-	place func(at int) string // formats an offset: "line 3, column 5"
-	open  []bracket
+	data         []byte
+	at           int
+	formatOffset func(at int) string // formats an offset: "line 3, column 5"
+	open         []bracket
 }
 
 // bracket is an open object or list, with its keys so far.
@@ -37,7 +37,7 @@ func diagnose(data []byte, place func(at int) string) (m *syntaxMistake) {
 	if m := wrongEncoding(data); m != nil {
 		return m
 	}
-	s := &syntax{data: data, place: place}
+	s := &syntax{data: data, formatOffset: place}
 	defer func() {
 		if r, ok := recover().(*syntaxMistake); ok {
 			m = r
@@ -98,7 +98,7 @@ func (s *syntax) peek() byte {
 		s.fail(s.at, "the file ends before a value")
 	}
 	top := s.open[len(s.open)-1]
-	s.fail(s.at, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind), s.place(top.at))
+	s.fail(s.at, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind), s.formatOffset(top.at))
 	return 0
 }
 
@@ -152,7 +152,7 @@ func (s *syntax) members(end byte, member func()) {
 			return
 		case c == ']' || c == '}':
 			top := s.open[len(s.open)-1]
-			s.fail(s.at, "got %c, but the %s that starts at %s ends with %c", c, kindOf(top.kind), s.place(top.at), end)
+			s.fail(s.at, "got %c, but the %s that starts at %s ends with %c", c, kindOf(top.kind), s.formatOffset(top.at), end)
 		case !first && c != ',':
 			s.missingComma(c)
 		case !first:
@@ -196,7 +196,7 @@ func (s *syntax) member() {
 	key := s.stringValue()
 	top := &s.open[len(s.open)-1]
 	if first, ok := top.keys[key]; ok {
-		s.fail(at, "the key %q occurs twice in one object, first at %s", key, s.place(first))
+		s.fail(at, "the key %q occurs twice in one object, first at %s", key, s.formatOffset(first))
 	}
 	if top.keys == nil {
 		top.keys = map[string]int{}

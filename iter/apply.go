@@ -77,9 +77,10 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 // Prepared is a kernel that was checked against an iteration. It is for callers that supply addresses, workers and
 // cursors. It is immutable and safe for concurrent use.
 type Prepared struct {
-	it   *Iterator
-	body rule.Block
-	// rows is set if rows of all operands can be passed without copies. line is set if the iteration is a single such row.
+	iterator *Iterator
+	body     rule.Block
+	// rows is set if rows of all operands can be passed without copies. line is set if the iteration is a single such
+	// row.
 	rows, line bool
 	// loop is the loop of an expression; body is then nil. staged marks the operands that are copied to blocks, tile by
 	// tile. joined is set if all operands are staged, so that the loop sees a tile as a single row.
@@ -106,7 +107,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	}
 	rows := it.rowsContiguous()
 	line := rows && len(it.walkShape) <= 1 && it.offsets == nil
-	return Prepared{it: it, body: chosen.Block(), rows: rows, line: line}, nil
+	return Prepared{iterator: it, body: chosen.Block(), rows: rows, line: line}, nil
 }
 
 // Range computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel without
@@ -117,7 +118,7 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
-	if err := p.it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
+	if err := p.iterator.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
 		return err
 	}
 	if c == nil {
@@ -129,7 +130,7 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // All computes the whole iteration at the given addresses. It is as unsafe as [Prepared.Range]. If the iteration is one
 // contiguous row, All costs little more than a call of the kernel.
 func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
-	if !p.line || c == nil || len(ptrs) != len(p.it.ops) {
+	if !p.line || c == nil || len(ptrs) != len(p.iterator.ops) {
 		return p.whole(c, ptrs)
 	}
 	at := sized(c.ptrs, len(ptrs)) // kernels may modify addresses
@@ -141,17 +142,17 @@ func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
 		at[i] = x
 	}
 	if p.loop != nil {
-		p.loop.Run(&c.loops, at, p.it.walkStrides[:len(at)], p.it.numel, 1)
+		p.loop.Run(&c.loops, at, p.iterator.walkStrides[:len(at)], p.iterator.numel, 1)
 		return nil
 	}
-	return p.body(at, p.it.numel)
+	return p.body(at, p.iterator.numel)
 }
 
 func (p Prepared) whole(c *Cursor, ptrs []unsafe.Pointer) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
-	return p.Range(c, ptrs, p.it.All())
+	return p.Range(c, ptrs, p.iterator.All())
 }
 
 // walk walks a checked range.
@@ -161,15 +162,15 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	case p.loop != nil:
 		return p.walkLoop(c, ptrs, r)
 	default:
-		return p.it.forBlocks(c, ptrs, r, p.rows, p.body)
+		return p.iterator.forBlocks(c, ptrs, r, p.rows, p.body)
 	}
 	at := sized(c.ptrs, len(ptrs))
 	c.ptrs = at
 	for i, x := range ptrs {
-		at[i] = unsafe.Add(x, r.Begin*p.it.walkStrides[i])
+		at[i] = unsafe.Add(x, r.Begin*p.iterator.walkStrides[i])
 	}
 	if p.loop != nil {
-		p.loop.Run(&c.loops, at, p.it.walkStrides[:len(at)], r.End-r.Begin, 1)
+		p.loop.Run(&c.loops, at, p.iterator.walkStrides[:len(at)], r.End-r.Begin, 1)
 		return nil
 	}
 	return p.body(at, r.End-r.Begin)
@@ -181,7 +182,7 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
-	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
+	if err := p.iterator.checkWalk(ptrs, p.iterator.All()); err != nil {
 		return err
 	}
 	return forTasks(ctx, p.Chunks(grain), workers, func(c *Cursor, i int) error { return p.Chunk(c, ptrs, i, grain) })
@@ -195,10 +196,10 @@ func (p Prepared) Chunks(grain int) int {
 	case p.body == nil && p.loop == nil:
 		return 0
 	case p.tiles == nil || !p.tiles.transposed:
-		return p.it.Chunks(grain)
+		return p.iterator.Chunks(grain)
 	}
 	var span [8]int
-	return count(p.it.walkShape, p.tiles.spans(p.it, grain, span[:0]))
+	return count(p.iterator.walkShape, p.tiles.spans(p.iterator, grain, span[:0]))
 }
 
 // Chunk computes task i of [Prepared.Chunks] at the given addresses. It is as unsafe as [Prepared.Range], and panics if
@@ -208,16 +209,16 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	case p.body == nil && p.loop == nil:
 		return errNotPrepared
 	case p.tiles == nil || !p.tiles.transposed:
-		return p.Range(c, ptrs, p.it.Chunk(i, grain))
+		return p.Range(c, ptrs, p.iterator.Chunk(i, grain))
 	}
-	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
+	if err := p.iterator.checkWalk(ptrs, p.iterator.All()); err != nil {
 		return err
 	}
 	if c == nil {
 		c = new(Cursor)
 	}
-	c.boxes.span = p.tiles.spans(p.it, grain, c.boxes.span[:0])
-	if n := count(p.it.walkShape, c.boxes.span); uint(i) >= uint(n) {
+	c.boxes.span = p.tiles.spans(p.iterator, grain, c.boxes.span[:0])
+	if n := count(p.iterator.walkShape, c.boxes.span); uint(i) >= uint(n) {
 		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, n, grain))
 	}
 	p.walkTask(c, ptrs, i)

@@ -39,7 +39,7 @@ func (it *Iterator) checkFold(f *Fold) error {
 			return fmt.Errorf("iter: output %d of a reduction is undefined or has another shape; it must be given with the "+
 				"shape of the result, and ResizeOutputs(false)", i)
 		}
-		if o.Meta.DType != d && !storable(d, o.Meta.DType) {
+		if o.Meta.DType != d && !canStore(d, o.Meta.DType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(),
 				o.Meta.DType.TorchName(), i, o.Meta)
 		}
@@ -71,8 +71,8 @@ func widens(from, d tensor.DType) bool {
 	return from.IsComplex() && d.IsComplex() && d.Size() > from.Size()
 }
 
-// storable reports whether results of dtype d may be written to an output of dtype to. It accepts more than
+// canStore reports whether results of dtype d may be written to an output of dtype to. It accepts more than
 // [tensor.CanCast]: integers may be narrowed, and may become bool.
-func storable(d, to tensor.DType) bool {
+func canStore(d, to tensor.DType) bool {
 	return tensor.CanCast(d, to) || d.IsIntegral(true) && to.IsIntegral(true)
 }

@@ -81,11 +81,11 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 		return CopyInto(ctx, dst, src, workers)
 	}
 	for i := range dst.Shape[0] {
-		to, err := part(dst, i)
+		to, err := elementAt(dst, i)
 		if err != nil {
 			return err
 		}
-		from, err := part(src, i)
+		from, err := elementAt(src, i)
 		if err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 	return nil
 }
 
-// part returns element i along the first dimension.
-func part(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
+// elementAt returns element i along the first dimension.
+func elementAt(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
 	m, err := t.Select(0, i)
 	if err != nil {
 		return nil, err

@@ -147,8 +147,9 @@ func TestCopyElementsEnds(t *testing.T) {
 		got, all := tensor.Empty(m), interrupttest.After(0)
 		require.NoError(t, iter.CopyElements(all, got, src, 1))
 		require.Equal(t, want.Storage().Bytes(), got.Storage().Bytes(), "%v", m)
-		require.GreaterOrEqual(t, all.Looks(), 8, "%v", m)
-		require.Equal(t, interrupttest.ErrLooked, iter.CopyElements(interrupttest.After(all.Looks()/2), got, src, 1), "%v", m)
+		require.GreaterOrEqual(t, all.Checks(), 8, "%v", m)
+		require.Equal(t, interrupttest.ErrLooked, iter.CopyElements(interrupttest.After(all.Checks()/2), got, src, 1), "%v",
+			m)
 	}
 	require.EqualError(t, iter.CopyElements(t.Context(), tensor.Zeros(tensor.Int32, 2), tensor.Zeros(tensor.Int32, 1), 1),
 		"iter: values of shape [1] cannot be copied to shape [2]")

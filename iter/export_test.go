@@ -23,5 +23,5 @@ func Tiles(p Prepared) (inner, order, size []int) {
 	if p.tiles == nil || !p.tiles.transposed {
 		return nil, nil, nil
 	}
-	return p.tiles.inner, p.tiles.order, p.tiles.size
+	return p.tiles.tileDims, p.tiles.order, p.tiles.size
 }

@@ -52,7 +52,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	l, staged := it.rowsOf(code)
-	p := Prepared{it: it}
+	p := Prepared{iterator: it}
 	if slices.Contains(staged, true) {
 		p.staged, p.tiles = staged, it.tilesOf(staged)
 	}
@@ -94,11 +94,11 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	if t == nil && opts.NonTemporal && computes(c) {
 		opts.Ahead = it.prefetchInOrder()
 	}
-	if t == nil || !t.transposed || !it.large() {
+	if t == nil || !t.transposed || !it.hasLargeOutput() {
 		return opts
 	}
 	for i := it.noutputs; i < len(it.ops); i++ {
-		ahead := prefetchRows * it.walkStrides[t.inner[1]*len(it.ops)+i]
+		ahead := prefetchRows * it.walkStrides[t.tileDims[1]*len(it.ops)+i]
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
 			opts.Ahead = loops.Ahead{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead),
 				Near: ahead == prefetchRows*it.walkShape[0]*it.walkStrides[i]}
@@ -110,7 +110,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 
 // walkLoop walks a checked range with the loop of an expression.
 func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
-	it := p.it
+	it := p.iterator
 	ops := len(it.ops)
 	if p.tiles != nil {
 		return p.walkTiles(c, ptrs, r)

@@ -127,7 +127,7 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 // Yields returns the Fold with one more result. finish computes dst[i], an element of this result, from accumulator
 // a[i]. The results of a Fold are the outputs of the iteration, in order.
 func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
-	if f = f.with(reflect.TypeFor[A](), finish == nil); f.err != nil {
+	if f = f.withAccumulators(reflect.TypeFor[A](), finish == nil); f.err != nil {
 		return f
 	}
 	f.out = append(f.out, tensor.DTypeOf[R]())
@@ -142,7 +142,7 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 // Fold with such a function for each result can run iterations that continue an earlier part of a reduction
 // ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
-	if f = f.with(reflect.TypeFor[A](), load == nil); f.err != nil {
+	if f = f.withAccumulators(reflect.TypeFor[A](), load == nil); f.err != nil {
 		return f
 	}
 	k := len(f.resume)
@@ -158,9 +158,9 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// with returns a copy of the Fold, to which the caller then adds a function of accumulators of type acc. isNil reports
-// that this function is nil.
-func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
+// withAccumulators returns a copy of the Fold, to which the caller then adds a function of accumulators of type acc.
+// isNil reports that this function is nil.
+func (f *Fold) withAccumulators(acc reflect.Type, isNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}
 	}

@@ -88,8 +88,8 @@ func (it *Iterator) part() *Iterator {
 	c.offsets = make([]int, len(it.ops))
 	copy(c.offsets, it.offsets)
 	c.starts = make([]int, len(it.walkShape))
-	if copy(c.starts, it.starts); it.whole == nil {
-		c.whole = it.walkShape
+	if copy(c.starts, it.starts); it.wholeIteration == nil {
+		c.wholeIteration = it.walkShape
 	}
 	return &c
 }
@@ -115,15 +115,15 @@ func (it *Iterator) CanUse32Bit() bool {
 		return false
 	}
 	for i := range it.ops {
-		if it.reach(i) > math.MaxInt32 {
+		if it.byteExtent(i) > math.MaxInt32 {
 			return false
 		}
 	}
 	return true
 }
 
-// reach returns 1 plus the largest byte offset of an element of operand i.
-func (it *Iterator) reach(i int) int {
+// byteExtent returns 1 plus the largest byte offset of an element of operand i.
+func (it *Iterator) byteExtent(i int) int {
 	r := 1
 	for d, s := range it.walkShape {
 		r += (s - 1) * it.walkStrides[d*len(it.ops)+i]

@@ -58,7 +58,7 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	switch p := t.raised.Load(); {
 	case p != nil:
 		panic(p)
-	case t.ended.Load():
+	case t.goexited.Load():
 		runtime.Goexit() // as with one worker: the results are incomplete
 	}
 	if err := t.err.Load(); err != nil {
@@ -74,14 +74,14 @@ type tasks struct {
 	n   int
 	f   func(c *Cursor, task int) error
 
-	run     int // number of consecutive tasks that a worker takes at once; 1 for fewer than 2^31 tasks
-	parts   workerpool.Parts
-	mu      workerpool.Lock
-	started atomic.Int32          // workers that have started
-	stop    atomic.Bool           // no further tasks are started
-	err     atomic.Pointer[error] // the first error
-	raised  atomic.Pointer[raisedPanic]
-	ended   atomic.Bool // a function of the caller called runtime.Goexit
+	run      int // number of consecutive tasks that a worker takes at once; 1 for fewer than 2^31 tasks
+	parts    workerpool.Parts
+	mu       workerpool.Lock
+	started  atomic.Int32          // workers that have started
+	stopped  atomic.Bool           // no further tasks are started
+	err      atomic.Pointer[error] // the first error
+	raised   atomic.Pointer[raisedPanic]
+	goexited atomic.Bool // a function of the caller called runtime.Goexit
 }
 
 // lead runs the tasks with helpers from the worker pool, and returns when all are done.
@@ -100,15 +100,15 @@ func (t *tasks) workCatchingPanic() {
 		if v := recover(); v != nil {
 			t.raised.CompareAndSwap(nil, &raisedPanic{v, debug.Stack()})
 		} else if !returned {
-			t.ended.Store(true)
+			t.goexited.Store(true)
 		}
 		if !returned {
-			t.stop.Store(true)
+			t.stopped.Store(true)
 		}
 	}()
 	if err := t.work(); err != nil {
 		t.err.CompareAndSwap(nil, &err)
-		t.stop.Store(true)
+		t.stopped.Store(true)
 	}
 	returned = true
 }
@@ -129,7 +129,7 @@ func (t *tasks) work() error {
 		}
 		for i := k * t.run; i < min(t.n, (k+1)*t.run); i++ {
 			switch {
-			case t.stop.Load():
+			case t.stopped.Load():
 				return nil
 			case t.ctx.Err() != nil:
 				return context.Cause(t.ctx)

@@ -99,7 +99,7 @@ func (it *Iterator) partAxes(r *Reducer) error {
 		a := &dims[n-1-d]
 		*a = axes.Axis{N: it.walkShape[d], In: steps[it.noutputs]}
 		copy(a.Out[:], steps[:it.noutputs])
-		mask[n-1-d] = it.whole[d] != 1 && steps[0] == 0
+		mask[n-1-d] = it.wholeIteration[d] != 1 && steps[0] == 0
 	}
 	r.kept, r.along = axes.Split(dims, mask, r.f.inOrder)
 	if !r.f.inOrder {
@@ -122,16 +122,16 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	}
 	step, cut := 1, false
 	for d, n := range it.walkShape {
-		if it.whole[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
+		if it.wholeIteration[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
 			continue
 		}
 		if cut && n != 1 {
 			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
-				it.whole, it.ops[it.noutputs].Meta)
+				it.wholeIteration, it.ops[it.noutputs].Meta)
 		}
 		r.first += it.starts[d] * step
-		step *= it.whole[d]
-		cut = cut || n != it.whole[d]
+		step *= it.wholeIteration[d]
+		cut = cut || n != it.wholeIteration[d]
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ const (
 	minChunks = 16
 	maxCuts   = 64
 	rowUnit   = 64
-	// columnLevel is the number of elements that are added in a column before the sum is merged into the next level, which
-	// bounds the rounding error.
+	// columnLevel is the number of elements that are added in a column before the sum is merged into the next level,
+	// which bounds the rounding error.
 	columnLevel = 256
 )
 
@@ -129,19 +129,19 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 	switch {
 	case r.cuts == 1:
 		for u := chunk * r.perChunk; u < min((chunk+1)*r.perChunk, r.units); u++ {
-			n := r.seek(&m, u)
+			n := r.seekUnit(&m, u)
 			r.finish(&m, ptrs, r.reduce(&m, in, u, n, 0, r.reduced), u, n)
 		}
 	case phase == 0:
 		u, c := chunk%r.units, chunk/r.units
-		n := r.seek(&m, u)
+		n := r.seekUnit(&m, u)
 		acc := r.reduce(&m, in, u, n, c*r.cut, min((c+1)*r.cut, r.reduced))
-		copy(r.partial(scratch, c, u, n), unsafe.Slice((*byte)(acc), n*r.f.size))
+		copy(r.partialMemory(scratch, c, u, n), unsafe.Slice((*byte)(acc), n*r.f.size))
 	default:
-		n := r.seek(&m, chunk)
+		n := r.seekUnit(&m, chunk)
 		r.f.init(m.acc, n)
 		for c := range r.cuts {
-			r.f.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partial(scratch, c, chunk, n))), n)
+			r.f.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, c, chunk, n))), n)
 		}
 		r.finish(&m, ptrs, m.acc, chunk, n)
 	}
@@ -169,8 +169,8 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 	return nil
 }
 
-// partial returns the memory in scratch for the n accumulators of piece c of unit u.
-func (r *Reducer) partial(scratch []byte, c, u, n int) []byte {
+// partialMemory returns the memory in scratch for the n accumulators of piece c of unit u.
+func (r *Reducer) partialMemory(scratch []byte, c, u, n int) []byte {
 	at := c*r.results + u/r.pieces*r.kept[0].N + u%r.pieces*r.unit
 	return scratch[at*r.f.size : (at+n)*r.f.size]
 }

@@ -23,8 +23,8 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 	return m
 }
 
-// seek moves the walker of the kept axes to unit u and returns the number of results in the unit.
-func (r *Reducer) seek(m *reduceMemory, u int) int {
+// seekUnit moves the walker of the kept axes to unit u and returns the number of results in the unit.
+func (r *Reducer) seekUnit(m *reduceMemory, u int) int {
 	m.kept.Seek(u / r.pieces)
 	return min(r.unit, r.kept[0].N-u%r.pieces*r.unit)
 }
@@ -124,7 +124,7 @@ func (r *Reducer) finish(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 	}
 	for i := range r.outs {
 		o := &r.outs[i]
-		dst, step := r.place(m, ptrs, i, u)
+		dst, step := r.resultAddress(m, ptrs, i, u)
 		if o.plain && (step == o.size || n == 1) {
 			r.f.finish[i](dst, acc, n)
 			continue
@@ -142,7 +142,7 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 	}
 	r.f.init(into, n)
 	for i := range r.outs {
-		src, step := r.place(m, ptrs, i, u)
+		src, step := r.resultAddress(m, ptrs, i, u)
 		r.outs[i].load(m.buf, src, r.outs[i].size, step, n)
 		r.f.resume[i](into, m.buf, n)
 	}
@@ -150,8 +150,8 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 	return into
 }
 
-// place returns the address of the first result of unit u in output i, and the stride in bytes between results.
-func (r *Reducer) place(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
+// resultAddress returns the address of the first result of unit u in output i, and the stride in bytes between results.
+func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
 	step := r.kept[0].Out[i]
 	return unsafe.Add(ptrs[i], r.outs[i].at+m.kept.Out[i]+u%r.pieces*r.unit*step), step
 }

@@ -36,7 +36,7 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 		defer strided.Fence()
 	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
-		return s.pieces(p, n0, n1, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
+		return s.eachPiece(p, n0, n1, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
 	})
 }
 
@@ -61,7 +61,7 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 	c.strides = sized(c.strides, 2*ops)
 	s := it.newStager(c, false)
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
-		return s.pieces(p, n0, n1, func(k0, k1 int) error {
+		return s.eachPiece(p, n0, n1, func(k0, k1 int) error {
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
 				if o := &it.ops[i]; o.Converted() {
@@ -75,7 +75,7 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 
 // stager copies pieces of operands into blocks, and outputs back.
 type stager struct {
-	it          *Iterator
+	iterator    *Iterator
 	c           *Cursor
 	len         int    // elements in a block
 	lines       int    // minimum number of rows in a piece if an operand is transposed; else 1
@@ -89,7 +89,7 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	for i := range it.ops {
 		size = max(size, it.ops[i].Target.Size())
 	}
-	s := stager{it: it, c: c, len: blockBytes / size, lines: 1, blocks: blocks}
+	s := stager{iterator: it, c: c, len: blockBytes / size, lines: 1, blocks: blocks}
 	if blocks && !it.IsReduction() {
 		s.lines = it.transposedLines()
 		s.nonTemporal = s.lines > 1 && it.outputsFar()
@@ -159,11 +159,11 @@ func (it *Iterator) isTransposed(i int) bool {
 // together.
 const panelPieces = 4
 
-// pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit into a block, and calls f with the
-// addresses in c.ptrs. Pieces are whole rows if possible. If an operand is transposed, the number of rows of a piece is
-// the number of the operand's elements in a cache line, so that each line is read once. Such pieces are processed in
-// panels.
-func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
+// eachPiece cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit into a block, and calls f with
+// the addresses in c.ptrs. Pieces are whole rows if possible. If an operand is transposed, the number of rows of a
+// piece is the number of the operand's elements in a cache line, so that each line is read once. Such pieces are
+// processed in panels.
+func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
 	rows, long := max(1, s.len/n0), s.len
 	panel := rows
 	if lines := min(s.lines, n1); rows < lines {
@@ -185,13 +185,13 @@ func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error)
 
 func (s stager) piece(p []unsafe.Pointer, q piece, f func(k0, k1 int) error) error {
 	for i := range p {
-		s.enter(i, p[i], q)
+		s.loadPiece(i, p[i], q)
 	}
 	if err := f(q.k0, q.k1); err != nil {
 		return err
 	}
-	for i := range s.it.noutputs {
-		s.leave(i, p[i], q)
+	for i := range s.iterator.noutputs {
+		s.storePiece(i, p[i], q)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ type piece struct{ at, j, k0, k1, n0 int }
 
 // direct reports whether operand i can be passed without a copy.
 func (s stager) direct(i int, q piece) bool {
-	o := &s.it.ops[i]
+	o := &s.iterator.ops[i]
 	if o.Converted() {
 		return false
 	}
@@ -210,7 +210,7 @@ func (s stager) direct(i int, q piece) bool {
 		return true
 	}
 	size := o.Meta.DType.Size()
-	st0, st1 := s.it.walkStrides[i], s.it.walkStrides[len(s.it.ops)+i]
+	st0, st1 := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.ops)+i]
 	return (st0 == size || q.k0 == 1) && (q.k1 == 1 || st1 == q.k0*size && q.k0 == q.n0)
 }
 
@@ -218,10 +218,10 @@ func (s stager) block(i int) unsafe.Pointer {
 	return unsafe.Pointer(&s.c.stage[i*blockBytes])
 }
 
-// enter sets c.ptrs[i] to the piece of operand i in memory or, if that cannot be used in place, to the operand's block,
-// which it fills for an input.
-func (s stager) enter(i int, base unsafe.Pointer, q piece) {
-	it, o := s.it, &s.it.ops[i]
+// loadPiece sets c.ptrs[i] to the piece of operand i in memory or, if that cannot be used in place, to the operand's
+// block, which it fills for an input.
+func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
+	it, o := s.iterator, &s.iterator.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
 	src := unsafe.Add(base, q.at*st0+q.j*st1)
 	if s.direct(i, q) {
@@ -254,12 +254,12 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	e.Block(blk, src, strided.Axis{N: q.k0, Dst: e.Dst, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * e.Dst, Src: st1})
 }
 
-// leave copies the block of output i to memory, unless the output was used in place.
-func (s stager) leave(i int, base unsafe.Pointer, q piece) {
+// storePiece copies the block of output i to memory, unless the output was used in place.
+func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
 	if s.direct(i, q) {
 		return
 	}
-	it, o := s.it, &s.it.ops[i]
+	it, o := s.iterator, &s.iterator.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
 	dst := unsafe.Add(base, q.at*st0+q.j*st1)
 	size := o.Target.Size()

@@ -9,34 +9,35 @@ import (
 // tiles is the plan by which the loop of an expression walks an iteration with staged operands. A tile is a box in the
 // walk's index space. For each tile, the staged operands are copied into blocks, and the loop then accesses the blocks.
 type tiles struct {
-	inner []int // the dimensions of a tile, as dimensions of the walk; the first one is along rows
-	order []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
-	size  []int // the size of a tile along each dimension of the walk
-	near  []int // for each operand: index into inner of the dimension along which the operand is contiguous; 0 for rows
-	block []int // for each staged operand: the byte offset of its block
-	room  int   // the size of all blocks in bytes
+	tileDims []int // the dimensions of a tile, as dimensions of the walk; the first one is along rows
+	order    []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
+	size     []int // the size of a tile along each dimension of the walk
+	// for each operand: index into inner of the dimension along which the operand is contiguous; 0 for rows
+	contiguousDim []int
+	block         []int // for each staged operand: the byte offset of its block
+	blockBytes    int   // the size of all blocks in bytes
 	// transposed is set if a staged operand is contiguous across rows. Tiles may then be walked in any order.
 	transposed bool
 }
 
 const (
-	// maxInner bounds the number of dimensions of a tile. Operands that are contiguous along further dimensions are copied
-	// element by element.
+	// maxInner bounds the number of dimensions of a tile. Operands that are contiguous along further dimensions are
+	// copied element by element.
 	maxInner = 3
 	// tileBytes is the total size in bytes of all blocks, if operands are transposed. Blocks stay in L2 from the copy
 	// to the loop. They are large so that several consecutive cache lines of each page are read and written. On a Zen 5
 	// core with an L2 of 1 MiB, adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and 10
 	// with 16.
 	tileBytes = 128 << 10
-	// nearBytes replaces tileBytes for results smaller than farBytes. The sum of [512,512] and its transpose takes 49 us
-	// with nearBytes, and 53 us with 128 KiB.
+	// nearBytes replaces tileBytes for results smaller than farBytes. The sum of [512,512] and its transpose takes 49
+	// us with nearBytes, and 53 us with 128 KiB.
 	nearBytes, farBytes = 32 << 10, 4 << 20
 	// tileRow is the length in elements of a tile's rows, if operands are transposed. The length decreases to
 	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
-	// deepRow is the length in elements of the rows of a tile of three dimensions. Such a tile has deepTimes the elements
-	// of other tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these values. It
-	// takes 28 ms with rows of 64, or with a deepTimes of 1.
+	// deepRow is the length in elements of the rows of a tile of three dimensions. Such a tile has deepTimes the
+	// elements of other tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these
+	// values. It takes 28 ms with rows of 64, or with a deepTimes of 1.
 	deepRow, deepTimes = 128, 2
 )
 
@@ -45,7 +46,7 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	if it.numel == 0 {
 		return nil
 	}
-	t := &tiles{inner: []int{0}, size: make([]int, len(it.walkShape)), near: make([]int, len(it.ops))}
+	t := &tiles{tileDims: []int{0}, size: make([]int, len(it.walkShape)), contiguousDim: make([]int, len(it.ops))}
 	for d := range t.size {
 		t.size[d] = 1
 		t.order = append(t.order, d)
@@ -62,7 +63,7 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	}
 	if t.transposed {
 		room := tileBytes
-		if !it.large() {
+		if !it.hasLargeOutput() {
 			room = nearBytes
 		}
 		t.squareTiles(it, max(1, room/bytes))
@@ -74,8 +75,8 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	return t
 }
 
-// large reports whether an output has at least farBytes bytes.
-func (it *Iterator) large() bool {
+// hasLargeOutput reports whether an output has at least farBytes bytes.
+func (it *Iterator) hasLargeOutput() bool {
 	n := 0
 	for i := range it.noutputs {
 		n = max(n, it.numel*it.ops[i].Held.Size())
@@ -116,12 +117,12 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 		if !staged[i] || d == 0 || bytes >= machine.LineBytes {
 			continue
 		}
-		k := slices.Index(t.inner, d)
-		if k < 0 && len(t.inner) < maxInner {
-			k = len(t.inner)
-			t.inner = append(t.inner, d)
+		k := slices.Index(t.tileDims, d)
+		if k < 0 && len(t.tileDims) < maxInner {
+			k = len(t.tileDims)
+			t.tileDims = append(t.tileDims, d)
 		}
-		t.near[i], t.transposed = max(k, 0), true
+		t.contiguousDim[i], t.transposed = max(k, 0), true
 	}
 }
 
@@ -132,18 +133,18 @@ func (t *tiles) rowTiles(it *Iterator, elems int) {
 	}
 	t.size[0] = min(it.walkShape[0], elems)
 	if len(t.size) > 1 {
-		t.inner = append(t.inner, 1)
+		t.tileDims = append(t.tileDims, 1)
 		t.size[1] = max(1, min(it.walkShape[1], elems/t.size[0]))
 	}
 }
 
 // squareTiles sets tiles of about elems elements that use whole cache lines of transposed operands.
 func (t *tiles) squareTiles(it *Iterator, elems int) {
-	row, across, line := tileRow, t.inner[1], t.line(it, 1)
-	if len(t.inner) == maxInner {
+	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
+	if len(t.tileDims) == maxInner {
 		row = deepRow
-		t.size[t.inner[2]] = min(it.walkShape[t.inner[2]], t.line(it, 2))
-		elems = max(1, deepTimes*elems/t.size[t.inner[2]])
+		t.size[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
+		elems = max(1, deepTimes*elems/t.size[t.tileDims[2]])
 	}
 	row = min(row, max(minTileRow, elems/line/minTileRow*minTileRow))
 	t.size[0] = evenly(it.walkShape[0], row)
@@ -164,13 +165,13 @@ func evenly(n, limit int) int {
 	return max(1, min(limit, ((n+pieces-1)/pieces+step-1)/step*step))
 }
 
-// line returns the number of elements in a cache line along dimension k of a tile: the maximum over the operands that
-// are contiguous along it.
-func (t *tiles) line(it *Iterator, k int) int {
+// lineElements returns the number of elements in a cache line along dimension k of a tile: the maximum over the
+// operands that are contiguous along it.
+func (t *tiles) lineElements(it *Iterator, k int) int {
 	n := 1
 	for i := range it.ops {
-		if t.near[i] == k {
-			st := it.walkStrides[t.inner[k]*len(it.ops)+i]
+		if t.contiguousDim[i] == k {
+			st := it.walkStrides[t.tileDims[k]*len(it.ops)+i]
 			n = max(n, machine.LineBytes/max(st, -st))
 		}
 	}
@@ -194,8 +195,8 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 			rank[d] = -still
 		case d == 0:
 			rank[d] = maxInner
-		case slices.Contains(t.inner, d):
-			rank[d] = slices.Index(t.inner, d)
+		case slices.Contains(t.tileDims, d):
+			rank[d] = slices.Index(t.tileDims, d)
 		default:
 			rank[d] = maxInner + 1
 		}
@@ -214,9 +215,9 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	for i := range it.ops {
 		if staged[i] {
 			const lines = 3
-			t.block[i] = t.room
+			t.block[i] = t.blockBytes
 			bytes := elems * it.ops[i].Held.Size()
-			t.room += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
+			t.blockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
 		}
 	}
 }
@@ -235,8 +236,8 @@ func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	}
 	want := max(1, min(it.numel/grain, max(fewTasks, it.numel/bigTask)))
 	span = append(span, t.size...)
-	for k := len(t.inner) - 1; k >= 0 && count(it.walkShape, span) < want; {
-		if d := t.inner[k]; span[d] > machine.LineBytes {
+	for k := len(t.tileDims) - 1; k >= 0 && count(it.walkShape, span) < want; {
+		if d := t.tileDims[k]; span[d] > machine.LineBytes {
 			span[d] = evenly(span[d], max(machine.LineBytes, span[d]/2))
 		} else {
 			k--

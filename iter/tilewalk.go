@@ -26,20 +26,20 @@ type tileWalk struct {
 }
 
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
-	ops, dims, b := len(p.it.ops), len(p.it.walkShape), &c.boxes
+	ops, dims, b := len(p.iterator.ops), len(p.iterator.walkShape), &c.boxes
 	b.box, b.at, b.extents = sized(b.box, dims), sized(b.at, dims), sized(b.extents, dims)
 	b.steps, b.memory, b.first = sized(b.steps, maxInner*ops), sized(b.memory, ops), sized(b.first, ops)
 	clear(b.steps)
 	c.ptrs, c.strides, c.filled = sized(c.ptrs, ops), sized(c.strides, ops), sized(c.filled, ops)
-	if len(c.stage) < p.tiles.room {
-		c.stage = tensor.NewStorage(p.tiles.room).Bytes()
+	if len(c.stage) < p.tiles.blockBytes {
+		c.stage = tensor.NewStorage(p.tiles.blockBytes).Bytes()
 	}
 	return tileWalk{p.tiles, p, c}
 }
 
 // walkTiles walks a checked range.
 func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
-	it, w := p.it, p.newTileWalk(c)
+	it, w := p.iterator, p.newTileWalk(c)
 	if r == it.All() {
 		if it.offsets != nil {
 			ptrs = it.shifted(c, ptrs)
@@ -63,7 +63,7 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 
 // walkTask walks one task, whose size c.boxes.span was set by [tiles.spans].
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
-	it, b := p.it, &c.boxes
+	it, b := p.iterator, &c.boxes
 	w := p.newTileWalk(c)
 	c.start = sized(c.start, len(ptrs))
 	copy(c.start, ptrs)
@@ -112,14 +112,14 @@ func (w *tileWalk) next() bool {
 
 // tile computes a tile.
 func (w *tileWalk) tile(base []unsafe.Pointer) {
-	it, b := w.p.it, &w.c.boxes
+	it, b := w.p.iterator, &w.c.boxes
 	for i := range base {
 		off := 0
 		for d, v := range b.at {
 			off += v * it.walkStrides[d*len(base)+i]
 		}
 		b.memory[i] = unsafe.Add(base[i], off)
-		w.enter(i)
+		w.setOperand(i)
 	}
 	w.run()
 	for i := range it.noutputs {
@@ -129,20 +129,20 @@ func (w *tileWalk) tile(base []unsafe.Pointer) {
 	}
 }
 
-// enter sets the address and strides of operand i for the loop, and fills its block if it is staged.
-func (w *tileWalk) enter(i int) {
-	it, c, b := w.p.it, w.c, &w.c.boxes
+// setOperand sets the address and strides of operand i for the loop, and fills its block if it is staged.
+func (w *tileWalk) setOperand(i int) {
+	it, c, b := w.p.iterator, w.c, &w.c.boxes
 	steps := b.steps[maxInner*i : maxInner*(i+1)]
 	if !w.p.staged[i] {
 		b.first[i] = b.memory[i]
-		for k, d := range w.inner {
+		for k, d := range w.tileDims {
 			steps[k] = it.walkStrides[d*len(it.ops)+i]
 		}
 		return
 	}
 	b.first[i] = unsafe.Pointer(&c.stage[w.block[i]])
 	step := it.ops[i].Held.Size()
-	for k, d := range w.inner {
+	for k, d := range w.tileDims {
 		if k > 0 && i >= it.noutputs && !w.p.joined && it.walkStrides[d*len(it.ops)+i] == 0 {
 			steps[k] = 0 // rows are identical
 			continue
@@ -158,12 +158,12 @@ func (w *tileWalk) enter(i int) {
 
 // axis returns dimension k of a tile of operand i for the copy to its block.
 func (w *tileWalk) axis(i, k int) strided.Axis {
-	if k >= len(w.inner) {
+	if k >= len(w.tileDims) {
 		return strided.Axis{N: 1}
 	}
-	d := w.inner[k]
+	d := w.tileDims[k]
 	x := strided.Axis{N: w.c.boxes.extents[d], Dst: w.c.boxes.steps[maxInner*i+k],
-		Src: w.p.it.walkStrides[d*len(w.p.it.ops)+i]}
+		Src: w.p.iterator.walkStrides[d*len(w.p.iterator.ops)+i]}
 	if x.Dst == 0 {
 		x.N = 1
 	}
@@ -173,7 +173,7 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 // move copies a tile of operand i into its block, or back.
 func (w *tileWalk) move(i int, back bool) {
 	row, across, outer := w.axis(i, 0), w.axis(i, 1), w.axis(i, 2)
-	if w.near[i] == 2 {
+	if w.contiguousDim[i] == 2 {
 		across, outer = outer, across
 	}
 	block, memory := w.c.boxes.first[i], w.c.boxes.memory[i]
@@ -181,7 +181,7 @@ func (w *tileWalk) move(i int, back bool) {
 		block, memory = memory, block
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
-	e := strided.Move(w.p.it.ops[i].Held.Size())
+	e := strided.Move(w.p.iterator.ops[i].Held.Size())
 	for k := range outer.N {
 		e.Block(unsafe.Add(block, k*outer.Dst), unsafe.Add(memory, k*outer.Src), row, across)
 	}
@@ -191,7 +191,7 @@ func (w *tileWalk) move(i int, back bool) {
 func (w *tileWalk) run() {
 	c, b := w.c, &w.c.boxes
 	n := [maxInner]int{1, 1, 1}
-	for k, d := range w.inner {
+	for k, d := range w.tileDims {
 		n[k] = b.extents[d]
 	}
 	if w.joins(1, n[0]) {
@@ -210,7 +210,7 @@ func (w *tileWalk) run() {
 
 // joins reports whether the step along dimension k of the tile equals n elements for every operand.
 func (w *tileWalk) joins(k, n int) bool {
-	if k >= len(w.inner) {
+	if k >= len(w.tileDims) {
 		return false
 	}
 	for steps := w.c.boxes.steps; len(steps) > 0; steps = steps[maxInner:] {

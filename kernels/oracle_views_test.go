@@ -161,7 +161,7 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if v := g.Value(name); v != nil {
-			in[name] = kerneltest.Relaid(bf16Bits(in[name], v.Meta.DType), v.Meta)
+			in[name] = kerneltest.CopyInLayout(bf16Bits(in[name], v.Meta.DType), v.Meta)
 		}
 	}
 	bad := 0

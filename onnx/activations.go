@@ -152,8 +152,8 @@ func dropout(n *node) []*val {
 	if n.ver < 10 {
 		maskType = x.dtype()
 	}
-	ratio := known(tensor.FloatScalar(n.float("ratio", 0.5)).Tensor(tensor.Float32))
-	training := known(tensor.BoolScalar(n.ver < 7 && n.attrs["is_test"] != nil &&
+	ratio := constValue(tensor.FloatScalar(n.float("ratio", 0.5)).Tensor(tensor.Float32))
+	training := constValue(tensor.BoolScalar(n.ver < 7 && n.attrs["is_test"] != nil &&
 		!n.flag("is_test", true)).Tensor(tensor.Bool))
 	if n.ver >= 12 {
 		if r := n.opt(1); r != nil {

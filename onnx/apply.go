@@ -187,7 +187,7 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 			if err != nil || t.Numel() > max(foldLimit, in[r.Alias].Numel()) {
 				return nil
 			}
-			out[i] = known(t)
+			out[i] = constValue(t)
 			views++
 		}
 		size += r.Meta().Numel()
@@ -210,7 +210,7 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 		n.failf("%s: %w", o.Name, err)
 	}
 	for i, t := range ts {
-		out[i] = known(t)
+		out[i] = constValue(t)
 	}
 	return out
 }

@@ -40,7 +40,7 @@ func attention(n *node) []*val {
 	weights := n.op("softmax", graph.Attrs{"dim": -1}, n.cast(scores, precision))
 	weights = n.cast(weights, a.q.dtype())
 	told[3] = weights
-	y := n.op("matmul", nil, weights, a.shared(a.v))
+	y := n.op("matmul", nil, weights, a.repeatHeads(a.v))
 	if a.flat {
 		y = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
 		s := n.symShape(y)
@@ -82,8 +82,8 @@ func (n *node) splitHeads(x *val, heads int) *val {
 	return n.reshapeFor(x, s[0], s[1], sym.Of(heads), s[2].Div(sym.Of(heads)))
 }
 
-// shared repeats each head of keys or values for the query heads that use the head.
-func (a *attending) shared(x *val) *val {
+// repeatHeads repeats each head of keys or values for the query heads that use the head.
+func (a *attending) repeatHeads(x *val) *val {
 	s, q := a.symShape(x), a.symShape(a.q)
 	if s[1].Same(q[1]) {
 		return x
@@ -100,7 +100,7 @@ func (a *attending) shared(x *val) *val {
 
 // scores returns the scaled products of queries and keys.
 func (a *attending) scores() *val {
-	products := a.op("matmul", nil, a.q, a.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.shared(a.k)))
+	products := a.op("matmul", nil, a.q, a.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.repeatHeads(a.k)))
 	if a.attrs["scale"] != nil {
 		return a.op("mul", nil, products, a.float("scale", 1))
 	}
@@ -135,23 +135,23 @@ func (a *attending) masked(scores *val) *val {
 	count := a.opt(6)
 	if count != nil {
 		count = a.reshape(a.cast(count, tensor.Int64), -1, 1, 1, 1)
-		see(a.op("lt", nil, a.places(keys), count))
+		see(a.op("lt", nil, a.indexVector(keys), count))
 	}
 	if a.flag("is_causal", false) {
 		queries := a.symShape(a.q)[2]
-		last := a.op("unsqueeze", graph.Attrs{"dim": 1}, a.places(queries))
+		last := a.op("unsqueeze", graph.Attrs{"dim": 1}, a.indexVector(queries))
 		if count != nil && a.opt(4) == nil {
 			last = a.op("sub", nil, a.op("add", nil, last, count), a.integer(queries))
 		} else {
 			last = a.op("add", nil, last, a.integer(a.past))
 		}
-		see(a.op("le", nil, a.places(keys), last))
+		see(a.op("le", nil, a.indexVector(keys), last))
 	}
 	return scores
 }
 
-// places returns the vector 0, 1 ... size-1.
-func (n *node) places(size sym.Int) *val {
+// indexVector returns the vector 0, 1 ... size-1.
+func (n *node) indexVector(size sym.Int) *val {
 	return n.op("arange", graph.Attrs{"end": n.sizeAttrOne(size), "dtype": tensor.Int64})
 }
 

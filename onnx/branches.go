@@ -127,7 +127,7 @@ func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 // branch converts one branch, at the given hints.
 func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 	b := &branch{nestedGraph: n.nestedGraphAt(p.Name, hints)}
-	b.try(n, func() (err error) {
+	b.convertPart(n, func() (err error) {
 		s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
 		if len(p.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(p.Input))
@@ -144,14 +144,14 @@ func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 	return b
 }
 
-// try converts a part of the branch and keeps its error, unless that concerns the whole model.
-func (b *branch) try(n *node, f func() error) {
+// convertPart converts a part of the branch and keeps its error, unless that concerns the whole model.
+func (b *branch) convertPart(n *node, f func() error) {
 	if b.err != nil {
 		return
 	}
 	b.im.count = n.count
 	b.err = func() (err error) {
-		defer caught(&err)
+		defer recoverFailure(&err)
 		return f()
 	}()
 	n.count = b.im.count
@@ -189,7 +189,7 @@ func (n *node) followingDiffers(a, b *branch) bool {
 func (b *branch) convertFollowing(n *node) {
 	for r := n.following; r != nil; r = r.frame.then {
 		done := false
-		b.try(n, func() error {
+		b.convertPart(n, func() error {
 			s := &scope{im: b.im, beyond: r.scope, vals: map[string]*val{}}
 			for i, name := range r.bind {
 				if name != "" && i < len(b.out) {
@@ -223,7 +223,7 @@ func (b *branch) convertFollowing(n *node) {
 func (n *node) ifNode(cond *val, a, b *branch) []*val {
 	sequences := n.sequencesOf(a, b)
 	for _, x := range []*branch{a, b} {
-		x.try(n, x.close)
+		x.convertPart(n, x.close)
 	}
 	switch {
 	case a.err != nil && b.err != nil:

@@ -55,21 +55,22 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 		return v
 	}
 	axis, start, end, step = one(axis), one(start), one(end), one(step)
-	size := n.op("index", nil, n.shapeVector(x), axis).as(tensor.Int64, 0)
+	size := n.op("index", nil, n.shapeVector(x), axis).recordType(tensor.Int64, 0)
 	back := n.op("lt", nil, step, 0)
-	low := n.op("where", nil, back, known(tensor.IntScalar(-1).Tensor(tensor.Int64)),
-		known(tensor.IntScalar(0).Tensor(tensor.Int64)))
+	low := n.op("where", nil, back, constValue(tensor.IntScalar(-1).Tensor(tensor.Int64)),
+		constValue(tensor.IntScalar(0).Tensor(tensor.Int64)))
 	high := n.op("add", nil, size, low)
 	bound := func(v *val) *val {
 		v = n.op("where", nil, n.op("lt", nil, v, 0), n.op("add", nil, v, size), v)
-		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).as(tensor.Int64, 0)
+		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).recordType(tensor.Int64, 0)
 	}
 	start, end = bound(start), bound(end)
 	// A range against the step's direction is empty: its end is moved to the start.
-	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start, end)).as(tensor.Int64, 0)
+	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start,
+		end)).recordType(tensor.Int64, 0)
 	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step),
-		"dtype": tensor.Int64}).as(tensor.Int64, 1)
-	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).as(x.dtype(), n.rank(x))
+		"dtype": tensor.Int64}).recordType(tensor.Int64, 1)
+	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).recordType(x.dtype(), n.rank(x))
 }
 
 // splitComputed splits x into parts of computed sizes.
@@ -82,7 +83,7 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	out := make([]*val, parts)
 	for i := range out {
 		out[i] = n.op("narrow", graph.Attrs{"dim": axis, "start": n.refOne(n.element(starts, i)),
-			"length": n.refOne(n.element(sizes, i))}, x).as(x.dtype(), n.rank(x))
+			"length": n.refOne(n.element(sizes, i))}, x).recordType(x.dtype(), n.rank(x))
 	}
 	return out
 }
@@ -96,7 +97,7 @@ func (n *node) padComputed(x, widths *val, mode string) *val {
 		size := n.element(sizes, a)
 		from := n.op("neg", nil, before)
 		at := n.op("arange", graph.Attrs{"start": n.refOne(from), "end": n.refOne(n.op("add", nil, size, after)),
-			"dtype": tensor.Int64}).as(tensor.Int64, 1)
+			"dtype": tensor.Int64}).recordType(tensor.Int64, 1)
 		last := n.op("sub", nil, size, 1)
 		switch mode {
 		case "edge":
@@ -111,7 +112,7 @@ func (n *node) padComputed(x, widths *val, mode string) *val {
 		default:
 			n.failf("mode %q is not supported", mode)
 		}
-		x = n.op("index_select", graph.Attrs{"dim": a}, x, at.as(tensor.Int64, 1)).as(x.dtype(), rank)
+		x = n.op("index_select", graph.Attrs{"dim": a}, x, at.recordType(tensor.Int64, 1)).recordType(x.dtype(), rank)
 	}
 	return x
 }

@@ -27,7 +27,7 @@ func (n *node) inline(p *pb.GraphProto) []*val {
 	f := *n.frame
 	f.depth++
 	f.then = n.following
-	s := n.inner(p, nil, &f)
+	s := n.innerScope(p, nil, &f)
 	var err error
 	if n.final, err = n.nodes(p, 0, s, &f); err != nil {
 		n.failf("%w", err)
@@ -44,15 +44,15 @@ func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	f.depth++
 	f.unroll /= times
 	f.then, f.skipErrors = nil, false
-	out, err := n.results(p, n.inner(p, in, &f), &f)
+	out, err := n.results(p, n.innerScope(p, in, &f), &f)
 	if err != nil {
 		n.failf("%w", err)
 	}
 	return out
 }
 
-// inner makes the scope of a graph that is converted in place, with the values of its inputs.
-func (n *node) inner(p *pb.GraphProto, in []*val, f *frame) *scope {
+// innerScope makes the scope of a graph that is converted in place, with the values of its inputs.
+func (n *node) innerScope(p *pb.GraphProto, in []*val, f *frame) *scope {
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
@@ -125,7 +125,7 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool)
 		if in[i] != nil && in[i].packed != nil {
 			x, err = b.im.enterSequence(v.Name, n, in[i].packed)
 		} else {
-			x, err = b.im.enter(v.Name, n, in[i], varies(i))
+			x, err = b.im.addOperandInput(v.Name, n, in[i], varies(i))
 		}
 		if err != nil {
 			n.failf("input %q of the body: %w", v.Name, err)
@@ -150,8 +150,8 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool)
 	return b, err
 }
 
-// enter adds an input for an operand of the node. If its shape varies, the input has unknown sizes.
-func (im *importer) enter(name string, n *node, x *val, varies bool) (*val, error) {
+// addOperandInput adds an input for an operand of the node. If its shape varies, the input has unknown sizes.
+func (im *importer) addOperandInput(name string, n *node, x *val, varies bool) (*val, error) {
 	if x == nil {
 		return nil, errors.New("its operand is missing")
 	}
@@ -178,7 +178,7 @@ func (b *nestedGraph) close() error {
 	g := b.im.g
 	for _, name := range slices.Sorted(maps.Keys(b.im.symbols)) {
 		if b.im.used[name] {
-			if _, err := b.im.carrier(name); err != nil {
+			if _, err := b.im.symbolInput(name); err != nil {
 				return err
 			}
 		}
@@ -219,7 +219,7 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 	y := &val{name: name}
 	if y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...); open {
 		im.shapes[y.v] = shape
-		im.carry(y, dims)
+		im.recordInputSymbols(y, dims)
 	}
 	switch {
 	case x.dynamic():
@@ -252,12 +252,12 @@ func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	return sizes, nil
 }
 
-// carrier returns an input whose shape has the symbol as a size; one is added if needed.
-func (im *importer) carrier(symbol string) (*val, error) {
+// symbolInput returns an input whose shape has the symbol as a size; one is added if needed.
+func (im *importer) symbolInput(symbol string) (*val, error) {
 	if im.carriers[symbol] != nil || im.outer == nil {
 		return im.carriers[symbol], nil
 	}
-	v, err := im.outer.carrier(symbol)
+	v, err := im.outer.symbolInput(symbol)
 	if err != nil || v == nil {
 		return nil, err
 	}

@@ -21,18 +21,18 @@ func constant(n *node) []*val {
 		if err != nil {
 			n.failf("%w", err)
 		}
-		return one(known(t))
+		return one(constValue(t))
 	case n.attrs["value_float"] != nil:
 		a := n.attr("value_float", pb.AttributeProto_FLOAT)
-		return one(known(tensor.Must(tensor.FromSlice([]float32{a.F}))))
+		return one(constValue(tensor.Must(tensor.FromSlice([]float32{a.F}))))
 	case n.attrs["value_int"] != nil:
-		return one(known(tensor.Must(tensor.FromSlice([]int64{int64(n.int("value_int", 0))}))))
+		return one(constValue(tensor.Must(tensor.FromSlice([]int64{int64(n.int("value_int", 0))}))))
 	case n.attrs["value_floats"] != nil:
 		a := n.attr("value_floats", pb.AttributeProto_FLOATS)
-		return one(known(tensor.Must(tensor.FromSlice(slices.Clone(a.Floats), len(a.Floats)))))
+		return one(constValue(tensor.Must(tensor.FromSlice(slices.Clone(a.Floats), len(a.Floats)))))
 	case n.attrs["value_ints"] != nil:
 		list, _ := n.ints("value_ints")
-		return one(known(intTensor(list...)))
+		return one(constValue(intTensor(list...)))
 	case n.attrs["sparse_value"] != nil:
 		n.failf("sparse tensors are not supported")
 	case n.attrs["value_string"] != nil || n.attrs["value_strings"] != nil:
@@ -49,7 +49,7 @@ func constantOfShape(n *node) []*val {
 		if err != nil {
 			n.failf("%w", err)
 		}
-		attrs["fill_value"], attrs["dtype"] = n.refNumber(known(t)), t.DType
+		attrs["fill_value"], attrs["dtype"] = n.refNumber(constValue(t)), t.DType
 	}
 	shape := n.x(0)
 	attrs["size"] = n.ref(shape)
@@ -74,7 +74,7 @@ func rangeOp(n *node) []*val {
 	if attrs["step"] = n.refNumber(step); step.data == nil {
 		attrs["step"] = n.reference(step)
 	}
-	return one(n.op("arange", attrs).as(start.dtype(), 1))
+	return one(n.op("arange", attrs).recordType(start.dtype(), 1))
 }
 
 func eyeLike(n *node) []*val {
@@ -219,6 +219,6 @@ func imageScaler(n *node) []*val {
 	for i, b := range bias {
 		data[i] = float32(b)
 	}
-	b := n.cast(known(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.dtype())
+	b := n.cast(constValue(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.dtype())
 	return one(n.op("add", nil, y, b))
 }

@@ -190,16 +190,16 @@ func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	if length != need {
 		return nil, fmt.Errorf("external data: %d bytes, dtype and shape need %d", length, need)
 	}
-	data, err := m.part(location, offset, length)
+	data, err := m.readRange(location, offset, length)
 	if err != nil {
 		return nil, fmt.Errorf("external data: %w", err)
 	}
 	return data, nil
 }
 
-// part reads a range of a file in the model's folder.
-func (m *Model) part(location string, offset, length int) (*tensor.Storage, error) {
-	path, err := m.located(location)
+// readRange reads a range of a file in the model's folder.
+func (m *Model) readRange(location string, offset, length int) (*tensor.Storage, error) {
+	path, err := m.folderPath(location)
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +216,8 @@ func (m *Model) part(location string, offset, length int) (*tensor.Storage, erro
 	return s, readPieces(m.ctx, f, pieces(nil, s.Bytes(), offset))
 }
 
-// located returns the path of a file in the model's folder.
-func (m *Model) located(location string) (string, error) {
+// folderPath returns the path of a file in the model's folder.
+func (m *Model) folderPath(location string) (string, error) {
 	if path, ok := m.files[location]; ok {
 		return path, nil
 	}

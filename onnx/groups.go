@@ -64,13 +64,14 @@ func (n *node) regrouped(x *val, shape []sym.Int) *val {
 	}
 	var w, b *val
 	if !f.weight.all(1) || !f.bias.all(0) {
-		w, b = n.spread(f.weight, f.groups, sizes[1]), n.spread(f.bias, f.groups, sizes[1])
+		w, b = n.repeatGroups(f.weight, f.groups, sizes[1]), n.repeatGroups(f.bias, f.groups, sizes[1])
 	}
-	return n.op("group_norm", graph.Attrs{"num_groups": f.groups, "eps": f.eps}, f.x, n.like(w, f.x), n.like(b, f.x))
+	return n.op("group_norm", graph.Attrs{"num_groups": f.groups, "eps": f.eps}, f.x, n.convertLike(w, f.x),
+		n.convertLike(b, f.x))
 }
 
-// spread repeats each group's parameter for its channels.
-func (n *node) spread(p *val, groups int, channels sym.Int) *val {
+// repeatGroups repeats each group's parameter for its channels.
+func (n *node) repeatGroups(p *val, groups int, channels sym.Int) *val {
 	size := n.sizeAttr(sym.Of(groups), channels.Div(sym.Of(groups)))
 	return n.reshape(n.op("expand", graph.Attrs{"size": size}, n.reshape(p, groups, 1)), -1)
 }

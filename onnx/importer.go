@@ -282,7 +282,7 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
 		}
-		im.carry(x, dims)
+		im.recordInputSymbols(x, dims)
 	}
 	return x, nil
 }
@@ -299,8 +299,8 @@ func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// carry records the symbols that are sizes of an input.
-func (im *importer) carry(x *val, dims []graph.Dim) {
+// recordInputSymbols records the symbols that are sizes of an input.
+func (im *importer) recordInputSymbols(x *val, dims []graph.Dim) {
 	for _, d := range dims {
 		if d.Symbol != "" && im.carriers[d.Symbol] == nil {
 			im.carriers[d.Symbol] = x

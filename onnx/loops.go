@@ -97,11 +97,12 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 		}
 		return nil
 	}
-	going := known(tensor.BoolScalar(true).Tensor(tensor.Bool))
+	going := constValue(tensor.BoolScalar(true).Tensor(tensor.Bool))
 	values := slices.Clone(carried)
 	collected := make([][]any, len(p.Output)-1-len(carried))
 	for i := range count {
-		out := n.repeated(p, append([]*val{known(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...), int(count))
+		out := n.repeated(p, append([]*val{constValue(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...),
+			int(count))
 		if out[0].data == nil {
 			n.failf("the loop's condition depends on data")
 		}
@@ -157,7 +158,7 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 		}
 	}
 	for count := n.count; ; n.count = count {
-		start := []*val{known(tensor.Zeros(tensor.Int64)), known(tensor.Zeros(tensor.Bool))}
+		start := []*val{constValue(tensor.Zeros(tensor.Int64)), constValue(tensor.Zeros(tensor.Bool))}
 		body, err := n.trySubgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
 		if err == nil {
 			tensors, sequences := asTensors(carried)
@@ -175,8 +176,8 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 			// The enclosing loop carries the same sequence.
 			panic(failure{&memberRank{carried[i].packed, first.rank, first.dtype}})
 		}
-		carried[i] = (&packed{dtype: first.dtype, rank: first.rank, data: known(tensor.Zeros(first.dtype, 0)),
-			shapes: known(tensor.Zeros(tensor.Int64, 0, first.rank))}).val()
+		carried[i] = (&packed{dtype: first.dtype, rank: first.rank, data: constValue(tensor.Zeros(first.dtype, 0)),
+			shapes: constValue(tensor.Zeros(tensor.Int64, 0, first.rank))}).val()
 	}
 }
 
@@ -220,7 +221,7 @@ func asSequences(list []*val, sequences map[int]*packed) (out []*val) {
 
 // enterSequence adds the inputs of a body for a sequence.
 func (im *importer) enterSequence(name string, n *node, p *packed) (*val, error) {
-	data, err := im.enter(name+".data", n, p.data, true)
+	data, err := im.addOperandInput(name+".data", n, p.data, true)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +238,7 @@ func (im *importer) enterSequence(name string, n *node, p *packed) (*val, error)
 
 // leaveSequences replaces each result of a body that is a sequence by two tensors, as for the carried inputs.
 func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
-	defer caught(&err)
+	defer recoverFailure(&err)
 	for i, x := range in[2:] {
 		at := 1 + i
 		switch {
@@ -279,7 +280,7 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packed) {
 		}
 	}
 	for _, x := range both {
-		x.try(n, func() error {
+		x.convertPart(n, func() error {
 			inner := &node{importer: x.im, scope: n.scope, frame: n.frame, proto: n.proto}
 			for i, y := range x.out {
 				if y == nil || y.kind != isSequence {
@@ -287,7 +288,8 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packed) {
 				}
 				p := inner.packedOf(y, ranks[i])
 				if p.rank < 0 && ranks[i] >= 0 {
-					p = &packed{dtype: p.dtype, rank: ranks[i], data: p.data, shapes: known(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
+					p = &packed{dtype: p.dtype, rank: ranks[i], data: p.data, shapes: constValue(tensor.Zeros(tensor.Int64, 0,
+						ranks[i]))}
 				}
 				x.out[i] = p.val()
 			}

@@ -145,8 +145,8 @@ func parse(ctx context.Context, from io.ReaderAt, size int, folder files.Folder)
 	return m, nil
 }
 
-// opened returns an error for a model that [Open], [Read] or [Parse] did not make.
-func (m *Model) opened() error {
+// checkOpened returns an error for a model that [Open], [Read] or [Parse] did not make.
+func (m *Model) checkOpened() error {
 	if m == nil || m.proto == nil {
 		return errors.New("the model is empty: Open or Parse reads one")
 	}
@@ -188,7 +188,7 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 // Signature returns a graph with only the model's inputs. Inputs of unknown rank and unsupported inputs are
 // left out; the conversion reports them.
 func (m *Model) Signature() (*graph.Graph, error) {
-	if err := m.opened(); err != nil {
+	if err := m.checkOpened(); err != nil {
 		return nil, err
 	}
 	im := m.importer(Options{})
@@ -229,7 +229,7 @@ type reading struct {
 // it takes the sizes with the fewest mistakes.
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
-	if err := m.opened(); err != nil {
+	if err := m.checkOpened(); err != nil {
 		return nil, err
 	}
 	defer interrupt.Catch(&err)

@@ -128,7 +128,7 @@ func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
 
 // convert calls the converter of the node's operator.
 func (n *node) convert(domain string) (out []*val, err error) {
-	defer caught(&err)
+	defer recoverFailure(&err)
 	if err := n.operands(); err != nil {
 		return nil, err
 	}
@@ -145,8 +145,8 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	return c(n), nil
 }
 
-// caught turns a failure panic into an error.
-func caught(err *error) {
+// recoverFailure turns a failure panic into an error.
+func recoverFailure(err *error) {
 	defer sym.Catch(err)
 	switch r := recover().(type) {
 	case nil:

@@ -19,13 +19,14 @@ func batchNormalization(n *node) []*val {
 		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
 		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
 	}
-	y := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x, n.like(w, x), n.like(b, x), n.like(mean, x),
-		n.like(variance, x))
+	y := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x, n.convertLike(w, x), n.convertLike(b, x),
+		n.convertLike(mean, x),
+		n.convertLike(variance, x))
 	return []*val{y, mean, variance}
 }
 
-// like converts a parameter to the operand's dtype.
-func (n *node) like(p, x *val) *val {
+// convertLike converts a parameter to the operand's dtype.
+func (n *node) convertLike(p, x *val) *val {
 	if p == nil {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 			dims = append(dims, i)
 		}
 	}
-	y := n.op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, n.like(w, x), n.like(b, x))
+	y := n.op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, n.convertLike(w, x), n.convertLike(b, x))
 	out := []*val{y}
 	keep := n.float("momentum", 0.9)
 	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
@@ -65,18 +66,18 @@ func layerNormalization(n *node) []*val {
 	axis := n.axis(n.int("axis", -1), rank)
 	eps := n.float("epsilon", 1e-5)
 	s := n.symShape(x)[axis:]
-	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).as(tensor.Int64, 1)
+	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).recordType(tensor.Int64, 1)
 	normalized := graph.Attrs{"normalized_shape": n.ref(last), "eps": eps}
 	fits := func(p *val) bool {
 		return p == nil || slices.EqualFunc(n.symShape(p), s, func(a, b sym.Int) bool { return a.Same(b) })
 	}
 	var y *val
 	if fits(w) && fits(b) {
-		y = n.op("layer_norm", normalized, x, n.like(w, x), n.like(b, x))
+		y = n.op("layer_norm", normalized, x, n.convertLike(w, x), n.convertLike(b, x))
 	} else {
-		y = n.op("mul", nil, n.op("layer_norm", normalized, x), n.like(w, x))
+		y = n.op("mul", nil, n.op("layer_norm", normalized, x), n.convertLike(w, x))
 		if b != nil {
-			y = n.op("add", nil, y, n.like(b, x))
+			y = n.op("add", nil, y, n.convertLike(b, x))
 		}
 	}
 	out := []*val{y}
@@ -107,10 +108,11 @@ func groupNormalization(n *node) []*val {
 		n.failf("%d channels cannot form %d groups", c, groups)
 	}
 	if n.ver < 21 {
-		w, b = n.spread(w, groups, channels), n.spread(b, groups, channels)
+		w, b = n.repeatGroups(w, groups, channels), n.repeatGroups(b, groups, channels)
 	}
-	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.like(w, x),
-		n.like(b, x)))
+	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.convertLike(w,
+		x),
+		n.convertLike(b, x)))
 }
 
 // lrn divides by a power of the mean square over neighbouring channels.

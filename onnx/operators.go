@@ -141,7 +141,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	if n.n.returned {
 		return nil, errors.New("the node has been converted: it is valid until its converter returns")
 	}
-	defer caught(&err)
+	defer recoverFailure(&err)
 	args := make([]any, len(operands))
 	for i, o := range operands {
 		switch x := o.(type) {
@@ -157,7 +157,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 			if err := x.Check(); err != nil {
 				return nil, fmt.Errorf("operand %d of %s: %w", i, op, err)
 			}
-			args[i] = known(x)
+			args[i] = constValue(x)
 		default:
 			if _, number := tensor.ScalarOf(o); o != nil && !number {
 				return nil, fmt.Errorf("operand %d of %s is a %T: want a Value, a tensor or a number", i, op, o)
@@ -221,19 +221,19 @@ func (o *Options) complete() error {
 			table[operator{domain, name}] = c
 		}
 	}
-	if err := o.Replaced.enter(table, true); err != nil {
+	if err := o.Replaced.addConverters(table, true); err != nil {
 		return fmt.Errorf("Options.Replaced: %w", err)
 	}
-	if err := o.Operators.enter(table, false); err != nil {
+	if err := o.Operators.addConverters(table, false); err != nil {
 		return fmt.Errorf("Options.Operators: %w", err)
 	}
 	o.table = table
 	return nil
 }
 
-// enter adds converters to a table. If replace is set, the table must already have a converter for each operator, and
-// otherwise for none.
-func (o Operators) enter(table map[operator]converter, replace bool) error {
+// addConverters adds converters to a table. If replace is set, the table must already have a converter for each
+// operator, and otherwise for none.
+func (o Operators) addConverters(table map[operator]converter, replace bool) error {
 	for _, domain := range slices.Sorted(maps.Keys(o)) {
 		for _, name := range slices.Sorted(maps.Keys(o[domain])) {
 			key := operator{domainOf(domain), name}

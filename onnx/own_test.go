@@ -216,6 +216,6 @@ func TestUnevenPadding(t *testing.T) {
 
 // joined keeps all converters, and panics for an operator in two tables.
 func TestTablesAreDisjoint(t *testing.T) {
-	assert.Panics(t, func() { joined(control, map[string]converter{"If": ifOp}) })
-	assert.Len(t, joined(map[string]converter{"A": ifOp}, map[string]converter{"B": ifOp}), 2)
+	assert.Panics(t, func() { mergeTables(control, map[string]converter{"If": ifOp}) })
+	assert.Len(t, mergeTables(map[string]converter{"A": ifOp}, map[string]converter{"B": ifOp}), 2)
 }

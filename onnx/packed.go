@@ -60,10 +60,10 @@ func intAttr(name string, v int) []*pb.AttributeProto {
 	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeProto_INT, I: int64(v)}}
 }
 
-func vectorOf(list ...int) *val { return known(intTensor(list...)) }
+func vectorOf(list ...int) *val { return constValue(intTensor(list...)) }
 
 // scalarInt returns an integer as a 0-dim value.
-func scalarInt(i int) *val { return known(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
+func scalarInt(i int) *val { return constValue(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
 
 // concatenated joins values along their first dimension.
 func (n *node) concatenated(parts ...*val) *val {
@@ -102,15 +102,15 @@ func (n *node) packedOf(x *val, rank int) *packed {
 	if !p.dtype.Valid() {
 		p.dtype = tensor.Float32
 	}
-	p.data, p.shapes = known(tensor.Zeros(p.dtype, 0)), known(tensor.Zeros(tensor.Int64, 0, max(p.rank, 0)))
+	p.data, p.shapes = constValue(tensor.Zeros(p.dtype, 0)), constValue(tensor.Zeros(tensor.Int64, 0, max(p.rank, 0)))
 	for _, m := range x.list {
 		p = n.appended(p, m)
 	}
 	return p
 }
 
-// fits fails if x cannot become a member of the sequence.
-func (n *node) fits(p *packed, x *val) {
+// checkMember fails if x cannot become a member of the sequence.
+func (n *node) checkMember(p *packed, x *val) {
 	rank := n.rank(x)
 	switch {
 	case p.outer != nil:
@@ -132,7 +132,7 @@ func (n *node) row(x *val) (data, shape *val) {
 
 // appended returns the sequence with one more member.
 func (n *node) appended(p *packed, x *val) *packed {
-	n.fits(p, x)
+	n.checkMember(p, x)
 	data, shape := n.row(x)
 	if p.rank < 0 {
 		return &packed{dtype: x.dtype(), rank: n.rank(x), data: data, shapes: shape}
@@ -161,7 +161,7 @@ func (n *node) position(at, count *val) *val {
 
 // scalarAt returns operand i as a 0-dim int64.
 func (n *node) scalarAt(i int) *val {
-	return n.onnxOp("Reshape", nil, n.cast(n.x(i), tensor.Int64), known(tensor.Zeros(tensor.Int64, 0)))
+	return n.onnxOp("Reshape", nil, n.cast(n.x(i), tensor.Int64), constValue(tensor.Zeros(tensor.Int64, 0)))
 }
 
 // cut divides the members into three ranges: those before position at, width members from at on, and those after. It
@@ -191,25 +191,25 @@ func (n *node) packedAt(p *packed, at *val) *val {
 	_, one, _ := n.cut(p, n.position(at, n.length(p)), 1)
 	shape := n.onnxOp("Reshape", nil, one[0], vectorOf(p.rank)).sized(tensor.Int64, p.rank)
 	return n.onnxOp("Reshape", intAttr("allowzero", 1), one[1],
-		shape).as(p.dtype, p.rank)
+		shape).recordType(p.dtype, p.rank)
 }
 
 func (n *node) packedInsert(p *packed, x *val) *packed {
 	if !n.has(2) || p.rank < 0 {
 		return n.appended(p, x)
 	}
-	n.fits(p, x)
+	n.checkMember(p, x)
 	count := n.length(p)
-	at := n.position(n.endless(n.scalarAt(2), count), n.plus(count, scalarInt(1)))
+	at := n.position(n.insertionIndex(n.scalarAt(2), count), n.plus(count, scalarInt(1)))
 	before, _, after := n.cut(p, at, 0)
 	data, shape := n.row(x)
 	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).ofRank(1),
 		shapes: n.concatenated(before[0], shape, after[0]).sized(tensor.Int64, -1, p.rank)}
 }
 
-// endless normalizes the index of an insertion. A negative index counts from the last member, although the last
+// insertionIndex normalizes the index of an insertion. A negative index counts from the last member, although the last
 // position for an insertion is after that member.
-func (n *node) endless(at, count *val) *val {
+func (n *node) insertionIndex(at, count *val) *val {
 	from := n.plus(at, count)
 	// An index that is still negative stays out of range.
 	from = n.onnxOp("Where", nil, n.onnxOp("Less", nil, from, scalarInt(0)), scalarInt(math.MinInt32), from)
@@ -255,9 +255,9 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	equal := n.onnxOp("Gather", nil, vectorOf(0), n.total(n.onnxOp("Reshape", nil, differ, vectorOf(-1)).ofRank(1), 0))
 	shape = n.plus(shape, equal).sized(tensor.Int64, rank)
 	out := n.onnxOp("Reshape", intAttr("allowzero", 1), p.data,
-		shape).as(p.dtype, rank)
+		shape).recordType(p.dtype, rank)
 	if axis > 0 {
-		out = n.op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).as(p.dtype, rank)
+		out = n.op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).recordType(p.dtype, rank)
 	}
 	return out
 }
@@ -265,7 +265,7 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 // concatenatedAlong concatenates the members along an axis other than the first, by a loop.
 func (n *node) concatenatedAlong(p *packed, axis int) *val {
 	start := n.packedAt(p, scalarInt(0))
-	start = n.onnxOp("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).as(p.dtype, p.rank)
+	start = n.onnxOp("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).recordType(p.dtype, p.rank)
 	body := &pb.GraphProto{Name: "concat",
 		Node: []*pb.NodeProto{{OpType: "SequenceAt", Input: []string{"members", "i"}, Output: []string{"member"}},
 			{OpType: "Concat", Input: []string{"so far", "member"}, Output: []string{"joined"},
@@ -273,7 +273,7 @@ func (n *node) concatenatedAlong(p *packed, axis int) *val {
 		Input:  []*pb.ValueInfoProto{{Name: "i"}, {Name: "go"}, {Name: "so far"}, {Name: "members"}},
 		Output: []*pb.ValueInfoProto{{Name: "go"}, {Name: "joined"}, {Name: "members"}}}
 	return n.onnxOp("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeProto_GRAPH, G: body}}, n.length(p),
-		known(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).as(p.dtype, p.rank)
+		constValue(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).recordType(p.dtype, p.rank)
 }
 
 // packedSplit returns the slices of x along an axis of unknown length as a sequence.
@@ -283,7 +283,7 @@ func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
 	count := n.rows(shape, vectorOf(axis), vectorOf(axis+1))
 	before, after := n.rows(shape, vectorOf(0), vectorOf(axis)), n.rows(shape, vectorOf(axis+1), vectorOf(toEnd))
 	if axis > 0 {
-		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).as(x.dtype(), rank)
+		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).recordType(x.dtype(), rank)
 	}
 	p := &packed{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).ofRank(1)}
 	one := n.concatenated(before, after)

@@ -76,8 +76,8 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 		}
 		axes = n.op("where", nil, n.op("lt", nil, axes, 0), n.op("add", nil, axes, rank), axes)
 		place := n.op("cat", nil, axes, n.op("add", nil, axes, rank))
-		all := known(intTensor(make([]int, 2*rank)...))
-		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, place, n.cast(widths, tensor.Int64)).as(tensor.Int64, 1)
+		all := constValue(intTensor(make([]int, 2*rank)...))
+		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, place, n.cast(widths, tensor.Int64)).recordType(tensor.Int64, 1)
 	} else if count != 2*rank && count >= 0 {
 		n.failf("%d widths do not suit %d dimensions", count, rank)
 	}
@@ -118,20 +118,20 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 		if shape[a] < 0 {
 			widths := make([]int, 2*rank)
 			widths[a], widths[rank+a] = before[a], after[a]
-			x = n.padComputed(x, known(intTensor(widths...)), mode)
+			x = n.padComputed(x, constValue(intTensor(widths...)), mode)
 			continue
 		}
 		if shape[a] == 0 || size < 0 || before[a] < -maxPadding || before[a] > maxPadding || after[a] > maxPadding {
 			n.failf("dimension %d of size %d cannot be padded by %d and %d", a, shape[a], before[a], after[a])
 		}
 		if size > foldLimit {
-			return n.padComputed(x, known(intTensor(append(before, after...)...)), mode)
+			return n.padComputed(x, constValue(intTensor(append(before, after...)...)), mode)
 		}
 		index := make([]int, size)
 		for i := range index {
 			index[i] = mirror(i-before[a], shape[a], mode)
 		}
-		x = n.op("index_select", graph.Attrs{"dim": a}, x, known(intTensor(index...)))
+		x = n.op("index_select", graph.Attrs{"dim": a}, x, constValue(intTensor(index...)))
 	}
 	return x
 }

@@ -20,7 +20,7 @@ func (n *node) poolOf(x *val) (in []sym.Int, kernel []int, g geometry) {
 // symmetric, and at most half of the window.
 func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	padding, known := numbersOf(g.before)
-	if !known || !g.even() {
+	if !known || !g.isSymmetric() {
 		return nil
 	}
 	for i, k := range kernel {
@@ -36,13 +36,13 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 func (g geometry) paddingAfter(in []sym.Int) (after []sym.Int) {
 	for i, s := range in {
 		step, front := sym.Of(g.stride[i]), s.Add(g.before[i])
-		span := front.Add(g.after[i]).Sub(g.reach(i))
+		span := front.Add(g.after[i]).Sub(g.windowExtent(i))
 		count := span.Div(step).Add(sym.Of(1)).Max(sym.Int{})
 		if g.ceil {
 			more := span.Ge(sym.Int{}).And(span.Mod(step).Gt(sym.Int{})).And(count.Mul(step).Lt(front))
 			count = sym.Where(more, count.Add(sym.Of(1)), count)
 		}
-		end := count.Sub(sym.Of(1)).Mul(step).Add(g.reach(i))
+		end := count.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i))
 		after = append(after, g.after[i].Max(end.Sub(front)))
 	}
 	return after
@@ -215,11 +215,11 @@ func (n *node) unpooled(x, index *val, s []sym.Int) *val {
 // unpoolInto extends the result of maxUnpool to a computed output_shape.
 func (n *node) unpoolInto(y, want *val) *val {
 	rank := n.rank(y)
-	none := known(intTensor(make([]int, rank)...))
+	none := constValue(intTensor(make([]int, rank)...))
 	more := n.op("sub", nil, want, n.shapeVector(y))
 	pairs := n.op("stack", graph.Attrs{"dim": 1}, none, n.op("flip", graph.Attrs{"dims": []int{0}}, more))
 	widths := n.reshape(pairs, 2*rank)
-	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).as(y.dtype(), rank)
+	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).recordType(y.dtype(), rank)
 }
 
 // spatialDims returns the dimensions from the third on.

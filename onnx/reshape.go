@@ -14,7 +14,7 @@ func reshape(n *node) []*val {
 	keepZero := n.flag("allowzero", false)
 	if n.ver < 5 {
 		list, _ := n.ints("shape")
-		return one(n.reshapeTo(x, known(intTensor(list...)), keepZero))
+		return one(n.reshapeTo(x, constValue(intTensor(list...)), keepZero))
 	}
 	return one(n.reshapeTo(x, n.x(1), keepZero))
 }
@@ -141,8 +141,8 @@ func (n *node) expandComputed(x, shape *val) *val {
 	lack := n.op("sub", nil, n.rank(x), n.element(n.shapeVector(shape), 0))
 	longer := func(v, by *val) *val { // prepends as many ones as by says
 		by = n.op("clamp", graph.Attrs{"min": 0}, by)
-		pad := n.op("cat", nil, n.reshape(by, 1), known(intTensor(0)))
-		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).as(tensor.Int64, 1)
+		pad := n.op("cat", nil, n.reshape(by, 1), constValue(intTensor(0)))
+		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).recordType(tensor.Int64, 1)
 	}
 	want, own := longer(shape, lack), longer(n.shapeVector(x), n.op("neg", nil, lack))
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)

@@ -36,9 +36,9 @@ func (n *node) tensors(i, at int) *packed {
 	return n.packedOf(x, -1)
 }
 
-// place returns the position in operand i; a negative one counts from the end. With past the end itself is
+// sequencePosition returns the position in operand i; a negative one counts from the end. With past the end itself is
 // allowed.
-func (n *node) place(i, length int, past bool) int {
+func (n *node) sequencePosition(i, length int, past bool) int {
 	at := int(n.number(n.x(i)).Int())
 	last := length - 1
 	if past {
@@ -72,7 +72,7 @@ func sequenceAt(n *node) []*val {
 		return one(n.packedAt(p, n.scalarAt(1)))
 	}
 	list := n.members(0)
-	return one(list[n.place(1, len(list), false)])
+	return one(list[n.sequencePosition(1, len(list), false)])
 }
 
 func sequenceInsert(n *node) []*val {
@@ -82,7 +82,7 @@ func sequenceInsert(n *node) []*val {
 	list := n.members(0)
 	at := len(list)
 	if n.has(2) {
-		at = n.place(2, len(list), true)
+		at = n.sequencePosition(2, len(list), true)
 	}
 	return one(sequence(slices.Insert(slices.Clone(list), at, n.x(1))))
 }
@@ -94,7 +94,7 @@ func sequenceErase(n *node) []*val {
 	list := n.members(0)
 	at := len(list) - 1
 	if n.has(1) {
-		at = n.place(1, len(list), false)
+		at = n.sequencePosition(1, len(list), false)
 	}
 	if at < 0 {
 		n.failf("the sequence is empty")
@@ -106,7 +106,7 @@ func sequenceLength(n *node) []*val {
 	if p := n.sequence(0).packed; p != nil {
 		return one(n.length(p))
 	}
-	return one(known(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
+	return one(constValue(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
 }
 
 func splitToSequence(n *node) []*val {
@@ -175,7 +175,7 @@ func optional(n *node) []*val {
 
 func optionalHasElement(n *node) []*val {
 	has := n.has(0) && n.in[0].kind != isMissing
-	return one(known(tensor.Must(tensor.FromSlice([]bool{has}))))
+	return one(constValue(tensor.Must(tensor.FromSlice([]bool{has}))))
 }
 
 func optionalGetElement(n *node) []*val {

@@ -187,9 +187,9 @@ func (n *node) evenSizes(size *val, parts int) *val {
 	for i := range index {
 		index[i] = i
 	}
-	starts := n.op("mul", nil, known(intTensor(index...)), each)
+	starts := n.op("mul", nil, constValue(intTensor(index...)), each)
 	left := n.op("minimum", nil, n.op("sub", nil, size, starts), each)
-	return n.op("clamp", graph.Attrs{"min": 0}, left).as(tensor.Int64, 1)
+	return n.op("clamp", graph.Attrs{"min": 0}, left).recordType(tensor.Int64, 1)
 }
 
 // slice has starts, ends and axes as attributes before operator set 10.
@@ -202,7 +202,7 @@ func slice(n *node) []*val {
 			if !ok {
 				return nil
 			}
-			return known(intTensor(list...))
+			return constValue(intTensor(list...))
 		}
 		starts, ends, axes = read("starts"), read("ends"), read("axes")
 	} else {
@@ -230,10 +230,10 @@ func slice(n *node) []*val {
 		for i := range list {
 			list[i] = i
 		}
-		axes = known(intTensor(list...))
+		axes = constValue(intTensor(list...))
 	}
 	if steps == nil {
-		steps = known(intTensor(slices.Repeat([]int{1}, count)...))
+		steps = constValue(intTensor(slices.Repeat([]int{1}, count)...))
 	}
 	for i := range count {
 		x = n.sliceAxis(x, n.element(axes, i), n.element(steps, i), n.element(starts, i), n.element(ends, i))
@@ -373,19 +373,21 @@ func unique(n *node) []*val {
 	sizes := n.sizes(x)
 	sizes[dim] = -1
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
-	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].as(tensor.Int64, 1), out[2].as(tensor.Int64, 1)
+	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].recordType(tensor.Int64, 1),
+		out[2].recordType(tensor.Int64, 1)
 	// The first position is the least one with the same inverse index.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).ofRank(0)
-	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).recordType(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
-	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse, places).as(tensor.Int64, 1)
+	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse,
+		places).recordType(tensor.Int64, 1)
 	if n.flag("sorted", true) {
 		return []*val{values, first, inverse, counts}
 	}
-	order := n.op("argsort", graph.Attrs{"dim": 0}, first).as(tensor.Int64, 1)
-	back := n.op("argsort", graph.Attrs{"dim": 0}, order).as(tensor.Int64, 1)
+	order := n.op("argsort", graph.Attrs{"dim": 0}, first).recordType(tensor.Int64, 1)
+	back := n.op("argsort", graph.Attrs{"dim": 0}, order).recordType(tensor.Int64, 1)
 	pick := func(x, by *val, dim int) *val {
-		return n.op("index_select", graph.Attrs{"dim": dim}, x, by).as(x.dtype(), n.rank(x))
+		return n.op("index_select", graph.Attrs{"dim": dim}, x, by).recordType(x.dtype(), n.rank(x))
 	}
 	return []*val{pick(values, order, dim), pick(first, order, 0), pick(back, inverse, 0), pick(counts, order, 0)}
 }
@@ -402,7 +404,7 @@ func oneHot(n *node) []*val {
 	}
 	index = n.cast(n.op("remainder", nil, n.cast(index, tensor.Int64), n.cast(depth, tensor.Int64)), tensor.Int64)
 	index = n.op("unsqueeze", graph.Attrs{"dim": axis}, index).ofRank(rank)
-	places := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+	places := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).recordType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)
 	for i := range shape {
 		shape[i] = 1

@@ -48,7 +48,7 @@ func stft(n *node) []*val {
 	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.refOne(n.x(1))}, x).ofRank(rank + 1)
 	frames = n.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
 	if win != nil {
-		frames = n.op("mul", nil, frames, n.reshape(n.like(win, x), -1, 1)).ofRank(rank + 1)
+		frames = n.op("mul", nil, frames, n.reshape(n.convertLike(win, x), -1, 1)).ofRank(rank + 1)
 	}
 	return one(n.op("dft", graph.Attrs{"dim": 2, "onesided": n.flag("onesided", true)}, frames).ofRank(rank + 1))
 }
@@ -67,22 +67,22 @@ func melWeightMatrix(n *node) []*val {
 		}
 		return n.cast(x, tensor.Float64)
 	}
-	do := func(op string, x, y any) *val { return n.op(op, nil, x, y).as(tensor.Float64, 1) }
+	do := func(op string, x, y any) *val { return n.op(op, nil, x, y).recordType(tensor.Float64, 1) }
 	bands, length, rate := n.x(0), n.x(1), param(2)
 	mel := func(f *val) *val { return do("mul", n.op("log10", nil, do("add", do("div", f, 700.0), 1.0)), 2595.0) }
 	low := mel(param(3))
 	step := do("div", do("sub", mel(param(4)), low), do("add", param(0), 2.0))
-	edges := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, bands, 2)), "dtype": tensor.Float64}).as(
+	edges := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, bands, 2)), "dtype": tensor.Float64}).recordType(
 		tensor.Float64, 1)
 	edges = do("div", do("add", do("mul", edges, step), low), 2595.0)
-	hertz := do("mul", do("sub", n.op("pow", nil, 10.0, edges).as(tensor.Float64, 1), 1.0), 700.0)
+	hertz := do("mul", do("sub", n.op("pow", nil, 10.0, edges).recordType(tensor.Float64, 1), 1.0), 700.0)
 	edges = n.op("floor", nil, do("div", do("mul", hertz, do("add", param(1), 1.0)), rate))
 	side := func(start int, end any) *val {
-		return n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).as(tensor.Float64, 1)
+		return n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).recordType(tensor.Float64, 1)
 	}
 	left, centre, right := side(0, -2), side(1, -1), side(2, nil)
 	half := n.op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
-	bins := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).as(
+	bins := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).recordType(
 		tensor.Float64, 1)
 	at := n.reshape(bins, -1, 1)
 	both := func(a, b *val) *val { return n.op("logical_and", nil, a, b) }
@@ -92,7 +92,7 @@ func melWeightMatrix(n *node) []*val {
 	y := n.op("where", nil, both(n.op("ge", nil, at, left), n.op("lt", nil, at, centre)), up, zero)
 	y = n.op("where", nil, n.op("eq", nil, at, centre), n.op("ones_like", nil, up), y)
 	y = n.op("where", nil, both(n.op("gt", nil, at, centre), n.op("lt", nil, at, right)), down, y)
-	return one(n.cast(y.as(tensor.Float64, 2), d))
+	return one(n.cast(y.recordType(tensor.Float64, 2), d))
 }
 
 // seed returns an integer seed from an operator's seed, a float or an integer; without one each node has its

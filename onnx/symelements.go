@@ -44,7 +44,7 @@ func valueOf(e *symElements) *val {
 		}
 		data.SetFlat(i, s)
 	}
-	return known(data)
+	return constValue(data)
 }
 
 // number returns the element as a number; false if it is symbolic.

@@ -60,9 +60,9 @@ func (e *evaluation) compute(v expr.Value, k int) symElement {
 	case expr.Load:
 		return e.load(int(i.A), k)
 	case expr.Reduce:
-		return e.fold(i, e.row)
+		return e.foldRow(i, e.row)
 	case expr.Scan:
-		return e.fold(i, k+1)
+		return e.foldRow(i, k+1)
 	case expr.Select:
 		if q, ok := e.division(v, k); ok {
 			return q
@@ -93,8 +93,8 @@ func (e *evaluation) constant(i expr.Inst) symElement {
 	return e.fail()
 }
 
-// fold folds the first count elements of the row.
-func (e *evaluation) fold(i expr.Inst, count int) symElement {
+// foldRow folds the first count elements of the row.
+func (e *evaluation) foldRow(i expr.Inst, count int) symElement {
 	op := expr.Op(i.Imm)
 	if count == 0 {
 		neutral := map[expr.Op]int{expr.Add: 0, expr.Or: 0, expr.Mul: 1, expr.And: 1}

@@ -85,9 +85,9 @@ func (im *importer) bound(x symElement) {
 	}
 }
 
-// beyond reports whether a condition holds only for unrealistically large symbols, and bounds them to exclude
-// it.
-func (im *importer) beyond(c sym.Bool) bool {
+// excludeUnrealistic reports whether a condition holds only for unrealistically large symbols, and bounds them to
+// exclude it.
+func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
 		var names []string

@@ -164,7 +164,7 @@ func countFrom(first int, shape []int) *val {
 	for k := range t.Numel() {
 		t.SetFlat(k, tensor.IntScalar(int64(first+k)))
 	}
-	return known(t)
+	return constValue(t)
 }
 
 // evaluated computes the results by the op's expression of one element, or by its expression of a row.

@@ -183,7 +183,7 @@ func (im *importer) static(x *val) bool {
 
 // shapeVector returns the shape of x as a vector.
 func (n *node) shapeVector(x *val) *val {
-	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].as(tensor.Int64, 1) }
+	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].recordType(tensor.Int64, 1) }
 	s := n.shapeOf(x)
 	if s == nil {
 		return computed()
@@ -230,7 +230,10 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 		}
 		return a.enter(vals, res)
 	})
-	if slices.ContainsFunc(cases, func(c answer) bool { return errors.Is(c.Err, sym.ErrNumber) && !im.beyond(c.If) }) {
+	if slices.ContainsFunc(cases, func(c answer) bool {
+		return errors.Is(c.Err, sym.ErrNumber) &&
+			!im.excludeUnrealistic(c.If)
+	}) {
 		err = sym.ErrNumber
 	}
 	cases = slices.DeleteFunc(cases, func(c answer) bool { return c.Err != nil }) // sizes that the op rejects

@@ -5,7 +5,8 @@ import "fmt"
 // standard holds the converters of the default domain by operator name. Converters use [Options.table], which
 // is made from [domains]: those of control flow look up operators themselves, and would make its initialization
 // cyclic.
-var standard = joined(elements, activations, reductions, shapes, products, normalizations, losses, vision, recurrents,
+var standard = mergeTables(elements, activations, reductions, shapes, products, normalizations, losses, vision,
+	recurrents,
 	quantized, signals, control)
 
 // domains holds the converters of each domain.
@@ -17,8 +18,8 @@ const microsoftDomain = "com.microsoft"
 // Operators of ONNX Runtime.
 var microsoft = map[string]converter{"QuickGelu": quickGelu}
 
-// joined merges tables. It panics if an operator is in two of them.
-func joined(tables ...map[string]converter) map[string]converter {
+// mergeTables merges tables. It panics if an operator is in two of them.
+func mergeTables(tables ...map[string]converter) map[string]converter {
 	all := map[string]converter{}
 	for _, t := range tables {
 		for name, c := range t {

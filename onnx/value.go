@@ -37,8 +37,8 @@ const (
 	isUnavailable
 )
 
-// known returns a constant.
-func known(t *tensor.Tensor) *val { return &val{data: t} }
+// constValue returns a constant.
+func constValue(t *tensor.Tensor) *val { return &val{data: t} }
 
 // sequence returns a sequence with known members.
 func sequence(list []*val) *val { return &val{list: list, kind: isSequence} }
@@ -66,13 +66,13 @@ func (x *val) dtype() tensor.DType {
 // dynamic reports whether the shape of x depends on data.
 func (x *val) dynamic() bool { return x.data == nil && x.elements == nil && x.v != nil && x.v.Dynamic }
 
-// as records dtype and rank of a value whose shape depends on data, if its op cannot infer them.
-func (x *val) as(d tensor.DType, rank int) *val {
+// recordType records dtype and rank of a value whose shape depends on data, if its op cannot infer them.
+func (x *val) recordType(d tensor.DType, rank int) *val {
 	x.outline.DType = d
 	return x.ofRank(rank)
 }
 
-// sized is [val.as] with sizes in place of the rank; -1 is an unknown size.
+// sized is [val.recordType] with sizes in place of the rank; -1 is an unknown size.
 func (x *val) sized(d tensor.DType, sizes ...int) *val {
 	x.outline = graph.Outline{DType: d, Sizes: append([]int{}, sizes...)}
 	return x

@@ -133,7 +133,7 @@ func floatVector(list ...float64) *val {
 	for i, f := range list {
 		data[i] = float32(f)
 	}
-	return known(tensor.Must(tensor.FromSlice(data, len(data))))
+	return constValue(tensor.Must(tensor.FromSlice(data, len(data))))
 }
 
 func gridSample(n *node) []*val {
@@ -148,7 +148,7 @@ func gridSample(n *node) []*val {
 	}
 	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding,
 		"align_corners": n.flag("align_corners", false)}
-	return one(n.op("grid_sampler", attrs, n.x(0), n.like(n.x(1), n.x(0))))
+	return one(n.op("grid_sampler", attrs, n.x(0), n.convertLike(n.x(1), n.x(0))))
 }
 
 func affineGrid(n *node) []*val {
@@ -162,7 +162,7 @@ func affineGrid(n *node) []*val {
 func roiAlign(n *node) []*val {
 	x, rois, batch := n.x(0), n.x(1), n.x(2)
 	column := n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(batch, rois.dtype())).ofRank(2)
-	rois = n.like(n.op("cat", graph.Attrs{"dim": 1}, column, rois).ofRank(2), x)
+	rois = n.convertLike(n.op("cat", graph.Attrs{"dim": 1}, column, rois).ofRank(2), x)
 	mode := "half_pixel"
 	if n.ver < 16 {
 		mode = "output_half_pixel"
@@ -197,7 +197,7 @@ func window(a, b, c float64) converter {
 			d = tensor.Float32
 		}
 		size := n.x(0)
-		at := n.op("arange", graph.Attrs{"end": n.refOne(size), "dtype": tensor.Float64}).as(tensor.Float64, 1)
+		at := n.op("arange", graph.Attrs{"end": n.refOne(size), "dtype": tensor.Float64}).recordType(tensor.Float64, 1)
 		span := n.cast(size, tensor.Float64)
 		if span.dynamic() || span.meta().Rank() > 0 {
 			span = n.reshape(span)
@@ -253,7 +253,7 @@ func tfIdf(n *node) []*val {
 	total := slices.Max(t.places) + 1
 	s := n.symShape(counts)
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(total)), "fill_value": 0, "dtype": tensor.Float32})
-	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, known(intTensor(t.places...)))
+	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, constValue(intTensor(t.places...)))
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, places, counts)
 	if len(shape) == 1 {
 		y = n.reshape(y, total)
@@ -323,7 +323,7 @@ func (n *node) gramTable() gramTable {
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
 	s := n.symShape(rows)
 	grams := len(words) / length
-	pool := known(tensor.Must(intTensor(words...).View(tensor.New(tensor.Int64, 1, 1, grams, length))))
+	pool := constValue(tensor.Must(intTensor(words...).View(tensor.New(tensor.Int64, 1, 1, grams, length))))
 	sum := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(grams)), "fill_value": 0, "dtype": tensor.Float32})
 	for skip := range skips + 1 {
 		step := skip + 1

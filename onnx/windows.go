@@ -35,7 +35,7 @@ func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 		for i := range kernel {
 			step := sym.Of(g.stride[i])
 			out := in[i].Add(step).Sub(sym.Of(1)).Div(step)
-			total := out.Sub(sym.Of(1)).Mul(step).Add(g.reach(i)).Sub(in[i]).Max(sym.Int{})
+			total := out.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i)).Sub(in[i]).Max(sym.Int{})
 			less := total.Div(sym.Of(2))
 			g.before[i], g.after[i] = less, total.Sub(less)
 			if auto == "SAME_LOWER" {
@@ -71,8 +71,9 @@ func (n *node) checkedPads(rank int) []int {
 	return pads
 }
 
-// reach returns the extent of a window in dimension i: the number of elements from its first to its last element.
-func (g geometry) reach(i int) sym.Int {
+// windowExtent returns the extent of a window in dimension i: the number of elements from its first to its last
+// element.
+func (g geometry) windowExtent(i int) sym.Int {
 	return g.kernel[i].Sub(sym.Of(1)).Mul(sym.Of(g.dilation[i])).Add(sym.Of(1))
 }
 
@@ -91,8 +92,8 @@ func (n *node) perDim(name string, length, def int) []int {
 	return list
 }
 
-// even reports whether all dimensions are padded symmetrically and not cropped.
-func (g geometry) even() bool {
+// isSymmetric reports whether all dimensions are padded symmetrically and not cropped.
+func (g geometry) isSymmetric() bool {
 	for i := range g.before {
 		if !g.before[i].Same(g.after[i]) || !notNegative(g.before[i]) {
 			return false
@@ -143,7 +144,7 @@ func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool
 	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
 	pads := slices.Concat(g.before, g.after)
 	switch {
-	case g.even():
+	case g.isSymmetric():
 		attrs["padding"] = n.sizeAttr(g.before...)
 	case !slices.ContainsFunc(pads, func(s sym.Int) bool { return !notNegative(s) }):
 		attrs["padding"] = n.sizeAttr(pads...)
@@ -180,7 +181,7 @@ func convTranspose(n *node) []*val {
 		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
 			break
 		}
-		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.reach(i)).Sub(want)
+		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
 		// A negative total extends the result; halves are rounded down then too.
 		less := total.Div(sym.Of(2))
 		g.before[i], g.after[i] = total.Sub(less), less
@@ -196,7 +197,7 @@ func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.
 	rank := len(extra)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
 	padding, direct := numbersOf(g.before)
-	direct = direct && g.even()
+	direct = direct && g.isSymmetric()
 	for i, e := range extra {
 		if e < 0 || e > 1<<30 {
 			n.failf("output padding %d is not supported", e)
@@ -223,7 +224,7 @@ func deformConv(n *node) []*val {
 	x, w := n.x(0), n.x(1)
 	in := n.images(x)
 	g := n.geometryOf(in, n.window(w, len(in)))
-	if len(in) != 2 || !g.even() {
+	if len(in) != 2 || !g.isSymmetric() {
 		n.failf("only two spatial dimensions, padded alike on both sides, are supported")
 	}
 	attrs := graph.Attrs{"stride": g.stride, "padding": n.numbers("the padding", g.before), "dilation": g.dilation,
@@ -253,10 +254,10 @@ func col2Im(n *node) []*val {
 	if l, known := s[2].Known(); sure && width%count != 0 || known && windows != l || count > 1<<24/max(windows, 1) {
 		n.failf("operand %s does not hold %d blocks of %d elements", tensor.Sizes(s), windows, count)
 	}
-	index := b.places()
+	index := b.imageIndices()
 	c := s[1].Div(sym.Of(count))
 	flat := n.reshapeFor(x, s[0], c, sym.Of(count*windows))
-	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(len(index)))}, known(intTensor(index...)))
+	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(len(index)))}, constValue(intTensor(index...)))
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(tensor.Numel(b.padded))), "fill_value": 0,
 		"dtype": x.dtype()})
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, places, flat)
@@ -277,7 +278,7 @@ type blockGrid struct {
 func (n *node) blockGrid(image, block []int) blockGrid {
 	b := blockGrid{geometry: n.geometryOf(sym.Ints(image...), sym.Ints(block...)), block: block}
 	for i, size := range image {
-		whole := n.numbers("the padding", []sym.Int{b.before[i].Add(b.after[i]), b.reach(i)})
+		whole := n.numbers("the padding", []sym.Int{b.before[i].Add(b.after[i]), b.windowExtent(i)})
 		size += whole[0]
 		span := size - whole[1]
 		if span < 0 {
@@ -288,8 +289,8 @@ func (n *node) blockGrid(image, block []int) blockGrid {
 	return b
 }
 
-// places returns, for every element of a block and every block, its index in the padded image.
-func (b blockGrid) places() []int {
+// imageIndices returns, for every element of a block and every block, its index in the padded image.
+func (b blockGrid) imageIndices() []int {
 	index := []int{0}
 	extend := func(counts, steps []int) {
 		unit := tensor.Numel(b.padded)

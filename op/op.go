@@ -72,9 +72,9 @@ func Scalar[N Number](x N) tensor.Scalar {
 	return s
 }
 
-// given returns the nonzero fields of structs of optional attributes. Fields of later structs override those of earlier
-// ones.
-func given[A any](list []A) graph.Attrs {
+// nonzeroAttrs returns the nonzero fields of structs of optional attributes. Fields of later structs override those of
+// earlier ones.
+func nonzeroAttrs[A any](list []A) graph.Attrs {
 	attrs := graph.Attrs{}
 	for i := range list {
 		v := reflect.ValueOf(&list[i]).Elem()
@@ -91,7 +91,7 @@ func given[A any](list []A) graph.Attrs {
 				}
 			default:
 				if !f.IsZero() {
-					attrs[v.Type().Field(k).Tag.Get("attr")] = plain(f)
+					attrs[v.Type().Field(k).Tag.Get("attr")] = schemaValue(f)
 				}
 			}
 		}
@@ -99,21 +99,21 @@ func given[A any](list []A) graph.Attrs {
 	return attrs
 }
 
-// plain returns an attribute in the form that schemas decode.
-func plain(v reflect.Value) any {
+// schemaValue returns an attribute in the form that schemas decode.
+func schemaValue(v reflect.Value) any {
 	if v.Kind() == reflect.String {
 		return v.String() // may have a named type
 	}
 	return v.Interface()
 }
 
-// with adds required attributes, given as pairs of name and value.
-func with(attrs graph.Attrs, pairs ...any) graph.Attrs {
+// withRequired adds required attributes, given as pairs of name and value.
+func withRequired(attrs graph.Attrs, pairs ...any) graph.Attrs {
 	if attrs == nil {
 		attrs = graph.Attrs{}
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		v := plain(reflect.ValueOf(pairs[i+1]))
+		v := schemaValue(reflect.ValueOf(pairs[i+1]))
 		if x, ok := v.(*graph.Value); ok {
 			v = graph.Ref{Value: x}
 		}
@@ -125,7 +125,7 @@ func with(attrs graph.Attrs, pairs ...any) graph.Attrs {
 // node adds a node to the graph of its operands and returns its outputs. count is their number; 0 if it depends on the
 // call.
 func node(op string, count int, attrs graph.Attrs, operands ...any) []*graph.Value {
-	args := flat(operands)
+	args := flattenOperands(operands)
 	for _, a := range args {
 		if v, ok := a.(*graph.Value); ok && v != nil {
 			return add(v.Graph(), op, count, attrs, args)
@@ -144,7 +144,7 @@ func nodeIn(g *graph.Graph, op string, count int, attrs graph.Attrs, operands ..
 	if g == nil {
 		panic("op: " + op + " was given no graph")
 	}
-	return add(g, op, count, attrs, flat(operands))
+	return add(g, op, count, attrs, flattenOperands(operands))
 }
 
 // add adds a node to a graph.
@@ -155,8 +155,8 @@ func add(g *graph.Graph, op string, count int, attrs graph.Attrs, args []any) []
 	return g.ApplyExactly(op, count, attrs, args...)
 }
 
-// flat returns a list of all operands, in which lists of values are expanded.
-func flat(operands []any) []any {
+// flattenOperands returns a list of all operands, in which lists of values are expanded.
+func flattenOperands(operands []any) []any {
 	args := make([]any, 0, len(operands))
 	for _, o := range operands {
 		switch x := o.(type) {
@@ -188,7 +188,7 @@ func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) [
 		}
 	}
 	for name, x := range numbers {
-		attrs = with(attrs, name, x)
+		attrs = withRequired(attrs, name, x)
 	}
 	return node(op, 1, attrs, operands[:first]...)
 }

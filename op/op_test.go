@@ -245,14 +245,14 @@ func structOf(t *testing.T, s reflect.Type, ex graph.Example, attrs map[string]r
 
 // TestFieldsThatAreLeftOut: what a struct leaves out is not given, and what it says is, also where that is zero.
 func TestFieldsThatAreLeftOut(t *testing.T) {
-	assert.Empty(t, given([]SoftplusAttrs{{}}))
-	assert.Equal(t, graph.Attrs{"beta": new(0.0)}, given([]SoftplusAttrs{{Beta: new(0.0)}}))
+	assert.Empty(t, nonzeroAttrs([]SoftplusAttrs{{}}))
+	assert.Equal(t, graph.Attrs{"beta": new(0.0)}, nonzeroAttrs([]SoftplusAttrs{{Beta: new(0.0)}}))
 	assert.Equal(t, graph.Attrs{"padding": "same", "stride": []int{}},
-		given([]Conv2dAttrs{{PaddingWord: Conv2dPaddingSame, Stride: []int{}}}))
+		nonzeroAttrs([]Conv2dAttrs{{PaddingWord: Conv2dPaddingSame, Stride: []int{}}}))
 	assert.Equal(t, graph.Attrs{"dim": []int{1}, "keepdim": true},
-		given([]SumAttrs{{Dim: []int{0}}, {Dim: []int{1}, Keepdim: true}}))
+		nonzeroAttrs([]SumAttrs{{Dim: []int{0}}, {Dim: []int{1}, Keepdim: true}}))
 	assert.Equal(t, graph.Attrs{"params": []string{"a"}, "k": Scalar(2)},
-		given([]PointwiseAttrs{{Params: []string{"a"}, Numbers: map[string]tensor.Scalar{"k": Scalar(2)}}}))
+		nonzeroAttrs([]PointwiseAttrs{{Params: []string{"a"}, Numbers: map[string]tensor.Scalar{"k": Scalar(2)}}}))
 	for _, f := range functions {
 		typ := reflect.TypeOf(f.numbers)
 		if !typ.IsVariadic() {

@@ -29,7 +29,7 @@ type Unique2Attrs struct {
 // Returns the distinct elements, for every element of self its index among them, and the number of occurrences
 // of each. NaN differs from every element, including itself.
 func Unique2(self *graph.Value, attrs ...Unique2Attrs) (output, inverse, counts *graph.Value) {
-	made := node("_unique2", 3, given(attrs), self)
+	made := node("_unique2", 3, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2]
 }
 
@@ -57,7 +57,7 @@ type UpsampleNearestExact1dAttrs struct {
 //
 // Resizes signals [N,C,W] by taking the element whose centre is nearest. The result is row-major.
 func UpsampleNearestExact1d(input *graph.Value, attrs ...UpsampleNearestExact1dAttrs) *graph.Value {
-	return node("_upsample_nearest_exact1d", 1, given(attrs), input)[0]
+	return node("_upsample_nearest_exact1d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleNearestExact2dAttrs are the optional attributes of [UpsampleNearestExact2d].
@@ -85,7 +85,7 @@ type UpsampleNearestExact2dAttrs struct {
 // Resizes images [N,C,H,W] by taking the pixel whose centre is nearest. The result has the memory format that
 // the input suggests.
 func UpsampleNearestExact2d(input *graph.Value, attrs ...UpsampleNearestExact2dAttrs) *graph.Value {
-	return node("_upsample_nearest_exact2d", 1, given(attrs), input)[0]
+	return node("_upsample_nearest_exact2d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleNearestExact3dAttrs are the optional attributes of [UpsampleNearestExact3d].
@@ -113,7 +113,7 @@ type UpsampleNearestExact3dAttrs struct {
 // Resizes volumes [N,C,D,H,W] by taking the element whose centre is nearest. The result has the memory format
 // that the input suggests.
 func UpsampleNearestExact3d(input *graph.Value, attrs ...UpsampleNearestExact3dAttrs) *graph.Value {
-	return node("_upsample_nearest_exact3d", 1, given(attrs), input)[0]
+	return node("_upsample_nearest_exact3d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // Abs is the op abs.
@@ -145,7 +145,7 @@ func Acosh(self *graph.Value) *graph.Value {
 //
 //   - outputSize: length of the result
 func AdaptiveAvgPool1d[A Ints](self *graph.Value, outputSize A) *graph.Value {
-	return node("adaptive_avg_pool1d", 1, with(nil, "output_size", outputSize), self)[0]
+	return node("adaptive_avg_pool1d", 1, withRequired(nil, "output_size", outputSize), self)[0]
 }
 
 // AdaptiveAvgPool2d is the op adaptive_avg_pool2d.
@@ -157,7 +157,7 @@ func AdaptiveAvgPool1d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 //
 //   - outputSize: sizes of the result
 func AdaptiveAvgPool2d[A Ints](self *graph.Value, outputSize A) *graph.Value {
-	return node("adaptive_avg_pool2d", 1, with(nil, "output_size", outputSize), self)[0]
+	return node("adaptive_avg_pool2d", 1, withRequired(nil, "output_size", outputSize), self)[0]
 }
 
 // AdaptiveAvgPool3d is the op adaptive_avg_pool3d.
@@ -168,7 +168,7 @@ func AdaptiveAvgPool2d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 //
 //   - outputSize: sizes of the result
 func AdaptiveAvgPool3d[A Ints](self *graph.Value, outputSize A) *graph.Value {
-	return node("adaptive_avg_pool3d", 1, with(nil, "output_size", outputSize), self)[0]
+	return node("adaptive_avg_pool3d", 1, withRequired(nil, "output_size", outputSize), self)[0]
 }
 
 // AdaptiveMaxPool1d is the op adaptive_max_pool1d.
@@ -180,7 +180,7 @@ func AdaptiveAvgPool3d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 //
 //   - outputSize: sizes of the result
 func AdaptiveMaxPool1d[A Ints](self *graph.Value, outputSize A) (out, indices *graph.Value) {
-	made := node("adaptive_max_pool1d", 2, with(nil, "output_size", outputSize), self)
+	made := node("adaptive_max_pool1d", 2, withRequired(nil, "output_size", outputSize), self)
 	return made[0], made[1]
 }
 
@@ -193,7 +193,7 @@ func AdaptiveMaxPool1d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 //
 //   - outputSize: sizes of the result
 func AdaptiveMaxPool2d[A Ints](self *graph.Value, outputSize A) (out, indices *graph.Value) {
-	made := node("adaptive_max_pool2d", 2, with(nil, "output_size", outputSize), self)
+	made := node("adaptive_max_pool2d", 2, withRequired(nil, "output_size", outputSize), self)
 	return made[0], made[1]
 }
 
@@ -206,7 +206,7 @@ func AdaptiveMaxPool2d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 //
 //   - outputSize: sizes of the result
 func AdaptiveMaxPool3d[A Ints](self *graph.Value, outputSize A) (out, indices *graph.Value) {
-	made := node("adaptive_max_pool3d", 2, with(nil, "output_size", outputSize), self)
+	made := node("adaptive_max_pool3d", 2, withRequired(nil, "output_size", outputSize), self)
 	return made[0], made[1]
 }
 
@@ -222,7 +222,7 @@ type AddAttrs struct {
 //
 // Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if alpha is false.
 func Add[A, B Operand](self A, other B, attrs ...AddAttrs) *graph.Value {
-	return node("add", 1, given(attrs), self, other)[0]
+	return node("add", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // AddcdivAttrs are the optional attributes of [Addcdiv].
@@ -237,7 +237,7 @@ type AddcdivAttrs struct {
 //
 // Adds value times tensor1 divided by tensor2 to self, with broadcasting. Two integer tensors are not supported.
 func Addcdiv(self, tensor1, tensor2 *graph.Value, attrs ...AddcdivAttrs) *graph.Value {
-	return node("addcdiv", 1, given(attrs), self, tensor1, tensor2)[0]
+	return node("addcdiv", 1, nonzeroAttrs(attrs), self, tensor1, tensor2)[0]
 }
 
 // AddcmulAttrs are the optional attributes of [Addcmul].
@@ -252,7 +252,7 @@ type AddcmulAttrs struct {
 //
 // Adds value times tensor1 times tensor2 to self, with broadcasting.
 func Addcmul(self, tensor1, tensor2 *graph.Value, attrs ...AddcmulAttrs) *graph.Value {
-	return node("addcmul", 1, given(attrs), self, tensor1, tensor2)[0]
+	return node("addcmul", 1, nonzeroAttrs(attrs), self, tensor1, tensor2)[0]
 }
 
 // AddmmAttrs are the optional attributes of [Addmm].
@@ -270,7 +270,7 @@ type AddmmAttrs struct {
 //
 // Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].
 func Addmm(self, mat1, mat2 *graph.Value, attrs ...AddmmAttrs) *graph.Value {
-	return node("addmm", 1, given(attrs), self, mat1, mat2)[0]
+	return node("addmm", 1, nonzeroAttrs(attrs), self, mat1, mat2)[0]
 }
 
 // AffineGridGeneratorAttrs are the optional attributes of [AffineGridGenerator].
@@ -287,7 +287,7 @@ type AffineGridGeneratorAttrs struct {
 //
 //   - size: sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]
 func AffineGridGenerator[A Ints](theta *graph.Value, size A, attrs ...AffineGridGeneratorAttrs) *graph.Value {
-	return node("affine_grid_generator", 1, with(given(attrs), "size", size), theta)[0]
+	return node("affine_grid_generator", 1, withRequired(nonzeroAttrs(attrs), "size", size), theta)[0]
 }
 
 // Alias is the op alias.
@@ -311,7 +311,7 @@ type AllAttrs struct {
 //
 // Returns whether all elements are not zero. The result is bool, of uint8 it is uint8.
 func All(self *graph.Value, attrs ...AllAttrs) *graph.Value {
-	return node("all", 1, given(attrs), self)[0]
+	return node("all", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // AmaxAttrs are the optional attributes of [Amax].
@@ -328,7 +328,7 @@ type AmaxAttrs struct {
 //
 // Returns the greatest element over the given dimensions. A NaN is greater than all.
 func Amax(self *graph.Value, attrs ...AmaxAttrs) *graph.Value {
-	return node("amax", 1, given(attrs), self)[0]
+	return node("amax", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // AminAttrs are the optional attributes of [Amin].
@@ -345,7 +345,7 @@ type AminAttrs struct {
 //
 // Returns the least element over the given dimensions. A NaN is less than all.
 func Amin(self *graph.Value, attrs ...AminAttrs) *graph.Value {
-	return node("amin", 1, given(attrs), self)[0]
+	return node("amin", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Angle is the op angle.
@@ -369,7 +369,7 @@ type AnyAttrs struct {
 //
 // Returns whether any element is not zero. The result is bool, and uint8 for uint8.
 func Any(self *graph.Value, attrs ...AnyAttrs) *graph.Value {
-	return node("any", 1, given(attrs), self)[0]
+	return node("any", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // ArangeAttrs are the optional attributes of [Arange].
@@ -392,7 +392,7 @@ type ArangeAttrs struct {
 //
 //   - end: exclusive bound
 func Arange[A Operand](g *graph.Graph, end A, attrs ...ArangeAttrs) *graph.Value {
-	return nodeIn(g, "arange", 1, with(given(attrs), "end", end))[0]
+	return nodeIn(g, "arange", 1, withRequired(nonzeroAttrs(attrs), "end", end))[0]
 }
 
 // ArgmaxAttrs are the optional attributes of [Argmax].
@@ -409,7 +409,7 @@ type ArgmaxAttrs struct {
 //
 // Returns the index of the first greatest element over a dimension, or of all. A NaN is greater than all.
 func Argmax(self *graph.Value, attrs ...ArgmaxAttrs) *graph.Value {
-	return node("argmax", 1, given(attrs), self)[0]
+	return node("argmax", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // ArgminAttrs are the optional attributes of [Argmin].
@@ -426,7 +426,7 @@ type ArgminAttrs struct {
 //
 // Returns the index of the first least element over a dimension, or of all. A NaN is less than all.
 func Argmin(self *graph.Value, attrs ...ArgminAttrs) *graph.Value {
-	return node("argmin", 1, given(attrs), self)[0]
+	return node("argmin", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // ArgsortAttrs are the optional attributes of [Argsort].
@@ -446,7 +446,7 @@ type ArgsortAttrs struct {
 // Returns the indices that sort the elements along a dimension. Equal elements keep the order of their indices;
 // NaN is greater than all.
 func Argsort(self *graph.Value, attrs ...ArgsortAttrs) *graph.Value {
-	return node("argsort", 1, given(attrs), self)[0]
+	return node("argsort", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // AsStridedAttrs are the optional attributes of [AsStrided].
@@ -467,7 +467,7 @@ type AsStridedAttrs struct {
 //   - size: sizes of the result
 //   - stride: strides of the result, in elements
 func AsStrided[A, B Ints](self *graph.Value, size A, stride B, attrs ...AsStridedAttrs) *graph.Value {
-	return node("as_strided", 1, with(given(attrs), "size", size, "stride", stride), self)[0]
+	return node("as_strided", 1, withRequired(nonzeroAttrs(attrs), "size", size, "stride", stride), self)[0]
 }
 
 // Asin is the op asin.
@@ -529,7 +529,7 @@ type AvgPool1dAttrs struct {
 //
 //   - kernelSize: length of the window
 func AvgPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool1dAttrs) *graph.Value {
-	return node("avg_pool1d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
+	return node("avg_pool1d", 1, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)[0]
 }
 
 // AvgPool2dAttrs are the optional attributes of [AvgPool2d].
@@ -559,7 +559,7 @@ type AvgPool2dAttrs struct {
 //
 //   - kernelSize: sizes of the window
 func AvgPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool2dAttrs) *graph.Value {
-	return node("avg_pool2d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
+	return node("avg_pool2d", 1, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)[0]
 }
 
 // AvgPool3dAttrs are the optional attributes of [AvgPool3d].
@@ -589,7 +589,7 @@ type AvgPool3dAttrs struct {
 //
 //   - kernelSize: sizes of the window
 func AvgPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool3dAttrs) *graph.Value {
-	return node("avg_pool3d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
+	return node("avg_pool3d", 1, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)[0]
 }
 
 // BaddbmmAttrs are the optional attributes of [Baddbmm].
@@ -607,7 +607,7 @@ type BaddbmmAttrs struct {
 //
 // Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].
 func Baddbmm(self, batch1, batch2 *graph.Value, attrs ...BaddbmmAttrs) *graph.Value {
-	return node("baddbmm", 1, given(attrs), self, batch1, batch2)[0]
+	return node("baddbmm", 1, nonzeroAttrs(attrs), self, batch1, batch2)[0]
 }
 
 // BatchNormAttrs are the optional attributes of [BatchNorm].
@@ -632,7 +632,7 @@ type BatchNormAttrs struct {
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func BatchNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...BatchNormAttrs) *graph.Value {
-	return node("batch_norm", 1, given(attrs), input, weight, bias, runningMean, runningVar)[0]
+	return node("batch_norm", 1, nonzeroAttrs(attrs), input, weight, bias, runningMean, runningVar)[0]
 }
 
 // BernoulliAttrs are the optional attributes of [Bernoulli].
@@ -647,7 +647,7 @@ type BernoulliAttrs struct {
 //
 // Draws 1 with the probability given by each element of self, else 0. The result is row-major.
 func Bernoulli(self *graph.Value, attrs ...BernoulliAttrs) *graph.Value {
-	return node("bernoulli", 1, given(attrs), self)[0]
+	return node("bernoulli", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // BitwiseAnd is the op bitwise_and.
@@ -708,7 +708,7 @@ type BlackmanWindowAttrs struct {
 //
 //   - windowLength: number of elements
 func BlackmanWindow[A Int](g *graph.Graph, windowLength A, attrs ...BlackmanWindowAttrs) *graph.Value {
-	return nodeIn(g, "blackman_window", 1, with(given(attrs), "window_length", windowLength))[0]
+	return nodeIn(g, "blackman_window", 1, withRequired(nonzeroAttrs(attrs), "window_length", windowLength))[0]
 }
 
 // Bmm is the op bmm.
@@ -726,7 +726,7 @@ func Bmm(self, mat2 *graph.Value) *graph.Value {
 //
 //   - size: sizes of the result; -1 keeps a size
 func BroadcastTo[A Ints](self *graph.Value, size A) *graph.Value {
-	return node("broadcast_to", 1, with(nil, "size", size), self)[0]
+	return node("broadcast_to", 1, withRequired(nil, "size", size), self)[0]
 }
 
 // CatAttrs are the optional attributes of [Cat].
@@ -742,7 +742,7 @@ type CatAttrs struct {
 // Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
 // memory format that all tensors suggest, else it is row-major.
 func Cat(tensors []*graph.Value, attrs ...CatAttrs) *graph.Value {
-	return node("cat", 1, given(attrs), tensors)[0]
+	return node("cat", 1, nonzeroAttrs(attrs), tensors)[0]
 }
 
 // Ceil is the op ceil.
@@ -764,7 +764,7 @@ type CeluAttrs struct {
 //
 // Keeps positive elements and replaces other elements by alpha * (exp(x / alpha) - 1). Supports floats only.
 func Celu(self *graph.Value, attrs ...CeluAttrs) *graph.Value {
-	return node("celu", 1, given(attrs), self)[0]
+	return node("celu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // ChannelShuffle is the op channel_shuffle.
@@ -775,7 +775,7 @@ func Celu(self *graph.Value, attrs ...CeluAttrs) *graph.Value {
 //
 //   - groups: number of groups of channels
 func ChannelShuffle[A Int](self *graph.Value, groups A) *graph.Value {
-	return node("channel_shuffle", 1, with(nil, "groups", groups), self)[0]
+	return node("channel_shuffle", 1, withRequired(nil, "groups", groups), self)[0]
 }
 
 // ChunkAttrs are the optional attributes of [Chunk].
@@ -794,7 +794,7 @@ type ChunkAttrs struct {
 //
 //   - chunks: maximum number of parts
 func Chunk[A Int](self *graph.Value, chunks A, attrs ...ChunkAttrs) []*graph.Value {
-	return node("chunk", 0, with(given(attrs), "chunks", chunks), self)
+	return node("chunk", 0, withRequired(nonzeroAttrs(attrs), "chunks", chunks), self)
 }
 
 // Clamp is the op clamp.
@@ -829,7 +829,7 @@ type CloneAttrs struct {
 //
 // Copies self. The format preserve keeps the strides of a dense operand.
 func Clone(self *graph.Value, attrs ...CloneAttrs) *graph.Value {
-	return node("clone", 1, given(attrs), self)[0]
+	return node("clone", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Complex is the op complex.
@@ -852,7 +852,7 @@ type CompressAttrs struct {
 // Takes the slices of self along a dimension where a one-dimensional condition is true. A condition that is too
 // short is false for the rest.
 func Compress(self, condition *graph.Value, attrs ...CompressAttrs) *graph.Value {
-	return node("compress", 1, given(attrs), self, condition)[0]
+	return node("compress", 1, nonzeroAttrs(attrs), self, condition)[0]
 }
 
 // ConcatAttrs are the optional attributes of [Concat].
@@ -868,7 +868,7 @@ type ConcatAttrs struct {
 // Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
 // memory format that all tensors suggest, else it is row-major.
 func Concat(tensors []*graph.Value, attrs ...ConcatAttrs) *graph.Value {
-	return node("concat", 1, given(attrs), tensors)[0]
+	return node("concat", 1, nonzeroAttrs(attrs), tensors)[0]
 }
 
 // ConcatenateAttrs are the optional attributes of [Concatenate].
@@ -884,7 +884,7 @@ type ConcatenateAttrs struct {
 // Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
 // memory format that all tensors suggest, else it is row-major.
 func Concatenate(tensors []*graph.Value, attrs ...ConcatenateAttrs) *graph.Value {
-	return node("concatenate", 1, given(attrs), tensors)[0]
+	return node("concatenate", 1, nonzeroAttrs(attrs), tensors)[0]
 }
 
 // ConjPhysical is the op conj_physical.
@@ -910,7 +910,7 @@ type ConstantPadNdAttrs struct {
 //
 //   - pad: elements to add before and after, from the last dimension on; negative numbers remove elements
 func ConstantPadNd[A Ints](self *graph.Value, pad A, attrs ...ConstantPadNdAttrs) *graph.Value {
-	return node("constant_pad_nd", 1, with(given(attrs), "pad", pad), self)[0]
+	return node("constant_pad_nd", 1, withRequired(nonzeroAttrs(attrs), "pad", pad), self)[0]
 }
 
 // ContiguousAttrs are the optional attributes of [Contiguous].
@@ -923,7 +923,7 @@ type ContiguousAttrs struct {
 //
 // Returns self if it is contiguous in the memory format, else a copy that is.
 func Contiguous(self *graph.Value, attrs ...ContiguousAttrs) *graph.Value {
-	return node("contiguous", 1, given(attrs), self)[0]
+	return node("contiguous", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Conv1dPaddingWord is a word in place of the attribute padding of [Conv1d].
@@ -958,7 +958,7 @@ type Conv1dAttrs struct {
 //
 // May be nil: bias.
 func Conv1d(input, weight, bias *graph.Value, attrs ...Conv1dAttrs) *graph.Value {
-	return node("conv1d", 1, given(attrs), input, weight, bias)[0]
+	return node("conv1d", 1, nonzeroAttrs(attrs), input, weight, bias)[0]
 }
 
 // Conv2dPaddingWord is a word in place of the attribute padding of [Conv2d].
@@ -995,7 +995,7 @@ type Conv2dAttrs struct {
 //
 // May be nil: bias.
 func Conv2d(input, weight, bias *graph.Value, attrs ...Conv2dAttrs) *graph.Value {
-	return node("conv2d", 1, given(attrs), input, weight, bias)[0]
+	return node("conv2d", 1, nonzeroAttrs(attrs), input, weight, bias)[0]
 }
 
 // Conv2dBytesAttrs are the optional attributes of [Conv2dBytes].
@@ -1022,7 +1022,7 @@ type Conv2dBytesAttrs struct {
 //
 // May be nil: scale, zeroPoint.
 func Conv2dBytes(input, weight, bias, scale, inputZeroPoint, zeroPoint *graph.Value, attrs ...Conv2dBytesAttrs) *graph.Value {
-	return node("conv2d_bytes", 1, given(attrs), input, weight, bias, scale, inputZeroPoint, zeroPoint)[0]
+	return node("conv2d_bytes", 1, nonzeroAttrs(attrs), input, weight, bias, scale, inputZeroPoint, zeroPoint)[0]
 }
 
 // Conv3dPaddingWord is a word in place of the attribute padding of [Conv3d].
@@ -1058,7 +1058,7 @@ type Conv3dAttrs struct {
 //
 // May be nil: bias.
 func Conv3d(input, weight, bias *graph.Value, attrs ...Conv3dAttrs) *graph.Value {
-	return node("conv3d", 1, given(attrs), input, weight, bias)[0]
+	return node("conv3d", 1, nonzeroAttrs(attrs), input, weight, bias)[0]
 }
 
 // ConvIntegerAttrs are the optional attributes of [ConvInteger].
@@ -1082,7 +1082,7 @@ type ConvIntegerAttrs struct {
 //
 // May be nil: xZeroPoint, wZeroPoint.
 func ConvInteger(x, w, xZeroPoint, wZeroPoint *graph.Value, attrs ...ConvIntegerAttrs) *graph.Value {
-	return node("conv_integer", 1, given(attrs), x, w, xZeroPoint, wZeroPoint)[0]
+	return node("conv_integer", 1, nonzeroAttrs(attrs), x, w, xZeroPoint, wZeroPoint)[0]
 }
 
 // ConvTranspose1dAttrs are the optional attributes of [ConvTranspose1d].
@@ -1109,7 +1109,7 @@ type ConvTranspose1dAttrs struct {
 //
 // May be nil: bias.
 func ConvTranspose1d(input, weight, bias *graph.Value, attrs ...ConvTranspose1dAttrs) *graph.Value {
-	return node("conv_transpose1d", 1, given(attrs), input, weight, bias)[0]
+	return node("conv_transpose1d", 1, nonzeroAttrs(attrs), input, weight, bias)[0]
 }
 
 // ConvTranspose2dAttrs are the optional attributes of [ConvTranspose2d].
@@ -1136,7 +1136,7 @@ type ConvTranspose2dAttrs struct {
 //
 // May be nil: bias.
 func ConvTranspose2d(input, weight, bias *graph.Value, attrs ...ConvTranspose2dAttrs) *graph.Value {
-	return node("conv_transpose2d", 1, given(attrs), input, weight, bias)[0]
+	return node("conv_transpose2d", 1, nonzeroAttrs(attrs), input, weight, bias)[0]
 }
 
 // ConvTranspose3dAttrs are the optional attributes of [ConvTranspose3d].
@@ -1163,7 +1163,7 @@ type ConvTranspose3dAttrs struct {
 //
 // May be nil: bias.
 func ConvTranspose3d(input, weight, bias *graph.Value, attrs ...ConvTranspose3dAttrs) *graph.Value {
-	return node("conv_transpose3d", 1, given(attrs), input, weight, bias)[0]
+	return node("conv_transpose3d", 1, nonzeroAttrs(attrs), input, weight, bias)[0]
 }
 
 // CopyAttrs are the optional attributes of [Copy].
@@ -1177,7 +1177,7 @@ type CopyAttrs struct {
 // Returns the elements of src in the shape and dtype of self. The strides are those that to and expand give src,
 // not self's; src itself is returned if it has the shape and dtype already.
 func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
-	return node("copy", 1, given(attrs), self, src)[0]
+	return node("copy", 1, nonzeroAttrs(attrs), self, src)[0]
 }
 
 // Copysign is the op copysign.
@@ -1221,7 +1221,7 @@ type CrossEntropyLossAttrs struct {
 //
 // May be nil: weight.
 func CrossEntropyLoss(self, target, weight *graph.Value, attrs ...CrossEntropyLossAttrs) *graph.Value {
-	return node("cross_entropy_loss", 1, given(attrs), self, target, weight)[0]
+	return node("cross_entropy_loss", 1, nonzeroAttrs(attrs), self, target, weight)[0]
 }
 
 // CumprodAttrs are the optional attributes of [Cumprod].
@@ -1238,7 +1238,7 @@ type CumprodAttrs struct {
 //
 //   - dim: dimension to run along
 func Cumprod[A Int](self *graph.Value, dim A, attrs ...CumprodAttrs) *graph.Value {
-	return node("cumprod", 1, with(given(attrs), "dim", dim), self)[0]
+	return node("cumprod", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
 
 // CumsumAttrs are the optional attributes of [Cumsum].
@@ -1255,7 +1255,7 @@ type CumsumAttrs struct {
 //
 //   - dim: dimension to run along
 func Cumsum[A Int](self *graph.Value, dim A, attrs ...CumsumAttrs) *graph.Value {
-	return node("cumsum", 1, with(given(attrs), "dim", dim), self)[0]
+	return node("cumsum", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
 
 // DeformConv2dAttrs are the optional attributes of [DeformConv2d].
@@ -1283,7 +1283,7 @@ type DeformConv2dAttrs struct {
 //
 // May be nil: mask, bias.
 func DeformConv2d(input, weight, offset, mask, bias *graph.Value, attrs ...DeformConv2dAttrs) *graph.Value {
-	return node("deform_conv2d", 1, given(attrs), input, weight, offset, mask, bias)[0]
+	return node("deform_conv2d", 1, nonzeroAttrs(attrs), input, weight, offset, mask, bias)[0]
 }
 
 // DepthToSpaceModeWord is the attribute mode of [DepthToSpace].
@@ -1309,7 +1309,7 @@ type DepthToSpaceAttrs struct {
 //
 //   - blockSize: side of the blocks
 func DepthToSpace[A Int](self *graph.Value, blockSize A, attrs ...DepthToSpaceAttrs) *graph.Value {
-	return node("depth_to_space", 1, with(given(attrs), "block_size", blockSize), self)[0]
+	return node("depth_to_space", 1, withRequired(nonzeroAttrs(attrs), "block_size", blockSize), self)[0]
 }
 
 // DequantizeLinearAttrs are the optional attributes of [DequantizeLinear].
@@ -1329,7 +1329,7 @@ type DequantizeLinearAttrs struct {
 //
 // May be nil: zeroPoint.
 func DequantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...DequantizeLinearAttrs) *graph.Value {
-	return node("dequantize_linear", 1, given(attrs), input, scale, zeroPoint)[0]
+	return node("dequantize_linear", 1, nonzeroAttrs(attrs), input, scale, zeroPoint)[0]
 }
 
 // Det is the op det.
@@ -1365,7 +1365,7 @@ type DftAttrs struct {
 // Transforms along a dimension, as ONNX's DFT does. Complex numbers are pairs along the last dimension, which
 // has size 2, or size 1 for a real operand.
 func Dft(input *graph.Value, attrs ...DftAttrs) *graph.Value {
-	return node("dft", 1, given(attrs), input)[0]
+	return node("dft", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // DiagonalAttrs are the optional attributes of [Diagonal].
@@ -1384,7 +1384,7 @@ type DiagonalAttrs struct {
 //
 // Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.
 func Diagonal(self *graph.Value, attrs ...DiagonalAttrs) *graph.Value {
-	return node("diagonal", 1, given(attrs), self)[0]
+	return node("diagonal", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // DivAttrs are the optional attributes of [Div].
@@ -1398,7 +1398,7 @@ type DivAttrs struct {
 // Divides self by other, with broadcasting. Without rounding_mode integers are divided as float32; with it they
 // stay integers, and a divisor of 0 is an error in the run.
 func Div[A, B Operand](self A, other B, attrs ...DivAttrs) *graph.Value {
-	return node("div", 1, given(attrs), self, other)[0]
+	return node("div", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // Dot is the op dot.
@@ -1424,7 +1424,7 @@ type DropoutAttrs struct {
 //
 // Returns self; in training, sets random elements to 0 and divides the others by 1 - p.
 func Dropout(input *graph.Value, attrs ...DropoutAttrs) *graph.Value {
-	return node("dropout", 1, given(attrs), input)[0]
+	return node("dropout", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // DynamicQuantizeLinear is the op dynamic_quantize_linear.
@@ -1447,7 +1447,7 @@ func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Val
 //
 //   - equation: labels of the operands' dimensions, and after -> of the result's: "bij,bjk->bik"
 func Einsum(tensors []*graph.Value, equation string) *graph.Value {
-	return node("einsum", 1, with(nil, "equation", equation), tensors)[0]
+	return node("einsum", 1, withRequired(nil, "equation", equation), tensors)[0]
 }
 
 // EluAttrs are the optional attributes of [Elu].
@@ -1467,7 +1467,7 @@ type EluAttrs struct {
 // Multiplies positive elements by scale, and replaces other elements by scale * alpha * (exp(x * input_scale) -
 // 1). Supports floats only.
 func Elu(self *graph.Value, attrs ...EluAttrs) *graph.Value {
-	return node("elu", 1, given(attrs), self)[0]
+	return node("elu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // EmbeddingAttrs are the optional attributes of [Embedding].
@@ -1486,7 +1486,7 @@ type EmbeddingAttrs struct {
 //
 // Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].
 func Embedding(weight, indices *graph.Value, attrs ...EmbeddingAttrs) *graph.Value {
-	return node("embedding", 1, given(attrs), weight, indices)[0]
+	return node("embedding", 1, nonzeroAttrs(attrs), weight, indices)[0]
 }
 
 // EmptyLikeAttrs are the optional attributes of [EmptyLike].
@@ -1502,7 +1502,7 @@ type EmptyLikeAttrs struct {
 // Creates a value with the shape, dtype and layout of self. The elements, which PyTorch leaves uninitialized,
 // are zeros.
 func EmptyLike(self *graph.Value, attrs ...EmptyLikeAttrs) *graph.Value {
-	return node("empty_like", 1, given(attrs), self)[0]
+	return node("empty_like", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // EmptyStridedAttrs are the optional attributes of [EmptyStrided].
@@ -1521,7 +1521,7 @@ type EmptyStridedAttrs struct {
 //   - size: sizes of the result
 //   - stride: strides of the result, in elements
 func EmptyStrided[A, B Ints](g *graph.Graph, size A, stride B, attrs ...EmptyStridedAttrs) *graph.Value {
-	return nodeIn(g, "empty_strided", 1, with(given(attrs), "size", size, "stride", stride))[0]
+	return nodeIn(g, "empty_strided", 1, withRequired(nonzeroAttrs(attrs), "size", size, "stride", stride))[0]
 }
 
 // Eq is the op eq.
@@ -1580,7 +1580,7 @@ type ExpandAttrs struct {
 //
 //   - size: sizes of the result; -1 keeps a size
 func Expand[A Ints](self *graph.Value, size A, attrs ...ExpandAttrs) *graph.Value {
-	return node("expand", 1, with(given(attrs), "size", size), self)[0]
+	return node("expand", 1, withRequired(nonzeroAttrs(attrs), "size", size), self)[0]
 }
 
 // ExpandAs is the op expand_as.
@@ -1615,7 +1615,7 @@ type EyeAttrs struct {
 //
 //   - n: number of rows
 func Eye[A Int](g *graph.Graph, n A, attrs ...EyeAttrs) *graph.Value {
-	return nodeIn(g, "eye", 1, with(given(attrs), "n", n))[0]
+	return nodeIn(g, "eye", 1, withRequired(nonzeroAttrs(attrs), "n", n))[0]
 }
 
 // FftFftNormWord is the attribute norm of [FftFft].
@@ -1644,7 +1644,7 @@ type FftFftAttrs struct {
 //
 // Transforms along a dimension from time to frequency.
 func FftFft(self *graph.Value, attrs ...FftFftAttrs) *graph.Value {
-	return node("fft_fft", 1, given(attrs), self)[0]
+	return node("fft_fft", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // FftIfftNormWord is the attribute norm of [FftIfft].
@@ -1673,7 +1673,7 @@ type FftIfftAttrs struct {
 //
 // Transforms along a dimension from frequency to time.
 func FftIfft(self *graph.Value, attrs ...FftIfftAttrs) *graph.Value {
-	return node("fft_ifft", 1, given(attrs), self)[0]
+	return node("fft_ifft", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // FftIrfftNormWord is the attribute norm of [FftIrfft].
@@ -1703,7 +1703,7 @@ type FftIrfftAttrs struct {
 // Transforms the first half of the frequencies along a dimension to a real value. The other half is the mirror
 // of the first.
 func FftIrfft(self *graph.Value, attrs ...FftIrfftAttrs) *graph.Value {
-	return node("fft_irfft", 1, given(attrs), self)[0]
+	return node("fft_irfft", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // FftRfftNormWord is the attribute norm of [FftRfft].
@@ -1733,7 +1733,7 @@ type FftRfftAttrs struct {
 // Transforms a real value along a dimension. The result has the first half of the frequencies; the other half is
 // its mirror.
 func FftRfft(self *graph.Value, attrs ...FftRfftAttrs) *graph.Value {
-	return node("fft_rfft", 1, given(attrs), self)[0]
+	return node("fft_rfft", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // FlattenAttrs are the optional attributes of [Flatten].
@@ -1750,7 +1750,7 @@ type FlattenAttrs struct {
 //
 // Merges consecutive dimensions into one: a view if possible, else a row-major copy.
 func Flatten(self *graph.Value, attrs ...FlattenAttrs) *graph.Value {
-	return node("flatten", 1, given(attrs), self)[0]
+	return node("flatten", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Flip is the op flip.
@@ -1761,7 +1761,7 @@ func Flatten(self *graph.Value, attrs ...FlattenAttrs) *graph.Value {
 //
 //   - dims: dimensions to reverse
 func Flip[A Ints](self *graph.Value, dims A) *graph.Value {
-	return node("flip", 1, with(nil, "dims", dims), self)[0]
+	return node("flip", 1, withRequired(nil, "dims", dims), self)[0]
 }
 
 // Floor is the op floor.
@@ -1822,7 +1822,7 @@ type FullAttrs struct {
 //   - size: sizes of the result
 //   - fillValue: the number, or an expression of sizes
 func Full[A Ints, B Operand](g *graph.Graph, size A, fillValue B, attrs ...FullAttrs) *graph.Value {
-	return nodeIn(g, "full", 1, with(given(attrs), "size", size, "fill_value", fillValue))[0]
+	return nodeIn(g, "full", 1, withRequired(nonzeroAttrs(attrs), "size", size, "fill_value", fillValue))[0]
 }
 
 // FullLikeAttrs are the optional attributes of [FullLike].
@@ -1841,7 +1841,7 @@ type FullLikeAttrs struct {
 //
 //   - fillValue: the number, or an expression of sizes
 func FullLike[A Operand](self *graph.Value, fillValue A, attrs ...FullLikeAttrs) *graph.Value {
-	return node("full_like", 1, with(given(attrs), "fill_value", fillValue), self)[0]
+	return node("full_like", 1, withRequired(nonzeroAttrs(attrs), "fill_value", fillValue), self)[0]
 }
 
 // GatherAttrs are the optional attributes of [Gather].
@@ -1859,7 +1859,7 @@ type GatherAttrs struct {
 //
 //   - dim: dimension to index
 func Gather[A Int](self, index *graph.Value, dim A, attrs ...GatherAttrs) *graph.Value {
-	return node("gather", 1, with(given(attrs), "dim", dim), self, index)[0]
+	return node("gather", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self, index)[0]
 }
 
 // GatherNdAttrs are the optional attributes of [GatherNd].
@@ -1875,7 +1875,7 @@ type GatherNdAttrs struct {
 // Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple
 // indexes the first k dimensions of self after the batch dimensions. A negative index counts from the end.
 func GatherNd(self, indices *graph.Value, attrs ...GatherNdAttrs) *graph.Value {
-	return node("gather_nd", 1, given(attrs), self, indices)[0]
+	return node("gather_nd", 1, nonzeroAttrs(attrs), self, indices)[0]
 }
 
 // Ge is the op ge.
@@ -1905,7 +1905,7 @@ type GeluAttrs struct {
 // Multiplies each element by its normal distribution function, or by the tanh approximation of it. Supports
 // floats only.
 func Gelu(self *graph.Value, attrs ...GeluAttrs) *graph.Value {
-	return node("gelu", 1, given(attrs), self)[0]
+	return node("gelu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // GluAttrs are the optional attributes of [Glu].
@@ -1920,7 +1920,7 @@ type GluAttrs struct {
 //
 // Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.
 func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
-	return node("glu", 1, given(attrs), self)[0]
+	return node("glu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // GridSamplerAttrs are the optional attributes of [GridSampler].
@@ -1940,7 +1940,7 @@ type GridSamplerAttrs struct {
 // Samples images [N,C,H,W] at the positions (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of
 // [N,d,h,w,3]. Coordinates range from -1 to 1.
 func GridSampler(input, grid *graph.Value, attrs ...GridSamplerAttrs) *graph.Value {
-	return node("grid_sampler", 1, given(attrs), input, grid)[0]
+	return node("grid_sampler", 1, nonzeroAttrs(attrs), input, grid)[0]
 }
 
 // GroupNormAttrs are the optional attributes of [GroupNorm].
@@ -1964,7 +1964,7 @@ type GroupNormAttrs struct {
 //
 //   - numGroups: number of groups of channels
 func GroupNorm[A Int](input, weight, bias *graph.Value, numGroups A, attrs ...GroupNormAttrs) *graph.Value {
-	return node("group_norm", 1, with(given(attrs), "num_groups", numGroups), input, weight, bias)[0]
+	return node("group_norm", 1, withRequired(nonzeroAttrs(attrs), "num_groups", numGroups), input, weight, bias)[0]
 }
 
 // GruAttrs are the optional attributes of [Gru].
@@ -1991,7 +1991,7 @@ type GruAttrs struct {
 // and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh [3h]. The results are output [t, n,
 // d*h] and the last states.
 func Gru(operands []*graph.Value, attrs ...GruAttrs) (output, hN *graph.Value) {
-	made := node("gru", 2, given(attrs), operands)
+	made := node("gru", 2, nonzeroAttrs(attrs), operands)
 	return made[0], made[1]
 }
 
@@ -2024,7 +2024,7 @@ type HammingWindowAttrs struct {
 //
 //   - windowLength: number of elements
 func HammingWindow[A Int](g *graph.Graph, windowLength A, attrs ...HammingWindowAttrs) *graph.Value {
-	return nodeIn(g, "hamming_window", 1, with(given(attrs), "window_length", windowLength))[0]
+	return nodeIn(g, "hamming_window", 1, withRequired(nonzeroAttrs(attrs), "window_length", windowLength))[0]
 }
 
 // HannWindowAttrs are the optional attributes of [HannWindow].
@@ -2043,7 +2043,7 @@ type HannWindowAttrs struct {
 //
 //   - windowLength: number of elements
 func HannWindow[A Int](g *graph.Graph, windowLength A, attrs ...HannWindowAttrs) *graph.Value {
-	return nodeIn(g, "hann_window", 1, with(given(attrs), "window_length", windowLength))[0]
+	return nodeIn(g, "hann_window", 1, withRequired(nonzeroAttrs(attrs), "window_length", windowLength))[0]
 }
 
 // HardmaxAttrs are the optional attributes of [Hardmax].
@@ -2059,7 +2059,7 @@ type HardmaxAttrs struct {
 // Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the result is
 // row-major.
 func Hardmax(self *graph.Value, attrs ...HardmaxAttrs) *graph.Value {
-	return node("hardmax", 1, given(attrs), self)[0]
+	return node("hardmax", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // HardshrinkAttrs are the optional attributes of [Hardshrink].
@@ -2074,7 +2074,7 @@ type HardshrinkAttrs struct {
 //
 // Replaces elements of absolute value up to lambd by 0; NaN propagates. Supports floats only.
 func Hardshrink(self *graph.Value, attrs ...HardshrinkAttrs) *graph.Value {
-	return node("hardshrink", 1, given(attrs), self)[0]
+	return node("hardshrink", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Hardsigmoid is the op hardsigmoid.
@@ -2105,7 +2105,7 @@ type HardtanhAttrs struct {
 //
 // Clamps self to [min_val, max_val]; NaN propagates. Bools are not supported.
 func Hardtanh(self *graph.Value, attrs ...HardtanhAttrs) *graph.Value {
-	return node("hardtanh", 1, given(attrs), self)[0]
+	return node("hardtanh", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Heaviside is the op heaviside.
@@ -2139,7 +2139,7 @@ func Hypot(self, other *graph.Value) *graph.Value {
 //   - thenBranch: graph to run if condition holds; its inputs are the first operands after condition
 //   - elseBranch: graph to run otherwise; its inputs are the remaining operands
 func If[A Operand](condition A, values []*graph.Value, thenBranch, elseBranch *graph.Graph) []*graph.Value {
-	return node("if", 0, with(nil, "then_branch", thenBranch, "else_branch", elseBranch), condition, values)
+	return node("if", 0, withRequired(nil, "then_branch", thenBranch, "else_branch", elseBranch), condition, values)
 }
 
 // IfSizes is the op if_sizes.
@@ -2153,7 +2153,7 @@ func If[A Operand](condition A, values []*graph.Value, thenBranch, elseBranch *g
 //   - thenBranch: graph to run if condition holds; its inputs are the first operands
 //   - elseBranch: graph to run otherwise; its inputs are the remaining operands
 func IfSizes(g *graph.Graph, values []*graph.Value, condition, thenBranch, elseBranch *graph.Graph) []*graph.Value {
-	return nodeIn(g, "if_sizes", 0, with(nil, "condition", condition, "then_branch", thenBranch, "else_branch", elseBranch), values)
+	return nodeIn(g, "if_sizes", 0, withRequired(nil, "condition", condition, "then_branch", thenBranch, "else_branch", elseBranch), values)
 }
 
 // Imag is the op imag.
@@ -2193,7 +2193,7 @@ type IndexAddAttrs struct {
 //
 //   - dim: dimension to index
 func IndexAdd[A Int](self, index, source *graph.Value, dim A, attrs ...IndexAddAttrs) *graph.Value {
-	return node("index_add", 1, with(given(attrs), "dim", dim), self, index, source)[0]
+	return node("index_add", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self, index, source)[0]
 }
 
 // IndexCopy is the op index_copy.
@@ -2205,7 +2205,7 @@ func IndexAdd[A Int](self, index, source *graph.Value, dim A, attrs ...IndexAddA
 //
 //   - dim: dimension to index
 func IndexCopy[A Int](self, index, source *graph.Value, dim A) *graph.Value {
-	return node("index_copy", 1, with(nil, "dim", dim), self, index, source)[0]
+	return node("index_copy", 1, withRequired(nil, "dim", dim), self, index, source)[0]
 }
 
 // IndexFill is the op index_fill.
@@ -2217,7 +2217,7 @@ func IndexCopy[A Int](self, index, source *graph.Value, dim A) *graph.Value {
 //
 //   - dim: dimension to index
 func IndexFill[A Operand, B Int](self, index *graph.Value, value A, dim B) *graph.Value {
-	return node("index_fill", 1, with(nil, "dim", dim), self, index, value)[0]
+	return node("index_fill", 1, withRequired(nil, "dim", dim), self, index, value)[0]
 }
 
 // IndexSelect is the op index_select.
@@ -2229,7 +2229,7 @@ func IndexFill[A Operand, B Int](self, index *graph.Value, value A, dim B) *grap
 //
 //   - dim: dimension to index
 func IndexSelect[A Int](self, index *graph.Value, dim A) *graph.Value {
-	return node("index_select", 1, with(nil, "dim", dim), self, index)[0]
+	return node("index_select", 1, withRequired(nil, "dim", dim), self, index)[0]
 }
 
 // InstanceNormAttrs are the optional attributes of [InstanceNorm].
@@ -2252,7 +2252,7 @@ type InstanceNormAttrs struct {
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func InstanceNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...InstanceNormAttrs) *graph.Value {
-	return node("instance_norm", 1, given(attrs), input, weight, bias, runningMean, runningVar)[0]
+	return node("instance_norm", 1, nonzeroAttrs(attrs), input, weight, bias, runningMean, runningVar)[0]
 }
 
 // Isfinite is the op isfinite.
@@ -2309,7 +2309,7 @@ type KthvalueAttrs struct {
 //
 //   - k: rank of the element to take, in ascending order from 1
 func Kthvalue[A Int](self *graph.Value, k A, attrs ...KthvalueAttrs) (values, indices *graph.Value) {
-	made := node("kthvalue", 2, with(given(attrs), "k", k), self)
+	made := node("kthvalue", 2, withRequired(nonzeroAttrs(attrs), "k", k), self)
 	return made[0], made[1]
 }
 
@@ -2334,7 +2334,7 @@ type LayerNormAttrs struct {
 //
 //   - normalizedShape: the last sizes of the input, over which it is normalized
 func LayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, attrs ...LayerNormAttrs) *graph.Value {
-	return node("layer_norm", 1, with(given(attrs), "normalized_shape", normalizedShape), input, weight, bias)[0]
+	return node("layer_norm", 1, withRequired(nonzeroAttrs(attrs), "normalized_shape", normalizedShape), input, weight, bias)[0]
 }
 
 // Le is the op le.
@@ -2356,7 +2356,7 @@ type LeakyReluAttrs struct {
 //
 // Multiplies elements below 0 by negative_slope. Supports floats only.
 func LeakyRelu(self *graph.Value, attrs ...LeakyReluAttrs) *graph.Value {
-	return node("leaky_relu", 1, given(attrs), self)[0]
+	return node("leaky_relu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Lerp is the op lerp.
@@ -2399,7 +2399,7 @@ type LinalgVectorNormAttrs struct {
 // Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the greatest and
 // least magnitude, of 0 the number of elements that are not zero.
 func LinalgVectorNorm(self *graph.Value, attrs ...LinalgVectorNormAttrs) *graph.Value {
-	return node("linalg_vector_norm", 1, given(attrs), self)[0]
+	return node("linalg_vector_norm", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Linear is the op linear.
@@ -2428,7 +2428,7 @@ type LinspaceAttrs struct {
 //   - end: last number
 //   - steps: number of elements
 func Linspace[A, B Operand, C Int](g *graph.Graph, start A, end B, steps C, attrs ...LinspaceAttrs) *graph.Value {
-	return nodeIn(g, "linspace", 1, with(given(attrs), "start", start, "end", end, "steps", steps))[0]
+	return nodeIn(g, "linspace", 1, withRequired(nonzeroAttrs(attrs), "start", start, "end", end, "steps", steps))[0]
 }
 
 // LocalResponseNormAttrs are the optional attributes of [LocalResponseNorm].
@@ -2453,7 +2453,7 @@ type LocalResponseNormAttrs struct {
 //
 //   - size: channels that count, size/2 of them before the channel
 func LocalResponseNorm[A Int](input *graph.Value, size A, attrs ...LocalResponseNormAttrs) *graph.Value {
-	return node("local_response_norm", 1, with(given(attrs), "size", size), input)[0]
+	return node("local_response_norm", 1, withRequired(nonzeroAttrs(attrs), "size", size), input)[0]
 }
 
 // Log is the op log.
@@ -2505,7 +2505,7 @@ type LogSoftmaxAttrs struct {
 //
 //   - dim: dimension along which the results sum to 1
 func LogSoftmax[A Int](self *graph.Value, dim A, attrs ...LogSoftmaxAttrs) *graph.Value {
-	return node("log_softmax", 1, with(given(attrs), "dim", dim), self)[0]
+	return node("log_softmax", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
 
 // Logaddexp is the op logaddexp.
@@ -2562,7 +2562,7 @@ type LogitAttrs struct {
 //
 // Returns log(x / (1 - x)) of each element, clamped to [eps, 1-eps] if eps is given.
 func Logit(self *graph.Value, attrs ...LogitAttrs) *graph.Value {
-	return node("logit", 1, given(attrs), self)[0]
+	return node("logit", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // LogsumexpAttrs are the optional attributes of [Logsumexp].
@@ -2579,7 +2579,7 @@ type LogsumexpAttrs struct {
 //
 //   - dim: dimensions to reduce; an empty list: all
 func Logsumexp[A Ints](self *graph.Value, dim A, attrs ...LogsumexpAttrs) *graph.Value {
-	return node("logsumexp", 1, with(given(attrs), "dim", dim), self)[0]
+	return node("logsumexp", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
 
 // LoopAttrs are the optional attributes of [Loop].
@@ -2603,7 +2603,7 @@ type LoopAttrs struct {
 //   - body: inputs: the number of the iteration, the condition, the carried values, then others; outputs: the
 //     condition, the carried values, then the collected values
 func Loop[A, B Optional](g *graph.Graph, maxTripCount A, condition B, values []*graph.Value, body *graph.Graph, attrs ...LoopAttrs) []*graph.Value {
-	return nodeIn(g, "loop", 0, with(given(attrs), "body", body), maxTripCount, condition, values)
+	return nodeIn(g, "loop", 0, withRequired(nonzeroAttrs(attrs), "body", body), maxTripCount, condition, values)
 }
 
 // LpPoolAttrs are the optional attributes of [LpPool].
@@ -2630,7 +2630,7 @@ type LpPoolAttrs struct {
 //
 //   - kernelSize: sizes of the window, one for each pooled dimension
 func LpPool[A Ints](self *graph.Value, kernelSize A, attrs ...LpPoolAttrs) *graph.Value {
-	return node("lp_pool", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
+	return node("lp_pool", 1, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)[0]
 }
 
 // LstmAttrs are the optional attributes of [Lstm].
@@ -2657,7 +2657,7 @@ type LstmAttrs struct {
 // layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih and b_hh [4h]. The results are output
 // [t, n, d*h] and the last states.
 func Lstm(operands []*graph.Value, attrs ...LstmAttrs) (output, hN, cN *graph.Value) {
-	made := node("lstm", 3, given(attrs), operands)
+	made := node("lstm", 3, nonzeroAttrs(attrs), operands)
 	return made[0], made[1], made[2]
 }
 
@@ -2728,12 +2728,12 @@ type MaxAttrs struct {
 // Returns the greatest element of all; with dim, the greatest elements and their indices; with other, the
 // greater of self and other at each place, as maximum does.
 func Max(self *graph.Value, attrs ...MaxAttrs) []*graph.Value {
-	return node("max", 0, given(attrs), self)
+	return node("max", 0, nonzeroAttrs(attrs), self)
 }
 
 // MaxOther is the op max with the operand other; see [Max].
 func MaxOther(self, other *graph.Value, attrs ...MaxAttrs) *graph.Value {
-	return node("max", 1, given(attrs), self, other)[0]
+	return node("max", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // MaxPool1dAttrs are the optional attributes of [MaxPool1d].
@@ -2758,7 +2758,7 @@ type MaxPool1dAttrs struct {
 //
 //   - kernelSize: length of the window
 func MaxPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool1dAttrs) *graph.Value {
-	return node("max_pool1d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
+	return node("max_pool1d", 1, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)[0]
 }
 
 // MaxPool1dWithIndicesAttrs are the optional attributes of [MaxPool1dWithIndices].
@@ -2783,7 +2783,7 @@ type MaxPool1dWithIndicesAttrs struct {
 //
 //   - kernelSize: sizes of the window
 func MaxPool1dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool1dWithIndicesAttrs) (out, indices *graph.Value) {
-	made := node("max_pool1d_with_indices", 2, with(given(attrs), "kernel_size", kernelSize), self)
+	made := node("max_pool1d_with_indices", 2, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)
 	return made[0], made[1]
 }
 
@@ -2810,7 +2810,7 @@ type MaxPool2dAttrs struct {
 //
 //   - kernelSize: sizes of the window
 func MaxPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool2dAttrs) *graph.Value {
-	return node("max_pool2d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
+	return node("max_pool2d", 1, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)[0]
 }
 
 // MaxPool2dWithIndicesAttrs are the optional attributes of [MaxPool2dWithIndices].
@@ -2836,7 +2836,7 @@ type MaxPool2dWithIndicesAttrs struct {
 //
 //   - kernelSize: sizes of the window
 func MaxPool2dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool2dWithIndicesAttrs) (out, indices *graph.Value) {
-	made := node("max_pool2d_with_indices", 2, with(given(attrs), "kernel_size", kernelSize), self)
+	made := node("max_pool2d_with_indices", 2, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)
 	return made[0], made[1]
 }
 
@@ -2862,7 +2862,7 @@ type MaxPool3dAttrs struct {
 //
 //   - kernelSize: sizes of the window
 func MaxPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool3dAttrs) *graph.Value {
-	return node("max_pool3d", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
+	return node("max_pool3d", 1, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)[0]
 }
 
 // MaxPool3dWithIndicesAttrs are the optional attributes of [MaxPool3dWithIndices].
@@ -2887,7 +2887,7 @@ type MaxPool3dWithIndicesAttrs struct {
 //
 //   - kernelSize: sizes of the window
 func MaxPool3dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool3dWithIndicesAttrs) (out, indices *graph.Value) {
-	made := node("max_pool3d_with_indices", 2, with(given(attrs), "kernel_size", kernelSize), self)
+	made := node("max_pool3d_with_indices", 2, withRequired(nonzeroAttrs(attrs), "kernel_size", kernelSize), self)
 	return made[0], made[1]
 }
 
@@ -2900,7 +2900,7 @@ func MaxPool3dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 //
 //   - outputSize: sizes of the planes of the result
 func MaxUnpool1d[A Ints](self, indices *graph.Value, outputSize A) *graph.Value {
-	return node("max_unpool1d", 1, with(nil, "output_size", outputSize), self, indices)[0]
+	return node("max_unpool1d", 1, withRequired(nil, "output_size", outputSize), self, indices)[0]
 }
 
 // MaxUnpool2d is the op max_unpool2d.
@@ -2912,7 +2912,7 @@ func MaxUnpool1d[A Ints](self, indices *graph.Value, outputSize A) *graph.Value 
 //
 //   - outputSize: sizes of the planes of the result
 func MaxUnpool2d[A Ints](self, indices *graph.Value, outputSize A) *graph.Value {
-	return node("max_unpool2d", 1, with(nil, "output_size", outputSize), self, indices)[0]
+	return node("max_unpool2d", 1, withRequired(nil, "output_size", outputSize), self, indices)[0]
 }
 
 // MaxUnpool3dAttrs are the optional attributes of [MaxUnpool3d].
@@ -2934,7 +2934,7 @@ type MaxUnpool3dAttrs struct {
 //
 //   - outputSize: sizes of the volumes of the result
 func MaxUnpool3d[A Ints](self, indices *graph.Value, outputSize A, attrs ...MaxUnpool3dAttrs) *graph.Value {
-	return node("max_unpool3d", 1, with(given(attrs), "output_size", outputSize), self, indices)[0]
+	return node("max_unpool3d", 1, withRequired(nonzeroAttrs(attrs), "output_size", outputSize), self, indices)[0]
 }
 
 // Maximum is the op maximum.
@@ -2960,7 +2960,7 @@ type MeanAttrs struct {
 //
 // Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.
 func Mean(self *graph.Value, attrs ...MeanAttrs) *graph.Value {
-	return node("mean", 1, given(attrs), self)[0]
+	return node("mean", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // MelWeightMatrixAttrs are the optional attributes of [MelWeightMatrix].
@@ -2982,7 +2982,7 @@ type MelWeightMatrixAttrs struct {
 //   - lowerEdgeHertz: lowest frequency of the first band
 //   - upperEdgeHertz: highest frequency of the last band
 func MelWeightMatrix[A, B, C Int](g *graph.Graph, numMelBins A, dftLength B, sampleRate C, lowerEdgeHertz, upperEdgeHertz float64, attrs ...MelWeightMatrixAttrs) *graph.Value {
-	return nodeIn(g, "mel_weight_matrix", 1, with(given(attrs), "num_mel_bins", numMelBins, "dft_length", dftLength, "sample_rate", sampleRate, "lower_edge_hertz", lowerEdgeHertz, "upper_edge_hertz", upperEdgeHertz))[0]
+	return nodeIn(g, "mel_weight_matrix", 1, withRequired(nonzeroAttrs(attrs), "num_mel_bins", numMelBins, "dft_length", dftLength, "sample_rate", sampleRate, "lower_edge_hertz", lowerEdgeHertz, "upper_edge_hertz", upperEdgeHertz))[0]
 }
 
 // MinAttrs are the optional attributes of [Min].
@@ -3000,12 +3000,12 @@ type MinAttrs struct {
 // Returns the least element of all; with dim, the least elements and their indices; with other, the lesser of
 // self and other at each place, as minimum does.
 func Min(self *graph.Value, attrs ...MinAttrs) []*graph.Value {
-	return node("min", 0, given(attrs), self)
+	return node("min", 0, nonzeroAttrs(attrs), self)
 }
 
 // MinOther is the op min with the operand other; see [Min].
 func MinOther(self, other *graph.Value, attrs ...MinAttrs) *graph.Value {
-	return node("min", 1, given(attrs), self, other)[0]
+	return node("min", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // Minimum is the op minimum.
@@ -3038,7 +3038,7 @@ func Mm(self, mat2 *graph.Value) *graph.Value {
 //   - source: dimensions to move; a number stands for a list of one
 //   - destination: new position of each
 func Moveaxis[A, B Ints](self *graph.Value, source A, destination B) *graph.Value {
-	return node("moveaxis", 1, with(nil, "source", source, "destination", destination), self)[0]
+	return node("moveaxis", 1, withRequired(nil, "source", source, "destination", destination), self)[0]
 }
 
 // Movedim is the op movedim.
@@ -3050,7 +3050,7 @@ func Moveaxis[A, B Ints](self *graph.Value, source A, destination B) *graph.Valu
 //   - source: dimensions to move; a number stands for a list of one
 //   - destination: new position of each
 func Movedim[A, B Ints](self *graph.Value, source A, destination B) *graph.Value {
-	return node("movedim", 1, with(nil, "source", source, "destination", destination), self)[0]
+	return node("movedim", 1, withRequired(nil, "source", source, "destination", destination), self)[0]
 }
 
 // Mul is the op mul.
@@ -3078,7 +3078,7 @@ type MultinomialAttrs struct {
 //
 //   - numSamples: number of draws
 func Multinomial[A Int](self *graph.Value, numSamples A, attrs ...MultinomialAttrs) *graph.Value {
-	return node("multinomial", 1, with(given(attrs), "num_samples", numSamples), self)[0]
+	return node("multinomial", 1, withRequired(nonzeroAttrs(attrs), "num_samples", numSamples), self)[0]
 }
 
 // Mv is the op mv.
@@ -3104,7 +3104,7 @@ type NanToNumAttrs struct {
 //
 // Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not supported.
 func NanToNum(self *graph.Value, attrs ...NanToNumAttrs) *graph.Value {
-	return node("nan_to_num", 1, given(attrs), self)[0]
+	return node("nan_to_num", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Narrow is the op narrow.
@@ -3117,7 +3117,7 @@ func NanToNum(self *graph.Value, attrs ...NanToNumAttrs) *graph.Value {
 //   - start: first index; from the end if negative
 //   - length: number of indices
 func Narrow[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Value {
-	return node("narrow", 1, with(nil, "dim", dim, "start", start, "length", length), self)[0]
+	return node("narrow", 1, withRequired(nil, "dim", dim, "start", start, "length", length), self)[0]
 }
 
 // Ne is the op ne.
@@ -3148,7 +3148,7 @@ type NewEmptyAttrs struct {
 //
 //   - size: sizes of the result
 func NewEmpty[A Ints](self *graph.Value, size A, attrs ...NewEmptyAttrs) *graph.Value {
-	return node("new_empty", 1, with(given(attrs), "size", size), self)[0]
+	return node("new_empty", 1, withRequired(nonzeroAttrs(attrs), "size", size), self)[0]
 }
 
 // NllLossAttrs are the optional attributes of [NllLoss].
@@ -3168,7 +3168,7 @@ type NllLossAttrs struct {
 //
 // May be nil: weight.
 func NllLoss(self, target, weight *graph.Value, attrs ...NllLossAttrs) *graph.Value {
-	return node("nll_loss", 1, given(attrs), self, target, weight)[0]
+	return node("nll_loss", 1, nonzeroAttrs(attrs), self, target, weight)[0]
 }
 
 // Nms is the op nms.
@@ -3180,7 +3180,7 @@ func NllLoss(self, target, weight *graph.Value, attrs ...NllLossAttrs) *graph.Va
 //
 //   - iouThreshold: intersection over union above which the box with the lower score is dropped
 func Nms(boxes, scores *graph.Value, iouThreshold float64) *graph.Value {
-	return node("nms", 1, with(nil, "iou_threshold", iouThreshold), boxes, scores)[0]
+	return node("nms", 1, withRequired(nil, "iou_threshold", iouThreshold), boxes, scores)[0]
 }
 
 // NonMaxSuppressionAttrs are the optional attributes of [NonMaxSuppression].
@@ -3202,7 +3202,7 @@ type NonMaxSuppressionAttrs struct {
 // Keeps, class by class, the boxes with the highest scores that do not overlap a better one too much: boxes
 // [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.
 func NonMaxSuppression(boxes, scores *graph.Value, attrs ...NonMaxSuppressionAttrs) *graph.Value {
-	return node("non_max_suppression", 1, given(attrs), boxes, scores)[0]
+	return node("non_max_suppression", 1, nonzeroAttrs(attrs), boxes, scores)[0]
 }
 
 // Nonzero is the op nonzero.
@@ -3231,7 +3231,7 @@ type NormAttrs struct {
 // Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the greatest and
 // least magnitude, of 0 the number of elements that are not zero.
 func Norm(self *graph.Value, attrs ...NormAttrs) *graph.Value {
-	return node("norm", 1, given(attrs), self)[0]
+	return node("norm", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Numel is the op numel.
@@ -3259,7 +3259,7 @@ type OneHotAttrs struct {
 //
 // May be nil: values.
 func OneHot(self, values *graph.Value, attrs ...OneHotAttrs) *graph.Value {
-	return node("one_hot", 1, given(attrs), self, values)[0]
+	return node("one_hot", 1, nonzeroAttrs(attrs), self, values)[0]
 }
 
 // OnesAttrs are the optional attributes of [Ones].
@@ -3276,7 +3276,7 @@ type OnesAttrs struct {
 //
 //   - size: sizes of the result
 func Ones[A Ints](g *graph.Graph, size A, attrs ...OnesAttrs) *graph.Value {
-	return nodeIn(g, "ones", 1, with(given(attrs), "size", size))[0]
+	return nodeIn(g, "ones", 1, withRequired(nonzeroAttrs(attrs), "size", size))[0]
 }
 
 // OnesLikeAttrs are the optional attributes of [OnesLike].
@@ -3291,7 +3291,7 @@ type OnesLikeAttrs struct {
 //
 // Creates a value of ones, with the shape, dtype and layout of self.
 func OnesLike(self *graph.Value, attrs ...OnesLikeAttrs) *graph.Value {
-	return node("ones_like", 1, given(attrs), self)[0]
+	return node("ones_like", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // OnnxGruDirectionWord is the attribute direction of [OnnxGru].
@@ -3336,7 +3336,7 @@ type OnnxGruAttrs struct {
 //
 // May be nil: b, sequenceLens, initialH.
 func OnnxGru(x, w, r, b, sequenceLens, initialH *graph.Value, attrs ...OnnxGruAttrs) (y, yH *graph.Value) {
-	made := node("onnx_gru", 2, given(attrs), x, w, r, b, sequenceLens, initialH)
+	made := node("onnx_gru", 2, nonzeroAttrs(attrs), x, w, r, b, sequenceLens, initialH)
 	return made[0], made[1]
 }
 
@@ -3382,7 +3382,7 @@ type OnnxLstmAttrs struct {
 //
 // May be nil: b, sequenceLens, initialH, initialC, p.
 func OnnxLstm(x, w, r, b, sequenceLens, initialH, initialC, p *graph.Value, attrs ...OnnxLstmAttrs) (y, yH, yC *graph.Value) {
-	made := node("onnx_lstm", 3, given(attrs), x, w, r, b, sequenceLens, initialH, initialC, p)
+	made := node("onnx_lstm", 3, nonzeroAttrs(attrs), x, w, r, b, sequenceLens, initialH, initialC, p)
 	return made[0], made[1], made[2]
 }
 
@@ -3428,7 +3428,7 @@ type OnnxRnnAttrs struct {
 //
 // May be nil: b, sequenceLens, initialH.
 func OnnxRnn(x, w, r, b, sequenceLens, initialH *graph.Value, attrs ...OnnxRnnAttrs) (y, yH *graph.Value) {
-	made := node("onnx_rnn", 2, given(attrs), x, w, r, b, sequenceLens, initialH)
+	made := node("onnx_rnn", 2, nonzeroAttrs(attrs), x, w, r, b, sequenceLens, initialH)
 	return made[0], made[1]
 }
 
@@ -3460,7 +3460,7 @@ type PadAttrs struct {
 //
 //   - pad: elements to add before and after, from the last dimension on; negative numbers take away
 func Pad[A Ints](self *graph.Value, pad A, attrs ...PadAttrs) *graph.Value {
-	return node("pad", 1, with(given(attrs), "pad", pad), self)[0]
+	return node("pad", 1, withRequired(nonzeroAttrs(attrs), "pad", pad), self)[0]
 }
 
 // Permute is the op permute.
@@ -3471,7 +3471,7 @@ func Pad[A Ints](self *graph.Value, pad A, attrs ...PadAttrs) *graph.Value {
 //
 //   - dims: dimension of self that becomes each dimension of the result
 func Permute[A Ints](self *graph.Value, dims A) *graph.Value {
-	return node("permute", 1, with(nil, "dims", dims), self)[0]
+	return node("permute", 1, withRequired(nil, "dims", dims), self)[0]
 }
 
 // PixelShuffle is the op pixel_shuffle.
@@ -3482,7 +3482,7 @@ func Permute[A Ints](self *graph.Value, dims A) *graph.Value {
 //
 //   - upscaleFactor: side of the blocks made from channels
 func PixelShuffle[A Int](self *graph.Value, upscaleFactor A) *graph.Value {
-	return node("pixel_shuffle", 1, with(nil, "upscale_factor", upscaleFactor), self)[0]
+	return node("pixel_shuffle", 1, withRequired(nil, "upscale_factor", upscaleFactor), self)[0]
 }
 
 // PixelUnshuffle is the op pixel_unshuffle.
@@ -3494,7 +3494,7 @@ func PixelShuffle[A Int](self *graph.Value, upscaleFactor A) *graph.Value {
 //
 //   - downscaleFactor: side of the blocks that become channels
 func PixelUnshuffle[A Int](self *graph.Value, downscaleFactor A) *graph.Value {
-	return node("pixel_unshuffle", 1, with(nil, "downscale_factor", downscaleFactor), self)[0]
+	return node("pixel_unshuffle", 1, withRequired(nil, "downscale_factor", downscaleFactor), self)[0]
 }
 
 // PointwiseAttrs are the optional attributes of [Pointwise].
@@ -3515,7 +3515,7 @@ type PointwiseAttrs struct {
 //
 //   - expr: expression for one element; a tuple gives several results
 func Pointwise(operands []*graph.Value, expr string, attrs ...PointwiseAttrs) []*graph.Value {
-	return node("pointwise", 0, with(given(attrs), "expr", expr), operands)
+	return node("pointwise", 0, withRequired(nonzeroAttrs(attrs), "expr", expr), operands)
 }
 
 // Positive is the op positive.
@@ -3557,7 +3557,7 @@ type ProdAttrs struct {
 //
 // Multiplies the elements over a dimension, or all. Bools and integers give int64.
 func Prod(self *graph.Value, attrs ...ProdAttrs) *graph.Value {
-	return node("prod", 1, given(attrs), self)[0]
+	return node("prod", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // QlinearConvAttrs are the optional attributes of [QlinearConv].
@@ -3581,7 +3581,7 @@ type QlinearConvAttrs struct {
 //
 // May be nil: bias.
 func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoint, bias *graph.Value, attrs ...QlinearConvAttrs) *graph.Value {
-	return node("qlinear_conv", 1, given(attrs), x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoint, bias)[0]
+	return node("qlinear_conv", 1, nonzeroAttrs(attrs), x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoint, bias)[0]
 }
 
 // QlinearMatmul is the op qlinear_matmul.
@@ -3614,7 +3614,7 @@ type QuantizeLinearAttrs struct {
 //
 // May be nil: zeroPoint.
 func QuantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...QuantizeLinearAttrs) *graph.Value {
-	return node("quantize_linear", 1, given(attrs), input, scale, zeroPoint)[0]
+	return node("quantize_linear", 1, nonzeroAttrs(attrs), input, scale, zeroPoint)[0]
 }
 
 // RaiseAttrs are the optional attributes of [Raise].
@@ -3634,7 +3634,7 @@ type RaiseAttrs struct {
 //
 //   - message: message of the error
 func Raise(g *graph.Graph, message string, attrs ...RaiseAttrs) []*graph.Value {
-	return nodeIn(g, "raise", 0, with(given(attrs), "message", message))
+	return nodeIn(g, "raise", 0, withRequired(nonzeroAttrs(attrs), "message", message))
 }
 
 // RandAttrs are the optional attributes of [Rand].
@@ -3655,7 +3655,7 @@ type RandAttrs struct {
 //
 //   - size: sizes of the result
 func Rand[A Ints](g *graph.Graph, size A, attrs ...RandAttrs) *graph.Value {
-	return nodeIn(g, "rand", 1, with(given(attrs), "size", size))[0]
+	return nodeIn(g, "rand", 1, withRequired(nonzeroAttrs(attrs), "size", size))[0]
 }
 
 // RandLikeAttrs are the optional attributes of [RandLike].
@@ -3672,7 +3672,7 @@ type RandLikeAttrs struct {
 //
 // Creates random numbers in self's shape, uniformly distributed in [0, 1). The result is row-major.
 func RandLike(self *graph.Value, attrs ...RandLikeAttrs) *graph.Value {
-	return node("rand_like", 1, given(attrs), self)[0]
+	return node("rand_like", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // RandintAttrs are the optional attributes of [Randint].
@@ -3696,7 +3696,7 @@ type RandintAttrs struct {
 //   - high: exclusive upper bound
 //   - size: sizes of the result
 func Randint[A Int, B Ints](g *graph.Graph, high A, size B, attrs ...RandintAttrs) *graph.Value {
-	return nodeIn(g, "randint", 1, with(given(attrs), "high", high, "size", size))[0]
+	return nodeIn(g, "randint", 1, withRequired(nonzeroAttrs(attrs), "high", high, "size", size))[0]
 }
 
 // RandnAttrs are the optional attributes of [Randn].
@@ -3717,7 +3717,7 @@ type RandnAttrs struct {
 //
 //   - size: sizes of the result
 func Randn[A Ints](g *graph.Graph, size A, attrs ...RandnAttrs) *graph.Value {
-	return nodeIn(g, "randn", 1, with(given(attrs), "size", size))[0]
+	return nodeIn(g, "randn", 1, withRequired(nonzeroAttrs(attrs), "size", size))[0]
 }
 
 // RandnLikeAttrs are the optional attributes of [RandnLike].
@@ -3735,7 +3735,7 @@ type RandnLikeAttrs struct {
 // Creates random numbers in self's shape, normally distributed with mean 0 and variance 1. The result is
 // row-major.
 func RandnLike(self *graph.Value, attrs ...RandnLikeAttrs) *graph.Value {
-	return node("randn_like", 1, given(attrs), self)[0]
+	return node("randn_like", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Ravel is the op ravel.
@@ -3789,7 +3789,7 @@ func Remainder[A, B Operand](self A, other B) *graph.Value {
 //
 //   - repeats: number of repetitions of each dimension; additional numbers add leading dimensions
 func Repeat[A Ints](self *graph.Value, repeats A) *graph.Value {
-	return node("repeat", 1, with(nil, "repeats", repeats), self)[0]
+	return node("repeat", 1, withRequired(nil, "repeats", repeats), self)[0]
 }
 
 // RepeatInterleaveAttrs are the optional attributes of [RepeatInterleave].
@@ -3810,12 +3810,12 @@ type RepeatInterleaveAttrs struct {
 // number for each.
 // Without repeats, self holds them and the result is the repeated indices: [2, 0, 1] gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
-	return node("repeat_interleave", 1, given(attrs), self)[0]
+	return node("repeat_interleave", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // RepeatInterleaveTensor is the op repeat_interleave with the operand repeats; see [RepeatInterleave].
 func RepeatInterleaveTensor(self, repeats *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
-	return node("repeat_interleave", 1, given(attrs), self, repeats)[0]
+	return node("repeat_interleave", 1, nonzeroAttrs(attrs), self, repeats)[0]
 }
 
 // Reshape is the op reshape.
@@ -3826,7 +3826,7 @@ func RepeatInterleaveTensor(self, repeats *graph.Value, attrs ...RepeatInterleav
 //
 //   - shape: sizes of the result; one may be -1
 func Reshape[A Ints](self *graph.Value, shape A) *graph.Value {
-	return node("reshape", 1, with(nil, "shape", shape), self)[0]
+	return node("reshape", 1, withRequired(nil, "shape", shape), self)[0]
 }
 
 // ReshapeAs is the op reshape_as.
@@ -3915,7 +3915,7 @@ type ResizeAttrs struct {
 //
 // Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.
 func Resize(input *graph.Value, attrs ...ResizeAttrs) *graph.Value {
-	return node("resize", 1, given(attrs), input)[0]
+	return node("resize", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // RmsNormAttrs are the optional attributes of [RmsNorm].
@@ -3937,7 +3937,7 @@ type RmsNormAttrs struct {
 //
 //   - normalizedShape: the last sizes of the input, over which it is normalized
 func RmsNorm[A Ints](input, weight *graph.Value, normalizedShape A, attrs ...RmsNormAttrs) *graph.Value {
-	return node("rms_norm", 1, with(given(attrs), "normalized_shape", normalizedShape), input, weight)[0]
+	return node("rms_norm", 1, withRequired(nonzeroAttrs(attrs), "normalized_shape", normalizedShape), input, weight)[0]
 }
 
 // RnnReluAttrs are the optional attributes of [RnnRelu].
@@ -3964,7 +3964,7 @@ type RnnReluAttrs struct {
 // i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The results
 // are output [t, n, d*h] and the last states.
 func RnnRelu(operands []*graph.Value, attrs ...RnnReluAttrs) (output, hN *graph.Value) {
-	made := node("rnn_relu", 2, given(attrs), operands)
+	made := node("rnn_relu", 2, nonzeroAttrs(attrs), operands)
 	return made[0], made[1]
 }
 
@@ -3992,7 +3992,7 @@ type RnnTanhAttrs struct {
 // each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The results are output [t, n, d*h] and
 // the last states.
 func RnnTanh(operands []*graph.Value, attrs ...RnnTanhAttrs) (output, hN *graph.Value) {
-	made := node("rnn_tanh", 2, given(attrs), operands)
+	made := node("rnn_tanh", 2, nonzeroAttrs(attrs), operands)
 	return made[0], made[1]
 }
 
@@ -4029,7 +4029,7 @@ type RoiAlignAttrs struct {
 //   - pooledHeight: rows of the result
 //   - pooledWidth: columns of the result
 func RoiAlign[A, B Int](input, rois *graph.Value, pooledHeight A, pooledWidth B, attrs ...RoiAlignAttrs) *graph.Value {
-	return node("roi_align", 1, with(given(attrs), "pooled_height", pooledHeight, "pooled_width", pooledWidth), input, rois)[0]
+	return node("roi_align", 1, withRequired(nonzeroAttrs(attrs), "pooled_height", pooledHeight, "pooled_width", pooledWidth), input, rois)[0]
 }
 
 // RollAttrs are the optional attributes of [Roll].
@@ -4048,7 +4048,7 @@ type RollAttrs struct {
 //
 //   - shifts: number of positions to shift, for each of dims
 func Roll[A Ints](self *graph.Value, shifts A, attrs ...RollAttrs) *graph.Value {
-	return node("roll", 1, with(given(attrs), "shifts", shifts), self)[0]
+	return node("roll", 1, withRequired(nonzeroAttrs(attrs), "shifts", shifts), self)[0]
 }
 
 // RoundAttrs are the optional attributes of [Round].
@@ -4063,7 +4063,7 @@ type RoundAttrs struct {
 //
 // Rounds each element to the nearest integer, or to decimals places; halves are rounded to even.
 func Round(self *graph.Value, attrs ...RoundAttrs) *graph.Value {
-	return node("round", 1, given(attrs), self)[0]
+	return node("round", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Rsqrt is the op rsqrt.
@@ -4085,7 +4085,7 @@ type RsubAttrs struct {
 //
 // Subtracts alpha times self from other, with broadcasting. Bools are not supported.
 func Rsub[A Operand](self *graph.Value, other A, attrs ...RsubAttrs) *graph.Value {
-	return node("rsub", 1, given(attrs), self, other)[0]
+	return node("rsub", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // ScaledDotProductAttentionAttrs are the optional attributes of [ScaledDotProductAttention].
@@ -4110,7 +4110,7 @@ type ScaledDotProductAttentionAttrs struct {
 //
 // May be nil: attnMask.
 func ScaledDotProductAttention(query, key, value, attnMask *graph.Value, attrs ...ScaledDotProductAttentionAttrs) *graph.Value {
-	return node("scaled_dot_product_attention", 1, given(attrs), query, key, value, attnMask)[0]
+	return node("scaled_dot_product_attention", 1, nonzeroAttrs(attrs), query, key, value, attnMask)[0]
 }
 
 // ScanAttrs are the optional attributes of [Scan].
@@ -4140,7 +4140,7 @@ type ScanAttrs struct {
 //     collected values
 //   - numScanInputs: number of operands that are scanned, after the states
 func Scan[A Int](g *graph.Graph, values []*graph.Value, body *graph.Graph, numScanInputs A, attrs ...ScanAttrs) []*graph.Value {
-	return nodeIn(g, "scan", 0, with(given(attrs), "body", body, "num_scan_inputs", numScanInputs), values)
+	return nodeIn(g, "scan", 0, withRequired(nonzeroAttrs(attrs), "body", body, "num_scan_inputs", numScanInputs), values)
 }
 
 // ScatterReduceWord is the attribute reduce of [Scatter].
@@ -4169,7 +4169,7 @@ type ScatterAttrs struct {
 //
 //   - dim: dimension to index
 func Scatter[A Operand, B Int](self, index *graph.Value, src A, dim B, attrs ...ScatterAttrs) *graph.Value {
-	return node("scatter", 1, with(given(attrs), "dim", dim), self, index, src)[0]
+	return node("scatter", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self, index, src)[0]
 }
 
 // ScatterAdd is the op scatter_add.
@@ -4181,7 +4181,7 @@ func Scatter[A Operand, B Int](self, index *graph.Value, src A, dim B, attrs ...
 //
 //   - dim: dimension to index
 func ScatterAdd[A Int](self, index, src *graph.Value, dim A) *graph.Value {
-	return node("scatter_add", 1, with(nil, "dim", dim), self, index, src)[0]
+	return node("scatter_add", 1, withRequired(nil, "dim", dim), self, index, src)[0]
 }
 
 // ScatterNdReduceWord is the attribute reduce of [ScatterNd].
@@ -4208,7 +4208,7 @@ type ScatterNdAttrs struct {
 // tuple indexes the first k dimensions of self. Among updates with the same tuple, the last wins. A negative
 // index counts from the end.
 func ScatterNd(self, indices, updates *graph.Value, attrs ...ScatterNdAttrs) *graph.Value {
-	return node("scatter_nd", 1, given(attrs), self, indices, updates)[0]
+	return node("scatter_nd", 1, nonzeroAttrs(attrs), self, indices, updates)[0]
 }
 
 // ScatterReduceReduceWord is the attribute reduce of [ScatterReduce].
@@ -4239,7 +4239,7 @@ type ScatterReduceAttrs struct {
 //   - dim: dimension to index
 //   - reduce: reduction of elements with the same position
 func ScatterReduce[A Int](self, index, src *graph.Value, dim A, reduce ScatterReduceReduceWord, attrs ...ScatterReduceAttrs) *graph.Value {
-	return node("scatter_reduce", 1, with(given(attrs), "dim", dim, "reduce", reduce), self, index, src)[0]
+	return node("scatter_reduce", 1, withRequired(nonzeroAttrs(attrs), "dim", dim, "reduce", reduce), self, index, src)[0]
 }
 
 // Select is the op select.
@@ -4251,7 +4251,7 @@ func ScatterReduce[A Int](self, index, src *graph.Value, dim A, reduce ScatterRe
 //   - dim: dimension to remove
 //   - index: index to take; from the end if negative
 func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
-	return node("select", 1, with(nil, "dim", dim, "index", index), self)[0]
+	return node("select", 1, withRequired(nil, "dim", dim, "index", index), self)[0]
 }
 
 // Selu is the op selu.
@@ -4283,7 +4283,7 @@ type ShrinkAttrs struct {
 // Sets elements of absolute value up to lambd to 0, and moves the others towards 0 by bias. Supports floats
 // only.
 func Shrink(self *graph.Value, attrs ...ShrinkAttrs) *graph.Value {
-	return node("shrink", 1, given(attrs), self)[0]
+	return node("shrink", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Sigmoid is the op sigmoid.
@@ -4346,7 +4346,7 @@ type SliceAttrs struct {
 //
 // Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.
 func Slice(self *graph.Value, attrs ...SliceAttrs) *graph.Value {
-	return node("slice", 1, given(attrs), self)[0]
+	return node("slice", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // SoftmaxAttrs are the optional attributes of [Softmax].
@@ -4363,7 +4363,7 @@ type SoftmaxAttrs struct {
 //
 //   - dim: dimension along which the results sum to 1
 func Softmax[A Int](self *graph.Value, dim A, attrs ...SoftmaxAttrs) *graph.Value {
-	return node("softmax", 1, with(given(attrs), "dim", dim), self)[0]
+	return node("softmax", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
 
 // SoftplusAttrs are the optional attributes of [Softplus].
@@ -4381,7 +4381,7 @@ type SoftplusAttrs struct {
 // Returns log(1 + exp(beta * x)) / beta of each element, or the element itself if beta * x is above threshold.
 // Supports floats only.
 func Softplus(self *graph.Value, attrs ...SoftplusAttrs) *graph.Value {
-	return node("softplus", 1, given(attrs), self)[0]
+	return node("softplus", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // SoftshrinkAttrs are the optional attributes of [Softshrink].
@@ -4396,7 +4396,7 @@ type SoftshrinkAttrs struct {
 //
 // Moves each element towards 0 by lambd, and to 0 if it is closer. Supports floats only.
 func Softshrink(self *graph.Value, attrs ...SoftshrinkAttrs) *graph.Value {
-	return node("softshrink", 1, given(attrs), self)[0]
+	return node("softshrink", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // SortAttrs are the optional attributes of [Sort].
@@ -4416,7 +4416,7 @@ type SortAttrs struct {
 // Sorts the elements along a dimension and returns their indices. Equal elements keep the order of their
 // indices; NaN is greater than all.
 func Sort(self *graph.Value, attrs ...SortAttrs) (values, indices *graph.Value) {
-	made := node("sort", 2, given(attrs), self)
+	made := node("sort", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
 }
 
@@ -4428,7 +4428,7 @@ func Sort(self *graph.Value, attrs ...SortAttrs) (values, indices *graph.Value) 
 //
 //   - blockSize: side of the blocks
 func SpaceToDepth[A Int](self *graph.Value, blockSize A) *graph.Value {
-	return node("space_to_depth", 1, with(nil, "block_size", blockSize), self)[0]
+	return node("space_to_depth", 1, withRequired(nil, "block_size", blockSize), self)[0]
 }
 
 // SplitAttrs are the optional attributes of [Split].
@@ -4448,7 +4448,7 @@ type SplitAttrs struct {
 //
 //   - splitSize: size of a part, or a list of the sizes of all parts
 func Split[A IntOrInts](self *graph.Value, splitSize A, attrs ...SplitAttrs) []*graph.Value {
-	return node("split", 0, with(given(attrs), "split_size", splitSize), self)
+	return node("split", 0, withRequired(nonzeroAttrs(attrs), "split_size", splitSize), self)
 }
 
 // SplitWithSizesAttrs are the optional attributes of [SplitWithSizes].
@@ -4467,7 +4467,7 @@ type SplitWithSizesAttrs struct {
 //
 //   - splitSizes: sizes of the parts, whose sum is the dimension's size
 func SplitWithSizes[A Ints](self *graph.Value, splitSizes A, attrs ...SplitWithSizesAttrs) []*graph.Value {
-	return node("split_with_sizes", 0, with(given(attrs), "split_sizes", splitSizes), self)
+	return node("split_with_sizes", 0, withRequired(nonzeroAttrs(attrs), "split_sizes", splitSizes), self)
 }
 
 // Sqrt is the op sqrt.
@@ -4496,7 +4496,7 @@ type SqueezeAttrs struct {
 //
 // Removes dimensions of size 1. A listed dimension of another size is kept.
 func Squeeze(self *graph.Value, attrs ...SqueezeAttrs) *graph.Value {
-	return node("squeeze", 1, given(attrs), self)[0]
+	return node("squeeze", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // StackAttrs are the optional attributes of [Stack].
@@ -4511,7 +4511,7 @@ type StackAttrs struct {
 //
 // Concatenates tensors of the same shape along a new dimension. dtypes are promoted.
 func Stack(tensors []*graph.Value, attrs ...StackAttrs) *graph.Value {
-	return node("stack", 1, given(attrs), tensors)[0]
+	return node("stack", 1, nonzeroAttrs(attrs), tensors)[0]
 }
 
 // StdAttrs are the optional attributes of [Std].
@@ -4532,7 +4532,7 @@ type StdAttrs struct {
 //
 // Computes the standard deviation over the given dimensions.
 func Std(self *graph.Value, attrs ...StdAttrs) *graph.Value {
-	return node("std", 1, given(attrs), self)[0]
+	return node("std", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // StdMeanAttrs are the optional attributes of [StdMean].
@@ -4553,7 +4553,7 @@ type StdMeanAttrs struct {
 //
 // Computes the standard deviation and the mean over the given dimensions.
 func StdMean(self *graph.Value, attrs ...StdMeanAttrs) (std, mean *graph.Value) {
-	made := node("std_mean", 2, given(attrs), self)
+	made := node("std_mean", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
 }
 
@@ -4569,7 +4569,7 @@ type SubAttrs struct {
 //
 // Subtracts alpha times other from self, with broadcasting. Bools are not supported.
 func Sub[A, B Operand](self A, other B, attrs ...SubAttrs) *graph.Value {
-	return node("sub", 1, given(attrs), self, other)[0]
+	return node("sub", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // SumAttrs are the optional attributes of [Sum].
@@ -4588,7 +4588,7 @@ type SumAttrs struct {
 //
 // Adds up the elements over the given dimensions. Bools and integers give int64.
 func Sum(self *graph.Value, attrs ...SumAttrs) *graph.Value {
-	return node("sum", 1, given(attrs), self)[0]
+	return node("sum", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Swapaxes is the op swapaxes.
@@ -4600,7 +4600,7 @@ func Sum(self *graph.Value, attrs ...SumAttrs) *graph.Value {
 //   - axis0: first dimension
 //   - axis1: second dimension
 func Swapaxes[A, B Int](self *graph.Value, axis0 A, axis1 B) *graph.Value {
-	return node("swapaxes", 1, with(nil, "axis0", axis0, "axis1", axis1), self)[0]
+	return node("swapaxes", 1, withRequired(nil, "axis0", axis0, "axis1", axis1), self)[0]
 }
 
 // Swapdims is the op swapdims.
@@ -4612,7 +4612,7 @@ func Swapaxes[A, B Int](self *graph.Value, axis0 A, axis1 B) *graph.Value {
 //   - dim0: first dimension
 //   - dim1: second dimension
 func Swapdims[A, B Int](self *graph.Value, dim0 A, dim1 B) *graph.Value {
-	return node("swapdims", 1, with(nil, "dim0", dim0, "dim1", dim1), self)[0]
+	return node("swapdims", 1, withRequired(nil, "dim0", dim0, "dim1", dim1), self)[0]
 }
 
 // T is the op t.
@@ -4642,7 +4642,7 @@ type TakeAlongDimAttrs struct {
 // Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other
 // dimensions.
 func TakeAlongDim(self, indices *graph.Value, attrs ...TakeAlongDimAttrs) *graph.Value {
-	return node("take_along_dim", 1, given(attrs), self, indices)[0]
+	return node("take_along_dim", 1, nonzeroAttrs(attrs), self, indices)[0]
 }
 
 // Tan is the op tan.
@@ -4691,7 +4691,7 @@ type TfidfVectorizerAttrs struct {
 //   - ngramIndexes: position in the result of each n-gram of the pool
 //   - poolInt64s: the n-grams, concatenated by length
 func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength A, minGramLength B, maxSkipCount C, mode TfidfVectorizerModeWord, ngramCounts D, ngramIndexes E, poolInt64s F, attrs ...TfidfVectorizerAttrs) *graph.Value {
-	return node("tfidf_vectorizer", 1, with(given(attrs), "max_gram_length", maxGramLength, "min_gram_length", minGramLength, "max_skip_count", maxSkipCount, "mode", mode, "ngram_counts", ngramCounts, "ngram_indexes", ngramIndexes, "pool_int64s", poolInt64s), self)[0]
+	return node("tfidf_vectorizer", 1, withRequired(nonzeroAttrs(attrs), "max_gram_length", maxGramLength, "min_gram_length", minGramLength, "max_skip_count", maxSkipCount, "mode", mode, "ngram_counts", ngramCounts, "ngram_indexes", ngramIndexes, "pool_int64s", poolInt64s), self)[0]
 }
 
 // Threshold is the op threshold.
@@ -4703,7 +4703,7 @@ func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength
 //   - threshold: upper bound, inclusive, of the elements to replace
 //   - value: replacement
 func Threshold[A, B Operand](self *graph.Value, threshold A, value B) *graph.Value {
-	return node("threshold", 1, with(nil, "threshold", threshold, "value", value), self)[0]
+	return node("threshold", 1, withRequired(nil, "threshold", threshold, "value", value), self)[0]
 }
 
 // Tile is the op tile.
@@ -4714,7 +4714,7 @@ func Threshold[A, B Operand](self *graph.Value, threshold A, value B) *graph.Val
 //
 //   - dims: number of repetitions of each dimension; missing leading numbers are 1
 func Tile[A Ints](self *graph.Value, dims A) *graph.Value {
-	return node("tile", 1, with(nil, "dims", dims), self)[0]
+	return node("tile", 1, withRequired(nil, "dims", dims), self)[0]
 }
 
 // ToAttrs are the optional attributes of [To].
@@ -4733,12 +4733,12 @@ type ToAttrs struct {
 //
 // Converts self to a dtype, or that of other, and to a memory format; returns self if it has both already.
 func To(self *graph.Value, attrs ...ToAttrs) *graph.Value {
-	return node("to", 1, given(attrs), self)[0]
+	return node("to", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // ToOther is the op to with the operand other; see [To].
 func ToOther(self, other *graph.Value, attrs ...ToAttrs) *graph.Value {
-	return node("to", 1, given(attrs), self, other)[0]
+	return node("to", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // TopkAttrs are the optional attributes of [Topk].
@@ -4762,7 +4762,7 @@ type TopkAttrs struct {
 //
 //   - k: number of elements to take
 func Topk[A Int](self *graph.Value, k A, attrs ...TopkAttrs) (values, indices *graph.Value) {
-	made := node("topk", 2, with(given(attrs), "k", k), self)
+	made := node("topk", 2, withRequired(nonzeroAttrs(attrs), "k", k), self)
 	return made[0], made[1]
 }
 
@@ -4782,7 +4782,7 @@ func Trace(self *graph.Value) *graph.Value {
 //   - dim0: first dimension
 //   - dim1: second dimension
 func Transpose[A, B Int](self *graph.Value, dim0 A, dim1 B) *graph.Value {
-	return node("transpose", 1, with(nil, "dim0", dim0, "dim1", dim1), self)[0]
+	return node("transpose", 1, withRequired(nil, "dim0", dim0, "dim1", dim1), self)[0]
 }
 
 // TrilAttrs are the optional attributes of [Tril].
@@ -4797,7 +4797,7 @@ type TrilAttrs struct {
 //
 // Keeps the lower triangle of matrices, the last two dimensions, and sets the rest to 0.
 func Tril(self *graph.Value, attrs ...TrilAttrs) *graph.Value {
-	return node("tril", 1, given(attrs), self)[0]
+	return node("tril", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // TriuAttrs are the optional attributes of [Triu].
@@ -4812,7 +4812,7 @@ type TriuAttrs struct {
 //
 // Keeps the upper triangle of matrices, the last two dimensions, and sets the rest to 0.
 func Triu(self *graph.Value, attrs ...TriuAttrs) *graph.Value {
-	return node("triu", 1, given(attrs), self)[0]
+	return node("triu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // Trunc is the op trunc.
@@ -4841,7 +4841,7 @@ type UnbindAttrs struct {
 //
 // Returns every index of a dimension as a separate value.
 func Unbind(self *graph.Value, attrs ...UnbindAttrs) []*graph.Value {
-	return node("unbind", 0, given(attrs), self)
+	return node("unbind", 0, nonzeroAttrs(attrs), self)
 }
 
 // Unflatten is the op unflatten.
@@ -4853,7 +4853,7 @@ func Unbind(self *graph.Value, attrs ...UnbindAttrs) []*graph.Value {
 //   - dim: dimension to split
 //   - sizes: sizes of the new dimensions; one may be -1
 func Unflatten[A Int, B Ints](self *graph.Value, dim A, sizes B) *graph.Value {
-	return node("unflatten", 1, with(nil, "dim", dim, "sizes", sizes), self)[0]
+	return node("unflatten", 1, withRequired(nil, "dim", dim, "sizes", sizes), self)[0]
 }
 
 // Unfold is the op unfold.
@@ -4866,7 +4866,7 @@ func Unflatten[A Int, B Ints](self *graph.Value, dim A, sizes B) *graph.Value {
 //   - size: size of a window
 //   - step: distance between windows, positive
 func Unfold[A, B, C Int](self *graph.Value, dimension A, size B, step C) *graph.Value {
-	return node("unfold", 1, with(nil, "dimension", dimension, "size", size, "step", step), self)[0]
+	return node("unfold", 1, withRequired(nil, "dimension", dimension, "size", size, "step", step), self)[0]
 }
 
 // UniqueAttrs are the optional attributes of [Unique].
@@ -4885,7 +4885,7 @@ type UniqueAttrs struct {
 // every one of self its index among them; and the number of occurrences of each. NaN differs from every element,
 // including itself.
 func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, counts *graph.Value) {
-	made := node("unique", 4, given(attrs), self)
+	made := node("unique", 4, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2], made[3]
 }
 
@@ -4908,7 +4908,7 @@ type UniqueDimAttrs struct {
 //
 //   - dim: dimension whose slices are compared
 func UniqueDim[A Int](self *graph.Value, dim A, attrs ...UniqueDimAttrs) (output, inverse, counts *graph.Value) {
-	made := node("unique_dim", 3, with(given(attrs), "dim", dim), self)
+	made := node("unique_dim", 3, withRequired(nonzeroAttrs(attrs), "dim", dim), self)
 	return made[0], made[1], made[2]
 }
 
@@ -4920,7 +4920,7 @@ func UniqueDim[A Int](self *graph.Value, dim A, attrs ...UniqueDimAttrs) (output
 //
 //   - dim: position of the new dimension, from -rank-1 to rank
 func Unsqueeze[A Int](self *graph.Value, dim A) *graph.Value {
-	return node("unsqueeze", 1, with(nil, "dim", dim), self)[0]
+	return node("unsqueeze", 1, withRequired(nil, "dim", dim), self)[0]
 }
 
 // UpsampleBicubic2dAttrs are the optional attributes of [UpsampleBicubic2d].
@@ -4947,7 +4947,7 @@ type UpsampleBicubic2dAttrs struct {
 //
 // Resizes images [N,C,H,W] by cubic interpolation. The result is row-major.
 func UpsampleBicubic2d(input *graph.Value, attrs ...UpsampleBicubic2dAttrs) *graph.Value {
-	return node("upsample_bicubic2d", 1, given(attrs), input)[0]
+	return node("upsample_bicubic2d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleBilinear2dAttrs are the optional attributes of [UpsampleBilinear2d].
@@ -4974,7 +4974,7 @@ type UpsampleBilinear2dAttrs struct {
 //
 // Resizes images [N,C,H,W] by linear interpolation. The result has the memory format that the input suggests.
 func UpsampleBilinear2d(input *graph.Value, attrs ...UpsampleBilinear2dAttrs) *graph.Value {
-	return node("upsample_bilinear2d", 1, given(attrs), input)[0]
+	return node("upsample_bilinear2d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleLinear1dAttrs are the optional attributes of [UpsampleLinear1d].
@@ -5001,7 +5001,7 @@ type UpsampleLinear1dAttrs struct {
 //
 // Resizes signals [N,C,W] by linear interpolation. The result is row-major.
 func UpsampleLinear1d(input *graph.Value, attrs ...UpsampleLinear1dAttrs) *graph.Value {
-	return node("upsample_linear1d", 1, given(attrs), input)[0]
+	return node("upsample_linear1d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleNearest1dAttrs are the optional attributes of [UpsampleNearest1d].
@@ -5028,7 +5028,7 @@ type UpsampleNearest1dAttrs struct {
 //
 // Resizes signals [N,C,W] by taking the nearest element. The result is row-major.
 func UpsampleNearest1d(input *graph.Value, attrs ...UpsampleNearest1dAttrs) *graph.Value {
-	return node("upsample_nearest1d", 1, given(attrs), input)[0]
+	return node("upsample_nearest1d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleNearest2dAttrs are the optional attributes of [UpsampleNearest2d].
@@ -5050,7 +5050,7 @@ type UpsampleNearest2dAttrs struct {
 // Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the input
 // suggests.
 func UpsampleNearest2d(input *graph.Value, attrs ...UpsampleNearest2dAttrs) *graph.Value {
-	return node("upsample_nearest2d", 1, given(attrs), input)[0]
+	return node("upsample_nearest2d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleNearest3dAttrs are the optional attributes of [UpsampleNearest3d].
@@ -5078,7 +5078,7 @@ type UpsampleNearest3dAttrs struct {
 // Resizes volumes [N,C,D,H,W] by taking the nearest element. The result has the memory format that the input
 // suggests.
 func UpsampleNearest3d(input *graph.Value, attrs ...UpsampleNearest3dAttrs) *graph.Value {
-	return node("upsample_nearest3d", 1, given(attrs), input)[0]
+	return node("upsample_nearest3d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // UpsampleTrilinear3dAttrs are the optional attributes of [UpsampleTrilinear3d].
@@ -5105,7 +5105,7 @@ type UpsampleTrilinear3dAttrs struct {
 //
 // Resizes volumes [N,C,D,H,W] by linear interpolation. The result has the memory format that the input suggests.
 func UpsampleTrilinear3d(input *graph.Value, attrs ...UpsampleTrilinear3dAttrs) *graph.Value {
-	return node("upsample_trilinear3d", 1, given(attrs), input)[0]
+	return node("upsample_trilinear3d", 1, nonzeroAttrs(attrs), input)[0]
 }
 
 // VarAttrs are the optional attributes of [Var].
@@ -5126,7 +5126,7 @@ type VarAttrs struct {
 //
 // Computes the variance over the given dimensions. Of complex numbers it is the sum of the parts' variances.
 func Var(self *graph.Value, attrs ...VarAttrs) *graph.Value {
-	return node("var", 1, given(attrs), self)[0]
+	return node("var", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // VarMeanAttrs are the optional attributes of [VarMean].
@@ -5147,7 +5147,7 @@ type VarMeanAttrs struct {
 //
 // Computes the variance and the mean over the given dimensions.
 func VarMean(self *graph.Value, attrs ...VarMeanAttrs) (var_, mean *graph.Value) {
-	made := node("var_mean", 2, given(attrs), self)
+	made := node("var_mean", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
 }
 
@@ -5167,7 +5167,7 @@ type ViewAttrs struct {
 // With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of
 // elements.
 func View(self *graph.Value, attrs ...ViewAttrs) *graph.Value {
-	return node("view", 1, given(attrs), self)[0]
+	return node("view", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // ViewAs is the op view_as.
@@ -5227,7 +5227,7 @@ type ZerosAttrs struct {
 //
 //   - size: sizes of the result
 func Zeros[A Ints](g *graph.Graph, size A, attrs ...ZerosAttrs) *graph.Value {
-	return nodeIn(g, "zeros", 1, with(given(attrs), "size", size))[0]
+	return nodeIn(g, "zeros", 1, withRequired(nonzeroAttrs(attrs), "size", size))[0]
 }
 
 // ZerosLikeAttrs are the optional attributes of [ZerosLike].
@@ -5242,5 +5242,5 @@ type ZerosLikeAttrs struct {
 //
 // Creates a value of zeros, with the shape, dtype and layout of self.
 func ZerosLike(self *graph.Value, attrs ...ZerosLikeAttrs) *graph.Value {
-	return node("zeros_like", 1, given(attrs), self)[0]
+	return node("zeros_like", 1, nonzeroAttrs(attrs), self)[0]
 }

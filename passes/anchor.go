@@ -32,7 +32,7 @@ func (g *grouper) joinAnchors() {
 			c.anchor = n
 			c.take(g, n)
 		} else {
-			g.apart[n] = why
+			g.unfused[n] = why
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	v := n.Out[0]
 	t := g.prefix(c, v)
 	switch {
-	case len(t) == 0 || !g.saves(c, t, v):
+	case len(t) == 0 || !g.reducesTraffic(c, t, v):
 		return nil, fmt.Sprintf("the step of %s reduces rows of it", c.nodes[0].Name)
 	case t[0] == c.nodes[0]:
 		return nil, fmt.Sprintf("%s comes after the rest of its group", t[0].Name)
@@ -39,7 +39,7 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	}
 	c.nodes = slices.DeleteFunc(c.nodes, func(m *graph.Node) bool { return slices.Contains(t, m) })
 	for _, m := range t {
-		g.of.Set(m.Out[0], first)
+		g.groupOf.Set(m.Out[0], first)
 	}
 	g.clusters = append(g.clusters, first)
 	slices.SortStableFunc(g.clusters, func(a, b *cluster) int { return b.at - a.at })
@@ -74,9 +74,9 @@ func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
 	return t
 }
 
-// saves reports whether memory traffic falls if t becomes the epilogue of the producer of v. It counts reads and writes
-// of values of that size by the steps of t and of the rest of the group.
-func (g *grouper) saves(c *cluster, t []*graph.Node, v *graph.Value) bool {
+// reducesTraffic reports whether memory traffic falls if t becomes the epilogue of the producer of v. It counts reads
+// and writes of values of that size by the steps of t and of the rest of the group.
+func (g *grouper) reducesTraffic(c *cluster, t []*graph.Node, v *graph.Value) bool {
 	within := func(n *graph.Node) bool { return slices.Contains(t, n) }
 	rest := func(n *graph.Node) bool { return g.group(n) == c && !within(n) }
 	readBy := func(w *graph.Value, by func(*graph.Node) bool) bool {

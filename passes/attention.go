@@ -46,9 +46,9 @@ func (g *grouper) joinAttentions() {
 func (g *grouper) addAttention(nodes []*graph.Node, at int) {
 	c := &cluster{nodes: nodes, at: at, results: 1, attends: true, space: space{shape: []int{-1}}}
 	for _, m := range nodes {
-		g.of.Set(m.Out[0], c)
+		g.groupOf.Set(m.Out[0], c)
 	}
-	g.apart[nodes[0]] = "it is the last node of an attention"
+	g.unfused[nodes[0]] = "it is the last node of an attention"
 	g.clusters = append(g.clusters, c)
 }
 

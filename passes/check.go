@@ -41,12 +41,12 @@ func (u Unchecked) String() string {
 
 // checker compares the outputs of the graph after each pass with the outputs before the first pass.
 type checker struct {
-	inputs    map[string]*tensor.Tensor
-	want      map[string]*tensor.Tensor // outputs that can be compared
-	unchecked []Unchecked
-	partial   bool            // keepGoing: passes may remove outputs
-	copies    map[string]bool // non-constant copies, by node name; nil before layouts are chosen
-	evaluated *snapshot       // the graph that was last found correct
+	inputs            map[string]*tensor.Tensor
+	comparableOutputs map[string]*tensor.Tensor // outputs that can be compared
+	unchecked         []Unchecked
+	partialOutputs    bool            // keepGoing: passes may remove outputs
+	copies            map[string]bool // non-constant copies, by node name; nil before layouts are chosen
+	evaluated         *snapshot       // the graph that was last found correct
 }
 
 // newChecker evaluates g by reference on generated inputs. It records the parts that cannot be evaluated: a graph that
@@ -80,7 +80,7 @@ func newChecker(g *graph.Graph) *checker {
 			Why: fmt.Sprintf("its reference rejects the generated data: %v", e.Err)})
 		return c
 	}
-	c.want = want
+	c.comparableOutputs = want
 	return c
 }
 
@@ -183,7 +183,7 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 	if err := c.checkCopies(g, props, pass); err != nil {
 		return err
 	}
-	if len(c.want) == 0 {
+	if len(c.comparableOutputs) == 0 {
 		return nil
 	}
 	now := snapshotOf(g)
@@ -195,19 +195,19 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 		return err
 	}
 	c.evaluated = now
-	for _, name := range slices.Sorted(maps.Keys(c.want)) {
-		if got[name] == nil && c.partial {
+	for _, name := range slices.Sorted(maps.Keys(c.comparableOutputs)) {
+		if got[name] == nil && c.partialOutputs {
 			continue
 		}
 		if got[name] == nil {
 			return fmt.Errorf("output %q cannot be evaluated any more", name)
 		}
-		if err := same(got[name], c.want[name], pass); err != nil {
+		if err := compareResults(got[name], c.comparableOutputs[name], pass); err != nil {
 			return fmt.Errorf("output %q changed its value: %w", name, err)
 		}
 	}
 	if pass.Rounds {
-		c.want = got // the next pass is compared with the rounded values
+		c.comparableOutputs = got // the next pass is compared with the rounded values
 	}
 	return nil
 }
@@ -287,8 +287,8 @@ var tolerance = map[tensor.DType]float64{
 	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,
 }
 
-// same returns an error if two results differ: in any bit, or by more than the tolerance if the pass rounds.
-func same(got, want *tensor.Tensor, pass Pass) error {
+// compareResults returns an error if two results differ: in any bit, or by more than the tolerance if the pass rounds.
+func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)
 	}

@@ -23,7 +23,7 @@ type cluster struct {
 // take adds a node, which becomes the first of the group.
 func (c *cluster) take(g *grouper, n *graph.Node) {
 	c.nodes = append(c.nodes, n)
-	g.of.Set(n.Out[0], c)
+	g.groupOf.Set(n.Out[0], c)
 	for _, v := range n.Out {
 		delete(c.reads, v)
 		if g.stored(v, c) {
@@ -42,7 +42,7 @@ func (g *grouper) group(n *graph.Node) *cluster {
 	if n == nil || len(n.Out) == 0 {
 		return nil
 	}
-	return g.of.At(n.Out[0])
+	return g.groupOf.At(n.Out[0])
 }
 
 // position returns the position of a node in the graph, or the position of its group.
@@ -106,7 +106,7 @@ const (
 // recordApart records why a node is not in a group of its readers; nil is ignored.
 func (g *grouper) recordApart(n *graph.Node, why string) {
 	if n != nil {
-		g.apart[n] = why
+		g.unfused[n] = why
 	}
 }
 
@@ -152,7 +152,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		}
 	}
 	for _, n := range a.nodes {
-		g.of.Set(n.Out[0], b)
+		g.groupOf.Set(n.Out[0], b)
 	}
 	// Both lists are in reverse order.
 	b.nodes = append(b.nodes, a.nodes...)

@@ -81,35 +81,35 @@ func (u *uses) redirect(g *graph.Graph, from, to *graph.Value) {
 
 // elider removes copies in one pass over the nodes.
 type elider struct {
-	plan *Plan
-	uses *uses // created at the first copy: many graphs have none
-	gone map[*graph.Node]bool
+	plan    *Plan
+	uses    *uses // created at the first copy: many graphs have none
+	removed map[*graph.Node]bool
 }
 
 func elideCopies(p *Plan) error {
-	e := &elider{plan: p, gone: map[*graph.Node]bool{}}
+	e := &elider{plan: p, removed: map[*graph.Node]bool{}}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		if n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType {
 			if e.uses == nil {
 				e.uses = usesOf(p.Graph)
 			}
-			if !p.weighed {
+			if !p.copiesWeighed {
 				e.shorten(n)
 			}
-			if why := e.needless(n); why != "" {
+			if why := e.redundancyReason(n); why != "" {
 				e.uses.redirect(p.Graph, n.Out[0], n.In[0].Value)
 				e.drop(n, why)
 			}
 		}
 	}
-	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return e.gone[n] })
+	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return e.removed[n] })
 	return nil
 }
 
 func (e *elider) drop(n *graph.Node, why string) {
 	e.plan.Elided = append(e.plan.Elided, Elision{n.Name, why})
-	e.gone[n] = true
+	e.removed[n] = true
 }
 
 // shorten makes a copy of a copy read the original. The copy in between is removed if it has no other reader.
@@ -127,21 +127,21 @@ func (e *elider) shorten(n *graph.Node) {
 		e.uses.nodes.Set(mid, slices.DeleteFunc(e.uses.nodes.At(mid), func(u *graph.Node) bool { return u == n }))
 		e.uses.add(src, n)
 		n.In[0].Value = src
-		if len(e.uses.nodes.At(mid)) == 0 && !e.uses.output[mid] && !e.gone[mid.Node] {
+		if len(e.uses.nodes.At(mid)) == 0 && !e.uses.output[mid] && !e.removed[mid.Node] {
 			e.drop(mid.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, src.Name))
 		}
 	}
 }
 
-// needless returns why a copy can be removed, or "".
-func (e *elider) needless(n *graph.Node) string {
+// redundancyReason returns why a copy can be removed, or "".
+func (e *elider) redundancyReason(n *graph.Node) string {
 	v, src := n.Out[0], n.In[0].Value
 	switch {
 	case n.Pin.Lays():
 		return ""
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
-	case e.plan.weighed: // the strategy has weighed the other copies
+	case e.plan.copiesWeighed: // the strategy has weighed the other copies
 		return ""
 	case e.uses.output[v]:
 		return ""

@@ -36,7 +36,7 @@ const expandedLimit = 1 << 22
 // left to the run if its results exceed the memory budget, if it fails and keepGoing is set, or if it has no kernel for
 // its current layouts, which may still change.
 func foldConstants(p *Plan) error {
-	p.only = p.decidedFolds()
+	p.nodesToFold = p.decidedFolds()
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
 	if first < 0 {
 		return nil
@@ -62,7 +62,7 @@ func foldConstants(p *Plan) error {
 		if !n.IsView() {
 			f.Bytes = resultBytes(n)
 		}
-		p.room.spent, bytes = sum(p.room.spent, f.Bytes), sum(bytes, f.Bytes)
+		p.room.usedBytes, bytes = sum(p.room.usedBytes, f.Bytes), sum(bytes, f.Bytes)
 		p.Folded = append(p.Folded, f)
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
@@ -85,15 +85,15 @@ func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
 	if !p.folds(n) {
 		return nil, nil
 	}
-	data, err := p.folded(n)
+	data, err := p.foldResults(n)
 	if err != nil && (p.keepGoing || errors.As(err, new(*uncompiled)) || errors.As(err, new(*tensor.MemoryError))) {
 		return nil, nil
 	}
 	return data, err
 }
 
-// folded returns the results of a node that folds.
-func (p *Plan) folded(n *graph.Node) ([]*tensor.Tensor, error) {
+// foldResults returns the results of a node that folds.
+func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
 	if done, is := p.packed[n]; is {
 		delete(p.packed, n)
 		return done.data, done.err
@@ -137,7 +137,7 @@ func (p *Plan) packAhead(nodes []*graph.Node) {
 	group.SetLimit(p.threads)
 	for i, n := range list {
 		group.Go(func() error {
-			done[i].data, done[i].err = p.folded(n)
+			done[i].data, done[i].err = p.foldResults(n)
 			return nil
 		})
 	}
@@ -157,10 +157,10 @@ func (p *Plan) folds(n *graph.Node) bool {
 			return false
 		}
 	}
-	if n.Op.RunDynamic != nil || p.only != nil && n.Packing() == nil && !p.only[n.Number()] {
+	if n.Op.RunDynamic != nil || p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] {
 		return false
 	}
-	return n.IsView() || n.Packing() != nil || (p.only != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)
+	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)
 }
 
 // worthKeeping reports whether the results are at most foldLimit bytes or 8 times the size of the stored operands, and
@@ -178,9 +178,9 @@ func worthKeeping(n *graph.Node) bool {
 
 // foldBudget bounds the memory of folded results to half of the available memory, because operands stay in memory, too.
 type foldBudget struct {
-	limit int // [Options.MemoryLimit]
-	most  int // maximum total size of results in bytes; 0 until it is computed
-	spent int // total size of the results so far in bytes
+	limit     int // [Options.MemoryLimit]
+	maxBytes  int // maximum total size of results in bytes; 0 until it is computed
+	usedBytes int // total size of the results so far in bytes
 }
 
 // alwaysAllowed is the size in bytes below which the memory limit of the process is not queried: the query takes longer
@@ -189,21 +189,21 @@ const alwaysAllowed = 64 << 20
 
 // allows reports whether the results of a node fit into the budget. Results up to foldLimit always fit.
 func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
-	after := sum(b.spent, resultBytes(n))
+	after := sum(b.usedBytes, resultBytes(n))
 	if after < alwaysAllowed && b.limit == 0 || b.limit < 0 {
 		return true
 	}
-	if b.most == 0 {
-		b.most = machine.Memory().Left / 2
+	if b.maxBytes == 0 {
+		b.maxBytes = machine.Memory().Left / 2
 		if b.limit > 0 {
-			b.most = b.limit
+			b.maxBytes = b.limit
 			for _, v := range g.Constants {
-				b.most -= v.Meta.Extent() * v.Meta.DType.Size()
+				b.maxBytes -= v.Meta.Extent() * v.Meta.DType.Size()
 			}
-			b.most = max(b.most/2, 1)
+			b.maxBytes = max(b.maxBytes/2, 1)
 		}
 	}
-	return after <= max(b.most, foldLimit)
+	return after <= max(b.maxBytes, foldLimit)
 }
 
 func resultBytes(n *graph.Node) int {

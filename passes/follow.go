@@ -14,11 +14,11 @@ import (
 // their copies, and values placed in others. [Options.Follow] applies them to the same graph at other sizes, with the
 // same list of passes. Decisions are immutable.
 type Decisions struct {
-	folded []map[int]bool     // numbers of folded nodes, by fold pass
-	groups []groupDecision    // fused groups
-	nodes  []signature        // signatures of the nodes for which layouts were chosen
-	layout *layout.Assignment // chosen layouts, implementations and copies
-	placed map[int]bool       // numbers of values that are placed in others
+	foldedNodes  []map[int]bool     // numbers of folded nodes, by fold pass
+	groups       []groupDecision    // fused groups
+	nodes        []signature        // signatures of the nodes for which layouts were chosen
+	layout       *layout.Assignment // chosen layouts, implementations and copies
+	placedValues map[int]bool       // numbers of values that are placed in others
 }
 
 // groupDecision is a group, by node numbers in a valid order.
@@ -32,10 +32,10 @@ type groupDecision struct {
 
 // signature identifies a node independently of sizes.
 type signature struct {
-	op      *graph.Op
-	number  int
-	outputs int
-	in      []int // value numbers of tensor operands; -1 for others
+	op       *graph.Op
+	number   int
+	outputs  int
+	operands []int // value numbers of tensor operands; -1 for others
 }
 
 // Misfit is the error of decisions that do not apply to a graph at its sizes: different nodes would run, or values
@@ -48,11 +48,11 @@ func (e *Misfit) Error() string { return "the decisions do not fit: " + e.Why }
 func misfit(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }
 
 func signatureOf(n *graph.Node) signature {
-	s := signature{op: n.Op, number: n.Number(), outputs: len(n.Out), in: make([]int, len(n.In))}
+	s := signature{op: n.Op, number: n.Number(), outputs: len(n.Out), operands: make([]int, len(n.In))}
 	for i, a := range n.In {
-		s.in[i] = -1
+		s.operands[i] = -1
 		if a.Kind == graph.TensorArg {
-			s.in[i] = a.Value.Number()
+			s.operands[i] = a.Value.Number()
 		}
 	}
 	return s
@@ -60,11 +60,11 @@ func signatureOf(n *graph.Node) signature {
 
 // matches reports whether a node has the signature.
 func (s *signature) matches(n *graph.Node) bool {
-	if s.op != n.Op || s.number != n.Number() || s.outputs != len(n.Out) || len(s.in) != len(n.In) {
+	if s.op != n.Op || s.number != n.Number() || s.outputs != len(n.Out) || len(s.operands) != len(n.In) {
 		return false
 	}
 	for i, a := range n.In {
-		if number := s.in[i]; a.Kind == graph.TensorArg && a.Value.Number() != number ||
+		if number := s.operands[i]; a.Kind == graph.TensorArg && a.Value.Number() != number ||
 			a.Kind != graph.TensorArg && number >= 0 {
 			return false
 		}
@@ -77,12 +77,12 @@ func (p *Plan) decidedFolds() map[int]bool {
 	at := p.foldings
 	p.foldings++
 	switch {
-	case p.follow != nil && at < len(p.follow.folded):
-		return p.follow.folded[at]
+	case p.follow != nil && at < len(p.follow.foldedNodes):
+		return p.follow.foldedNodes[at]
 	case p.follow != nil:
 		return map[int]bool{}
 	case p.Decisions != nil:
-		p.Decisions.folded = append(p.Decisions.folded, map[int]bool{})
+		p.Decisions.foldedNodes = append(p.Decisions.foldedNodes, map[int]bool{})
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (p *Plan) decidedFolds() map[int]bool {
 // noteFolded records that a node was folded.
 func (p *Plan) noteFolded(n *graph.Node) {
 	if p.Decisions != nil {
-		p.Decisions.folded[p.foldings-1][n.Number()] = true
+		p.Decisions.foldedNodes[p.foldings-1][n.Number()] = true
 	}
 }
 
@@ -123,7 +123,7 @@ func (g *grouper) followGroups() error {
 				return misfit("a node of a group does not exist")
 			}
 			c.nodes = append(c.nodes, n)
-			g.of.Set(n.Out[0], c)
+			g.groupOf.Set(n.Out[0], c)
 		}
 		if d.attends {
 			nodes := slices.Clone(c.nodes)
@@ -219,14 +219,14 @@ func (p *Plan) followLayouts() error {
 		}
 	}
 	a := d.layout.Of(p.Graph)
-	p.weighed = a.Final
+	p.copiesWeighed = a.Final
 	written, pins := make([]layoutOf, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, o := range p.Graph.Outputs {
 		pins[i] = o.Demand()
 		written[i] = layoutOf{typ: o.Value.Type, meta: o.Value.Meta}
 	}
 	l := newLayouter(p)
-	l.follows = true
+	l.fromOtherSizes = true
 	if err := l.apply(a); err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
 		}
 	}
 	for ; v != nil; v = v.Alias {
-		if l.moved[v] {
+		if l.relaidValues[v] {
 			return false
 		}
 	}

@@ -23,14 +23,14 @@ const (
 
 // grouper visits nodes in reverse, so that the readers of a node are in their groups before the node.
 type grouper struct {
-	p        *Plan
-	fuser    *fusion.Fuser
-	place    graph.ByValue[int]      // position of a node, by its first output
-	of       graph.ByValue[*cluster] // group of a node, by its first output
-	uses     *uses
-	clusters []*cluster
-	// Reasons: alone for a node that is in no group, apart for one that is not in its readers' group.
-	alone, apart map[*graph.Node]string
+	p         *Plan
+	fuser     *fusion.Fuser
+	place     graph.ByValue[int]      // position of a node, by its first output
+	groupOf   graph.ByValue[*cluster] // group of a node, by its first output
+	uses      *uses
+	clusters  []*cluster
+	unfusable map[*graph.Node]string // by node that is in no group: the reason
+	unfused   map[*graph.Node]string // by node that is not in the group of its readers: the reason
 }
 
 // groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
@@ -40,8 +40,8 @@ type grouper struct {
 func groupNodes(p *Plan) error {
 	p.dropNodes() // dead readers would force values to be stored
 	g := &grouper{p: p, fuser: fusion.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
-		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
-		apart: map[*graph.Node]string{}}
+		groupOf: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), unfusable: map[*graph.Node]string{},
+		unfused: map[*graph.Node]string{}}
 	if p.follow != nil {
 		return g.followGroups()
 	}
@@ -57,7 +57,7 @@ func groupNodes(p *Plan) error {
 			continue
 		}
 		if s, why := g.spaceOf(n); why != "" {
-			g.alone[n] = why
+			g.unfusable[n] = why
 		} else {
 			g.add(i, n, s)
 		}
@@ -248,12 +248,12 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	case reader == nil:
 		return nil
 	case first != nil && first.attends:
-		g.apart[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
+		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
 		return nil
 	case first == nil || mergedSpace(s, first, made).shape == nil:
-		g.apart[n] = fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
+		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
 		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.left()) {
-			g.apart[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", reader.Name, n.Name)
+			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", reader.Name, n.Name)
 		}
 		return nil
 	}
@@ -262,15 +262,15 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	}
 	together := mergedSpace(s, first, made)
 	if together.shape == nil {
-		g.apart[n] = otherRows
+		g.unfused[n] = otherRows
 		return nil
 	}
 	if why := g.whyTooLarge(first, n); why != "" {
-		g.apart[n] = why
+		g.unfused[n] = why
 		return nil
 	}
 	if why := g.whyMisaligned(together, append(slices.Clone(first.nodes), n)...); why != "" {
-		g.apart[n] = why
+		g.unfused[n] = why
 		return nil
 	}
 	first.space = together

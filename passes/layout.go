@@ -57,11 +57,11 @@ func chooseLayouts(p *Plan) error {
 		return fmt.Errorf("strategy %s assigned %d of %d nodes and %d of %d outputs", p.Strategy,
 			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))
 	}
-	p.within = graph.NewByValue[bool](p.Graph)
-	p.Failed, p.weighed = append(p.Failed, a.Failed...), a.Final
+	p.placementsChosen = graph.NewByValue[bool](p.Graph)
+	p.Failed, p.copiesWeighed = append(p.Failed, a.Failed...), a.Final
 	p.Model, p.Solution = a.Model, a.Solution
 	for _, v := range a.Within {
-		p.within.Set(v, true)
+		p.placementsChosen.Set(v, true)
 	}
 	p.noteLayouts(a)
 	return newLayouter(p).apply(a)
@@ -94,19 +94,21 @@ func (p *Plan) noteExact() {
 // layouter applies an assignment: it inserts the copies, infers the layouts that depend on them, and sets the assigned
 // layouts of results.
 type layouter struct {
-	plan    *Plan
-	g       *graph.Graph
-	nodes   []*graph.Node                 // nodes of the graph with copies, so far
-	made    map[*layout.Copy]*graph.Value // inserted copies
-	written []layoutOf                    // layouts of a node's results in the graph as written; reused for each node
-	moved   map[*graph.Value]bool         // values whose layout differs from the graph as written
-	views   map[remade]*graph.Node        // views of other operands
-	follows bool                          // the assignment was made for other sizes and may not apply
+	plan           *Plan
+	g              *graph.Graph
+	nodes          []*graph.Node                 // nodes of the graph with copies, so far
+	insertedCopies map[*layout.Copy]*graph.Value // inserted copies
+	// layouts of a node's results in the graph as written; reused for each node
+	writtenLayouts []layoutOf
+	relaidValues   map[*graph.Value]bool  // values whose layout differs from the graph as written
+	views          map[remade]*graph.Node // views of other operands
+	fromOtherSizes bool                   // the assignment was made for other sizes and may not apply
 }
 
 func newLayouter(p *Plan) *layouter {
-	return &layouter{plan: p, g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{},
-		views: map[remade]*graph.Node{}}
+	return &layouter{plan: p, g: p.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
+		relaidValues: map[*graph.Value]bool{},
+		views:        map[remade]*graph.Node{}}
 }
 
 // remade identifies a view that is built again for another operand.
@@ -166,16 +168,16 @@ func (l *layouter) apply(a *layout.Assignment) error {
 
 // node applies the choice for one node.
 func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
-	written := l.written[:0]
+	written := l.writtenLayouts[:0]
 	for _, v := range n.Out {
 		written = append(written, layoutOf{v.Type, v.Meta, v.Alias})
 	}
-	l.written = written
+	l.writtenLayouts = written
 	if err := l.reads(n, c); err != nil {
 		return err
 	}
 	n.Impl, n.Walk = c.Impl, c.Walk
-	if l.follows {
+	if l.fromOtherSizes {
 		var err error
 		if n.Impl, n.Walk, err = l.implFor(n, c); err != nil {
 			return err
@@ -185,7 +187,7 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		l.result(v, i, c, written[i])
 	}
 	l.nodes = append(l.nodes, n)
-	if err := l.after(n, c); err != nil || !l.follows {
+	if err := l.after(n, c); err != nil || !l.fromOtherSizes {
 		return err
 	}
 	return l.checkLaidOut(n)
@@ -203,7 +205,7 @@ func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 		if i < len(c.In) {
 			by = c.In[i]
 		}
-		if l.follows && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, by) {
+		if l.fromOtherSizes && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, by) {
 			return misfit("the storage that %s reads is not laid out as written", n.Name)
 		}
 		if by != nil {
@@ -213,7 +215,7 @@ func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 			}
 			a.Value, stale = v, true
 		}
-		stale = stale || l.moved[a.Value]
+		stale = stale || l.relaidValues[a.Value]
 	}
 	if stale {
 		return infer(n)
@@ -275,8 +277,8 @@ func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layou
 		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
 	case v.Alias == nil:
 		m, as := v.Node.Walk.Lay(i, v.Meta), orderAt(v.Node.Walk.Out, i)
-		asWritten := (c.Written || l.follows) && m.SameAddresses(written.meta)
-		if asWritten && l.follows {
+		asWritten := (c.Written || l.fromOtherSizes) && m.SameAddresses(written.meta)
+		if asWritten && l.fromOtherSizes {
 			guardWritten(v, as, written.typ)
 		}
 		switch {
@@ -288,7 +290,7 @@ func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layou
 	}
 	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
 		v.Meta.Offset != written.meta.Offset {
-		l.moved[v] = true
+		l.relaidValues[v] = true
 	}
 }
 
@@ -334,14 +336,14 @@ func (l *layouter) drop(n *graph.Node) {
 
 // copy returns the value of a copy. Its node is inserted at the first call.
 func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
-	if v := l.made[c]; v != nil {
+	if v := l.insertedCopies[c]; v != nil {
 		return v, nil
 	}
 	v, err := l.insert(c)
 	if err != nil {
 		return nil, fmt.Errorf("copy of %q: %w", c.Value.Name, err)
 	}
-	l.made[c] = v
+	l.insertedCopies[c] = v
 	return v, nil
 }
 

@@ -210,19 +210,19 @@ type Plan struct {
 	// Decisions are recorded with [Options.Record].
 	Decisions *Decisions
 
-	ctx       context.Context
-	follow    *Decisions
-	only      map[int]bool        // numbers of the nodes to fold; nil: the pass decides
-	foldings  int                 // number of fold passes that have begun
-	weighed   bool                // the strategy has weighed existing copies, too
-	within    graph.ByValue[bool] // values whose placement in others the strategy chose and priced
-	pins      []pinned
-	unpinned  map[*graph.Value]string // name of a pinned copy, by its source
-	strategy  layout.Strategy
-	profile   *layout.Profile
-	priced    bool // the profile is adjusted to the constants of the graph
-	keepGoing bool // see [Options.KeepGoing]
-	exact     bool // see [Options.Exact]
+	ctx              context.Context
+	follow           *Decisions
+	nodesToFold      map[int]bool        // numbers of the nodes to fold; nil: the pass decides
+	foldings         int                 // number of fold passes that have begun
+	copiesWeighed    bool                // the strategy has weighed existing copies, too
+	placementsChosen graph.ByValue[bool] // values whose placement in others the strategy chose and priced
+	pins             []pinned
+	unpinned         map[*graph.Value]string // name of a pinned copy, by its source
+	strategy         layout.Strategy
+	profile          *layout.Profile
+	priced           bool // the profile is adjusted to the constants of the graph
+	keepGoing        bool // see [Options.KeepGoing]
+	exact            bool // see [Options.Exact]
 	// See [Options.SolveLimit].
 	solveLimit time.Duration
 	room       foldBudget
@@ -300,7 +300,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 			return nil, err
 		}
 		check = newChecker(g)
-		check.partial = o.KeepGoing
+		check.partialOutputs = o.KeepGoing
 		p.Unchecked = check.unchecked
 	}
 	props := graph.Sorted

@@ -136,33 +136,33 @@ type trial struct {
 func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 	p := w.p
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil || w.ownMemory.At(v) ||
-		v.Node.Op.RunDynamic != nil || p.follow != nil && !p.follow.placed[v.Number()] || !numeric(v.Type) {
+		v.Node.Op.RunDynamic != nil || p.follow != nil && !p.follow.placedValues[v.Number()] || !numeric(v.Type) {
 		return
 	}
 	t := &trial{w: w, nodes: []*graph.Node{v.Node}}
-	t.touch(v)
+	t.addReaders(v)
 	cost := t.cost()
 	t.before = append(t.before, stateOf(v))
 	if v.Within = within; v.Meta.SameAddresses(m) {
 		m.Strides = v.Meta.Strides // if only the offset differs, dimensions of size 1 keep their strides
 	}
 	v.SetMeta(m)
-	if filled && !allInPlace(v.Node) || !t.holds() {
+	if filled && !allInPlace(v.Node) || !t.check() {
 		t.undo()
 		return
 	}
 	costs, after := t.costs()
 	saved := cost - after
-	chosen := p.within.At(v)
+	chosen := p.placementsChosen.At(v)
 	if p.follow == nil && !chosen && saved <= 0 {
 		t.undo()
 		return
 	}
 	if p.Decisions != nil {
-		if p.Decisions.placed == nil {
-			p.Decisions.placed = map[int]bool{}
+		if p.Decisions.placedValues == nil {
+			p.Decisions.placedValues = map[int]bool{}
 		}
-		p.Decisions.placed[v.Number()] = true
+		p.Decisions.placedValues[v.Number()] = true
 	}
 	for i, n := range t.nodes {
 		w.costs[n] = costs[i]
@@ -186,8 +186,8 @@ func allInPlace(n *graph.Node) bool {
 
 func stateOf(v *graph.Value) state { return state{v, v.Type, v.Meta, v.Alias, v.Within} }
 
-// touch adds the readers of v to the trial, through views.
-func (t *trial) touch(v *graph.Value) {
+// addReaders adds the readers of v to the trial, through views.
+func (t *trial) addReaders(v *graph.Value) {
 	for _, n := range t.w.readers.At(v) {
 		if !n.IsView() {
 			if !slices.Contains(t.nodes, n) {
@@ -197,7 +197,7 @@ func (t *trial) touch(v *graph.Value) {
 		}
 		t.views = append(t.views, n)
 		for _, o := range n.Out {
-			t.touch(o)
+			t.addReaders(o)
 		}
 	}
 }
@@ -249,19 +249,19 @@ func (t *trial) costs() (each []priced, ns float64) {
 		if i == 0 {
 			known = priced{} // the layout of its result changes, and thereby all parts
 		}
-		each[i] = t.w.price(n, known, t.moved)
+		each[i] = t.w.price(n, known, t.changesLayout)
 		ns += each[i].ns
 	}
 	return each, ns
 }
 
-// moved reports whether the trial changes the layout of a value.
-func (t *trial) moved(v *graph.Value) bool {
+// changesLayout reports whether the trial changes the layout of a value.
+func (t *trial) changesLayout(v *graph.Value) bool {
 	return slices.ContainsFunc(t.before, func(s state) bool { return s.v == v })
 }
 
-// holds infers the views again, and reports whether they are still views and all nodes support the new layouts.
-func (t *trial) holds() bool {
+// check infers the views again, and reports whether they are still views and all nodes support the new layouts.
+func (t *trial) check() bool {
 	for _, n := range t.views {
 		for _, o := range n.Out {
 			t.before = append(t.before, stateOf(o))
@@ -276,7 +276,7 @@ func (t *trial) holds() bool {
 		}
 	}
 	for i, n := range t.nodes {
-		if i == 0 && n.Holds() != nil || i > 0 && n.StillHolds(t.moved) != nil {
+		if i == 0 && n.Holds() != nil || i > 0 && n.StillHolds(t.changesLayout) != nil {
 			return false
 		}
 	}

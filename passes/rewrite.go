@@ -13,10 +13,10 @@ import (
 // products with conversions. Nodes are visited in order, so that earlier nodes are already rewritten. The new nodes are
 // visited, too.
 func rewrite(p *Plan) error {
-	r := &rewriting{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
+	r := &rewriting{p: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
 	r.around.Alone = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
-	r.around.Made = func(v *graph.Value) []*graph.Value { return r.of[v] }
+	r.around.Made = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
 	asked := false
 	for _, n := range p.Graph.Nodes {
 		asked = asked || n.Op.Rewrite != nil
@@ -37,33 +37,33 @@ func rewrite(p *Plan) error {
 		}
 		r.report(n, name)
 	}
-	if r.made == 0 {
+	if r.rewriteCount == 0 {
 		return nil
 	}
 	p.Graph.Nodes = r.nodes
 	p.dropNodes()
-	p.Note("%s rewritten", counted(r.made, "node", "nodes"))
+	p.Note("%s rewritten", counted(r.rewriteCount, "node", "nodes"))
 	return nil
 }
 
 // rewriting is the state of the pass.
 type rewriting struct {
-	p       *Plan
-	around  graph.Around
-	readers graph.ByValue[int]              // by value: number of operands of needed nodes that are the value
-	nodes   []*graph.Node                   // nodes of the rewritten graph, so far
-	made    int                             // number of rewrites
-	into    []string                        // names of the nodes that replace the current node
-	whys    []string                        // reasons of its rewrites
-	of      map[*graph.Value][]*graph.Value // by value: results of new nodes with that single operand
-	stays   *graph.Node                     // a node that could not be rewritten together with the current node
-	why     string                          // reason for stays
+	p                  *Plan
+	around             graph.Around
+	readers            graph.ByValue[int]              // by value: number of operands of needed nodes that are the value
+	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
+	rewriteCount       int                             // number of rewrites
+	replacements       []string                        // names of the nodes that replace the current node
+	reasons            []string                        // reasons of its rewrites
+	unaryResults       map[*graph.Value][]*graph.Value // by value: results of new nodes with that single operand
+	notRewritten       *graph.Node                     // a node that could not be rewritten together with the current node
+	notRewrittenReason string                          // reason for stays
 }
 
 // add appends a node, or the nodes that replace it, to the list.
 func (r *rewriting) add(n *graph.Node) error {
 	if n.Op.Rewrite == nil || n.Pin != (graph.Pin{}) {
-		r.keep(n)
+		r.appendUnchanged(n)
 		return nil
 	}
 	reads := n.In
@@ -73,13 +73,13 @@ func (r *rewriting) add(n *graph.Node) error {
 	}
 	if s.Results == nil {
 		if s.Why != "" {
-			r.stays, r.why = s.Of, s.Why
+			r.notRewritten, r.notRewrittenReason = s.Of, s.Why
 		}
-		r.keep(n)
+		r.appendUnchanged(n)
 		return nil
 	}
-	r.made++
-	r.whys = append(r.whys, s.Why)
+	r.rewriteCount++
+	r.reasons = append(r.reasons, s.Why)
 	for _, m := range parts {
 		r.count(m, 1)
 	}
@@ -92,11 +92,11 @@ func (r *rewriting) add(n *graph.Node) error {
 	return nil
 }
 
-// keep appends a node unchanged.
-func (r *rewriting) keep(n *graph.Node) {
-	r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
+// appendUnchanged appends a node unchanged.
+func (r *rewriting) appendUnchanged(n *graph.Node) {
+	r.nodes, r.replacements = append(r.nodes, n), append(r.replacements, n.Name)
 	if n.Part != nil && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
-		r.of[n.In[0].Value] = append(r.of[n.In[0].Value], n.Out[0])
+		r.unaryResults[n.In[0].Value] = append(r.unaryResults[n.In[0].Value], n.Out[0])
 	}
 }
 
@@ -129,11 +129,11 @@ func (r *rewriting) release(in []graph.Arg) {
 // report records the outcome for a node.
 func (r *rewriting) report(n *graph.Node, name string) {
 	switch {
-	case len(r.whys) > 0:
-		why := strings.Join(slices.Compact(r.whys), "; ")
-		r.p.Decomposed = append(r.p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.into, Why: why})
-	case r.stays != nil:
-		r.p.Unfused = append(r.p.Unfused, Unfused{r.stays.Name, name, r.why})
+	case len(r.reasons) > 0:
+		why := strings.Join(slices.Compact(r.reasons), "; ")
+		r.p.Decomposed = append(r.p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.replacements, Why: why})
+	case r.notRewritten != nil:
+		r.p.Unfused = append(r.p.Unfused, Unfused{r.notRewritten.Name, name, r.notRewrittenReason})
 	}
-	r.into, r.whys, r.why, r.stays = nil, nil, "", nil
+	r.replacements, r.reasons, r.notRewrittenReason, r.notRewritten = nil, nil, "", nil
 }

@@ -18,11 +18,11 @@ type snapshot struct {
 
 // node has the fields of a graph node that affect results.
 type node struct {
-	node  *graph.Node
-	op    *graph.Op
-	in    []graph.Arg
-	out   []*graph.Value
-	attrs any
+	node     *graph.Node
+	op       *graph.Op
+	operands []graph.Arg
+	results  []*graph.Value
+	attrs    any
 }
 
 // value has the fields of a graph value that affect results. Metas are immutable and need no copy.
@@ -50,7 +50,8 @@ func snapshotOf(g *graph.Graph) *snapshot {
 func (s *snapshot) same(now *snapshot) bool {
 	return s != nil && slices.Equal(s.outputs, now.outputs) &&
 		slices.EqualFunc(s.nodes, now.nodes, func(a, b node) bool {
-			return a.node == b.node && a.op == b.op && slices.Equal(a.in, b.in) && slices.Equal(a.out, b.out) &&
+			return a.node == b.node && a.op == b.op && slices.Equal(a.operands, b.operands) && slices.Equal(a.results,
+				b.results) &&
 				reflect.DeepEqual(a.attrs, b.attrs)
 		}) &&
 		slices.EqualFunc(s.values, now.values, func(a, b value) bool {

@@ -44,12 +44,12 @@ func (g *grouper) reportUnfused() {
 // whyUnfused returns why n is not in the group of its reader r.
 func (g *grouper) whyUnfused(n, r *graph.Node) string {
 	for _, m := range []*graph.Node{n, r} {
-		if why := g.alone[m]; why != "" && (isCandidate(m) || g.apart[m] == "") {
+		if why := g.unfusable[m]; why != "" && (isCandidate(m) || g.unfused[m] == "") {
 			return m.Name + " " + why
 		}
 	}
 	a, b := n.Out[0].Meta.Shape, r.Out[0].Meta.Shape
-	why := g.apart[n]
+	why := g.unfused[n]
 	switch {
 	case !isCandidate(n) || slices.Equal(a, b) || why == otherDims || why == secondPass:
 	case why == "" || commonSpace(space{shape: a}, g.group(r).space).shape == nil:

@@ -176,7 +176,7 @@ func lesser(a, b Int) Int { return extreme(kindMin, a, b) }
 func extreme(k kind, a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()
-	x, y := v.of(a), v.of(b)
+	x, y := v.exprOf(a), v.exprOf(b)
 	return v.again(byte(k), x, y, func() *expr { return v.extreme(k, x, y) }).int()
 }
 
@@ -222,5 +222,5 @@ func (v *Env) neverAbove(e, o *expr, sign int) bool {
 	if sign < 0 {
 		o, e = e, o
 	}
-	return v.proves(v.plus(o, e, -1))
+	return v.proves(v.addMultiple(o, e, -1))
 }

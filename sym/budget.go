@@ -4,9 +4,9 @@ package sym
 // amount of time, so that the answer is the same on every machine. The answer may depend on earlier questions to the
 // Env, because cached answers cost no steps.
 const (
-	// questionSteps bounds one question. In the first half of the steps, conditions are reduced under up to maxHypotheses
-	// nested hypotheses. In the second half, the relations of a condition inside an expression are decided one by one,
-	// without hypotheses. When no steps are left, the answer is "unknown".
+	// questionSteps bounds one question. In the first half of the steps, conditions are reduced under up to
+	// maxHypotheses nested hypotheses. In the second half, the relations of a condition inside an expression are
+	// decided one by one, without hypotheses. When no steps are left, the answer is "unknown".
 	questionSteps = 1 << 14
 	// envSteps bounds all questions of an Env together. Each later question has only fewSteps.
 	envSteps = 1 << 21
@@ -18,36 +18,36 @@ const (
 // beginQuestion begins a question under the facts. The returned function ends it.
 func (v *Env) beginQuestion() func() {
 	f := &v.facts
-	deep, left := f.inUse, f.left
+	deep, left := f.inUse, f.stepsLeft
 	granted := questionSteps
-	if f.spent >= envSteps {
+	if f.stepsSpent >= envSteps {
 		granted = fewSteps
 	}
-	f.inUse, f.left = true, granted
+	f.inUse, f.stepsLeft = true, granted
 	return func() {
-		f.spent += granted - f.left
-		f.inUse, f.left = deep, left
+		f.stepsSpent += granted - f.stepsLeft
+		f.inUse, f.stepsLeft = deep, left
 	}
 }
 
 // Steps returns the number of steps of all questions so far.
-func (v *Env) Steps() int { return v.facts.spent }
+func (v *Env) Steps() int { return v.facts.stepsSpent }
 
-// spend spends n steps, and reports whether the question has steps left.
-func (f *facts) spend(n int) bool {
-	if f.left > 0 {
-		f.left = max(f.left-n, 0)
+// spendSteps spends n steps, and reports whether the question has steps left.
+func (f *facts) spendSteps(n int) bool {
+	if f.stepsLeft > 0 {
+		f.stepsLeft = max(f.stepsLeft-n, 0)
 	}
-	return f.left > 0
+	return f.stepsLeft > 0
 }
 
 // shallow reports whether conditions inside expressions are reduced without hypotheses.
-func (f *facts) shallow() bool { return f.left < questionSteps/2 || f.hypotheses >= maxHypotheses }
+func (f *facts) shallow() bool { return f.stepsLeft < questionSteps/2 || f.hypotheses >= maxHypotheses }
 
 // state is a key for cached answers. Its magnitude is the generation of facts. It is negative in the second half of the
 // question's budget.
 func (f *facts) state() int {
-	if f.left < questionSteps/2 {
+	if f.stepsLeft < questionSteps/2 {
 		return -f.gen
 	}
 	return f.gen

@@ -41,7 +41,7 @@ func TestStepsOfNestedConditions(t *testing.T) {
 func TestStepsEnd(t *testing.T) {
 	v := NewEnv()
 	v.init()
-	v.facts.spent = envSteps
+	v.facts.stepsSpent = envSteps
 	e := broadcasts(t, v, 12)
 	require.NoError(t, v.Assume(e.Gt(Of(2))))
 	before := v.Steps()

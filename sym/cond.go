@@ -44,7 +44,7 @@ type cond struct {
 //go:noinline
 func eq(a, b Int) Bool {
 	v := envOf(a, b)
-	x, y := v.of(a), v.of(b)
+	x, y := v.exprOf(a), v.exprOf(b)
 	if len(x.terms) == 0 {
 		x, y = y, x
 	}
@@ -57,18 +57,20 @@ func ne(a, b Int) Bool { return eq(a, b).Not() }
 //go:noinline
 func lt(a, b Int) Bool {
 	v := envOf(a, b)
-	x, y := v.of(a), v.of(b)
-	return v.atLeast(v.gap(x, y), x, y, "Lt")
+	x, y := v.exprOf(a), v.exprOf(b)
+	return v.atLeast(v.strictDifference(x, y), x, y, "Lt")
 }
 
-// gap returns y - x - 1, which is not negative if and only if x < y.
-func (v *Env) gap(x, y *expr) *expr { return v.plus(v.plus(y, x, -1), v.constant(1), -1) }
+// strictDifference returns y - x - 1, which is not negative if and only if x < y.
+func (v *Env) strictDifference(x, y *expr) *expr {
+	return v.addMultiple(v.addMultiple(y, x, -1), v.constant(1), -1)
+}
 
 //go:noinline
 func le(a, b Int) Bool {
 	v := envOf(a, b)
-	x, y := v.of(a), v.of(b)
-	return v.atLeast(v.plus(y, x, -1), x, y, "Le")
+	x, y := v.exprOf(a), v.exprOf(b)
+	return v.atLeast(v.addMultiple(y, x, -1), x, y, "Le")
 }
 
 //go:noinline
@@ -91,7 +93,7 @@ func (p proven) known() (truth, known bool) { return p > 0, p != 0 }
 
 // equal returns the condition x = y.
 func (v *Env) equal(x, y *expr) Bool {
-	d := v.plus(x, y, -1)
+	d := v.addMultiple(x, y, -1)
 	if len(d.terms) == 0 {
 		return Bool{v: d.c == 0}
 	}
@@ -117,8 +119,8 @@ func (v *Env) equal(x, y *expr) Bool {
 		n.zero = provenAs(truth)
 		return Bool{v: truth}
 	}
-	if n != d && n != v.plus(v.constant(0), d, -1) || len(x.terms)+len(y.terms) > len(d.terms) {
-		x, y = v.sides(n)
+	if n != d && n != v.addMultiple(v.constant(0), d, -1) || len(x.terms)+len(y.terms) > len(d.terms) {
+		x, y = v.splitEquation(n)
 	}
 	c := v.relation(condEq, n, "Eq", x, y)
 	return Bool{v: c.hint, c: c}
@@ -160,7 +162,7 @@ func (v *Env) dropPositiveFactors(e *expr) *expr {
 	if len(drop) == 0 || len(e.terms) == 1 && len(drop) == len(m) {
 		return e
 	}
-	return v.plus(v.divideTerms(e, drop), v.constant(e.c), 1)
+	return v.addMultiple(v.divideTerms(e, drop), v.constant(e.c), 1)
 }
 
 // equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands. This operand is then at
@@ -171,7 +173,7 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 			continue
 		}
 		a := t.m[0]
-		other := v.plus(a.self, n, -t.k)
+		other := v.addMultiple(a.self, n, -t.k)
 		b = Bool{v: true}
 		if !slices.Contains(a.args, other) {
 			// n = 0 states that a maximum of constants and terms equals another number m. The constant operand c comes
@@ -209,7 +211,7 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 		n = v.dividedBy(d, g, floorDiv(d.c, g))
 	}
 	if p := v.dropPositiveFactors(n); p != n {
-		x, y = v.sides(v.plus(p, v.constant(n.c), -1))
+		x, y = v.splitEquation(v.addMultiple(p, v.constant(n.c), -1))
 		return v.atLeast(p, y, x, map[int]string{0: "Le", -1: "Lt"}[n.c])
 	}
 	if c := v.conds[relationKey(condGe, n)]; c != nil {
@@ -238,18 +240,18 @@ func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 		len(a.args[0].terms) > 0 {
 		return Bool{}, false
 	}
-	at := v.plus(v.constant(n.c), a.args[0], t.k)
+	at := v.addMultiple(v.constant(n.c), a.args[0], t.k)
 	switch one := (t.k > 0) == (a.kind == kindMax); {
 	case len(at.terms) > 0:
 		return Bool{}, false
 	case (at.c >= 0) == one:
 		return Bool{v: one}, true
 	}
-	return Int{}.Le(v.plus(v.constant(n.c), a.args[1], t.k).int()), true
+	return Int{}.Le(v.addMultiple(v.constant(n.c), a.args[1], t.k).int()), true
 }
 
-// sides returns x and y such that x = y is n = 0, with the positive terms of n in x.
-func (v *Env) sides(n *expr) (x, y *expr) {
+// splitEquation returns x and y such that x = y is n = 0, with the positive terms of n in x.
+func (v *Env) splitEquation(n *expr) (x, y *expr) {
 	var left, right []term
 	for _, t := range n.terms {
 		if t.k > 0 {
@@ -296,7 +298,7 @@ func (c *cond) not() *cond {
 	case condNe:
 		c.neg = v.relation(condEq, c.d, "Eq", c.a, c.b)
 	case condGe:
-		d, rel := v.gap(c.d, v.constant(0)), "Lt"
+		d, rel := v.strictDifference(c.d, v.constant(0)), "Lt"
 		if c.rel == "Lt" {
 			rel = "Le"
 		}

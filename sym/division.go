@@ -18,7 +18,7 @@ func mod(a, b Int) Int {
 func quotientOf(a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()
-	x, y := v.of(a), v.of(b)
+	x, y := v.exprOf(a), v.exprOf(b)
 	return v.again('/', x, y, func() *expr { return v.floor(x, y) }).int()
 }
 
@@ -26,7 +26,7 @@ func quotientOf(a, b Int) Int {
 func remainderOf(a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()
-	x, y := v.of(a), v.of(b)
+	x, y := v.exprOf(a), v.exprOf(b)
 	return v.again('%', x, y, func() *expr { return v.remainder(x, y) }).int()
 }
 
@@ -50,7 +50,7 @@ func (v *Env) floor(a, b *expr) *expr {
 		// (q*b + r) // b = q + r // b
 		q, r := v.splitMultiples(a, b.terms[0])
 		rest, by := v.cancel(r, b)
-		return v.plus(q, v.quotientAtom(rest, by), 1)
+		return v.addMultiple(q, v.quotientAtom(rest, by), 1)
 	}
 	rest, by := v.cancel(a, b)
 	return v.quotientAtom(rest, by)
@@ -61,7 +61,7 @@ func (v *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
 	}
-	if v.proves(a) && v.proves(v.gap(a, b)) {
+	if v.proves(a) && v.proves(v.strictDifference(a, b)) {
 		return v.constant(0)
 	}
 	return v.atom(kindDiv, a, b)
@@ -71,32 +71,32 @@ func (v *Env) quotientAtom(a, b *expr) *expr {
 func (v *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
-		// Two divisions stay as written: by 0, which occurs only in parts that are never evaluated, and by math.MinInt, which
-		// has no negation.
+		// Two divisions stay as written: by 0, which occurs only in parts that are never evaluated, and by math.MinInt,
+		// which has no negation.
 		return v.atom(kindDiv, a, v.constant(c))
 	case c < 0:
-		return v.floorConstant(v.plus(v.constant(0), a, -1), -c)
+		return v.floorConstant(v.addMultiple(v.constant(0), a, -1), -c)
 	}
 	q, r := v.splitCoefficients(a, c)
 	switch lo, hi := v.bounds(r); {
 	case lo >= 0 && hi < c:
 		return q
 	case len(r.terms) == 0:
-		return v.plus(q, v.constant(floorDiv(r.c, c)), 1)
+		return v.addMultiple(q, v.constant(floorDiv(r.c, c)), 1)
 	}
 	// (g*y + k) // (g*d) = (y + k//g) // d
 	if g := gcd(r.gcd(), c); g > 1 {
 		r, c = v.dividedBy(r, g, floorDiv(r.c, g)), c/g
 		if c == 1 {
-			return v.plus(q, r, 1)
+			return v.addMultiple(q, r, 1)
 		}
 	}
 	// (y // d) // c = y // (d*c) for positive d
 	if s := r.single(); s != nil && s.kind == kindDiv && len(s.args[1].terms) == 0 && s.args[1].c > 0 &&
 		s.args[1].c <= math.MaxInt/c {
-		return v.plus(q, v.floorConstant(s.args[0], s.args[1].c*c), 1)
+		return v.addMultiple(q, v.floorConstant(s.args[0], s.args[1].c*c), 1)
 	}
-	return v.plus(q, v.atom(kindDiv, r, v.constant(c)), 1)
+	return v.addMultiple(q, v.atom(kindDiv, r, v.constant(c)), 1)
 }
 
 // splitCoefficients returns q and r with a = c*q + r, where the coefficients of r are from 0 to c-1.
@@ -143,7 +143,7 @@ func (v *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 			return nil, false
 		}
 		t := v.termExpr(term{top.k / by.k, m})
-		q, a = v.plus(q, t, 1), v.plus(a, v.times(t, b), -1)
+		q, a = v.addMultiple(q, t, 1), v.addMultiple(a, v.times(t, b), -1)
 	}
 	return q, true
 }
@@ -208,7 +208,7 @@ func (v *Env) remainder(a, b *expr) *expr {
 	} else if len(b.terms) == 1 && b.c == 0 {
 		_, a = v.splitMultiples(a, b.terms[0])
 	}
-	if v.proves(a) && v.proves(v.gap(a, b)) {
+	if v.proves(a) && v.proves(v.strictDifference(a, b)) {
 		return a
 	}
 	return v.atom(kindMod, a, b)

@@ -134,10 +134,10 @@ func (v *Env) decide(b Bool) bool {
 		if v.fork != nil {
 			v.fork.flip()
 		}
-		v.settle(c.not())
+		v.markTrue(c.not())
 		return !answer
 	}
-	v.settle(whole)
+	v.markTrue(whole)
 	v.guards = append(v.guards, Bool{v: c.hint, c: c})
 	return answer
 }

@@ -21,10 +21,10 @@ type expr struct {
 	zero, nonNegative proven
 
 	// The following fields depend on the current facts.
-	fact    *fact // facts about the sum that lo and hi do not express; only for sums that linear returns
-	spanGen int   // the generation of facts in which span is valid, 0 for none
-	span    [2]int
-	plain   *expr // the sum, simplified under the facts
+	fact       *fact // facts about the sum that lo and hi do not express; only for sums that linear returns
+	spanGen    int   // the generation of facts in which span is valid, 0 for none
+	span       [2]int
+	simplified *expr // the sum, simplified under the facts
 
 	plainState int // the state of facts in which plain is valid
 }
@@ -136,8 +136,8 @@ func (v *Env) again(op byte, a, b *expr, form func() *expr) *expr {
 	return e
 }
 
-// of returns an Int of this Env as an expression. It panics for an expression of another Env.
-func (v *Env) of(a Int) *expr {
+// exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.
+func (v *Env) exprOf(a Int) *expr {
 	switch {
 	case a.e == nil:
 		return v.constant(a.n)
@@ -172,7 +172,7 @@ func add(a, b Int) Int {
 		return Int{n: n}
 	}
 	v := envOf(a, b)
-	return v.plus(v.of(a), v.of(b), 1).int()
+	return v.addMultiple(v.exprOf(a), v.exprOf(b), 1).int()
 }
 
 func sub(a, b Int) Int {
@@ -184,7 +184,7 @@ func sub(a, b Int) Int {
 		return Int{n: n}
 	}
 	v := envOf(a, b)
-	return v.plus(v.of(a), v.of(b), -1).int()
+	return v.addMultiple(v.exprOf(a), v.exprOf(b), -1).int()
 }
 
 func mul(a, b Int) Int {
@@ -196,11 +196,11 @@ func mul(a, b Int) Int {
 		return Int{n: n}
 	}
 	v := envOf(a, b)
-	return v.times(v.of(a), v.of(b)).int()
+	return v.times(v.exprOf(a), v.exprOf(b)).int()
 }
 
-// plus returns a + k*b.
-func (v *Env) plus(a, b *expr, k int) *expr {
+// addMultiple returns a + k*b.
+func (v *Env) addMultiple(a, b *expr, k int) *expr {
 	switch {
 	case len(b.terms) == 0 && b.c == 0:
 		return a

@@ -10,20 +10,20 @@ import (
 // conjunction is examined. A fact is stored in its expression, atom or condition. trail records the replaced states, so
 // that reset can restore them.
 type facts struct {
-	inUse         bool                      // whether questions use facts in addition to bounds
-	gen           int                       // generation: identifies the current set of facts; 0 is the empty set
-	last          int                       // the latest generation
-	names         map[step]int              // the generation to which each step led
-	found         map[questionKey]reduction // cached answers
-	contradiction bool
-	trail         []change
-	held          []*cond // relations that hold
-	clauses       []*cond // disjunctions that hold
-	sums          int     // number of facts about sums of several terms
-	proofSteps    int     // remaining steps of a proof
-	hypotheses    int     // nesting depth of hypotheses
-	left          int     // remaining steps of the question
-	spent         int     // steps of all earlier questions
+	inUse          bool                      // whether questions use facts in addition to bounds
+	gen            int                       // generation: identifies the current set of facts; 0 is the empty set
+	lastGeneration int                       // the latest generation
+	names          map[step]int              // the generation to which each step led
+	found          map[questionKey]reduction // cached answers
+	contradiction  bool
+	trail          []change
+	trueRelations  []*cond // relations that hold
+	clauses        []*cond // disjunctions that hold
+	sums           int     // number of facts about sums of several terms
+	proofSteps     int     // remaining steps of a proof
+	hypotheses     int     // nesting depth of hypotheses
+	stepsLeft      int     // remaining steps of the question
+	stepsSpent     int     // steps of all earlier questions
 }
 
 // fact is the knowledge about an expression. Its value is in [lo, hi], is not in the list not, and is rem modulo mod.
@@ -49,7 +49,7 @@ type mark struct {
 
 func (v *Env) mark() mark {
 	f := &v.facts
-	return mark{f.gen, len(f.trail), len(f.held), len(f.clauses), f.sums, len(v.guards), f.hypotheses,
+	return mark{f.gen, len(f.trail), len(f.trueRelations), len(f.clauses), f.sums, len(v.guards), f.hypotheses,
 		f.contradiction}
 }
 
@@ -68,7 +68,8 @@ func (v *Env) reset(m mark) {
 			c.e.fact = c.fact
 		}
 	}
-	f.gen, f.held, f.clauses, f.sums, f.contradiction = m.gen, f.held[:m.held], f.clauses[:m.clauses], m.sums,
+	f.gen, f.trueRelations, f.clauses, f.sums, f.contradiction = m.gen, f.trueRelations[:m.held], f.clauses[:m.clauses],
+		m.sums,
 		m.contradiction
 	f.hypotheses = m.hypotheses
 	v.guards = v.guards[:m.guards]
@@ -82,10 +83,10 @@ func (v *Env) withFacts(deep bool) func() {
 	return func() { v.facts.inUse = was }
 }
 
-// changed starts a new generation of facts.
-func (f *facts) changed() {
-	f.last++
-	f.gen = f.last
+// newGeneration starts a new generation of facts.
+func (f *facts) newGeneration() {
+	f.lastGeneration++
+	f.gen = f.lastGeneration
 }
 
 // step identifies a transition from one set of facts to another: a condition is marked as true, or learned with its
@@ -293,7 +294,7 @@ func (v *Env) setFact(p *expr, f fact) {
 	}
 	v.facts.trail = append(v.facts.trail, change{e: p, fact: p.fact})
 	p.fact = &f
-	v.facts.changed()
+	v.facts.newGeneration()
 }
 
 // factOf returns the fact of p. Its bounds include those that other facts imply.

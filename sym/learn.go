@@ -10,7 +10,7 @@ func (v *Env) learn(c *cond) {
 	from := v.facts.gen
 	defer func() { v.facts.reuseGeneration(step{from, c, true, v.facts.hypotheses}) }()
 	v.assume(c)
-	for again := true; again && !v.facts.contradiction && v.facts.left > 0; {
+	for again := true; again && !v.facts.contradiction && v.facts.stepsLeft > 0; {
 		again = false
 		// A disjunction with a single undecided operand implies that operand (unit propagation).
 		for i := 0; i < len(v.facts.clauses) && !v.facts.contradiction; i++ {
@@ -45,25 +45,25 @@ func (v *Env) openSides(c *cond) (open *cond, sides int) {
 	return open, sides
 }
 
-// settle marks a condition as true.
-func (v *Env) settle(c *cond) {
+// markTrue marks a condition as true.
+func (v *Env) markTrue(c *cond) {
 	if !c.isFact {
 		from := v.facts.gen
 		c.isFact = true
 		v.facts.trail = append(v.facts.trail, change{c: c})
-		v.facts.changed()
+		v.facts.newGeneration()
 		v.facts.reuseGeneration(step{from, c, false, v.facts.hypotheses})
 	}
 }
 
 func (v *Env) contradict() {
 	v.facts.contradiction = true
-	v.facts.changed()
+	v.facts.newGeneration()
 }
 
 func (v *Env) assume(c *cond) {
-	v.settle(c)
-	v.facts.spend(1)
+	v.markTrue(c)
+	v.facts.spendSteps(1)
 	switch {
 	case v.facts.contradiction:
 	case c.kind == condAnd:
@@ -72,9 +72,9 @@ func (v *Env) assume(c *cond) {
 		}
 	case c.kind == condOr:
 		v.facts.clauses = append(v.facts.clauses, c)
-		v.facts.changed()
+		v.facts.newGeneration()
 	default:
-		v.facts.held = append(v.facts.held, c)
+		v.facts.trueRelations = append(v.facts.trueRelations, c)
 		plain := v.simplify(c.d)
 		v.assumeRelation(c.kind, c.d)
 		if plain != c.d {
@@ -113,7 +113,7 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 		}
 		return
 	}
-	v.facts.spend(1)
+	v.facts.spendSteps(1)
 	p, k, c := v.linear(e)
 	if k < 0 {
 		lo, hi, k, c = satNeg(hi), satNeg(lo), -k, -c
@@ -356,11 +356,11 @@ func (v *Env) substitute(d *expr) {
 		return
 	}
 	lo, hi := v.atomBounds(which)
-	which.replacement = v.plus(which.self, d, -sign)
+	which.replacement = v.addMultiple(which.self, d, -sign)
 	v.facts.trail = append(v.facts.trail, change{a: which})
-	v.facts.changed()
+	v.facts.newGeneration()
 	v.narrow(which.replacement, lo, hi)
-	for _, c := range slices.Clone(v.facts.held) {
+	for _, c := range slices.Clone(v.facts.trueRelations) {
 		if plain := v.simplify(c.d); plain != c.d {
 			v.assumeRelation(c.kind, plain)
 		}

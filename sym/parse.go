@@ -105,7 +105,7 @@ func sumFits(v, w Int, minus bool) bool {
 		_, fits := addFits(a, b)
 		return fits
 	}
-	return satAdd(v.most(), w.most()) < math.MaxInt
+	return satAdd(v.maxCoefficient(), w.maxCoefficient()) < math.MaxInt
 }
 
 // maxTerms bounds the number of terms of an expanded product.
@@ -121,11 +121,11 @@ func productFits(v, w Int) bool {
 		return fits
 	}
 	few := min(v.terms(), w.terms())
-	return v.terms()*w.terms() <= maxTerms && satMul(satMul(v.most(), w.most()), few) < math.MaxInt
+	return v.terms()*w.terms() <= maxTerms && satMul(satMul(v.maxCoefficient(), w.maxCoefficient()), few) < math.MaxInt
 }
 
-// most returns the greatest magnitude of the coefficients and the constant of a sum.
-func (a Int) most() int {
+// maxCoefficient returns the greatest magnitude of the coefficients and the constant of a sum.
+func (a Int) maxCoefficient() int {
 	if a.e == nil {
 		return satMagnitude(a.n)
 	}

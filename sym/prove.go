@@ -35,7 +35,7 @@ func (v *Env) provesRec(d *expr, depth int) bool {
 	if lo >= 0 || hi < 0 || len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) == 1 && d.terms[0].m[0].kind == kindSymbol {
 		return lo >= 0
 	}
-	if v.facts.proofSteps--; v.facts.proofSteps < 0 || v.facts.active() && !v.facts.spend(1) {
+	if v.facts.proofSteps--; v.facts.proofSteps < 0 || v.facts.active() && !v.facts.spendSteps(1) {
 		return false
 	}
 	if v.provesByShift(d) || v.provesByFactors(d, depth) {
@@ -59,14 +59,14 @@ func (v *Env) provesByFactors(d *expr, depth int) bool {
 		}
 		least = satMul(least, lo)
 	}
-	rest := v.divideTerms(v.plus(d, v.constant(d.c), -1), m)
+	rest := v.divideTerms(v.addMultiple(d, v.constant(d.c), -1), m)
 	switch {
 	case d.c >= 0:
 		return v.provesRec(rest, depth)
 	case least == 0:
 		return false
 	}
-	return v.provesRec(v.plus(rest, v.constant(floorDiv(d.c, least)), 1), depth)
+	return v.provesRec(v.addMultiple(rest, v.constant(floorDiv(d.c, least)), 1), depth)
 }
 
 // commonFactors returns the atoms that all terms have in common, for at least two terms.
@@ -196,7 +196,7 @@ func (v *Env) provesByQuotient(a *atom, times, rest *expr, depth int) bool {
 	switch lo, hi := v.bounds(times); {
 	case hi <= 0:
 	case lo >= 0:
-		x = v.plus(v.plus(x, y, -1), v.constant(1), 1)
+		x = v.addMultiple(v.addMultiple(x, y, -1), v.constant(1), 1)
 	default:
 		return false
 	}
@@ -205,7 +205,7 @@ func (v *Env) provesByQuotient(a *atom, times, rest *expr, depth int) bool {
 
 // provesSum proves a*b + c >= 0.
 func (v *Env) provesSum(a, b, c *expr, depth int) bool {
-	return v.provesRec(v.plus(v.times(a, b), c, 1), depth)
+	return v.provesRec(v.addMultiple(v.times(a, b), c, 1), depth)
 }
 
 // split returns times and rest such that d = times*a + rest. Neither contains the factor a; ok is false if d has a
@@ -234,15 +234,15 @@ func (v *Env) provesByFact(d *expr, depth int) bool {
 	if !v.facts.active() {
 		return false
 	}
-	for _, c := range v.facts.held {
+	for _, c := range v.facts.trueRelations {
 		if c.kind == condNe || len(c.d.terms) < 2 {
 			continue
 		}
-		if less := v.plus(d, c.d, -1); len(less.terms) <= len(d.terms) && v.provesRec(less, depth) {
+		if less := v.addMultiple(d, c.d, -1); len(less.terms) <= len(d.terms) && v.provesRec(less, depth) {
 			return true
 		}
 		if c.kind == condEq {
-			if more := v.plus(d, c.d, 1); len(more.terms) <= len(d.terms) && v.provesRec(more, depth) {
+			if more := v.addMultiple(d, c.d, 1); len(more.terms) <= len(d.terms) && v.provesRec(more, depth) {
 				return true
 			}
 		}
@@ -268,7 +268,7 @@ func (v *Env) provesByBound(d *expr, c *cond, depth int) bool {
 		if lo < 0 && hi > 0 || c.kind == condGe && (t.k > 0 && lo < 0 || t.k < 0 && hi > 0) {
 			continue
 		}
-		bound := v.plus(t.m[0].self, c.d, -t.k)
+		bound := v.addMultiple(t.m[0].self, c.d, -t.k)
 		if v.provesSum(times, bound, rest, depth) {
 			return true
 		}
@@ -283,7 +283,7 @@ func (e *expr) hasFactor(a *atom) bool {
 
 // relationKnown returns the truth of a relation if it can be proved.
 func (v *Env) relationKnown(c *cond) (truth, known bool) {
-	if !v.facts.spend(1) {
+	if !v.facts.spendSteps(1) {
 		return false, false
 	}
 	plain := v.simplify(c.d)
@@ -307,7 +307,7 @@ func (v *Env) isNonNegative(d *expr) (truth, known bool) {
 	if v.proves(d) {
 		return true, true
 	}
-	return false, v.proves(v.gap(d, v.constant(0)))
+	return false, v.proves(v.strictDifference(d, v.constant(0)))
 }
 
 // zeroByBounds returns whether d is 0, if bounds, residues or exclusions decide that.
@@ -339,5 +339,5 @@ func (v *Env) isZero(d *expr) (truth, known bool) {
 		}
 		return false, true
 	}
-	return false, v.proves(v.plus(d, v.constant(1), -1)) || v.proves(v.gap(d, v.constant(0)))
+	return false, v.proves(v.addMultiple(d, v.constant(1), -1)) || v.proves(v.strictDifference(d, v.constant(0)))
 }

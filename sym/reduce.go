@@ -39,7 +39,7 @@ func (v *Env) reduce(c *cond) reduction {
 		r = v.reduceParts(c)
 	}
 	switch {
-	case v.facts.left == 0 && !r.known:
+	case v.facts.stepsLeft == 0 && !r.known:
 		return reduction{rest: c}
 	case at.state == v.facts.state():
 		v.facts.cache(at, r)

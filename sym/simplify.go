@@ -7,9 +7,9 @@ func (v *Env) simplify(e *expr) *expr {
 	}
 	state := v.facts.state()
 	if e.plainState == state {
-		return e.plain
+		return e.simplified
 	}
-	if !v.facts.spend(len(e.terms)) {
+	if !v.facts.spendSteps(len(e.terms)) {
 		return e
 	}
 	out := e
@@ -22,12 +22,12 @@ func (v *Env) simplify(e *expr) *expr {
 			for _, a := range t.m {
 				p = v.times(p, v.simplifyAtom(a))
 			}
-			out = v.plus(out, p, 1)
+			out = v.addMultiple(out, p, 1)
 		}
 	}
 	out = v.expandQuotients(out)
-	if state == v.facts.state() && v.facts.left > 0 {
-		e.plainState, e.plain = state, out
+	if state == v.facts.state() && v.facts.stepsLeft > 0 {
+		e.plainState, e.simplified = state, out
 	}
 	return out
 }
@@ -85,7 +85,7 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 		}
 		return v.atomIf(kindWhere, a.cond, args...)
 	case kindSum:
-		return v.plus(args[0], args[1], 1)
+		return v.addMultiple(args[0], args[1], 1)
 	case kindProduct:
 		return v.times(args[0], args[1])
 	}
@@ -108,8 +108,8 @@ func (v *Env) expandQuotients(e *expr) *expr {
 			if m != 0 {
 				continue
 			}
-			whole := v.times(rest, v.plus(x, v.constant(r), -1))
-			return v.expandQuotients(v.plus(v.plus(e, v.termExpr(t), -1), whole, 1))
+			whole := v.times(rest, v.addMultiple(x, v.constant(r), -1))
+			return v.expandQuotients(v.addMultiple(v.addMultiple(e, v.termExpr(t), -1), whole, 1))
 		}
 	}
 	return e

@@ -16,7 +16,7 @@ func Where(c Bool, a, b Int) Int {
 		return b
 	}
 	v := c.c.env
-	x, y := v.of(a), v.of(b)
+	x, y := v.exprOf(a), v.exprOf(b)
 	if c.c.kind == condNe {
 		c, x, y = c.Not(), y, x
 	}
@@ -50,9 +50,9 @@ type pathSearch struct {
 // branch is the answer of one branch. A repeated run follows the recorded answers up to the branch whose answer
 // changes.
 type branch struct {
-	answer    bool
-	exhausted bool  // whether the other answer was tried, or is impossible
-	rest      *cond // the condition of a choice, without its known parts; nil for other branches
+	answer     bool
+	otherTried bool  // whether the other answer was tried, or is impossible
+	rest       *cond // the condition of a choice, without its known parts; nil for other branches
 }
 
 // errRepeated stops a run that would repeat a path.
@@ -63,7 +63,7 @@ var errRepeated = errors.New("sym: an impossible case")
 func (f *pathSearch) next(v *Env, c *cond) branch {
 	if f.at == len(f.branches) {
 		r := v.reduce(c)
-		t := branch{answer: r.truth, exhausted: true}
+		t := branch{answer: r.truth, otherTried: true}
 		if !r.known {
 			t = branch{answer: r.rest.hint, rest: r.rest}
 			if f.choices >= f.limit {
@@ -83,16 +83,16 @@ func (f *pathSearch) next(v *Env, c *cond) branch {
 
 // flip replaces the last answer, which is impossible, by the other one. If that was tried before, flip ends the run.
 func (f *pathSearch) flip() {
-	if f.branches[f.at-1].exhausted {
+	if f.branches[f.at-1].otherTried {
 		panic(errRepeated)
 	}
-	f.branches[f.at-1] = branch{answer: !f.branches[f.at-1].answer, exhausted: true}
+	f.branches[f.at-1] = branch{answer: !f.branches[f.at-1].answer, otherTried: true}
 }
 
 // advance moves to the next path in depth-first order. It returns false if there is none.
 func (f *pathSearch) advance() bool {
 	n := len(f.branches)
-	for n > 0 && f.branches[n-1].exhausted {
+	for n > 0 && f.branches[n-1].otherTried {
 		n--
 	}
 	f.branches, f.at, f.choices = f.branches[:n], 0, 0
@@ -100,7 +100,7 @@ func (f *pathSearch) advance() bool {
 		return false
 	}
 	t := &f.branches[n-1]
-	t.answer, t.exhausted = !t.answer, true
+	t.answer, t.otherTried = !t.answer, true
 	return true
 }
 

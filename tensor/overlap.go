@@ -42,7 +42,7 @@ func (m Meta) OverlapsItself() bool {
 		}
 		s.add(m.Strides[d], 1-n, n-1)
 	}
-	if s.joined {
+	if s.merged {
 		return true
 	}
 	return s.solve(0, false)
@@ -52,14 +52,14 @@ func (m Meta) OverlapsItself() bool {
 // of falling stride.
 type search struct {
 	terms  []term
-	joined bool // two terms had the same stride and were merged
+	merged bool // two terms had the same stride and were merged
 	steps  int
 }
 
 // term is k*stride with lo <= k <= hi.
 type term struct {
 	stride, lo, hi int
-	least, most    int // bounds of the sum of this term and the following terms
+	minSum, maxSum int // bounds of the sum of this term and the following terms
 }
 
 // maxSteps bounds the steps of the search. A term whose stride exceeds the sum of all smaller terms takes only one or
@@ -72,7 +72,7 @@ func (s *search) add(stride, lo, hi int) {
 	}
 	for i := range s.terms {
 		if t := &s.terms[i]; t.stride == stride {
-			t.lo, t.hi, s.joined = t.lo+lo, t.hi+hi, true
+			t.lo, t.hi, s.merged = t.lo+lo, t.hi+hi, true
 			return
 		}
 	}
@@ -87,7 +87,7 @@ func (s *search) solve(sum int, zeros bool) bool {
 	for i := len(s.terms) - 1; i >= 0; i-- {
 		t := &s.terms[i]
 		least, most = least+t.lo*t.stride, most+t.hi*t.stride
-		t.least, t.most = least, most
+		t.minSum, t.maxSum = least, most
 	}
 	return s.solveFrom(0, sum, zeros)
 }
@@ -101,7 +101,7 @@ func (s *search) solveFrom(i, sum int, zeros bool) bool {
 		return true
 	}
 	t := &s.terms[i]
-	least, most := t.least-t.lo*t.stride, t.most-t.hi*t.stride // bounds of the sum of the following terms
+	least, most := t.minSum-t.lo*t.stride, t.maxSum-t.hi*t.stride // bounds of the sum of the following terms
 	for k := max(t.lo, -floorDiv(most-sum, t.stride)); k <= min(t.hi, floorDiv(sum-least, t.stride)); k++ {
 		if s.solveFrom(i+1, sum-k*t.stride, zeros || k != 0) {
 			return true

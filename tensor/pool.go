@@ -15,9 +15,9 @@ import (
 // pool. The memory of a result that is dropped without a release is left to the garbage collector. Unlike a reference
 // count of tensors, the collector also takes account of slices of the result's bytes and of pointers into these.
 type Pool struct {
-	mu    sync.Mutex
-	kept  []keptArray // in the order of release
-	bytes int         // the sum of the sizes of kept
+	mu      sync.Mutex
+	entries []keptArray // in the order of release
+	bytes   int         // the sum of the sizes of kept
 }
 
 // keptArray is the memory of a released result.
@@ -52,7 +52,7 @@ func (p *Pool) Take(n int, zeroed bool) *Storage {
 	case b == nil:
 		b = uninitialized(n)
 	}
-	return &Storage{data: b[:n:n], room: len(b), pool: p}
+	return &Storage{data: b[:n:n], recyclableBytes: len(b), pool: p}
 }
 
 // Adopt returns new storage over the bytes of s. [Storage.Release] marks the new storage as released, but the pool does
@@ -66,12 +66,12 @@ func (p *Pool) Adopt(s *Storage) *Storage {
 func (p *Pool) find(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.kept) - 1; i >= 0; i-- {
-		k := p.kept[i]
+	for i := len(p.entries) - 1; i >= 0; i-- {
+		k := p.entries[i]
 		if k.size < n || k.size-n > n/4 {
 			continue
 		}
-		p.drop(i)
+		p.removeEntry(i)
 		if at := k.array.Value(); at != nil {
 			return unsafe.Slice(at, k.size)
 		}
@@ -79,10 +79,10 @@ func (p *Pool) find(n int) []byte {
 	return nil
 }
 
-// drop removes entry i.
-func (p *Pool) drop(i int) {
-	p.bytes -= p.kept[i].size
-	p.kept = append(p.kept[:i], p.kept[i+1:]...)
+// removeEntry removes entry i.
+func (p *Pool) removeEntry(i int) {
+	p.bytes -= p.entries[i].size
+	p.entries = append(p.entries[:i], p.entries[i+1:]...)
 }
 
 var (
@@ -99,13 +99,13 @@ func (p *Pool) release(s *Storage) error {
 	}
 	b := s.data
 	s.data, s.released = nil, true
-	if s.room < minKept {
+	if s.recyclableBytes < minKept {
 		return nil
 	}
-	p.kept = append(p.kept, keptArray{weak.Make(unsafe.SliceData(b)), s.room})
-	p.bytes += s.room
-	for len(p.kept) > maxKept || p.bytes > maxKeptBytes && len(p.kept) > 1 {
-		p.drop(0)
+	p.entries = append(p.entries, keptArray{weak.Make(unsafe.SliceData(b)), s.recyclableBytes})
+	p.bytes += s.recyclableBytes
+	for len(p.entries) > maxKept || p.bytes > maxKeptBytes && len(p.entries) > 1 {
+		p.removeEntry(0)
 	}
 	return nil
 }

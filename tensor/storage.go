@@ -15,9 +15,10 @@ type Storage struct {
 	data  []byte
 	place Place
 
-	pool     *Pool // for the storage of a result: the pool to which Release returns the memory
-	room     int   // number of bytes, from the start of data, that the pool may recycle; 0 if other storage may share them
-	released bool  // data is nil if set
+	pool *Pool // for the storage of a result: the pool to which Release returns the memory
+	// number of bytes, from the start of data, that the pool may recycle; 0 if other storage may share them
+	recyclableBytes int
+	released        bool // data is nil if set
 }
 
 // NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative. It panics with a

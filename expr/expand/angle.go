@@ -19,12 +19,12 @@ func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	return e.int(e.choose(near, nq, fq)), e.choose(near, nr, fr), e.choose(near, nl, fl)
 }
 
-// magic returns a number whose sum with an integer n has n in its lowest bits.
-func (e *expander) magic() expr.Value { return e.num(0x1.8p52) }
+// roundingNumber returns a number whose sum with an integer n has n in its lowest bits.
+func (e *expander) roundingNumber() expr.Value { return e.num(0x1.8p52) }
 
 func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
-	q = e.fma(a, e.num(2/math.Pi), e.magic())
-	n := e.sub(q, e.magic())
+	q = e.fma(a, e.num(2/math.Pi), e.roundingNumber())
+	n := e.sub(q, e.roundingNumber())
 	first := e.fma(n, e.num(-elementary.PiOver2[0]), a)
 	second := e.mul(n, e.num(-elementary.PiOver2[1]))
 	rest := e.fma(n, e.num(-elementary.PiOver2[1]), e.Do(expr.Neg, second))
@@ -47,11 +47,11 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	part := e.window(a)
 	hi0 := e.mul(m, part[0])
-	lo0 := e.lost(m, part[0], hi0)
+	lo0 := e.productError(m, part[0], hi0)
 	hi1 := e.mul(m, part[1])
-	lo1 := e.lost(m, part[1], hi1)
+	lo1 := e.productError(m, part[1], hi1)
 	hi2 := e.mul(m, part[2])
-	lo2 := e.fma(m, part[3], e.lost(m, part[2], hi2))
+	lo2 := e.fma(m, part[3], e.productError(m, part[2], hi2))
 	rint := func(x expr.Value) expr.Value { return e.Do(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
 	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
@@ -62,10 +62,10 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	f, f3 := e.anySum(f, f1)
 	rest := e.add(e.add(f2, f3), e.add(g1, lo2))
 	n0 = e.fma(rint(e.mul(n0, e.num(0.25))), e.num(-4), n0)
-	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.magic())
+	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
 	half, half1 := e.num(elementary.PiOver2[0]), e.num(elementary.PiOver2[1])
 	r = e.mul(f, half)
-	low = e.fma(rest, half, e.fma(f, half1, e.lost(f, half, r)))
+	low = e.fma(rest, half, e.fma(f, half1, e.productError(f, half, r)))
 	return q, r, e.add(low, e.sub(a, a))
 }
 
@@ -110,7 +110,7 @@ func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.num(1)
 	w := e.fma(z, e.num(-0.5), one)
 	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, w)))
-	beyond := e.fma(e.Do(expr.Neg, r), low, e.mul(e.lost(r, r, z), e.num(-0.5)))
+	beyond := e.fma(e.Do(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.num(-0.5)))
 	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), beyond)
 	cos = e.add(w, e.add(e.fma(z, e.num(-0.5), e.sub(one, w)), tail))
 	return sin, cos

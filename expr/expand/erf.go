@@ -50,7 +50,7 @@ func (e *expander) erf(x expr.Value) expr.Value {
 // erfc(|c*x|) for positive x. The error is at most 1.2 ulp for results above 1. Below 1, where the sum with erf would
 // expose the rounding error of erf, it is at most 7e-8, and 6e-8 for the c of gelu. The product c*x is not rounded.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
-	tail := e.piece(&elementary.ErfcPieces, e.clampAbove(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
+	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampAbove(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
 }
 
@@ -110,7 +110,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	z := e.mul(a, a)
 	d := e.fma(a, e.num(2), one)
 	var r, s expr.Value
-	if e.short {
+	if e.lowPrecision {
 		var p expr.Value
 		p, s = e.expParts(e.Do(expr.Neg, z))
 		r = e.div(e.mul(p, c), d)
@@ -118,12 +118,12 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 		var p, low expr.Value
 		p, low, s = e.expSum(e.Do(expr.Neg, z))
 		h := e.mul(p, c)
-		hl := e.fma(low, c, e.lost(p, c, h))
-		r = e.erfcQuotient(h, hl, d, e.fma(a, e.num(2), e.sub(one, d)), e.lost(a, a, z))
+		hl := e.fma(low, c, e.productError(p, c, h))
+		r = e.erfcQuotient(h, hl, d, e.fma(a, e.num(2), e.sub(one, d)), e.productError(a, a, z))
 	}
 	r = e.mul(e.mul(r, s), s)
 	r = e.choose(e.lt(x, e.num(0)), e.sub(e.num(2), r), r)
-	if e.short {
+	if e.lowPrecision {
 		return r
 	}
 	return e.choose(e.lt(a, e.num(0.5)), e.fma(e.Do(expr.Neg, x), e.horner(erfcSmall, z), one), r)

@@ -204,7 +204,7 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 // 1+q. Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.wide() {
-		return e.withSign(e.piece(&elementary.TanhPieces, e.clampAbove(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))
+		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampAbove(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))
 	}
 	a := e.clampAbove(e.Do(expr.Abs, x), 19.2)
 	n, s := e.nearest(a, -2*math.Log2E, 0)

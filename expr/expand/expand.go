@@ -75,9 +75,9 @@ var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 // have conversions for these, and unsigned 64-bit integers, because AVX2 has no arithmetic shift of 64 bits.
 type expander struct {
 	*expr.Builder
-	target Target
-	d      tensor.DType
-	short  bool // for float64: the precision of float32 suffices
+	target       Target
+	d            tensor.DType
+	lowPrecision bool // for float64: the precision of float32 suffices
 }
 
 // inFloat64 computes a float32 function in float64 with the polynomials of float32. For some functions that is simpler
@@ -151,7 +151,7 @@ func (e *expander) withSign(x, sign expr.Value) expr.Value {
 // eval evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because several vectors are
 // computed at once.
 func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
-	if e.short {
+	if e.lowPrecision {
 		return e.horner(p.F32, x)
 	}
 	return e.horner(pick(e, p.F32, p.F64), x)

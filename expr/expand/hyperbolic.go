@@ -33,7 +33,7 @@ func (e *expander) asinh(x expr.Value) expr.Value {
 	}
 	a, one := e.Do(expr.Abs, x), e.num(1)
 	root := e.Do(expr.Sqrt, e.fma(a, a, one))
-	if e.short {
+	if e.lowPrecision {
 		return e.withSign(e.log1p(e.add(a, e.sub(root, one))), e.signBit(x))
 	}
 	big := e.lt(e.num(0x1p500), a)
@@ -50,7 +50,7 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	t := e.sub(x, e.num(1))
 	root := e.Do(expr.Sqrt, e.fma(t, t, e.add(t, t)))
 	var l expr.Value
-	if e.short {
+	if e.lowPrecision {
 		l = e.log1p(e.add(t, root))
 	} else {
 		big := e.lt(e.num(0x1p500), t)
@@ -71,7 +71,7 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 	twice, d := e.add(a, a), e.sub(one, a)
 	q := e.div(twice, d)
 	var l expr.Value
-	if e.short {
+	if e.lowPrecision {
 		l = e.log1p(q)
 	} else {
 		minus := e.Do(expr.Neg, q)

@@ -33,7 +33,7 @@ var logPolyFine = elementary.Poly{
 // frexp returns n as a float, and m = 1+f, for a positive x. Subnormal numbers are multiplied by a power of 2 first,
 // and the origin subtracts this power from n. For other x, the results are unspecified.
 func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
-	if e.short {
+	if e.lowPrecision {
 		return e.split(x, e.originOf(elementary.TwoThirds))
 	}
 	shift := pick(e, 24, 54)
@@ -90,8 +90,8 @@ func (e *expander) log(x expr.Value) expr.Value {
 	return e.logEnds(x, x, r)
 }
 
-// parts returns hi + lo as a sum of two constants of the dtype.
-func (e *expander) parts(hi, lo float64) (expr.Value, expr.Value) {
+// splitConstant returns hi + lo as a sum of two constants of the dtype.
+func (e *expander) splitConstant(hi, lo float64) (expr.Value, expr.Value) {
 	if e.d == tensor.Float32 {
 		h := float64(float32(hi))
 		return e.num(h), e.num(hi - h)
@@ -102,15 +102,15 @@ func (e *expander) parts(hi, lo float64) (expr.Value, expr.Value) {
 // log2 is exact for powers of 2.
 func (e *expander) log2(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
-	hi, lo := e.parts(math.Log2E, elementary.Log2ERounding)
+	hi, lo := e.splitConstant(math.Log2E, elementary.Log2ERounding)
 	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
 	return e.logEnds(x, x, e.fma(l, hi, e.fma(l, lo, n)))
 }
 
 func (e *expander) log10(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
-	hi, lo := e.parts(math.Log10E, 1.098319650216765e-17)
-	nhi, nlo := e.parts(math.Ln2/math.Ln10, -2.8037281277851704e-18)
+	hi, lo := e.splitConstant(math.Log10E, 1.098319650216765e-17)
+	nhi, nlo := e.splitConstant(math.Ln2/math.Ln10, -2.8037281277851704e-18)
 	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
 	r := e.fma(l, hi, e.fma(n, nlo, e.mul(l, lo)))
 	return e.logEnds(x, x, e.fma(n, nhi, r))

@@ -65,7 +65,7 @@ func (e *expander) powerShort(a, y expr.Value) expr.Value {
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logZero(a, hi))
-	rest := e.fma(y, lo, e.lost(y, hi, t))
+	rest := e.fma(y, lo, e.productError(y, hi, t))
 	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.num(2000)), rest, e.num(0))
 	t = e.clampBelow(e.clampAbove(t, 1100), -1100)
 	n, s := e.nearest(t, 0.5, 0)
@@ -74,15 +74,15 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// lost returns the rounding error of product, which is a*b rounded.
-func (e *expander) lost(a, b, product expr.Value) expr.Value {
+// productError returns the rounding error of product, which is a*b rounded.
+func (e *expander) productError(a, b, product expr.Value) expr.Value {
 	return e.fma(a, b, e.Do(expr.Neg, product))
 }
 
 // product multiplies two sums of two numbers.
 func (e *expander) product(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 	hi = e.mul(a, b)
-	return hi, e.fma(a, bl, e.fma(al, b, e.lost(a, b, hi)))
+	return hi, e.fma(a, bl, e.fma(al, b, e.productError(a, b, hi)))
 }
 
 // log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) is 2*atanh(s) with s = (m-1)/(m+1), which is 2s

@@ -86,7 +86,7 @@ func (e *expander) tan(x expr.Value) expr.Value {
 		return e.inFloat64((*expander).tan, x)
 	}
 	var q, sin, cos, r, low expr.Value
-	if e.short {
+	if e.lowPrecision {
 		q, r = e.quarters(x)
 		sin, cos = e.sinCos(r)
 	} else {
@@ -95,7 +95,7 @@ func (e *expander) tan(x expr.Value) expr.Value {
 	}
 	odd := e.odd(q)
 	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Do(expr.Neg, sin), cos))
-	if e.short {
+	if e.lowPrecision {
 		return e.choose(e.Do(expr.Eq, x, e.num(0)), x, v)
 	}
 	return e.float(e.Do(expr.Xor, e.int(v), e.signBit(x)))
@@ -116,7 +116,9 @@ var (
 )
 
 // halfPi returns pi/2 in two parts.
-func (e *expander) halfPi() (hi, lo expr.Value) { return e.parts(math.Pi/2, 6.123233995736766e-17) }
+func (e *expander) halfPi() (hi, lo expr.Value) {
+	return e.splitConstant(math.Pi/2, 6.123233995736766e-17)
+}
 
 // arc returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, far is true and s+t is asin(sqrt((1-|x|)/2)), which is
 // half of acos(|x|).
@@ -173,7 +175,7 @@ func (e *expander) atan2(y, x expr.Value) expr.Value {
 	hi, lo := e.halfPi()
 	p = e.choose(swap, e.add(e.sub(hi, p), lo), p)
 	signs := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))
-	phi, plo := e.parts(math.Pi, 1.2246467991473532e-16)
+	phi, plo := e.splitConstant(math.Pi, 1.2246467991473532e-16)
 	p = e.choose(signs, p, e.add(e.sub(phi, p), plo))
 	return e.withSign(p, e.signBit(y))
 }

@@ -36,7 +36,7 @@ func sources(l *expr.Loop, c *expr.Code) []source {
 			from[v] = otherSources
 		default:
 			for _, u := range i.Uses() {
-				from[v] = together(c, from[v], from[u])
+				from[v] = unionSources(c, from[v], from[u])
 			}
 		}
 	}
@@ -48,8 +48,8 @@ func sources(l *expr.Loop, c *expr.Code) []source {
 	return from
 }
 
-// together returns the union of two sources.
-func together(c *expr.Code, a, b source) source {
+// unionSources returns the union of two sources.
+func unionSources(c *expr.Code, a, b source) source {
 	switch {
 	case a == b || b == noSource:
 		return a
@@ -171,8 +171,8 @@ func lookUp[U word](results *[256]uint64, from source) loopFunc {
 	}
 	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		if by.d == int(unsafe.Sizeof(t[0])) && by.a == 1 {
-			dst := flat[U](d, n)
-			x := flat[uint8](a, n)[:len(dst)]
+			dst := contiguousElements[U](d, n)
+			x := contiguousElements[uint8](a, n)[:len(dst)]
 			for i := range dst {
 				dst[i] = t[x[i]]
 			}
@@ -188,8 +188,8 @@ func lookUp[U word](results *[256]uint64, from source) loopFunc {
 func lookUpPair[U word](t *[4]U) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		if *by == (strides{d: int(unsafe.Sizeof(t[0])), a: 1, b: 1}) {
-			dst := flat[U](d, n)
-			x, y := flat[uint8](a, n)[:len(dst)], flat[uint8](b, n)[:len(dst)]
+			dst := contiguousElements[U](d, n)
+			x, y := contiguousElements[uint8](a, n)[:len(dst)], contiguousElements[uint8](b, n)[:len(dst)]
 			for i := range dst {
 				dst[i] = t[min(x[i], 1)|min(y[i], 1)<<1]
 			}

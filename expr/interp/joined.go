@@ -65,8 +65,8 @@ var rounders = map[tensor.DType]loopFunc{tensor.Float16: roundHalf, tensor.BFloa
 
 func roundHalf(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if *by == (strides{d: 4, a: 4}) {
-		dst := flat[float32](d, n)
-		x := flat[float32](a, n)[:len(dst)]
+		dst := contiguousElements[float32](d, n)
+		x := contiguousElements[float32](a, n)[:len(dst)]
 		for i := range dst {
 			dst[i] = asHalf(x[i])
 		}
@@ -79,8 +79,8 @@ func roundHalf(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 
 func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if *by == (strides{d: 4, a: 4}) {
-		dst := flat[float32](d, n)
-		x := flat[float32](a, n)[:len(dst)]
+		dst := contiguousElements[float32](d, n)
+		x := contiguousElements[float32](a, n)[:len(dst)]
 		for i := range dst {
 			dst[i] = asBF16(x[i])
 		}

@@ -2452,8 +2452,8 @@ func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strid
 func minFloatAny[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	if size, v := int(unsafe.Sizeof(T(0))), *(*T)(b); sd == size && sa == size && sb == 0 && v == v {
-		dst, x, second := flat[U](d, n), flat[T](a, n), *(*U)(b)
-		bits := flat[U](a, n)[:len(dst)]
+		dst, x, second := contiguousElements[U](d, n), contiguousElements[T](a, n), *(*U)(b)
+		bits := contiguousElements[U](a, n)[:len(dst)]
 		x = x[:len(dst)]
 		for i := range dst {
 			u, r := x[i], bits[i]
@@ -2514,8 +2514,8 @@ func maxFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strid
 func maxFloatAny[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	if size, v := int(unsafe.Sizeof(T(0))), *(*T)(b); sd == size && sa == size && sb == 0 && v == v {
-		dst, x, second := flat[U](d, n), flat[T](a, n), *(*U)(b)
-		bits := flat[U](a, n)[:len(dst)]
+		dst, x, second := contiguousElements[U](d, n), contiguousElements[T](a, n), *(*U)(b)
+		bits := contiguousElements[U](a, n)[:len(dst)]
 		x = x[:len(dst)]
 		for i := range dst {
 			u, r := x[i], bits[i]

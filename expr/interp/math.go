@@ -35,8 +35,8 @@ func map1[T float](f func(float64) float64) loopFunc {
 func mapEach[T float](g func(T) T) loopFunc {
 	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size {
-			dst := flat[T](d, n)
-			x := flat[T](a, n)[:len(dst)]
+			dst := contiguousElements[T](d, n)
+			x := contiguousElements[T](a, n)[:len(dst)]
 			for i := range dst {
 				dst[i] = g(x[i])
 			}

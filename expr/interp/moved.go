@@ -5,20 +5,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// mover rewrites a code that only moves complex64 numbers, as selections do. The new code moves both parts as one
+// int64Mover rewrites a code that only moves complex64 numbers, as selections do. The new code moves both parts as one
 // int64.
-type mover struct {
-	from, to *expr.Code
-	whole    []bool                       // for each operand: whether it is complex64, and loaded as int64
-	at       map[[2]expr.Value]expr.Value // the new value of two parts, or of a value and None
+type int64Mover struct {
+	from, to    *expr.Code
+	loadedWhole []bool                       // for each operand: whether it is complex64, and loaded as int64
+	at          map[[2]expr.Value]expr.Value // the new value of two parts, or of a value and None
 }
 
-// moved returns the code that moves int64 instead of complex64, or nil if c computes with a part.
-func moved(c *expr.Code) *expr.Code {
-	m := mover{c, &expr.Code{In: append([]tensor.DType(nil), c.In...), Funcs: c.Funcs}, make([]bool, len(c.In)),
+// int64Code returns the code that moves int64 instead of complex64, or nil if c computes with a part.
+func int64Code(c *expr.Code) *expr.Code {
+	m := int64Mover{c, &expr.Code{In: append([]tensor.DType(nil), c.In...), Funcs: c.Funcs}, make([]bool, len(c.In)),
 		map[[2]expr.Value]expr.Value{}}
 	for k, d := range c.In {
-		if m.whole[k] = d == tensor.Complex64; m.whole[k] {
+		if m.loadedWhole[k] = d == tensor.Complex64; m.loadedWhole[k] {
 			m.to.In[k] = tensor.Int64
 		}
 	}
@@ -36,7 +36,7 @@ func moved(c *expr.Code) *expr.Code {
 }
 
 // pair returns the int64 value of two parts, or None if they are not moved together.
-func (m *mover) pair(re, im expr.Value) expr.Value {
+func (m *int64Mover) pair(re, im expr.Value) expr.Value {
 	key := [2]expr.Value{re, im}
 	if v, ok := m.at[key]; ok {
 		return v
@@ -48,7 +48,7 @@ func (m *mover) pair(re, im expr.Value) expr.Value {
 	case a.Op == expr.Const && b.Op == expr.Const:
 		i.A, i.Imm = expr.None, b.Imm<<32|a.Imm
 	case a.Op == expr.Select && b.Op == expr.Select && a.A == b.A:
-		i.A, i.B, i.C = m.alone(a.A), m.pair(a.B, b.B), m.pair(a.C, b.C)
+		i.A, i.B, i.C = m.copyInvariant(a.A), m.pair(a.B, b.B), m.pair(a.C, b.C)
 		if i.A == expr.None || i.B == expr.None || i.C == expr.None {
 			return expr.None
 		}
@@ -59,19 +59,20 @@ func (m *mover) pair(re, im expr.Value) expr.Value {
 	return m.at[key]
 }
 
-// alone copies a value that is not a part of a complex64 number. It returns None if the value depends on such a part.
-func (m *mover) alone(v expr.Value) expr.Value {
+// copyInvariant copies a value that is not a part of a complex64 number. It returns None if the value depends on such a
+// part.
+func (m *int64Mover) copyInvariant(v expr.Value) expr.Value {
 	key := [2]expr.Value{v, expr.None}
 	if w, ok := m.at[key]; ok {
 		return w
 	}
 	i := m.from.Insts[v]
-	if i.Op == expr.Load && m.whole[i.A] {
+	if i.Op == expr.Load && m.loadedWhole[i.A] {
 		return expr.None
 	}
 	if i.Op != expr.Load {
 		for k, u := range i.Uses() {
-			w := m.alone(u)
+			w := m.copyInvariant(u)
 			if w == expr.None {
 				return expr.None
 			}
@@ -82,7 +83,7 @@ func (m *mover) alone(v expr.Value) expr.Value {
 	return m.at[key]
 }
 
-func (m *mover) add(i expr.Inst) expr.Value {
+func (m *int64Mover) add(i expr.Inst) expr.Value {
 	m.to.Insts = append(m.to.Insts, i)
 	return expr.Value(len(m.to.Insts) - 1)
 }

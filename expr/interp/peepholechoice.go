@@ -18,13 +18,13 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 			x, y := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			w, r := (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(d, i*size))
 			p, q := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y))
-			from, k := nearer(p[0], q[0], w[0])
+			from, k := nearerEndpoint(p[0], q[0], w[0])
 			r[0] = ofBits[T](from) - T((y[0]-x[0])*(*entry(&of, k)-w[0]))
-			from, k = nearer(p[1], q[1], w[1])
+			from, k = nearerEndpoint(p[1], q[1], w[1])
 			r[1] = ofBits[T](from) - T((y[1]-x[1])*(*entry(&of, k)-w[1]))
-			from, k = nearer(p[2], q[2], w[2])
+			from, k = nearerEndpoint(p[2], q[2], w[2])
 			r[2] = ofBits[T](from) - T((y[2]-x[2])*(*entry(&of, k)-w[2]))
-			from, k = nearer(p[3], q[3], w[3])
+			from, k = nearerEndpoint(p[3], q[3], w[3])
 			r[3] = ofBits[T](from) - T((y[3]-x[3])*(*entry(&of, k)-w[3]))
 		}
 		if n -= i; n == 0 {
@@ -34,7 +34,7 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 	}
 	for i := range n {
 		x, y, w := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
-		from, k := nearer(bitsOf[U](x), bitsOf[U](y), w)
+		from, k := nearerEndpoint(bitsOf[U](x), bitsOf[U](y), w)
 		*(*T)(unsafe.Add(d, i*by.d)) = ofBits[T](from) - T((y-x)*(*entry(&of, k)-w))
 	}
 }
@@ -44,8 +44,8 @@ func entry[T float](of *[2]T, k uint64) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(of), k*uint64(unsafe.Sizeof(T(0)))))
 }
 
-// nearer returns a and 0 if the weight w is below 0.5, else b and 1. a and b are the bits of the endpoints.
-func nearer[U word, T float](a, b U, w T) (U, uint64) {
+// nearerEndpoint returns a and 0 if the weight w is below 0.5, else b and 1. a and b are the bits of the endpoints.
+func nearerEndpoint[U word, T float](a, b U, w T) (U, uint64) {
 	k := uint64(0)
 	if w >= 0.5 {
 		k = 1

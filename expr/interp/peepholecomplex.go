@@ -15,7 +15,7 @@ func interleaved(re, im unsafe.Pointer, stride, other, size int) bool {
 }
 
 // pairs returns n contiguous complex numbers.
-func pairs[T float](p unsafe.Pointer, n int) [][2]T { return flat[[2]T](p, n) }
+func pairs[T float](p unsafe.Pointer, n int) [][2]T { return contiguousElements[[2]T](p, n) }
 
 func complexAdd[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(T(0)))
@@ -85,7 +85,7 @@ func complexNeg[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 // complexEq and complexNe evaluate both comparisons before they combine the results, so that Go compiles no branch.
 func complexEq[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, sc, se := by.a, by.b, by.c, by.e
-	dst := flat[bool](d, n)
+	dst := contiguousElements[bool](d, n)
 	for i := range dst {
 		re := *(*T)(unsafe.Add(a, i*sa)) == *(*T)(unsafe.Add(c, i*sc))
 		im := *(*T)(unsafe.Add(b, i*sb)) == *(*T)(unsafe.Add(e, i*se))
@@ -95,7 +95,7 @@ func complexEq[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 
 func complexNe[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, sc, se := by.a, by.b, by.c, by.e
-	dst := flat[bool](d, n)
+	dst := contiguousElements[bool](d, n)
 	for i := range dst {
 		re := *(*T)(unsafe.Add(a, i*sa)) != *(*T)(unsafe.Add(c, i*sc))
 		im := *(*T)(unsafe.Add(b, i*sb)) != *(*T)(unsafe.Add(e, i*se))
@@ -114,7 +114,7 @@ func complexLogical[U uint32 | uint64](o expr.Op) loopFunc {
 			words(d, a, c, nil, nil, nil, n, &strides{d: 1, a: 8, b: 8})
 			return
 		}
-		dst := flat[bool](d, n)
+		dst := contiguousElements[bool](d, n)
 		for i := range dst {
 			x := (*(*U)(unsafe.Add(a, i*by.a)) | *(*U)(unsafe.Add(b, i*by.b))) & mask
 			y := (*(*U)(unsafe.Add(c, i*by.c)) | *(*U)(unsafe.Add(e, i*by.e))) & mask
@@ -135,15 +135,15 @@ func complexTest[U uint32 | uint64](zero bool) loopFunc {
 	mask := ^U(0) >> 1
 	size := int(unsafe.Sizeof(mask))
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		dst := flat[bool](d, n)
+		dst := contiguousElements[bool](d, n)
 		switch both := uint64(mask)<<32 | uint64(mask); {
 		case size == 4 && interleaved(a, b, by.a, by.b, size) && zero:
-			x := flat[uint64](a, n)[:len(dst)]
+			x := contiguousElements[uint64](a, n)[:len(dst)]
 			for i := range dst {
 				dst[i] = x[i]&both == 0
 			}
 		case size == 4 && interleaved(a, b, by.a, by.b, size):
-			x := flat[uint64](a, n)[:len(dst)]
+			x := contiguousElements[uint64](a, n)[:len(dst)]
 			for i := range dst {
 				dst[i] = x[i]&both != 0
 			}

@@ -85,8 +85,8 @@ func xlogyOf[T float](x, y T) T {
 // eachPair sets each element of d to f of the elements of a and b.
 func eachPair[T float](d, a, b unsafe.Pointer, n int, by *strides, f func(x, y T) T) {
 	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.b == size {
-		dst := flat[T](d, n)
-		x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
+		dst := contiguousElements[T](d, n)
+		x, y := contiguousElements[T](a, n)[:len(dst)], contiguousElements[T](b, n)[:len(dst)]
 		for i := range dst {
 			dst[i] = f(x[i], y[i])
 		}
@@ -176,8 +176,8 @@ func sixth[U word, T float](x, zero, six T) T {
 
 func hardSigmoid[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size {
-		dst := flat[T](d, n)
-		x := flat[T](a, n)[:len(dst)]
+		dst := contiguousElements[T](d, n)
+		x := contiguousElements[T](a, n)[:len(dst)]
 		for i := range dst {
 			dst[i] = sixth[U](x[i], 0, 6) / 6
 		}
@@ -190,8 +190,8 @@ func hardSigmoid[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *st
 
 func hardSwish[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size {
-		dst := flat[T](d, n)
-		x := flat[T](a, n)[:len(dst)]
+		dst := contiguousElements[T](d, n)
+		x := contiguousElements[T](a, n)[:len(dst)]
 		for i := range dst {
 			dst[i] = T(x[i]*sixth[U](x[i], 0, 6)) / 6
 		}
@@ -206,8 +206,8 @@ func hardSwish[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *stri
 // leakyRelu returns a if a > 0, else a*b.
 func leakyRelu[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.b == 0 {
-		dst, slope := flat[U](d, n), *(*T)(b)
-		x, bits := flat[T](a, n)[:len(dst)], flat[U](a, n)[:len(dst)]
+		dst, slope := contiguousElements[U](d, n), *(*T)(b)
+		x, bits := contiguousElements[T](a, n)[:len(dst)], contiguousElements[U](a, n)[:len(dst)]
 		for i := range dst {
 			u, p := x[i], bits[i]
 			r := bitsOf[U](u * slope)

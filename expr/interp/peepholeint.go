@@ -10,8 +10,8 @@ import (
 
 // Each loop in this file has a case for contiguous operands, which is a loop over slices, and a case for any strides.
 
-// flat returns n contiguous elements.
-func flat[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
+// contiguousElements returns n contiguous elements.
+func contiguousElements[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
 // logicalBody returns, for a dtype, the loop of a logical operation on numbers, which are true unless they are 0 or -0.
 func logicalBody(o expr.Op) func(d tensor.DType) loopFunc {
@@ -46,9 +46,9 @@ func logicalOf[U word](o expr.Op, mask U) loopFunc {
 // that make a number true.
 func logicalAnd[U word](mask U) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
+		dst, size := contiguousElements[bool](d, n), int(unsafe.Sizeof(mask))
 		if by.a == size && by.b == size {
-			x, y := flat[U](a, n)[:len(dst)], flat[U](b, n)[:len(dst)]
+			x, y := contiguousElements[U](a, n)[:len(dst)], contiguousElements[U](b, n)[:len(dst)]
 			for i := range dst {
 				u, v := x[i]&mask != 0, y[i]&mask != 0
 				dst[i] = u && v
@@ -64,9 +64,9 @@ func logicalAnd[U word](mask U) loopFunc {
 
 func logicalOr[U word](mask U) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
+		dst, size := contiguousElements[bool](d, n), int(unsafe.Sizeof(mask))
 		if by.a == size && by.b == size {
-			x, y := flat[U](a, n)[:len(dst)], flat[U](b, n)[:len(dst)]
+			x, y := contiguousElements[U](a, n)[:len(dst)], contiguousElements[U](b, n)[:len(dst)]
 			for i := range dst {
 				dst[i] = (x[i]|y[i])&mask != 0
 			}
@@ -80,9 +80,9 @@ func logicalOr[U word](mask U) loopFunc {
 
 func logicalXor[U word](mask U) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
+		dst, size := contiguousElements[bool](d, n), int(unsafe.Sizeof(mask))
 		if by.a == size && by.b == size {
-			x, y := flat[U](a, n)[:len(dst)], flat[U](b, n)[:len(dst)]
+			x, y := contiguousElements[U](a, n)[:len(dst)], contiguousElements[U](b, n)[:len(dst)]
 			for i := range dst {
 				dst[i] = (x[i]&mask != 0) != (y[i]&mask != 0)
 			}

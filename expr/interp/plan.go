@@ -10,26 +10,26 @@ import (
 // preparer holds the analysis of values while a Runner is prepared.
 type preparer struct {
 	*Runner
-	loop     *expr.Loop
-	code     *expr.Code
-	constant []bool // by value: whether it depends on no operand
-	uniform  []bool // by value: whether it is constant within a row
-	inner    []bool // by value: whether it is computed in the loop of its user
-	// by value: the loop of the instruction joined with an operand, of a peephole, or of both parts of a complex number;
-	// or nil
-	joint      []loopFunc
-	twin       []bool         // by value: whether its loop computes both parts of a complex number
-	swapped    []bool         // by value of a twin: whether it is the imaginary part
-	other      []expr.Value   // by value of a twin: the other part, or None if that is unused
-	first      []expr.Value   // by value: the part whose loop computes it, or None
-	uses       [][]expr.Value // by value: the operands of its loop
-	at         []location     // by value: where it is stored
-	last       []int          // by value: the last instruction that reads it
-	direct     []outputPart   // by value: the output to which its step writes directly
-	free       []int          // blocks that can be reused
-	folded     []expr.Fold    // the folds of the loop, with values of code
-	predicated []predicatedBlock
-	open       []openBlock // the predicated blocks that contain the current instruction
+	loop       *expr.Loop
+	code       *expr.Code
+	constant   []bool // by value: whether it depends on no operand
+	uniform    []bool // by value: whether it is constant within a row
+	inUserLoop []bool // by value: whether it is computed in the loop of its user
+	// by value: the loop of the instruction joined with an operand, of a peephole, or of both parts of a complex
+	// number; or nil
+	joint             []loopFunc
+	computesBothParts []bool         // by value: whether its loop computes both parts of a complex number
+	isImaginary       []bool         // by value of a twin: whether it is the imaginary part
+	otherPart         []expr.Value   // by value of a twin: the other part, or None if that is unused
+	first             []expr.Value   // by value: the part whose loop computes it, or None
+	uses              [][]expr.Value // by value: the operands of its loop
+	at                []location     // by value: where it is stored
+	lastReader        []int          // by value: the last instruction that reads it
+	direct            []outputPart   // by value: the output to which its step writes directly
+	free              []int          // blocks that can be reused
+	folded            []expr.Fold    // the folds of the loop, with values of code
+	predicated        []predicatedBlock
+	openBlocks        []openBlock // the predicated blocks that contain the current instruction
 }
 
 // openBlock is a predicated block whose mask test is step number step of the body.
@@ -43,7 +43,7 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	m := &preparer{Runner: p, loop: l}
 	c := l.Code
 	if len(l.Folds) == 0 {
-		if whole := moved(c); whole != nil {
+		if whole := int64Code(c); whole != nil {
 			c = whole
 		} else if plain, err := withoutOnes(c); err == nil {
 			c = plain
@@ -71,11 +71,11 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 		m.folded = append(m.folded, expr.Fold{Op: f.Op, V: at[f.V]})
 	}
 	n := len(m.code.Insts)
-	m.joint, m.other, m.first, m.uses = make([]loopFunc, n), make([]expr.Value, n), make([]expr.Value, n),
+	m.joint, m.otherPart, m.first, m.uses = make([]loopFunc, n), make([]expr.Value, n), make([]expr.Value, n),
 		make([][]expr.Value, n)
-	m.twin, m.swapped = make([]bool, n), make([]bool, n)
-	for v := range m.other {
-		m.other[v], m.first[v] = expr.None, expr.None
+	m.computesBothParts, m.isImaginary = make([]bool, n), make([]bool, n)
+	for v := range m.otherPart {
+		m.otherPart[v], m.first[v] = expr.None, expr.None
 	}
 	for v, list := range uses {
 		if to := at[v]; to != expr.None {
@@ -88,9 +88,9 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 		if v = at[v]; v == expr.None {
 			continue
 		}
-		m.joint[v], m.twin[v], m.swapped[v] = f.body, f.other != expr.None, f.swapped
+		m.joint[v], m.computesBothParts[v], m.isImaginary[v] = f.body, f.other != expr.None, f.swapped
 		if f.other != expr.None && at[f.other] != expr.None {
-			m.other[v], m.first[at[f.other]] = at[f.other], v
+			m.otherPart[v], m.first[at[f.other]] = at[f.other], v
 		}
 	}
 	return m
@@ -108,12 +108,12 @@ type outputPart struct{ out, part int }
 // classify sets constant, uniform and direct, joins instructions, and finds the last reader of each value.
 func (m *preparer) classify() {
 	c, n := m.code, len(m.code.Insts)
-	m.constant, m.uniform, m.last = make([]bool, n), make([]bool, n), make([]int, n)
-	m.inner, m.at, m.direct = make([]bool, n), make([]location, n), make([]outputPart, n)
+	m.constant, m.uniform, m.lastReader = make([]bool, n), make([]bool, n), make([]int, n)
+	m.inUserLoop, m.at, m.direct = make([]bool, n), make([]location, n), make([]outputPart, n)
 	count := make([]int, n)
 	for v, i := range c.Insts {
 		m.direct[v] = outputPart{-1, 0}
-		m.constant[v], m.uniform[v] = i.Op != expr.Load && !m.twin[v], i.Op != expr.Load || m.loop.Scalar[i.A]
+		m.constant[v], m.uniform[v] = i.Op != expr.Load && !m.computesBothParts[v], i.Op != expr.Load || m.loop.Scalar[i.A]
 		for _, u := range m.uses[v] {
 			m.constant[v] = m.constant[v] && m.constant[u]
 			m.uniform[v] = m.uniform[v] && m.uniform[u]
@@ -149,7 +149,7 @@ func (m *preparer) joinAll(count []int) {
 				continue
 			}
 			if f, uses := m.join(i, u, k); f != nil {
-				m.joint[v], m.uses[v], m.inner[u] = f, uses, true
+				m.joint[v], m.uses[v], m.inUserLoop[u] = f, uses, true
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	if m.joint[v] = bothBody[float64](both); i.DType == tensor.Float32 {
 		m.joint[v] = bothBody[float32](both)
 	}
-	m.twin[v], m.other[v], m.first[v+1], m.uses[v+1] = true, v+1, v, []expr.Value{v}
+	m.computesBothParts[v], m.otherPart[v], m.first[v+1], m.uses[v+1] = true, v+1, v, []expr.Value{v}
 }
 
 // operandRead is a read of a part of an operand by instruction number when.
@@ -184,17 +184,17 @@ func (m *preparer) readers() {
 	c, n := m.code, len(m.code.Insts)
 	var all []operandRead
 	read := func(u expr.Value, when int) {
-		m.last[u] = max(m.last[u], when)
+		m.lastReader[u] = max(m.lastReader[u], when)
 		if i := c.Insts[u]; m.inPlace(u) {
 			all = append(all, operandRead{when, int(i.A), int(i.Imm)})
 		}
 	}
 	for v, i := range c.Insts {
-		m.last[v] = max(m.last[v], v)
+		m.lastReader[v] = max(m.lastReader[v], v)
 		if i.Op == expr.Load && !m.uniform[v] && !m.inPlace(expr.Value(v)) {
 			all = append(all, operandRead{v, int(i.A), int(i.Imm)})
 		}
-		if !m.inner[v] {
+		if !m.inUserLoop[v] {
 			for _, u := range m.uses[v] {
 				read(u, v)
 			}
@@ -221,7 +221,7 @@ func (m *preparer) readers() {
 		if m.canWrite(v, k, p, all) {
 			m.direct[v] = outputPart{k, p}
 		} else {
-			m.last[v] = n
+			m.lastReader[v] = n
 		}
 	})
 }

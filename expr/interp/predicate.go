@@ -36,7 +36,7 @@ type blockFinder struct {
 	code     *expr.Code
 	uses     [][]expr.Value
 	branches []branch
-	where    []int    // by value: its branch, or -1 if it is not needed
+	branchOf []int    // by value: its branch, or -1 if it is not needed
 	sides    [][2]int // by value of a selection: the branches of its two sides
 }
 
@@ -45,17 +45,17 @@ type blockFinder struct {
 // inner blocks. uses has the operands of each value.
 func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*expr.Code, []expr.Value,
 	[]predicatedBlock) {
-	f := blockFinder{code: c, uses: uses, branches: make([]branch, 1), where: make([]int, len(c.Insts)),
+	f := blockFinder{code: c, uses: uses, branches: make([]branch, 1), branchOf: make([]int, len(c.Insts)),
 		sides: make([][2]int, len(c.Insts))}
-	for v := range f.where {
-		f.where[v] = -1
+	for v := range f.branchOf {
+		f.branchOf[v] = -1
 	}
 	for _, o := range c.Out {
-		f.need(o.Re, 0)
-		f.need(o.Im, 0)
+		f.markNeeded(o.Re, 0)
+		f.markNeeded(o.Im, 0)
 	}
 	for _, x := range folds {
-		f.need(x.V, 0)
+		f.markNeeded(x.V, 0)
 	}
 	for v := len(c.Insts) - 1; v >= 0; v-- {
 		f.operands(expr.Value(v))
@@ -63,44 +63,44 @@ func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*exp
 	return f.order()
 }
 
-// need records that a value is needed in branch b, and moves the value to the innermost common parent of all its
+// markNeeded records that a value is needed in branch b, and moves the value to the innermost common parent of all its
 // branches.
-func (f *blockFinder) need(v expr.Value, b int) {
+func (f *blockFinder) markNeeded(v expr.Value, b int) {
 	if v == expr.None {
 		return
 	}
-	for a := f.where[v]; a >= 0 && a != b; {
+	for a := f.branchOf[v]; a >= 0 && a != b; {
 		if f.branches[a].depth >= f.branches[b].depth {
 			a = f.branches[a].parent
 		} else {
 			b = f.branches[b].parent
 		}
 	}
-	f.where[v] = b
+	f.branchOf[v] = b
 }
 
 // operands records where the operands of a value are needed. Constants and loads belong to branch 0.
 func (f *blockFinder) operands(v expr.Value) {
 	i := f.code.Insts[v]
 	switch {
-	case f.where[v] < 0:
+	case f.branchOf[v] < 0:
 		return
 	case i.Op == expr.Const || i.Op == expr.Load:
-		f.where[v] = 0
+		f.branchOf[v] = 0
 	}
-	b := f.where[v]
+	b := f.branchOf[v]
 	f.branches[b].work += work(i.Op)
 	if i.Op != expr.Select || !slices.Equal(f.uses[v], i.Uses()) || i.A == i.B || i.A == i.C || i.B == i.C {
 		for _, u := range f.uses[v] {
-			f.need(u, b)
+			f.markNeeded(u, b)
 		}
 		return
 	}
-	f.need(i.A, b)
+	f.markNeeded(i.A, b)
 	for k, u := range []expr.Value{i.B, i.C} {
 		f.sides[v][k] = len(f.branches)
 		f.branches = append(f.branches, branch{parent: b, depth: f.branches[b].depth + 1, want: k == 0})
-		f.need(u, f.sides[v][k])
+		f.markNeeded(u, f.sides[v][k])
 	}
 }
 
@@ -130,7 +130,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 	}
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, first := range []bool{true, false} {
-		for v, b := range f.where {
+		for v, b := range f.branchOf {
 			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
 				b = into[b]
 				f.branches[b].list = append(f.branches[b].list, expr.Value(v))
@@ -176,22 +176,22 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 	return c, at, blocks
 }
 
-// enter adds the mask tests of the predicated blocks that begin with instruction v.
-func (m *preparer) enter(v expr.Value) {
+// openPredicates adds the mask tests of the predicated blocks that begin with instruction v.
+func (m *preparer) openPredicates(v expr.Value) {
 	for len(m.predicated) > 0 && m.predicated[0].first == v {
 		a := m.predicated[0]
-		m.predicated, m.open = m.predicated[1:], append(m.open, openBlock{a, len(m.body)})
+		m.predicated, m.openBlocks = m.predicated[1:], append(m.openBlocks, openBlock{a, len(m.body)})
 		mask := m.at[a.mask]
-		m.body = append(m.body, step{a: mask.place(), by: strides{a: mask.stride}, want: a.want})
+		m.body = append(m.body, step{a: mask.address(), by: strides{a: mask.stride}, want: a.want})
 	}
 }
 
-// leave closes the predicated blocks that end with instruction v.
-func (m *preparer) leave(v expr.Value) {
-	for n := len(m.open) - 1; n >= 0 && m.open[n].block.end == v+1; n-- {
-		at := m.open[n].step
+// closePredicates closes the predicated blocks that end with instruction v.
+func (m *preparer) closePredicates(v expr.Value) {
+	for n := len(m.openBlocks) - 1; n >= 0 && m.openBlocks[n].block.end == v+1; n-- {
+		at := m.openBlocks[n].step
 		m.body[at].skip = len(m.body) - at - 1
-		m.open = m.open[:n]
+		m.openBlocks = m.openBlocks[:n]
 	}
 }
 
@@ -200,10 +200,10 @@ func (m *preparer) leave(v expr.Value) {
 func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
 	single := i.DType.Size() == 4
 	// The remainder of float32 takes less time than a branch for each element.
-	if len(m.open) == 0 || m.uniform[v] || m.joint[v] != nil || i.Op == expr.Mod && single {
+	if len(m.openBlocks) == 0 || m.uniform[v] || m.joint[v] != nil || i.Op == expr.Mod && single {
 		return
 	}
-	f, g, a := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()], m.open[len(m.open)-1].block
+	f, g, a := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()], m.openBlocks[len(m.openBlocks)-1].block
 	switch {
 	case f != nil && single:
 		s.f = map1Where[float32](f, a.want)
@@ -216,7 +216,7 @@ func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
 	default:
 		return
 	}
-	s.e, s.by.e = m.at[a.mask].place(), m.at[a.mask].stride
+	s.e, s.by.e = m.at[a.mask].address(), m.at[a.mask].stride
 }
 
 // noElementWanted reports whether no element of a mask equals want.
@@ -253,8 +253,8 @@ func map1Where[T float](f func(float64) float64, want bool) loopFunc {
 	}
 	return func(d, a, _, _, e, _ unsafe.Pointer, n int, by *strides) {
 		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.e == 1 {
-			mask := flat[bool](e, n)
-			dst, x := flat[T](d, n)[:len(mask)], flat[T](a, n)[:len(mask)]
+			mask := contiguousElements[bool](e, n)
+			dst, x := contiguousElements[T](d, n)[:len(mask)], contiguousElements[T](a, n)[:len(mask)]
 			for i, m := range mask {
 				if m == want {
 					dst[i] = g(x[i])

@@ -31,7 +31,7 @@ type step struct {
 }
 
 // address is a slot and a byte offset.
-type address struct{ slot, off int }
+type address struct{ slot, offset int }
 
 // foldStep folds the block in slot v into the accumulators of a fold.
 type foldStep struct {
@@ -43,21 +43,21 @@ type foldStep struct {
 
 // Runner is an [expr.Loop] that is prepared to run in Go. It is immutable and safe for concurrent use.
 type Runner struct {
-	outs, ins int
-	size      []int  // for outputs, then operands: the size of an element in bytes
-	scalar    []bool // for outputs, then operands: whether it is an operand with one element for each row
-	consts    []uint64
-	uniforms  int    // number of values that are constant within a row
-	blocks    int    // number of temporary blocks
-	wide      int    // size of the widest element in bytes
-	block     int    // number of elements of a block
-	row       []step // steps that run once per row, for one element
-	body      []step // steps that run once per block
-	folds     []foldStep
-	single    bool    // a row is one step of the body and nothing else
-	together  bool    // several short rows may share a block
-	totals    []total // for each fold, if the loop has Totals
-	scratch   sync.Pool
+	outs, ins   int
+	size        []int  // for outputs, then operands: the size of an element in bytes
+	scalar      []bool // for outputs, then operands: whether it is an operand with one element for each row
+	consts      []uint64
+	uniforms    int    // number of values that are constant within a row
+	blocks      int    // number of temporary blocks
+	widestBytes int    // size of the widest element in bytes
+	block       int    // number of elements of a block
+	row         []step // steps that run once per row, for one element
+	body        []step // steps that run once per block
+	folds       []foldStep
+	single      bool    // a row is one step of the body and nothing else
+	sharesBlock bool    // several short rows may share a block
+	totals      []total // for each fold, if the loop has Totals
+	scratch     sync.Pool
 }
 
 // total describes a fold of a loop with Totals: fill initializes its accumulators by the neutral element, and combine
@@ -86,15 +86,15 @@ func New(l *expr.Loop) (*Runner, error) {
 	m := newPreparer(p, l)
 	m.classify()
 	for v := range m.code.Insts {
-		m.enter(expr.Value(v))
+		m.openPredicates(expr.Value(v))
 		if err := m.inst(expr.Value(v)); err != nil {
 			return nil, fmt.Errorf("expr: v%d: %w", v, err)
 		}
-		m.leave(expr.Value(v))
+		m.closePredicates(expr.Value(v))
 	}
 	m.finish()
-	p.wide = max(p.wide, slices.Max(p.size))
-	p.block = blockBytes / p.wide
+	p.widestBytes = max(p.widestBytes, slices.Max(p.size))
+	p.block = blockBytes / p.widestBytes
 	p.single = len(p.body) == 1 && len(p.row)+len(p.folds)+p.blocks == 0 && p.body[0].f != nil
 	p.markOuter()
 	if l.Totals {
@@ -113,7 +113,7 @@ func New(l *expr.Loop) (*Runner, error) {
 type location struct {
 	kind   locationKind
 	n      int
-	off    int
+	offset int
 	stride int
 }
 
@@ -128,8 +128,8 @@ const (
 	atBlock
 )
 
-// place returns the address of a location. Until finish numbers the slots, the kind is in the upper bits of the slot.
-func (a location) place() address { return address{int(a.kind)<<24 | a.n, a.off} }
+// address returns the address of a location. Until finish numbers the slots, the kind is in the upper bits of the slot.
+func (a location) address() address { return address{int(a.kind)<<24 | a.n, a.offset} }
 
 // inst adds the step of an instruction, and sets the location of its value.
 func (m *preparer) inst(v expr.Value) error {
@@ -138,15 +138,15 @@ func (m *preparer) inst(v expr.Value) error {
 	case i.Op == expr.Const:
 		m.at[v] = m.newConst(i.Imm)
 		return nil
-	case m.inner[v]:
+	case m.inUserLoop[v]:
 		return nil
 	case m.inPlace(v):
 		m.at[v] = m.operand(i)
-		m.fold(v)
+		m.addFoldSteps(v)
 		return nil
 	case m.at[v].kind != nowhere: // computed by the step of the other part
 		if !m.uniform[v] { // finish folds uniform values, which are in no block
-			m.fold(v)
+			m.addFoldSteps(v)
 			m.release(v)
 		}
 		return nil
@@ -159,7 +159,7 @@ func (m *preparer) inst(v expr.Value) error {
 	case m.constant[v]:
 		m.at[v] = m.newConst(0)
 		addr := func(p address) unsafe.Pointer { return unsafe.Pointer(&m.consts[p.slot&(1<<24-1)]) }
-		s.f(addr(m.at[v].place()), addr(s.a), addr(s.b), addr(s.c), addr(s.e), nil, 1, &s.by)
+		s.f(addr(m.at[v].address()), addr(s.a), addr(s.b), addr(s.c), addr(s.e), nil, 1, &s.by)
 		return nil
 	case m.uniform[v]:
 		m.results(&s, v, func(expr.Value) location { return m.newUniform() })
@@ -168,26 +168,26 @@ func (m *preparer) inst(v expr.Value) error {
 	}
 	m.results(&s, v, func(w expr.Value) location { return m.result(w, m.code.Insts[w]) })
 	m.body = append(m.body, s)
-	m.fold(v)
+	m.addFoldSteps(v)
 	m.release(v)
 	return nil
 }
 
 // results sets the destinations of a step. give returns the location for a value.
 func (m *preparer) results(s *step, v expr.Value, give func(v expr.Value) location) {
-	if m.twin[v] {
+	if m.computesBothParts[v] {
 		var there location
-		if w := m.other[v]; w != expr.None {
+		if w := m.otherPart[v]; w != expr.None {
 			m.at[w] = give(w)
 			there = m.at[w]
 		} else {
 			there = m.newBlock(m.code.Insts[v].DType.Size())
 		}
-		s.g, s.by.g = there.place(), there.stride
+		s.g, s.by.g = there.address(), there.stride
 	}
 	m.at[v] = give(v)
-	s.d, s.by.d = m.at[v].place(), m.at[v].stride
-	if m.swapped[v] {
+	s.d, s.by.d = m.at[v].address(), m.at[v].stride
+	if m.isImaginary[v] {
 		s.d, s.g, s.by.d, s.by.g = s.g, s.d, s.by.g, s.by.d
 	}
 }
@@ -202,7 +202,7 @@ func (m *preparer) operand(i expr.Inst) location {
 func (m *preparer) step(v expr.Value, i expr.Inst) (step, error) {
 	if i.Op == expr.Load {
 		from := m.operand(i)
-		return step{f: m.choose(i), a: from.place(), by: strides{a: from.stride}}, nil
+		return step{f: m.choose(i), a: from.address(), by: strides{a: from.stride}}, nil
 	}
 	s := step{f: m.joint[v]}
 	if s.f == nil {
@@ -212,7 +212,7 @@ func (m *preparer) step(v expr.Value, i expr.Inst) (step, error) {
 		return step{}, fmt.Errorf("%v of %v cannot be computed", i.Op, i.DType)
 	}
 	for k, u := range m.uses[v] {
-		*[]*address{&s.a, &s.b, &s.c, &s.e}[k] = m.at[u].place()
+		*[]*address{&s.a, &s.b, &s.c, &s.e}[k] = m.at[u].address()
 		*[]*int{&s.by.a, &s.by.b, &s.by.c, &s.by.e}[k] = m.at[u].stride
 	}
 	m.masked(&s, v, i)
@@ -230,7 +230,7 @@ func (m *preparer) newUniform() location {
 }
 
 func (m *preparer) newBlock(size int) location {
-	m.wide = max(m.wide, size)
+	m.widestBytes = max(m.widestBytes, size)
 	m.blocks++
 	return location{kind: atBlock, n: m.blocks - 1, stride: size}
 }
@@ -242,13 +242,13 @@ func (m *preparer) result(v expr.Value, i expr.Inst) location {
 		return location{atOutput, o.out, o.part * i.DType.Size(), m.code.Out[o.out].DType.Size()}
 	}
 	for _, u := range m.uses[v] {
-		if m.dies(u, v) && m.code.Insts[u].DType.Size() == i.DType.Size() {
-			m.last[u] = -1 // the block is reused, not free
+		if m.isLastUse(u, v) && m.code.Insts[u].DType.Size() == i.DType.Size() {
+			m.lastReader[u] = -1 // the block is reused, not free
 			return m.at[u]
 		}
 	}
 	if n := len(m.free); n > 0 {
-		m.wide = max(m.wide, i.DType.Size())
+		m.widestBytes = max(m.widestBytes, i.DType.Size())
 		b := m.free[n-1]
 		m.free = m.free[:n-1]
 		return location{kind: atBlock, n: b, stride: i.DType.Size()}
@@ -256,25 +256,27 @@ func (m *preparer) result(v expr.Value, i expr.Inst) location {
 	return m.newBlock(i.DType.Size())
 }
 
-// dies reports whether instruction v is the last to read the block of value u.
-func (m *preparer) dies(u, v expr.Value) bool { return m.last[u] == int(v) && m.at[u].kind == atBlock }
+// isLastUse reports whether instruction v is the last to read the block of value u.
+func (m *preparer) isLastUse(u, v expr.Value) bool {
+	return m.lastReader[u] == int(v) && m.at[u].kind == atBlock
+}
 
 // release frees the blocks that no instruction after v reads.
 func (m *preparer) release(v expr.Value) {
 	for _, u := range append(slices.Clone(m.uses[v]), v) {
-		if m.dies(u, v) {
+		if m.isLastUse(u, v) {
 			m.free = append(m.free, m.at[u].n)
-			m.last[u] = -1
+			m.lastReader[u] = -1
 		}
 	}
 }
 
-// fold adds fold steps for the folds of a value.
-func (m *preparer) fold(v expr.Value) {
+// addFoldSteps adds fold steps for the folds of a value.
+func (m *preparer) addFoldSteps(v expr.Value) {
 	for k, f := range m.folded {
 		if f.V == v {
 			from := m.dense(v)
-			m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, from.place().slot, len(m.body)})
+			m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, from.address().slot, len(m.body)})
 		}
 	}
 }
@@ -287,7 +289,7 @@ func (m *preparer) dense(v expr.Value) location {
 		return from
 	}
 	to := m.newBlock(size)
-	m.body = append(m.body, step{f: moves[sizeIndex(size)], d: to.place(), a: from.place(),
+	m.body = append(m.body, step{f: moves[sizeIndex(size)], d: to.address(), a: from.address(),
 		by: strides{d: size, a: from.stride}})
 	return to
 }
@@ -296,7 +298,7 @@ func (m *preparer) dense(v expr.Value) location {
 func (m *preparer) finish() {
 	for v := range m.code.Insts {
 		if m.uniform[v] {
-			m.fold(expr.Value(v))
+			m.addFoldSteps(expr.Value(v))
 		}
 	}
 	for k, o := range m.code.Out {
@@ -324,9 +326,9 @@ func (m *preparer) finish() {
 
 // store adds a step for the parts of output k that are not written directly.
 func (m *preparer) store(k int, o expr.Output) {
-	d := location{kind: atOutput, n: k}.place()
+	d := location{kind: atOutput, n: k}.address()
 	re := m.at[o.Re]
-	s := step{f: moves[sizeIndex(m.code.Insts[o.Re].DType.Size())], d: d, a: re.place(),
+	s := step{f: moves[sizeIndex(m.code.Insts[o.Re].DType.Size())], d: d, a: re.address(),
 		by: strides{d: o.DType.Size(), a: re.stride}}
 	direct := m.direct[o.Re] == (outputPart{k, 0})
 	if o.Im != expr.None {
@@ -334,9 +336,9 @@ func (m *preparer) store(k int, o expr.Output) {
 		switch there := m.direct[o.Im] == (outputPart{k, 1}); {
 		case there: // the imaginary part is written directly; the real part may remain
 		case direct:
-			s.d.off, s.a, s.by.a, direct = half, im.place(), im.stride, false
+			s.d.offset, s.a, s.by.a, direct = half, im.address(), im.stride, false
 		default: // one step stores both parts, because each may be in the destination of the other
-			s.g, s.b, s.by.g, s.by.b = address{d.slot, half}, im.place(), o.DType.Size(), im.stride
+			s.g, s.b, s.by.g, s.by.b = address{d.slot, half}, im.address(), o.DType.Size(), im.stride
 			s.f = pairV[uint64]
 			if half == 4 {
 				s.f = pairV[uint32]

@@ -5,33 +5,33 @@ import "unsafe"
 // Several short rows share a block. The elements of these rows are contiguous in temporary blocks, so that only the
 // steps that access operands or outputs of the loop run row by row.
 
-// places returns the addresses of the results and operands of a step, and the strides of their elements in bytes.
-func (t *step) places() ([6]address, [6]int) {
+// addresses returns the addresses of the results and operands of a step, and the strides of their elements in bytes.
+func (t *step) addresses() ([6]address, [6]int) {
 	return [6]address{t.d, t.a, t.b, t.c, t.e, t.g}, [6]int{t.by.d, t.by.a, t.by.b, t.by.c, t.by.e, t.by.g}
 }
 
 // markOuter sets outer of each step, and p.together.
 func (p *Runner) markOuter() {
 	inner := false
-	p.together = len(p.folds) == 0 && p.blocks > 0
+	p.sharesBlock = len(p.folds) == 0 && p.blocks > 0
 	for k := range p.body {
 		t := &p.body[k]
-		at, by := t.places()
+		at, by := t.addresses()
 		for i := range at {
 			t.outer = t.outer || by[i] != 0 && at[i].slot < p.outs+p.ins
 		}
 		inner = inner || !t.outer
 		if t.f == nil && t.outer { // the mask is an operand, whose rows are not contiguous
-			p.together = false
+			p.sharesBlock = false
 		}
 	}
-	p.together = p.together && inner
+	p.sharesBlock = p.sharesBlock && inner
 }
 
 // rowsTogether returns the number of rows of n0 elements that share a block. It is 1 if an operand with one element for
 // each row differs between rows.
 func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
-	if !p.together || 2*n0 > p.block {
+	if !p.sharesBlock || 2*n0 > p.block {
 		return 1
 	}
 	for k, scalar := range p.scalar {
@@ -58,7 +58,7 @@ func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n
 		for k := 0; k < len(p.body); k++ {
 			switch t := &p.body[k]; {
 			case t.f == nil:
-				if noElementWanted(unsafe.Add(s.slots[t.a.slot], t.a.off), n0*rows, t.by.a, t.want) {
+				if noElementWanted(unsafe.Add(s.slots[t.a.slot], t.a.offset), n0*rows, t.by.a, t.want) {
 					k += t.skip
 				}
 			case t.outer:
@@ -72,11 +72,11 @@ func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n
 
 // runByRow runs a step row by row.
 func (p *Runner) runByRow(t *step, slots []unsafe.Pointer, strides []int, n0, rows int) {
-	places, by := t.places()
+	places, by := t.addresses()
 	var at [6]unsafe.Pointer
 	dense := true
 	for k, x := range places {
-		at[k] = unsafe.Add(slots[x.slot], x.off)
+		at[k] = unsafe.Add(slots[x.slot], x.offset)
 		switch inner := n0 * by[k]; {
 		case by[k] != 0 && x.slot < p.outs+p.ins:
 			dense = dense && strides[x.slot] == inner

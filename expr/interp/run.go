@@ -18,7 +18,7 @@ type Scratch struct {
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (p *Runner) NewScratch() *Scratch {
-	stride := (p.block*p.wide + blockGap) / 8
+	stride := (p.block*p.widestBytes + blockGap) / 8
 	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1), lanes: make([][expr.Lanes]uint64,
 		len(p.totals))}
 	for k := range s.lanes {
@@ -42,13 +42,14 @@ func (s *Scratch) run(steps []step, n int) {
 	for k := 0; k < len(steps); k++ {
 		t := &steps[k]
 		if t.f == nil {
-			if noElementWanted(unsafe.Add(at[t.a.slot], t.a.off), n, t.by.a, t.want) {
+			if noElementWanted(unsafe.Add(at[t.a.slot], t.a.offset), n, t.by.a, t.want) {
 				k += t.skip
 			}
 			continue
 		}
-		t.f(unsafe.Add(at[t.d.slot], t.d.off), unsafe.Add(at[t.a.slot], t.a.off), unsafe.Add(at[t.b.slot], t.b.off),
-			unsafe.Add(at[t.c.slot], t.c.off), unsafe.Add(at[t.e.slot], t.e.off), unsafe.Add(at[t.g.slot], t.g.off), n, &t.by)
+		t.f(unsafe.Add(at[t.d.slot], t.d.offset), unsafe.Add(at[t.a.slot], t.a.offset), unsafe.Add(at[t.b.slot], t.b.offset),
+			unsafe.Add(at[t.c.slot], t.c.offset), unsafe.Add(at[t.e.slot], t.e.offset), unsafe.Add(at[t.g.slot], t.g.offset),
+			n, &t.by)
 	}
 }
 
@@ -110,7 +111,7 @@ func (p *Runner) runSingle(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 		if c := place.slot - len(ptrs); c >= 0 {
 			at[k] = unsafe.Pointer(&p.consts[c])
 		} else if at[k] = ptrs[place.slot]; at[k] != nil {
-			at[k], by[k] = unsafe.Add(at[k], place.off), strides[place.slot]
+			at[k], by[k] = unsafe.Add(at[k], place.offset), strides[place.slot]
 		}
 	}
 	for {

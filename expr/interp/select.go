@@ -80,9 +80,9 @@ func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	switch {
 	case by.d == size && by.a == size && d == a:
 	case by.d == size && by.a == size:
-		copy(flat[U](d, n), flat[U](a, n))
+		copy(contiguousElements[U](d, n), contiguousElements[U](a, n))
 	case by.d == size && by.a == 0:
-		dst := flat[U](d, n)
+		dst := contiguousElements[U](d, n)
 		dst[0] = *(*U)(a)
 		for done := 1; done < n; done *= 2 {
 			copy(dst[done:], dst[:done])

@@ -29,7 +29,7 @@ func ParseClaim(text string) (Claim, error) {
 	p.next()
 	c, err := p.implication()
 	if err == nil && p.token != "" {
-		err = p.failf("want an operator or the end, got %s", p.got())
+		err = p.failf("want an operator or the end, got %s", p.currentToken())
 	}
 	return c, err
 }
@@ -44,8 +44,8 @@ func (p *claimParser) failf(format string, args ...any) error {
 	return fmt.Errorf("column %d: %s", p.start+1, fmt.Sprintf(format, args...))
 }
 
-// got describes the current token in errors.
-func (p *claimParser) got() string {
+// currentToken describes the current token in errors.
+func (p *claimParser) currentToken() string {
 	if p.token == "" {
 		return "the end of the claim"
 	}
@@ -112,7 +112,7 @@ func (p *claimParser) unary() (Claim, error) {
 	case p.takes("("):
 		c, err := p.implication()
 		if err == nil && !p.takes(")") {
-			err = p.failf("want an operator or ), got %s", p.got())
+			err = p.failf("want an operator or ), got %s", p.currentToken())
 		}
 		c.Text = "(" + c.Text + ")"
 		return c, err
@@ -123,7 +123,7 @@ func (p *claimParser) unary() (Claim, error) {
 	}
 	r, ok := rules[p.token]
 	if !ok {
-		return Claim{}, p.failf("want a predicate, got %s%s", p.got(),
+		return Claim{}, p.failf("want a predicate, got %s%s", p.currentToken(),
 			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(rules))))
 	}
 	p.next()

@@ -9,13 +9,13 @@ import (
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
 	Claim string
-	// Check runs one iteration of both forms on non-negative symbols, and reports whether the claim holds. symbol returns
-	// the symbol with a name. Prove runs Check on every path of its branches.
+	// Check runs one iteration of both forms on non-negative symbols, and reports whether the claim holds. symbol
+	// returns the symbol with a name. Prove runs Check on every path of its branches.
 	Check func(symbol func(name string) sym.Int) bool
 }
 
-// certain reports whether a condition is known to hold on the current path.
-func certain(b sym.Bool) bool {
+// isCertain reports whether a condition is known to hold on the current path.
+func isCertain(b sym.Bool) bool {
 	v, known := b.Known()
 	return v && known
 }
@@ -29,7 +29,7 @@ var denseStep = Step{
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
 		path, next := denseLoop([]int{0}, shape, strides, z)
 		all, after := denseFrom([]int{0}, shape, strides, z)
-		return path == all.Holds() && (!path || certain(next.Eq(after)))
+		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 	},
 }
 
@@ -73,7 +73,7 @@ func likeAt(symbol func(string) sym.Int, d int) bool {
 	z, channels := symbol("z"), symbol("c")
 	path, next := likeLoop([]int{d}, shape, strides, z, channels)
 	all, after := likeFrom([]int{d}, shape, strides, z, channels)
-	return path == all.Holds() && (!path || certain(next.Eq(after)))
+	return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 }
 
 var exactStep = Step{
@@ -84,7 +84,7 @@ var exactStep = Step{
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
 		path, next := exactLoop([]int{0}, shape, strides, z)
 		all, after := exactFrom([]int{0}, shape, strides, z)
-		return path == all.Holds() && (!path || certain(next.Eq(after)))
+		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 	},
 }
 
@@ -102,7 +102,7 @@ var apartStep = Step{
 			path, next = apartLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
 		}
 		all, after := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t))
-		return path == all.Holds() && (!path || certain(next.Eq(after)))
+		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 	},
 }
 
@@ -119,7 +119,7 @@ func ordered(check func(shape, strides []sym.Int, e, m int) bool) func(func(stri
 		if !before(strides, e, m).Holds() {
 			e, m = m, e
 		}
-		return certain(before(strides, e, m)) && !before(strides, m, e).Holds() && check(shape, strides, e, m)
+		return isCertain(before(strides, e, m)) && !before(strides, m, e).Holds() && check(shape, strides, e, m)
 	}
 }
 
@@ -152,7 +152,7 @@ var sizesStep = Step{
 		"of m's size, so that without m it is the formula of the others. The loop's treatment of m, its last " +
 		"dimension, is the step above.",
 	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
-		return certain(sizesBefore(shape, strides, m).Eq(shape[e])) && certain(sizesBefore(shape, strides, e).Eq(one()))
+		return isCertain(sizesBefore(shape, strides, m).Eq(shape[e])) && isCertain(sizesBefore(shape, strides, e).Eq(one()))
 	}),
 }
 
@@ -162,7 +162,7 @@ var reachStep = Step{
 		"reach.",
 	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
 		reach := shape[e].Sub(one()).Mul(strides[e])
-		return certain(reachBefore(shape, strides, m).Eq(reach)) && certain(reachBefore(shape, strides, e).Eq(sym.Int{}))
+		return isCertain(reachBefore(shape, strides, m).Eq(reach)) && isCertain(reachBefore(shape, strides, e).Eq(sym.Int{}))
 	}),
 }
 

@@ -18,8 +18,8 @@ type Report struct {
 	// Atoms are the comparisons in the formula and the branching form.
 	Atoms []sym.Bool
 	// Ways are the paths through both forms, the branching form first. A path represents all truth assignments of the
-	// atoms that are consistent with its decisions. Every assignment follows exactly one path. Atoms that a path does not
-	// decide affect neither answer.
+	// atoms that are consistent with its decisions. Every assignment follows exactly one path. Atoms that a path does
+	// not decide affect neither answer.
 	Ways []Way
 	// Steps are the results of the induction steps.
 	Steps []StepReport
@@ -91,7 +91,7 @@ func Prove(r Rule, rank int) (*Report, error) {
 		parts = r.parts
 	}
 	for _, part := range parts {
-		if err := p.follow(part); err != nil {
+		if err := p.explorePaths(part); err != nil {
 			return nil, err
 		}
 	}
@@ -107,8 +107,8 @@ func Prove(r Rule, rank int) (*Report, error) {
 	return p, nil
 }
 
-// follow explores all paths through a part.
-func (p *Report) follow(part part) error {
+// explorePaths explores all paths through a part.
+func (p *Report) explorePaths(part part) error {
 	var assumed []sym.Bool
 	if part.symmetric && p.ByParts {
 		assumed = append(assumed, numel(p.shape).Ne(sym.Int{}))

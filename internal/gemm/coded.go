@@ -79,10 +79,10 @@ func evenly(n, limit int) (size, count, smaller int) {
 
 // stack is a column of register tiles of the same height.
 type stack struct {
-	row    int // of the first tile, relative to the block of rows
-	height int // of a tile, in rows
-	n      int // number of tiles
-	by     int // rows from one tile to the next
+	row     int // of the first tile, relative to the block of rows
+	height  int // of a tile, in rows
+	n       int // number of tiles
+	rowStep int // rows from one tile to the next
 }
 
 // stacks divides rows into register tiles of the given number of vectors. The stacks are the first n entries of list.
@@ -94,7 +94,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 			n++
 		}
 	}
-	if p.a.place {
+	if p.a.inPlace {
 		size, count, others := evenly(rows, most)
 		add(0, size, count, size)
 		add(count*size, size-1, others, size-1)
@@ -145,8 +145,8 @@ type codeTable [stages][readings][2]*codeBySize
 // codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
-// of returns the entry for a stage, a readMode, and whether the last vector is partial (ragged).
-func (c *codeTable) of(st stage, how readMode, ragged bool) **codeBySize {
+// entry returns the entry for a stage, a readMode, and whether the last vector is partial (ragged).
+func (c *codeTable) entry(st stage, how readMode, ragged bool) **codeBySize {
 	part := 0
 	if ragged {
 		part = 1
@@ -156,7 +156,7 @@ func (c *codeTable) of(st stage, how readMode, ragged bool) **codeBySize {
 
 // at returns the entry for one kind of register tile. The entry is nil if the code has not been generated.
 func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int) **jit.Func {
-	of := c.of(st, how, ragged)
+	of := c.entry(st, how, ragged)
 	if *of == nil {
 		*of = new(codeBySize)
 	}
@@ -165,7 +165,7 @@ func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int)
 
 // tileSpec describes the code of one kind of register tile to package tile.
 func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int) *tile.Spec {
-	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place || how == readKeeping,
+	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || how == readKeeping,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	if ragged {
@@ -176,10 +176,10 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	if how == readKeeping {
 		s.PackStep = p.b.w * p.set.size
 	}
-	if p.across {
+	if p.severalPanels {
 		s.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
 	}
-	if !p.a.along() {
+	if !p.a.contiguousAlongK() {
 		s.Runs[0].InStep = tile.Dynamic
 		for i := range height {
 			s.In = append(s.In, i*p.set.size)
@@ -187,7 +187,7 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	}
 	step := func(op tile.EpilogueOp) { s.Epilogue = append(s.Epilogue, tile.EpilogueStep{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.PrefetchResult = !p.far || how != readPlain
+		s.PrefetchResult = !p.prefetchResult || how != readPlain
 		step(tile.AddResult)
 	}
 	switch {
@@ -205,7 +205,7 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 // time. If only one tile reads a panel, the lines are aheadBytes ahead in the same panel. Prefetching pays because
 // constants were last read in the previous run, and the hardware prefetcher stops at page boundaries.
 func (p *Plan) fetchAhead(how readMode) int {
-	if p.spec.Near || p.b.place || p.b.local() && how == readPlain || p.spec.N <= p.b.w {
+	if p.spec.Near || p.b.inPlace || p.b.local() && how == readPlain || p.spec.N <= p.b.w {
 		return 0
 	}
 	tiles := p.blockTiles()
@@ -231,8 +231,8 @@ func (p *Plan) compile() error {
 	for how := range readings {
 		p.ahead[how] = p.fetchAhead(how)
 	}
-	p.across = p.goesAcross()
-	p.far = p.farResult() && !p.across
+	p.severalPanels = p.goesAcross()
+	p.prefetchResult = p.farResult() && !p.severalPanels
 	p.every = powerWithin(p.blockTiles())
 	block := p.block
 	var rows, cols []int
@@ -250,7 +250,7 @@ func (p *Plan) compile() error {
 		}
 	}
 	how := []readMode{readPlain}
-	if p.b.kept {
+	if p.b.packedByFirstRow {
 		how = []readMode{readPlain, readKeeping, readKept}
 	}
 	for _, m := range rows {
@@ -317,14 +317,14 @@ var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 // prefetching of B, which differ by panel.
 func (p *Plan) goesAcross() bool {
 	s := &p.spec
-	few := p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)]
+	few := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.tall[p.set.vectors(p.b.w)]
 	return few && p.ahead[readPlain] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns the number of full-width panels of B from column j on that one call processes.
 func (t *tileState) panels(j, j1 int) int {
 	w := t.Plan.b.w
-	if !t.across {
+	if !t.severalPanels {
 		return 1
 	}
 	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
@@ -371,7 +371,7 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 		}
 	}
 	t.askAhead(x, b, j)
-	if p.across {
+	if p.severalPanels {
 		x.Step[tile.VecTile] = b.at(p.b.w) * size
 		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, readPlain, ib, 1+further, j, cols)
 		return
@@ -382,7 +382,7 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 		t.stacks, t.stacked = p.stacks(ie-ib, vectors)
 	}
 	how, done := readPlain, [len(t.stacks)]int{}
-	if t.keep && ib == t.i0 {
+	if t.copyPanels && ib == t.i0 {
 		how, done[0] = readKept, 1
 		t.keepPanel(x, a, t.stacks[0], st, ib, j, cols)
 	}
@@ -393,7 +393,7 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 			k, from := t.stacks[i], done[i]
 			if from < k.n {
 				done[i] = min(from+each, k.n)
-				t.tiles(x, a, k, st, how, ib+k.row+from*k.by, done[i]-from, j, cols)
+				t.tiles(x, a, k, st, how, ib+k.row+from*k.rowStep, done[i]-from, j, cols)
 				more = more || done[i] < k.n
 			}
 		}
@@ -448,8 +448,8 @@ func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how read
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
 	x.Rows = n
-	x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.by)*size, k.by*s.CRowStride*size
-	if p.across {
+	x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.rowStep)*size, k.rowStep*s.CRowStride*size
+	if p.severalPanels {
 		x.Step[tile.OutTile] = p.b.w * size
 	}
 	x.Row[tile.In] = a.at(i-t.i0) * size
@@ -459,9 +459,9 @@ func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how read
 	if st == firstBlock && s.Bias == BiasRows {
 		x.Row[tile.EpilogueOperands] = (i - t.i0) * size
 	}
-	if p.far && how == readPlain {
+	if p.prefetchResult && how == readPlain {
 		x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pc, x.Row[tile.Out]
 		x.Step[tile.PrefetchStep] = s.CRowStride * size
 	}
-	return (*p.codes.of(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
+	return (*p.codes.entry(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 }

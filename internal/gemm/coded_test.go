@@ -98,7 +98,7 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !pl.across {
+			if !pl.severalPanels {
 				t.Errorf("%v: panel by panel", d)
 			}
 			p.check(t, set, sharedElems)

@@ -42,7 +42,7 @@ func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
 	switch {
 	case how != readPlain:
 		return []tile.Prefetch{{Lines: lines, Every: p.every}}
-	case p.far:
+	case p.prefetchResult:
 		return []tile.Prefetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
 	}
 	return nil
@@ -54,14 +54,14 @@ func (t *tileState) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, col
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, at
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.ks+j)*size, b.ks*size
-	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.following(j)*size
+	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
 	x.Step[tile.PrefetchStep] = b.ks * size
 	t.tiles(x, a, k, st, readKeeping, i, 1, j, cols)
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }
 
-// following returns the offset in B, in elements, of the panel that is read after the panel of column j.
-func (t *tileState) following(j int) int {
+// nextPanelOffset returns the offset in B, in elements, of the panel that is read after the panel of column j.
+func (t *tileState) nextPanelOffset(j int) int {
 	b := &t.Plan.b
 	switch next := j + b.w; {
 	case next < t.j1:

@@ -29,7 +29,7 @@ func testKept[T float](t *testing.T, set *kernelSet) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !pl.b.kept {
+			if !pl.b.packedByFirstRow {
 				t.Fatalf("%v: B is not kept", d)
 			}
 			before := append([]T(nil), p.c.buf...)
@@ -60,7 +60,7 @@ func testKeptBias(t *testing.T, set *kernelSet) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if set.coded() && !pl.b.kept {
+	if set.coded() && !pl.b.packedByFirstRow {
 		t.Fatal("B is not kept")
 	}
 	args, before := p.args(pl), append([]float64(nil), p.c.buf...)

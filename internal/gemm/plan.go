@@ -122,39 +122,39 @@ const (
 
 // side is how the tiled path feeds one operand to the kernels.
 type side struct {
-	source Source
-	shared bool // one packing phase packs the operand for all tiles; else each tile packs its own panels
-	place  bool // read in place
-	kept   bool // the first row of tiles reads the operand in place and copies it into panels
-	w      int  // width of a panel, in lanes
-	size   int  // bytes of an element
-	lanes  int  // number of lanes: m or n
-	ls, ks int  // strides from lane to lane and along K, in elements
+	source           Source
+	packedOnce       bool // one packing phase packs the operand for all tiles; else each tile packs its own panels
+	inPlace          bool // read in place
+	packedByFirstRow bool // the first row of tiles reads the operand in place and copies it into panels
+	w                int  // width of a panel, in lanes
+	size             int  // bytes of an element
+	lanes            int  // number of lanes: m or n
+	ls, ks           int  // strides from lane to lane and along K, in elements
 }
 
 // Plan is an immutable multiplication schedule; see the package comment for
 // its phases. It is safe for concurrent use.
 type Plan struct {
-	spec     Spec // as executed: A and B trade places when swapped is set
-	swapped  bool
-	path     path
-	set      *kernelSet
-	a, b     side
-	block    int // rows of A that are processed per panel of B, in a block that fits L2
-	kc       int // depth of a K block, in terms
-	kd       int // depth of a K super-block, in terms; on the direct paths, terms per call
-	mt, nt   int // rows and columns of a tile
-	mTiles   int
-	nTiles   int
-	worker   workerLayout
-	shared   int
-	codes    *codeTable     // generated machine code; nil for kernels in Go
-	first    int            // columns of a tile in the first row of tiles, if this row copies B into panels
-	every    int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
-	far      bool           // rows of the result are prefetched before they are written
-	ahead    [readings]int  // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
-	across   bool           // one call processes several panels of B; see goesAcross
-	recorded *recordedCalls // the recorded calls of every run; nil if they are not recorded
+	spec           Spec // as executed: A and B trade places when swapped is set
+	swapped        bool
+	path           path
+	set            *kernelSet
+	a, b           side
+	block          int // rows of A that are processed per panel of B, in a block that fits L2
+	kc             int // depth of a K block, in terms
+	kd             int // depth of a K super-block, in terms; on the direct paths, terms per call
+	mt, nt         int // rows and columns of a tile
+	mTiles         int
+	nTiles         int
+	worker         workerLayout
+	shared         int
+	codes          *codeTable     // generated machine code; nil for kernels in Go
+	first          int            // columns of a tile in the first row of tiles, if this row copies B into panels
+	every          int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
+	prefetchResult bool           // rows of the result are prefetched before they are written
+	ahead          [readings]int  // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
+	severalPanels  bool           // one call processes several panels of B; see goesAcross
+	recorded       *recordedCalls // the recorded calls of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes.
@@ -199,7 +199,7 @@ func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
 		p.planSimple()
 	case (s.Way == Any || s.Way == Thin) && strided && p.planDirect():
 	default:
-		p.sides()
+		p.chooseSides()
 		p.planTiled(maxShared)
 		if set.coded() {
 			if err := p.compile(); err != nil {
@@ -228,8 +228,8 @@ func (p *Plan) swap() {
 	}
 }
 
-// sides decides how the tiled path reads each operand.
-func (p *Plan) sides() {
+// chooseSides decides how the tiled path reads each operand.
+func (p *Plan) chooseSides() {
 	s, size := &p.spec, p.set.size
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	if strided && s.M > 1 && s.CColStride != 1 && s.CRowStride == 1 {
@@ -259,7 +259,7 @@ func Packs(s Spec) (a, b bool) {
 		return false, false
 	}
 	p := &Plan{spec: s, set: kernelsOf(s.DType)}
-	p.sides()
+	p.chooseSides()
 	if p.swapped {
 		return p.b.inPanels(), p.a.inPanels()
 	}
@@ -272,11 +272,11 @@ func (p *Plan) planTiled(maxShared int) {
 	p.path = pathTiled
 	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.mostTiles(s.M, s.N, s.K))
 	p.mt, p.nt, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
-	p.a.shared, p.b.shared = g.shareA, g.shareB
+	p.a.packedOnce, p.b.packedOnce = g.shareA, g.shareB
 
 	lanes := 0
 	for _, d := range []side{p.a, p.b} {
-		if d.shared {
+		if d.packedOnce {
 			lanes += roundUp(d.lanes, d.w)
 		}
 	}
@@ -314,18 +314,18 @@ func (p *Plan) planTiled(maxShared int) {
 func (p *Plan) placeOperands() {
 	s := &p.spec
 	if s.A.Source == Strided {
-		p.a.place = p.a.ks == 1 || p.a.ls == 1 && !p.a.crowds(p.kc)
+		p.a.inPlace = p.a.ks == 1 || p.a.ls == 1 && !p.a.evictsItself(p.kc)
 	}
 	if s.B.Source == Strided && p.b.ls == 1 {
 		small := s.M <= someRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
-		p.b.place = s.M <= fewRows || small && !p.b.crowds(p.kc)
-		p.b.kept = !p.b.place && !p.a.packs()
+		p.b.inPlace = s.M <= fewRows || small && !p.b.evictsItself(p.kc)
+		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packs()
 	}
 }
 
-// crowds reports whether depth elements of one lane evict one another from L2. This happens if the stride is a multiple
-// of a large power of two, because the elements then map to few sets of the cache.
-func (d side) crowds(depth int) bool {
+// evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
+// multiple of a large power of two, because the elements then map to few sets of the cache.
+func (d side) evictsItself(depth int) bool {
 	step := d.ks * d.size
 	return depth*(step&-step) > machine.L2Bytes
 }
@@ -337,17 +337,17 @@ func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 	return elems*size >= minBytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= minTotal
 }
 
-// along reports whether the operand is read in place with each lane contiguous along K.
-func (d side) along() bool { return d.place && d.ks == 1 }
+// contiguousAlongK reports whether the operand is read in place with each lane contiguous along K.
+func (d side) contiguousAlongK() bool { return d.inPlace && d.ks == 1 }
 
 // packs reports whether panels of the operand are packed before tiles are computed.
-func (d side) packs() bool { return d.inPanels() && !d.kept }
+func (d side) packs() bool { return d.inPanels() && !d.packedByFirstRow }
 
 // inPanels reports whether the plan creates panels of the operand while it runs.
-func (d side) inPanels() bool { return d.source != Prepacked && !d.place }
+func (d side) inPanels() bool { return d.source != Prepacked && !d.inPlace }
 
 // local reports whether each tile has its own panels of the operand in worker scratch.
-func (d side) local() bool { return d.inPanels() && !d.shared }
+func (d side) local() bool { return d.inPanels() && !d.packedOnce }
 
 // DType is the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }
@@ -365,8 +365,8 @@ func (p *Plan) SharedBytes() int { return p.shared }
 // calls need distinct ones.
 func (p *Plan) WorkerBytes() int { return p.worker.total }
 
-// shares reports whether tiles share panels.
-func (p *Plan) shares() bool { return p.a.shared || p.b.shared }
+// sharesPanels reports whether tiles share panels.
+func (p *Plan) sharesPanels() bool { return p.a.packedOnce || p.b.packedOnce }
 
 // part is the work of a phase.
 type part uint8
@@ -380,7 +380,7 @@ const (
 
 // perBlock returns the number of phases of a super-block of K.
 func (p *Plan) perBlock() int {
-	if p.b.kept && p.mTiles == 1 {
+	if p.b.packedByFirstRow && p.mTiles == 1 {
 		return 1
 	}
 	return 2
@@ -388,17 +388,17 @@ func (p *Plan) perBlock() int {
 
 // phase returns the index of a phase's super-block of K, and the part of the work that the phase does.
 func (p *Plan) phase(phase int) (block int, what part) {
-	if !p.shares() {
+	if !p.sharesPanels() {
 		return 0, allRows
 	}
 	per := p.perBlock()
 	block, phase = phase/per, phase%per
 	switch {
-	case phase == 0 && p.b.kept:
+	case phase == 0 && p.b.packedByFirstRow:
 		return block, firstRows
 	case phase == 0:
 		return block, packing
-	case p.b.kept:
+	case p.b.packedByFirstRow:
 		return block, otherRows
 	}
 	return block, allRows
@@ -407,7 +407,7 @@ func (p *Plan) phase(phase int) (block int, what part) {
 // Phases is the number of phases. All tiles of a phase must have finished
 // before a tile of the next one starts; tiles within a phase are independent.
 func (p *Plan) Phases() int {
-	if !p.shares() {
+	if !p.sharesPanels() {
 		return 1
 	}
 	return p.perBlock() * ceilDiv(p.spec.K, p.kd)

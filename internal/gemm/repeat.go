@@ -47,7 +47,7 @@ func callOf(code *jit.Func, x *jit.Args) call {
 func (p *Plan) listCalls() {
 	s := &p.spec
 	switch {
-	case s.CColStride != 1, p.far, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > recordedMACs/s.K:
+	case s.CColStride != 1, p.prefetchResult, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > recordedMACs/s.K:
 		return
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return

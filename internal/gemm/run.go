@@ -19,7 +19,7 @@ type exec struct {
 	shA, shB      unsafe.Pointer // aligned shared panels
 	worker        unsafe.Pointer // aligned worker scratch
 	superK, depth int            // current K super-block
-	keep          bool           // the first register tile of each panel of B copies the panel
+	copyPanels    bool           // the first register tile of each panel of B copies the panel
 	epilogue      func(i0, i1, j0, j1 int)
 	check         func() // nil: none
 	done          int    // multiplications since check was called
@@ -57,13 +57,13 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 		x.worker = aligned(worker[:n])
 	}
 	block, what := p.phase(phase)
-	x.keep = p.b.kept && what != otherRows
-	if p.shares() {
+	x.copyPanels = p.b.packedByFirstRow && what != otherRows
+	if p.sharesPanels() {
 		x.superK = block * p.kd
 		x.depth = p.superDepth(block)
 		x.shA = aligned(args.Shared[:p.shared])
 		x.shB = x.shA
-		if p.a.shared {
+		if p.a.packedOnce {
 			x.shB = p.elem(x.shA, roundUp(p.a.lanes, p.a.w)*p.kd)
 		}
 		if what == packing {
@@ -177,16 +177,16 @@ func (f *feed) at(l int) int {
 // locate sets f for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
 // into the worker's buffer.
 func (x *exec) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
-	f.w, f.term, f.place = d.w, d.w, d.place
+	f.w, f.term, f.place = d.w, d.w, d.inPlace
 	switch {
-	case d.place:
+	case d.inPlace:
 		f.base, f.lane, f.term = x.elem(src, l0*d.ls+k0*d.ks), d.ls, d.ks
 	case d.source == Prepacked:
 		f.base, f.panel = x.elem(src, l0*x.spec.K+k0*d.w), d.w*x.spec.K
-	case d.shared:
+	case d.packedOnce:
 		f.base, f.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.w), d.w*x.depth
 	default:
-		if !d.kept {
+		if !d.packedByFirstRow {
 			x.pack(local, d, src, fn, k0, k1, l0, l1)
 		}
 		f.base, f.panel = local, d.w*(k1-k0)

@@ -121,7 +121,7 @@ func (g grid) cost(a, b side, k, kc int) float64 {
 	}{{a, mt, g.shareA}, {b, nt, g.shareB}} {
 		each := prices.pack
 		switch {
-		case s.kept:
+		case s.packedByFirstRow:
 			each = 0
 		case s.source == Custom:
 			each = prices.custom
@@ -153,7 +153,7 @@ func (d side) packChunk(depth int) (panels, k int) {
 
 // packTiles is the number of packing tiles of the operand for one super-block.
 func (d side) packTiles(depth int) int {
-	if !d.shared {
+	if !d.packedOnce {
 		return 0
 	}
 	panels, k := d.packChunk(depth)

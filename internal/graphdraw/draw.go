@@ -71,8 +71,8 @@ func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 		return nil, err
 	}
 	l.order()
-	l.place()
-	l.straighten()
+	l.assignX()
+	l.straightenLines()
 	return l.drawing(), nil
 }
 
@@ -85,8 +85,8 @@ type cell struct {
 	up, down []int   // the connected cells in the layers above and below
 }
 
-// laying is a drawing in progress: cells in layers.
-type laying struct {
+// layeredLayout is a drawing in progress: cells in layers.
+type layeredLayout struct {
 	boxes  []Box
 	nets   []Net
 	cells  []cell  // boxes first
@@ -95,8 +95,8 @@ type laying struct {
 }
 
 // cellsOf makes the cells and connects them.
-func cellsOf(boxes []Box, nets []Net, ranks []int) (*laying, error) {
-	l := &laying{boxes: boxes, nets: nets, cells: make([]cell, len(boxes)), trunks: make([][]int, len(nets))}
+func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
+	l := &layeredLayout{boxes: boxes, nets: nets, cells: make([]cell, len(boxes)), trunks: make([][]int, len(nets))}
 	if len(boxes) > MaxCells {
 		return nil, ErrTooLarge
 	}
@@ -118,10 +118,10 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*laying, error) {
 			l.cells = append(l.cells, cell{box: -1, layer: layer})
 		}
 		for k, c := range l.trunks[i] {
-			l.join(l.above(i, k), c)
+			l.join(l.cellAbove(i, k), c)
 		}
 		for _, to := range n.To {
-			l.join(l.above(i, ranks[to]-ranks[n.From]-1), to)
+			l.join(l.cellAbove(i, ranks[to]-ranks[n.From]-1), to)
 		}
 	}
 	l.layers = make([][]int, most+1)
@@ -133,21 +133,21 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*laying, error) {
 	return l, nil
 }
 
-// above returns the cell of a net above its k-th layer below its box.
-func (l *laying) above(net, k int) int {
+// cellAbove returns the cell of a net above its k-th layer below its box.
+func (l *layeredLayout) cellAbove(net, k int) int {
 	if k == 0 {
 		return l.nets[net].From
 	}
 	return l.trunks[net][k-1]
 }
 
-func (l *laying) join(a, b int) {
+func (l *layeredLayout) join(a, b int) {
 	l.cells[a].down = append(l.cells[a].down, b)
 	l.cells[b].up = append(l.cells[b].up, a)
 }
 
-// between returns the minimum distance between the centers of two neighbours.
-func (l *laying) between(a, b int) float64 {
+// minDistance returns the minimum distance between the centers of two neighbours.
+func (l *layeredLayout) minDistance(a, b int) float64 {
 	gap := netGap
 	if l.cells[a].box >= 0 && l.cells[b].box >= 0 {
 		gap = boxGap

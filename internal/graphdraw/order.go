@@ -10,7 +10,7 @@ const orderRounds = 12
 
 // order orders the cells of each layer to reduce crossings, by the barycenter heuristic: cells are sorted by
 // the mean position of their connected cells in the previous layer.
-func (l *laying) order() {
+func (l *layeredLayout) order() {
 	best, least := l.orders(), l.crossings()
 	for i := 0; i < orderRounds && least > 0; i++ {
 		for k := range l.layers {
@@ -30,7 +30,7 @@ func (l *laying) order() {
 	}
 }
 
-func (l *laying) orders() [][]int {
+func (l *layeredLayout) orders() [][]int {
 	list := make([][]int, len(l.layers))
 	for k, layer := range l.layers {
 		list[k] = slices.Clone(layer)
@@ -38,7 +38,7 @@ func (l *laying) orders() [][]int {
 	return list
 }
 
-func (l *laying) number(layer int) {
+func (l *layeredLayout) number(layer int) {
 	for i, c := range l.layers[layer] {
 		l.cells[c].at = i
 	}
@@ -46,7 +46,7 @@ func (l *laying) number(layer int) {
 
 // sortLayer sorts a layer by the mean positions of connected cells on one side. Positions are relative to the
 // layers' sizes, so that an unconnected cell stays about where it is.
-func (l *laying) sortLayer(layer int, side func(*cell) []int) {
+func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, c := range l.layers[layer] {
 		at, joined := l.relative(c), side(&l.cells[c])
@@ -64,12 +64,12 @@ func (l *laying) sortLayer(layer int, side func(*cell) []int) {
 }
 
 // relative returns the relative position of a cell in its layer, from 0 to 1.
-func (l *laying) relative(c int) float64 {
+func (l *layeredLayout) relative(c int) float64 {
 	return (float64(l.cells[c].at) + 0.5) / float64(len(l.layers[l.cells[c].layer]))
 }
 
 // crossings counts the crossings of net segments between layers, with a Fenwick tree.
-func (l *laying) crossings() int {
+func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
 		// A segment crosses those with smaller upper ends whose lower ends are to its right.

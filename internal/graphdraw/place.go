@@ -5,14 +5,14 @@ import "math"
 // rounds is the number of placement passes, each downwards and upwards.
 const rounds = 10
 
-// place assigns x coordinates. Each layer in turn is placed as close to its connected cells as order and
+// assignX assigns x coordinates. Each layer in turn is placed as close to its connected cells as order and
 // distances allow: an isotonic regression minimizes the weighted sum of squared distances.
-func (l *laying) place() {
+func (l *layeredLayout) assignX() {
 	for _, layer := range l.layers {
 		at := 0.0
 		for i, c := range layer {
 			if i > 0 {
-				at += l.between(layer[i-1], c)
+				at += l.minDistance(layer[i-1], c)
 			}
 			l.cells[c].x = at
 		}
@@ -38,7 +38,7 @@ func (l *laying) place() {
 }
 
 // weight returns the importance of a vertical segment: highest for nets that cross many layers.
-func (l *laying) weight(a, b int) float64 {
+func (l *layeredLayout) weight(a, b int) float64 {
 	switch {
 	case l.cells[a].box < 0 && l.cells[b].box < 0:
 		return 8
@@ -56,13 +56,13 @@ type block struct {
 
 // regress places one layer. The desired position of a cell, less the width of the cells before it, must not
 // fall from left to right: falling ones are pooled (pool adjacent violators).
-func (l *laying) regress(layer int, sides func(*cell) [][]int) {
+func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
 	cells := l.layers[layer]
 	for i, c := range cells {
 		if i > 0 {
-			offset += l.between(cells[i-1], c)
+			offset += l.minDistance(cells[i-1], c)
 		}
 		sum, weight := 0.0, 0.0
 		for _, side := range sides(&l.cells[c]) {
@@ -89,7 +89,7 @@ func (l *laying) regress(layer int, sides func(*cell) [][]int) {
 	for _, b := range blocks {
 		for range b.cells {
 			if i > 0 {
-				offset += l.between(cells[i-1], cells[i])
+				offset += l.minDistance(cells[i-1], cells[i])
 			}
 			l.cells[cells[i]].x = b.at + offset
 			i++
@@ -98,7 +98,7 @@ func (l *laying) regress(layer int, sides func(*cell) [][]int) {
 }
 
 // drawing converts cells to a drawing.
-func (l *laying) drawing() *Drawing {
+func (l *layeredLayout) drawing() *Drawing {
 	d := &Drawing{Width: 2 * margin, Height: 2 * margin, Corners: make([]Point, len(l.boxes))}
 	if len(l.layers) == 0 {
 		d.Nets = make([][]Segment, len(l.nets))
@@ -130,7 +130,7 @@ func (l *laying) drawing() *Drawing {
 		}
 		y += height
 		if k+1 < len(l.layers) {
-			y += r.gap(k)
+			y += r.layerGap(k)
 		}
 	}
 	d.Height = roundTenth(y + margin)

@@ -8,7 +8,7 @@ import (
 
 // routes holds the x coordinates at which nets leave and enter boxes.
 type routes struct {
-	*laying
+	*layeredLayout
 	top, bottom []float64   // y coordinates of layers
 	leaves      []float64   // per net
 	arrives     [][]float64 // per net, by index in To
@@ -22,15 +22,15 @@ type end struct {
 }
 
 // routes spreads the connections of nets over the sides of boxes, ordered by their other ends.
-func (l *laying) routes() *routes {
-	r := &routes{laying: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
+func (l *layeredLayout) routes() *routes {
+	r := &routes{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaves: make([]float64, len(l.nets)), arrives: make([][]float64, len(l.nets))}
 	below, above := make([][]end, len(l.boxes)), make([][]end, len(l.boxes))
 	for i, n := range l.nets {
 		r.arrives[i] = make([]float64, len(n.To))
 		sum, count := 0.0, 0
 		for k, to := range n.To {
-			from := l.above(i, l.cells[to].layer-l.cells[n.From].layer-1)
+			from := l.cellAbove(i, l.cells[to].layer-l.cells[n.From].layer-1)
 			above[to] = append(above[to], end{l.cells[from].x, &r.arrives[i][k], len(above[to])})
 			if from == n.From {
 				sum, count = sum+l.cells[to].x, count+1
@@ -44,14 +44,14 @@ func (l *laying) routes() *routes {
 		}
 	}
 	for b := range l.boxes {
-		l.fasten(b, above[b])
-		l.fasten(b, below[b])
+		l.spreadConnections(b, above[b])
+		l.spreadConnections(b, below[b])
 	}
 	return r
 }
 
-// fasten spreads connections over one side of a box.
-func (l *laying) fasten(b int, ends []end) {
+// spreadConnections spreads connections over one side of a box.
+func (l *layeredLayout) spreadConnections(b int, ends []end) {
 	slices.SortFunc(ends, func(a, b end) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
 	step := min(18, l.boxes[b].Width/float64(len(ends)+1))
 	for i, e := range ends {
@@ -59,8 +59,8 @@ func (l *laying) fasten(b int, ends []end) {
 	}
 }
 
-// gap returns the distance below a layer, wider for long horizontal distances.
-func (r *routes) gap(layer int) float64 {
+// layerGap returns the distance below a layer, wider for long horizontal distances.
+func (r *routes) layerGap(layer int) float64 {
 	far := 0.0
 	for _, a := range r.layers[layer] {
 		for _, b := range r.cells[a].down {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// straighten makes lines vertical where neighbours leave room: nets that cross layers, and chains of boxes.
+// straightenLines makes lines vertical where neighbours leave room: nets that cross layers, and chains of boxes.
 // Placing layer by layer leaves them slightly bent.
-func (l *laying) straighten() {
+func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.columns())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
 	slices.SortStableFunc(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
@@ -21,7 +21,7 @@ func (l *laying) straighten() {
 
 // columns returns the longest chains of boxes in which each box is the only successor of the previous one,
 // and has no other predecessor.
-func (l *laying) columns() [][]int {
+func (l *layeredLayout) columns() [][]int {
 	next := func(c int) int {
 		if down := l.cells[c].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
 			return down[0]
@@ -50,12 +50,12 @@ func (l *laying) columns() [][]int {
 
 // align gives the cells of a line as few different x coordinates as there is room for, each close to the mean
 // of its cells.
-func (l *laying) align(line []int) {
+func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)
 		n, sum := 0, 0.0
 		for _, c := range line {
-			from, to := l.room(c)
+			from, to := l.freeRange(c)
 			if max(low, from) > min(high, to) {
 				break
 			}
@@ -75,15 +75,15 @@ func (l *laying) align(line []int) {
 	}
 }
 
-// room returns the range of x that a cell's neighbours leave.
-func (l *laying) room(c int) (from, to float64) {
+// freeRange returns the range of x that a cell's neighbours leave.
+func (l *layeredLayout) freeRange(c int) (from, to float64) {
 	layer, at := l.layers[l.cells[c].layer], l.cells[c].at
 	from, to = math.Inf(-1), math.Inf(1)
 	if at > 0 {
-		from = l.cells[layer[at-1]].x + l.between(layer[at-1], c)
+		from = l.cells[layer[at-1]].x + l.minDistance(layer[at-1], c)
 	}
 	if at+1 < len(layer) {
-		to = l.cells[layer[at+1]].x - l.between(c, layer[at+1])
+		to = l.cells[layer[at+1]].x - l.minDistance(c, layer[at+1])
 	}
 	return from, to
 }

@@ -23,7 +23,7 @@ var available = sync.OnceValue(func() error {
 	case !machine.Host().Has(machine.AVX2):
 		return errors.New("this processor, or GODEBUG, has no AVX2 with FMA, F16C and BMI2")
 	case raceEnabled && mode != "on":
-		return errors.New("the race detector does not see what machine code does (GRAPHRUN_JIT=on compiles all the same)")
+		return errors.New("the race detector cannot observe machine code (GRAPHRUN_JIT=on compiles it anyway)")
 	}
 	return newFunc("probe", []byte{0xC3}).Call(new(Args)) // RET
 })

@@ -4,8 +4,8 @@
 // [Lookup] returns the [Func] for a key that describes the code, and generates the code if no program uses it. [Link]
 // maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as writable, filled, and then made
 // executable. It is never writable and executable at the same time, and never becomes writable again. Functions that
-// are linked together share a mapping, which is unmapped when none of them is reachable. [Available] reports why there
-// is no executable memory; loops then run in Go.
+// are linked together share a mapping, which is unmapped when none of them is reachable. If executable memory is
+// unavailable, [Available] returns the reason, and loops run in Go.
 //
 // The Go runtime does not know the code, so the code follows rules. A goroutine is not preempted in assembly or at
 // addresses unknown to the runtime, so no stack is unwound through the code. Stopping the world waits for the code, so
@@ -62,7 +62,7 @@ const (
 type Code struct {
 	Bytes   []byte
 	Listing string // in the syntax of Go's assembler, if requested
-	Work    Work   // zero if the caller bounds calls by itself
+	Work    Work   // zero if the caller limits the length of calls itself
 }
 
 // Finish returns the assembled code.
@@ -72,19 +72,19 @@ func Finish(a *asm.Assembler) (Code, error) {
 	return Code{Bytes: code, Listing: text}, err
 }
 
-// Work is an upper bound on the instructions that a loop executes, by which calls are kept short.
+// Work is an upper bound on the instructions that a loop executes. Callers use it to limit the time of a call.
 type Work struct {
-	Row       int // per row, without its elements
-	Iteration int // per iteration of IterationElements elements
-	Rest      int // per iteration of at most RestElements remaining elements
+	Row           int // per row, without its elements
+	Iteration     int // per iteration of IterationElements elements
+	TailIteration int // per iteration of at most RestElements remaining elements
 
-	IterationElements, RestElements int
+	IterationElements, TailElements int
 }
 
 // Of returns the instructions for a row of n elements.
 func (w Work) Of(n int) int {
 	left := n % w.IterationElements
-	return w.Row + n/w.IterationElements*w.Iteration + (left+w.RestElements-1)/w.RestElements*w.Rest
+	return w.Row + n/w.IterationElements*w.Iteration + (left+w.TailElements-1)/w.TailElements*w.TailIteration
 }
 
 // Func is a function in machine code. It is safe for concurrent use.

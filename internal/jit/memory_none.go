@@ -7,7 +7,7 @@ import "errors"
 // supported reports whether this build can call machine code.
 const supported = false
 
-var errUnsupported = errors.New("this build has none")
+var errUnsupported = errors.New("this build cannot map executable memory")
 
 func mapExecutable(int, func([]byte)) ([]byte, error) { return nil, errUnsupported }
 

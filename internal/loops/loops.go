@@ -22,15 +22,15 @@ import (
 
 // Loop is a prepared [expr.Loop]. It is immutable and safe for concurrent use.
 type Loop struct {
-	loop   *expr.Loop
-	folds  int
-	step   []int // bytes between elements: outputs, then operands
-	most   int   // maximum number of elements in a call of machine code
-	code   *vector.Loop
-	once   sync.Once
-	inGo   *interp.Runner
-	failed error
-	why    error // why there is no machine code
+	loop         *expr.Loop
+	folds        int
+	step         []int // bytes between elements: outputs, then operands
+	maxPerCall   int   // maximum number of elements in a call of machine code
+	code         *vector.Loop
+	once         sync.Once
+	inGo         *interp.Runner
+	failed       error
+	noCodeReason error // why there is no machine code
 }
 
 // State holds the memory that a worker reuses between loops. The zero value is ready to use. It is for one goroutine at
@@ -77,9 +77,9 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 			r.limit()
 			return r, nil
 		}
-		r.why = err
+		r.noCodeReason = err
 	} else {
-		r.why = jit.Available()
+		r.noCodeReason = jit.Available()
 	}
 	r.prepare()
 	return r, r.failed
@@ -87,7 +87,7 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 
 // Most returns the maximum number of elements of a row in one call of machine code. Longer rows are cut, except in
 // loops with totals, which cannot be cut. It returns 0 without machine code.
-func (l *Loop) Most() int { return l.most }
+func (l *Loop) Most() int { return l.maxPerCall }
 
 // rowElements is the minimum length that limits assume for a row. A short row still takes a whole iteration, in which
 // AVX2 copies elements of 8 or 16 bits one by one.
@@ -139,8 +139,8 @@ func (l *Loop) Listing(name string) expr.Listing {
 	switch {
 	case l.code != nil:
 		r.Assembly = l.code.Listing()
-	case l.why != nil:
-		r.Why = l.why.Error()
+	case l.noCodeReason != nil:
+		r.Why = l.noCodeReason.Error()
 	}
 	return r
 }
@@ -160,7 +160,7 @@ const (
 func (l *Loop) limit() {
 	w := l.code.Work()
 	turns := (callWork - w.Of(w.IterationElements-1)) / w.Iteration
-	l.most = max(expr.Lanes, min(callElements, turns*w.IterationElements)&^(expr.Lanes-1))
+	l.maxPerCall = max(expr.Lanes, min(callElements, turns*w.IterationElements)&^(expr.Lanes-1))
 }
 
 // steps computes the bytes between elements.
@@ -195,8 +195,8 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 	if s.args == nil {
 		s.args = new(jit.Args)
 	}
-	if n0 > l.most && !l.loop.Totals {
-		return l.pieces(s, ptrs, strides, n0, n1)
+	if n0 > l.maxPerCall && !l.loop.Totals {
+		return l.runPieces(s, ptrs, strides, n0, n1)
 	}
 	for rows := l.MostRows(n0); ; {
 		n := min(rows, n1)
@@ -211,13 +211,13 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 	}
 }
 
-// pieces runs rows that are too long for one call.
-func (l *Loop) pieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
+// runPieces runs rows that are too long for one call.
+func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
 	var at [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for {
 		piece := append(at[:0], ptrs...)
 		for begin := 0; ; {
-			n := min(l.most, n0-begin)
+			n := min(l.maxPerCall, n0-begin)
 			if err := l.code.Run(s.args, piece, strides, n, 1); err != nil {
 				return false
 			}

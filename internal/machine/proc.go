@@ -81,7 +81,7 @@ func groups(fsys fs.FS, m fields) []Limit {
 		if !ok {
 			return
 		}
-		dir, ok := at.below(part[2])
+		dir, ok := at.groupPath(part[2])
 		for ok {
 			if l, is := files.limit(fsys, path.Join(at.dir, dir), m); is {
 				l.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
@@ -99,9 +99,9 @@ func groups(fsys fs.FS, m fields) []Limit {
 // mount is a mounted control group hierarchy: dir is the mount point, and root the group that is visible there.
 type mount struct{ root, dir string }
 
-// below returns the path of a group's folder relative to the mount point. In a container the root of the mount often is
-// a group inside the hierarchy.
-func (m mount) below(group string) (string, bool) {
+// groupPath returns the path of a group's folder relative to the mount point. In a container the root of the mount
+// often is a group inside the hierarchy.
+func (m mount) groupPath(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {
 		// The process is outside the mounted part: the mount's own group is the bound if a container hides

@@ -29,13 +29,13 @@ type Binding struct {
 	Segment int
 	Took    time.Duration // of inference, planning and compilation
 
-	sizes  map[string]int  // of open symbols; others have the assumed sizes
-	hinted bool            // the sizes are a hint: its plan becomes a specialization
-	serves *Specialization // whose decisions the plan follows; nil for a plan of its own
-	runner *exec.Runner
-	failed graph.Errors  // nodes that inference rejected
-	done   chan struct{} // closed when all of this is set
-	err    error
+	sizes         map[string]int  // of open symbols; others have the assumed sizes
+	fromHint      bool            // the sizes are a hint: its plan becomes a specialization
+	decisionsFrom *Specialization // whose decisions the plan follows; nil for a plan of its own
+	runner        *exec.Runner
+	failed        graph.Errors  // nodes that inference rejected
+	done          chan struct{} // closed when all of this is set
+	err           error
 	// interrupted says that compilation ended with the context of its caller.
 	interrupted bool
 
@@ -74,12 +74,12 @@ func (b *Binding) bytes() int {
 // context ends, one of the others compiles.
 func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted bool) (*Binding, error) {
 	sizes := slices.Clone(p.assumed)
-	for i, name := range p.open {
+	for i, name := range p.openSymbols {
 		if n, is := given[name]; is {
 			sizes[i] = n
 		}
 	}
-	b := &Binding{sizes: given, hinted: hinted, done: make(chan struct{})}
+	b := &Binding{sizes: given, fromHint: hinted, done: make(chan struct{})}
 	key := keyOf(sizes)
 	for at := p.bindings.Put(key, b); at != b; at = p.bindings.Put(key, b) {
 		if err := interrupt.Wait(ctx, at.done); err != nil {
@@ -214,12 +214,12 @@ func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (
 	if ctx == nil {
 		return nil, ErrNoContext
 	}
-	if len(p.open) == 0 && p.first != nil && len(p.symbolic) == 0 {
+	if len(p.openSymbols) == 0 && p.first != nil && len(p.symbolic) == 0 {
 		return p.first, nil
 	}
-	if len(p.open) <= maxArray {
+	if len(p.openSymbols) <= maxArray {
 		var room [maxArray]int
-		if sizes := room[:len(p.open)]; p.readSizes(in, sizes) {
+		if sizes := room[:len(p.openSymbols)]; p.readSizes(in, sizes) {
 			if b, ok := p.bindings.Find(keyOf(sizes)); ok {
 				if interrupt.Wait(ctx, b.done) == nil && b.err == nil {
 					return b, nil
@@ -237,7 +237,7 @@ func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (
 	if err := p.checkFixed(inputs, shapeOf); err != nil {
 		return nil, err
 	}
-	if len(p.open) == 0 && p.first != nil {
+	if len(p.openSymbols) == 0 && p.first != nil {
 		return p.first, nil
 	}
 	sizes, err := SizesOf(inputs, shapeOf, p.fixed, p.source().Symbols)
@@ -245,7 +245,7 @@ func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (
 		return nil, err
 	}
 	given := map[string]int{}
-	for _, name := range p.open {
+	for _, name := range p.openSymbols {
 		if n, is := sizes[name]; is {
 			given[name] = n
 		}

@@ -38,7 +38,7 @@ type place struct {
 // findPlaces finds the inputs whose dimensions have symbols.
 func (p *Program) findPlaces() {
 	at := map[string]int{}
-	for i, name := range p.open {
+	for i, name := range p.openSymbols {
 		at[name] = i
 	}
 	for _, i := range p.symbolic {

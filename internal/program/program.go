@@ -55,18 +55,18 @@ type Options struct {
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
 // package's Program has the same underlying type, so exported fields would be public.
 type Program struct {
-	graph     *graph.Graph // with pins; nil once nothing more is planned
-	options   Options
-	ownPasses bool           // Options.Passes was set: the list of passes cannot be reproduced by others
-	infers    bool           // the graph must be inferred again before planning
-	fixed     map[string]int // sizes of symbols for all runs
-	open      []string       // symbols whose sizes come from the inputs of runs, sorted
-	assumed   []int          // sizes of the open symbols where no input gives one
-	hints     [][]int        // Options.Hints, by open symbol
-	symbolic  []int          // indices of the inputs that have symbols
-	places    []place        // their dimensions, for runs
-	refused   []report.RefusedHint
-	first     *Binding // of the first hint, or of the assumed sizes
+	graph       *graph.Graph // with pins; nil once nothing more is planned
+	options     Options
+	ownPasses   bool           // Options.Passes was set: the list of passes cannot be reproduced by others
+	infers      bool           // the graph must be inferred again before planning
+	fixed       map[string]int // sizes of symbols for all runs
+	openSymbols []string       // symbols whose sizes come from the inputs of runs, sorted
+	assumed     []int          // sizes of the open symbols where no input gives one
+	hints       [][]int        // Options.Hints, by open symbol
+	symbolic    []int          // indices of the inputs that have symbols
+	places      []place        // their dimensions, for runs
+	refused     []report.RefusedHint
+	first       *Binding // of the first hint, or of the assumed sizes
 
 	pool     *tensor.Pool // of results, which refer to the pool and not to the program
 	bindings bindings
@@ -118,7 +118,7 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 			p.first = b
 		}
 	}
-	if len(p.open) == 0 {
+	if len(p.openSymbols) == 0 {
 		p.graph = nil
 		p.first.release()
 	}
@@ -220,18 +220,18 @@ func (p *Program) findOpen() {
 				continue
 			}
 			symbolic = true
-			if _, fixed := p.fixed[d.Symbol]; !fixed && !slices.Contains(p.open, d.Symbol) {
-				p.open = append(p.open, d.Symbol)
+			if _, fixed := p.fixed[d.Symbol]; !fixed && !slices.Contains(p.openSymbols, d.Symbol) {
+				p.openSymbols = append(p.openSymbols, d.Symbol)
 			}
 		}
 		if symbolic {
 			p.symbolic = append(p.symbolic, i)
 		}
 	}
-	slices.Sort(p.open)
+	slices.Sort(p.openSymbols)
 	p.findPlaces()
 	bound := p.graph.Bound()
-	for _, name := range p.open {
+	for _, name := range p.openSymbols {
 		p.assumed = append(p.assumed, bound[name])
 	}
 }
@@ -241,8 +241,8 @@ func (p *Program) openWithin(text string) {
 	open := map[string]sym.Int{}
 	lookups(text, sym.NewEnv(), open, map[string]int{}, p.fixed)
 	for name := range open {
-		if !slices.Contains(p.open, name) {
-			p.open = append(p.open, name)
+		if !slices.Contains(p.openSymbols, name) {
+			p.openSymbols = append(p.openSymbols, name)
 		}
 	}
 }
@@ -254,12 +254,12 @@ func (p *Program) checkHints() error {
 			if _, is := p.options.Sizes[name]; is {
 				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
 			}
-			if !slices.Contains(p.open, name) {
+			if !slices.Contains(p.openSymbols, name) {
 				return fmt.Errorf("Options.Hints[%d]: no input has a size %s", i, name)
 			}
 		}
 		sizes := slices.Clone(p.assumed)
-		for k, name := range p.open {
+		for k, name := range p.openSymbols {
 			if n, is := hint[name]; is {
 				sizes[k] = n
 			}

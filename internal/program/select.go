@@ -149,8 +149,8 @@ func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 	if usual == nil {
 		usual = p.assumed
 	}
-	values := make([][]int, len(p.open))
-	for i, name := range p.open {
+	values := make([][]int, len(p.openSymbols))
+	for i, name := range p.openSymbols {
 		if bound[name] { // the region has no other size
 			values[i] = sizes[i : i+1]
 			continue

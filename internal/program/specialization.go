@@ -41,7 +41,7 @@ const keptSpecializations = 32
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have plans of their own.
 func (p *Program) Specializes() bool {
-	return p.graph != nil && len(p.open) > 0 && (p.first == nil || !p.first.Runs.Dynamic())
+	return p.graph != nil && len(p.openSymbols) > 0 && (p.first == nil || !p.first.Runs.Dynamic())
 }
 
 // SpecializationAt returns the specialization of a hint; the first call plans it. It returns nil for a nil hint, or if
@@ -58,7 +58,7 @@ func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specializat
 		k := &Specialization{Hint: hint}
 		k.err = k.plan(ctx, p)
 		interrupt.Check(ctx)
-		i = p.keep(k)
+		i = p.addSpecialization(k)
 	}
 	if k := p.specializations[i]; k.err == nil {
 		return k
@@ -80,9 +80,9 @@ func (p *Program) lock(ctx context.Context) (unlock func()) {
 	return p.planning.Unlock
 }
 
-// keep adds a specialization and returns its index. If there are too many, keep drops the oldest specialization that is
-// not of a hint.
-func (p *Program) keep(k *Specialization) int {
+// addSpecialization adds a specialization and returns its index. If there are too many, keep drops the oldest
+// specialization that is not of a hint.
+func (p *Program) addSpecialization(k *Specialization) int {
 	if len(p.specializations) >= keptSpecializations+len(p.hints) {
 		i := slices.IndexFunc(p.specializations, func(k *Specialization) bool {
 			return !slices.ContainsFunc(p.hints, func(h []int) bool { return slices.Equal(h, k.Hint) })
@@ -124,14 +124,14 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 
 // prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it.
 func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
-	if len(p.open) == 0 || b.Runs.Dynamic() {
+	if len(p.openSymbols) == 0 || b.Runs.Dynamic() {
 		return b.plan(ctx, p, passes.Options{})
 	}
-	if !b.hinted && p.first != nil && len(b.failed) == 0 {
+	if !b.fromHint && p.first != nil && len(b.failed) == 0 {
 		if k := p.SpecializationFor(ctx, sizes); k != nil {
 			err := b.plan(ctx, p, passes.Options{Follow: k.Decisions})
 			if err == nil {
-				b.serves = k
+				b.decisionsFrom = k
 				return nil
 			}
 			if errors.As(err, new(*exec.MemoryError)) || interrupt.Err(ctx) != nil {
@@ -139,15 +139,15 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 			}
 		}
 	}
-	if err := b.plan(ctx, p, passes.Options{Record: b.hinted}); err != nil || !b.hinted {
+	if err := b.plan(ctx, p, passes.Options{Record: b.fromHint}); err != nil || !b.fromHint {
 		return err
 	}
 	if len(b.failed)+len(b.Plan.Failed) > 0 {
 		return nil // the plan is valid for these rejected nodes only
 	}
-	b.serves = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
+	b.decisionsFrom = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
 	defer p.lock(ctx)()
-	p.keep(b.serves)
+	p.addSpecialization(b.decisionsFrom)
 	return nil
 }
 

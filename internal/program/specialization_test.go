@@ -29,11 +29,11 @@ func TestFewSpecializations(t *testing.T) {
 			for _, size := range []int{1, 7, 32, 65} {
 				c, err := p.bindingFor(t.Context(), map[string]int{"N": n, "H": size, "W": size + 1}, false)
 				require.NoError(t, err)
-				require.NotNil(t, c.serves, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
-				used[c.serves] = true
-				assert.True(t, c.serves.truth.Hold([]int{size, n, size + 1}))
+				require.NotNil(t, c.decisionsFrom, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
+				used[c.decisionsFrom] = true
+				assert.True(t, c.decisionsFrom.truth.Hold([]int{size, n, size + 1}))
 				if n > 0 && size > 7 {
-					assert.Equal(t, p.Generic(t.Context()), c.serves.Hint)
+					assert.Equal(t, p.Generic(t.Context()), c.decisionsFrom.Hint)
 				}
 				assert.Equal(t, []int{n, 1000}, c.Plan.Graph.Outputs[0].Value.Meta.Shape)
 			}
@@ -97,8 +97,8 @@ func TestSpecializationsOfOwnPasses(t *testing.T) {
 			sizes := map[string]int{"N": n, "H": 32, "W": 40}
 			c, err := p.bindingFor(t.Context(), sizes, false)
 			require.NoError(t, err)
-			require.NotNil(t, c.serves)
-			assert.Equal(t, p.Generic(t.Context()), c.serves.Hint)
+			require.NotNil(t, c.decisionsFrom)
+			assert.Equal(t, p.Generic(t.Context()), c.decisionsFrom.Hint)
 			other, err := plain.bindingFor(t.Context(), sizes, false)
 			require.NoError(t, err)
 			assert.Len(t, c.Plan.Graph.Nodes, len(other.Plan.Graph.Nodes))
@@ -145,7 +145,7 @@ func TestOwnPassBySizes(t *testing.T) {
 		assert.Equal(t, want["y"].String(), out["y"].String())
 		c, err := p.bindingOf(t.Context(), in)
 		require.NoError(t, err)
-		assert.Equal(t, nodes == 4, c.serves != nil)
+		assert.Equal(t, nodes == 4, c.decisionsFrom != nil)
 		assert.Len(t, c.Plan.Graph.Nodes, nodes)
 	}
 }
@@ -170,8 +170,8 @@ func TestHints(t *testing.T) {
 	for n, at := range map[int]int{1: 0, 2: 0, 7: 0, 9: 1, 64: 1, 100: 1} {
 		c, err := p.bindingFor(t.Context(), map[string]int{"N": n, "H": 32, "W": 40}, false)
 		require.NoError(t, err)
-		require.NotNil(t, c.serves)
-		assert.Equal(t, p.hints[at], c.serves.Hint, "N=%d", n)
+		require.NotNil(t, c.decisionsFrom)
+		assert.Equal(t, p.hints[at], c.decisionsFrom.Hint, "N=%d", n)
 	}
 	for _, bad := range []map[string]int{{"M": 1}, {"N": -1}} {
 		_, err = Compile(context.Background(), networks.Bottlenecks(4, 1), Options{Hints: []map[string]int{bad}})
@@ -231,7 +231,7 @@ func BenchmarkBind(b *testing.B) {
 	bind := func(n int) {
 		c := &Binding{sizes: map[string]int{"N": n, "H": 224, "W": 224}}
 		require.NoError(b, c.compile(b.Context(), p, []int{224, n, 224}))
-		require.NotNil(b, c.serves)
+		require.NotNil(b, c.decisionsFrom)
 	}
 	bind(2)
 	b.ReportAllocs()

@@ -12,7 +12,7 @@ import (
 )
 
 // Open returns the symbols whose sizes come from the inputs of runs, sorted. Lists of sizes are in this order.
-func (p *Program) Open() []string { return p.open }
+func (p *Program) Open() []string { return p.openSymbols }
 
 // Assumed returns the sizes of the open symbols that the graph assumes.
 func (p *Program) Assumed() []int { return p.assumed }
@@ -26,7 +26,7 @@ func (p *Program) Source() *graph.Graph { return p.graph }
 // Named returns sizes of the open symbols by name.
 func (p *Program) Named(sizes []int) map[string]int {
 	m := make(map[string]int, len(sizes))
-	for i, name := range p.open {
+	for i, name := range p.openSymbols {
 		m[name] = sizes[i]
 	}
 	return m
@@ -34,7 +34,7 @@ func (p *Program) Named(sizes []int) map[string]int {
 
 // Within returns n clamped to the bounds of open symbol i.
 func (p *Program) Within(i, n int) int {
-	b := p.graph.Symbols[p.open[i]]
+	b := p.graph.Symbols[p.openSymbols[i]]
 	if n = max(n, b.Min); b.Max > 0 {
 		n = min(n, b.Max)
 	}
@@ -65,8 +65,8 @@ func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, e
 
 // Evaluator compiles expressions over the open symbols, and conditions on them.
 func (p *Program) Evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
-	names := make([]string, len(p.open))
-	for i, name := range p.open {
+	names := make([]string, len(p.openSymbols))
+	for i, name := range p.openSymbols {
 		names[i] = s.Name(name)
 	}
 	return sym.NewEvaluator(names, sizes, conds)

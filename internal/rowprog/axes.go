@@ -74,9 +74,9 @@ func elementsOf(list []axis) int {
 	return n
 }
 
-// joined removes axes of size 1, and merges adjacent axes that one axis can replace in all operands. At least one axis
-// is left.
-func joined(list []axis, operands int) []axis {
+// mergeAxes removes axes of size 1, and merges adjacent axes that one axis can replace in all operands. At least one
+// axis is left.
+func mergeAxes(list []axis, operands int) []axis {
 	out := list[:0]
 	for _, a := range list {
 		if a.n == 1 {

@@ -164,9 +164,9 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 	for u := begin; u < end; {
 		line := u / p.tilesPerLine
 		last := min(end, (line+1)*p.tilesPerLine) - 1
-		t := p.seek(s, last, ptrs, worker)
+		t := p.setTile(s, last, ptrs, worker)
 		rows := (last-u)*p.tile + t.n
-		p.seek(s, u, ptrs, worker)
+		p.setTile(s, u, ptrs, worker)
 		if len(s.bases) == 0 {
 			s.bases = append(s.bases, nil)
 		}
@@ -250,7 +250,7 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 	for u := begin; u < end+p.depth-1; u++ {
 		if u < end {
 			s.base = s.bases[u%p.depth]
-			s.tiles[u%p.depth] = p.seek(s, u, ptrs, worker)
+			s.tiles[u%p.depth] = p.setTile(s, u, ptrs, worker)
 			s.bases[u%p.depth] = s.base
 		}
 		full := u < end && u-begin >= p.depth-1

@@ -36,7 +36,7 @@ func (o *object) stride(ax int) int {
 // move is a copy of a staged operand to the worker's memory before the passes, or of a staged output from the worker's
 // memory after the passes.
 type move struct {
-	whole           bool // copies all elements of the tile, else one element for each row
+	wholeTile       bool // copies all elements of the tile, else one element for each row
 	output          bool // copies an output
 	outside, staged int  // objects: the operand or output, and its staged copy
 	elem            strided.Elem
@@ -191,7 +191,7 @@ func (b *builder) makeObjects() {
 		case b.isDirect(i):
 		case b.variesInRow(i):
 			used[i] = b.rowMemory(b.objects[i].size, 1)
-			b.moves = append(b.moves, move{whole: true, output: i < b.nouts, outside: i, staged: used[i],
+			b.moves = append(b.moves, move{wholeTile: true, output: i < b.nouts, outside: i, staged: used[i],
 				elem: strided.Move(b.objects[i].size)})
 		case b.columns && i >= b.nouts:
 			used[i] = b.numberOperand(i)
@@ -326,7 +326,7 @@ func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 		}
 		st.folds = append(st.folds, fo)
 	}
-	if step := b.reduced[0].step[b.lead()]; b.columns && len(w.Folds) > 0 && max(step, -step) >= minUnrollStride {
+	if step := b.reduced[0].step[b.leadOperand()]; b.columns && len(w.Folds) > 0 && max(step, -step) >= minUnrollStride {
 		return b.compileUnrolled(k, st)
 	}
 	return nil
@@ -348,7 +348,7 @@ func (b *builder) newLoop(c *expr.Code, in []expr.Place) *expr.Loop {
 	l := &expr.Loop{Code: c, Scalar: make([]bool, len(in))}
 	for k, q := range in {
 		o := b.objectAt(q, false, false)
-		l.Scalar[k] = b.objects[o].stride(b.inner()) == 0 && b.maxLength(b.inner()) > 1
+		l.Scalar[k] = b.objects[o].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
 	}
 	return l
 }

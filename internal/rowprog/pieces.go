@@ -22,14 +22,14 @@ const (
 type Pieces struct {
 	code  *expr.Pieces
 	nouts int
-	// each processes the pieces of equal size. rest processes the shorter pieces at the end; it is nil if there are none.
-	// join combines the results. restOffsets has the byte offset of the first shorter piece for each output and operand of
-	// each.
-	each, rest, join *Plan
-	restOffsets      []int
-	firstIndex       []int32 // for each piece: the index of its first element in the row
-	partialOffsets   []int   // for each fold: byte offset in scratch memory of its results, by row and piece
-	partialBytes     int     // the size of all these results in bytes
+	// equalPieces processes the pieces of equal size. rest processes the shorter pieces at the end; it is nil if there
+	// are none. join combines the results. restOffsets has the byte offset of the first shorter piece for each output
+	// and operand of each.
+	equalPieces, lastPieces, join *Plan
+	restOffsets                   []int
+	firstIndex                    []int32 // for each piece: the index of its first element in the row
+	partialOffsets                []int   // for each fold: byte offset in scratch memory of its results, by row and piece
+	partialBytes                  int     // the size of all these results in bytes
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
@@ -45,7 +45,7 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pi
 		return nil, err
 	}
 	kept, reduced := axesOf(full, metas, mask)
-	kept, reduced = joined(kept, len(metas)), joined(reduced, len(metas))
+	kept, reduced = mergeAxes(kept, len(metas)), mergeAxes(reduced, len(metas))
 	if n := elementsOf(reduced); n == 0 || n > expr.MaxCutPlaces || elementsOf(kept) == 0 {
 		return nil, nil
 	}
@@ -75,7 +75,7 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 	}
 	a, outer := reduced[d], reduced[d+1:]
 	length := min(max(1, maxPieceElements/inner), a.n)
-	if inner >= minColumnElements && p.nearer(a, reduced[0]) {
+	if inner >= minColumnElements && p.closerAlong(a, reduced[0]) {
 		length = 1
 	}
 	whole, left := a.n/length, a.n%length
@@ -102,12 +102,12 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 		}
 		return New(p.code.Each, l.outs, l.ins, l.mask, way)
 	}
-	if p.each, err = piece(whole, length); err != nil {
+	if p.equalPieces, err = piece(whole, length); err != nil {
 		return err
 	}
 	if left > 0 {
 		p.restOffsets = l.restStart(whole, whole*length, a.step)
-		if p.rest, err = piece(1, left); err != nil {
+		if p.lastPieces, err = piece(1, left); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,8 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 	return err
 }
 
-// nearer reports whether elements are closer in memory along axis a than along b.
-func (p *Pieces) nearer(a, b axis) bool {
+// closerAlong reports whether elements are closer in memory along axis a than along b.
+func (p *Pieces) closerAlong(a, b axis) bool {
 	for i, s := range a.step[p.nouts:] {
 		if r := b.step[p.nouts+i]; s != 0 && r != 0 {
 			return max(s, -s) < max(r, -r)
@@ -220,21 +220,21 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 // phasePlans returns the plans that run in a phase of p, and their own phase. The plans for pieces run first (second
 // may be nil), and then the plan that combines the results.
 func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
-	pieces := p.each.Phases()
-	if p.rest != nil {
-		pieces = max(pieces, p.rest.Phases())
+	pieces := p.equalPieces.Phases()
+	if p.lastPieces != nil {
+		pieces = max(pieces, p.lastPieces.Phases())
 	}
 	if phase >= pieces {
 		return p.join, nil, phase - pieces
 	}
-	return p.each, p.rest, phase
+	return p.equalPieces, p.lastPieces, phase
 }
 
 // Phases returns the number of phases, as [Plan.Phases] does.
 func (p *Pieces) Phases() int {
-	n := p.each.Phases()
-	if p.rest != nil {
-		n = max(n, p.rest.Phases())
+	n := p.equalPieces.Phases()
+	if p.lastPieces != nil {
+		n = max(n, p.lastPieces.Phases())
 	}
 	return n + p.join.Phases()
 }
@@ -255,18 +255,18 @@ func (p *Plan) chunksOrZero(phase int) int {
 
 // Scratch returns bytes, as [Plan.Scratch] does.
 func (p *Pieces) Scratch() int {
-	n := p.partialBytes + max(p.each.Scratch(), p.join.Scratch())
-	if p.rest != nil {
-		n += p.rest.Scratch()
+	n := p.partialBytes + max(p.equalPieces.Scratch(), p.join.Scratch())
+	if p.lastPieces != nil {
+		n += p.lastPieces.Scratch()
 	}
 	return n
 }
 
 // Worker returns bytes, as [Plan.Worker] does.
 func (p *Pieces) Worker() int {
-	n := max(p.each.Worker(), p.join.Worker())
-	if p.rest != nil {
-		n = max(n, p.rest.Worker())
+	n := max(p.equalPieces.Worker(), p.join.Worker())
+	if p.lastPieces != nil {
+		n = max(n, p.lastPieces.Worker())
 	}
 	return n
 }
@@ -276,12 +276,12 @@ func (p *Pieces) PerElement() (ns float64) {
 	if !p.Compiled() {
 		return 0
 	}
-	return p.each.PerElement() + p.join.PerElement()/float64(p.each.rowLen)
+	return p.equalPieces.PerElement() + p.join.PerElement()/float64(p.equalPieces.rowLen)
 }
 
 // Compiled reports whether all loops are machine code.
 func (p *Pieces) Compiled() bool {
-	return p.each.Compiled() && p.join.Compiled() && (p.rest == nil || p.rest.Compiled())
+	return p.equalPieces.Compiled() && p.join.Compiled() && (p.lastPieces == nil || p.lastPieces.Compiled())
 }
 
 // InPlace returns nil, because outputs have one element for each row.
@@ -295,9 +295,9 @@ func (p *Pieces) Listings() (list []expr.Listing) {
 			list = append(list, l)
 		}
 	}
-	add(p.each, fmt.Sprintf("pieces of %d elements", p.each.rowLen))
-	if p.rest != nil {
-		add(p.rest, fmt.Sprintf("shorter pieces of %d elements", p.rest.rowLen))
+	add(p.equalPieces, fmt.Sprintf("pieces of %d elements", p.equalPieces.rowLen))
+	if p.lastPieces != nil {
+		add(p.lastPieces, fmt.Sprintf("shorter pieces of %d elements", p.lastPieces.rowLen))
 	}
 	add(p.join, "pieces combined")
 	return list

@@ -34,7 +34,7 @@ type Plan struct {
 	kept, reduced []axis
 	rowLen        int  // number of elements of a row
 	columns       bool // inner loops run along kept[0]
-	parts         int  // number of adjacent positions along kept[0] that are parts of one row (splitRows)
+	rowParts      int  // number of adjacent positions along kept[0] that are parts of one row (splitRows)
 	batchesRows   bool // along rows with one reduced axis: one call of a loop processes several rows
 	tile          int  // maximum number of positions along kept[0] in a tile
 	tilesPerLine  int  // number of tiles along kept[0]
@@ -75,8 +75,8 @@ const (
 	minColumns        = 256  // least columns of a tile with several passes, even if the tile exceeds the cache
 	maxRows           = 64   // most rows of a tile with several passes
 	// maxPointers is the maximum number of pointers of an unrolled loop over columns, all of which stay in registers.
-	// minUnrollStride is the least distance in bytes between elements of a column for unrolling. The hardware prefetches
-	// several distant streams at once, but closer elements only in order.
+	// minUnrollStride is the least distance in bytes between elements of a column for unrolling. The hardware
+	// prefetches several distant streams at once, but closer elements only in order.
 	maxPointers     = 8
 	minUnrollStride = 4096
 )
@@ -140,7 +140,7 @@ func (p *Plan) axes(mask []bool) (full []int, err error) {
 	}
 	p.kept, p.reduced = axesOf(full, p.metas, mask)
 	p.rowLen = elementsOf(p.reduced)
-	lead := p.lead()
+	lead := p.leadOperand()
 	key := func(a axis) int {
 		if s := a.step[lead]; s != 0 {
 			return max(s, -s)
@@ -158,12 +158,12 @@ func (p *Plan) axes(mask []bool) (full []int, err error) {
 	}
 	slices.SortStableFunc(p.kept, byStep)
 	slices.SortStableFunc(p.reduced, byStep)
-	p.kept, p.reduced = joined(p.kept, len(p.metas)), joined(p.reduced, len(p.metas))
+	p.kept, p.reduced = mergeAxes(p.kept, len(p.metas)), mergeAxes(p.reduced, len(p.metas))
 	return full, nil
 }
 
-// lead returns the operand with the most elements, or output 0 if there are no operands.
-func (p *Plan) lead() int {
+// leadOperand returns the operand with the most elements, or output 0 if there are no operands.
+func (p *Plan) leadOperand() int {
 	best, most := 0, -1
 	for i := range p.metas {
 		if n := p.elements(i); i >= p.nouts && n > most {
@@ -218,7 +218,7 @@ func (p *Plan) cutTiles() {
 	default:
 		p.tile = 1 // a row that is staged or has several reduced axes
 	}
-	p.tile = max(p.parts, min(p.tile, one.n)/p.parts*p.parts)
+	p.tile = max(p.rowParts, min(p.tile, one.n)/p.rowParts*p.rowParts)
 	p.tilesPerLine = (one.n + p.tile - 1) / p.tile
 	p.tiles = p.tilesPerLine * p.numRows() / max(1, one.n)
 	work := p.tile * max(p.rowLen, 1)
@@ -229,8 +229,8 @@ func (p *Plan) cutTiles() {
 	pieces, least := (work+grain-1)/grain, 2*grain
 	if p.columns {
 		// The number of chunks is even, and shorter rows are cut than along rows. After a convolution, each worker then
-		// reduces the half of the image that is in its own cache. The same holds for the next step, which scales the image by
-		// its mean.
+		// reduces the half of the image that is in its own cache. The same holds for the next step, which scales the
+		// image by its mean.
 		pieces, least = machine.CutUnits(p.rowLen, p.tile, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
@@ -303,16 +303,16 @@ func (p *Plan) maxLength(ax int) int {
 	return p.reduced[ax].n
 }
 
-// inner returns the axis of a loop's inner dimension: kept0, or the index of a reduced axis.
-func (p *Plan) inner() int {
+// innerAxis returns the axis of a loop's inner dimension: kept0, or the index of a reduced axis.
+func (p *Plan) innerAxis() int {
 	if p.columns {
 		return kept0
 	}
 	return 0
 }
 
-// outer returns the axis of a loop's outer dimension. It may be an index beyond all reduced axes, for a size of 1.
-func (p *Plan) outer() int {
+// outerAxis returns the axis of a loop's outer dimension. It may be an index beyond all reduced axes, for a size of 1.
+func (p *Plan) outerAxis() int {
 	switch {
 	case p.columns:
 		return 0
@@ -322,8 +322,9 @@ func (p *Plan) outer() int {
 	return 1
 }
 
-// rest returns the index of the first reduced axis that is neither the inner nor the outer dimension of loops.
-func (p *Plan) rest() int {
+// firstOtherAxis returns the index of the first reduced axis that is neither the inner nor the outer dimension of
+// loops.
+func (p *Plan) firstOtherAxis() int {
 	if p.columns || p.batchesRows {
 		return 1
 	}

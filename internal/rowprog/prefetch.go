@@ -26,7 +26,7 @@ const (
 func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, group, bytes int) loops.Ahead {
 	a := loops.Ahead{Near: b.columns}
 	rows := 1 // consecutive rows
-	switch outer := b.outer(); {
+	switch outer := b.outerAxis(); {
 	case outer == kept0:
 		rows = b.kept[0].n
 	case outer < len(b.reduced):
@@ -38,7 +38,7 @@ func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, gr
 			b.elements(i)*b.objects[i].size < machine.L2Bytes {
 			continue
 		}
-		run, step := b.maxLength(b.inner())*b.objects[i].size, b.objects[i].stride(b.outer())
+		run, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())
 		d, all, need := bytes, run*rows, bytes
 		if run < 2*bytes && run != step && step != 0 {
 			next := group * max(1, bytes/run/group)

@@ -61,7 +61,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.cuts == 1:
 		for u := chunk * p.tilesPerChunk; u < min((chunk+1)*p.tilesPerChunk, p.tiles); u++ {
-			t := p.seek(s, u, ptrs, worker)
+			t := p.setTile(s, u, ptrs, worker)
 			p.stageIn(s, t)
 			for k := range p.passes {
 				p.runPass(s, t, &p.passes[k])
@@ -73,7 +73,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		}
 	case phase == 0:
 		cut := chunk / p.tiles
-		t := p.seek(s, chunk%p.tiles, ptrs, worker)
+		t := p.setTile(s, chunk%p.tiles, ptrs, worker)
 		t.begin = cut * p.cutLen
 		t.len = min(p.cutLen, p.reduced[p.cutAxis].n-t.begin)
 		for i := range p.metas {
@@ -107,9 +107,9 @@ func (s *State) release() {
 
 // joinCuts combines the parts of the rows of a tile in order.
 func (p *Plan) joinCuts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
-	t := p.seek(s, index, ptrs, worker)
+	t := p.setTile(s, index, ptrs, worker)
 	for _, mv := range p.moves {
-		if !mv.whole && !mv.output {
+		if !mv.wholeTile && !mv.output {
 			p.copyNumbers(s, t, mv)
 		}
 	}
@@ -123,7 +123,7 @@ func (p *Plan) joinCuts(s *State, index int, ptrs []unsafe.Pointer, scratch, wor
 	p.joinParts(s, t, &p.passes[0])
 	p.runAfter(s, t, &p.passes[0])
 	for _, mv := range p.moves {
-		if !mv.whole && mv.output {
+		if !mv.wholeTile && mv.output {
 			p.copyNumbers(s, t, mv)
 		}
 	}
@@ -135,8 +135,8 @@ func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides [
 	l.Run(&s.loops, s.callPtrs, strides, n0, n1)
 }
 
-// seek sets s.base to the addresses of the tile with an index, and returns that tile.
-func (p *Plan) seek(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
+// setTile sets s.base to the addresses of the tile with an index, and returns that tile.
+func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
 	first := index % p.tilesPerLine * p.tile
 	t := tile{index: index, n: min(p.tile, p.kept[0].n-first)}
 	s.base = s.base[:0]
@@ -178,11 +178,11 @@ func (p *Plan) length(t tile, ax int) int {
 // are the lengths of the inner and the outer dimension. During the call s.ptrs has the addresses of the objects in
 // slots, nil for -1. f may modify s.ptrs.
 func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
-	n0, n1 := p.length(t, p.inner()), p.length(t, p.outer())
+	n0, n1 := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
 	if p.rowLen == 0 {
 		return
 	}
-	rest := p.rest()
+	rest := p.firstOtherAxis()
 	s.index = s.index[:0]
 	for range p.reduced {
 		s.index = append(s.index, 0)
@@ -250,7 +250,7 @@ func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 			p.setNeutral(s, f, f.acc, t.n)
 		}
 	}
-	p.setStrides(s, st.slots, p.outer())
+	p.setStrides(s, st.slots, p.outerAxis())
 	if p.columns && len(st.folds) > 0 {
 		p.foldColumns(s, t, st)
 		return
@@ -350,7 +350,7 @@ func (p *Plan) stageIn(s *State, t tile) {
 	for _, mv := range p.moves {
 		switch {
 		case mv.output:
-		case mv.whole:
+		case mv.wholeTile:
 			p.copyElements(s, t, mv)
 		default:
 			p.copyNumbers(s, t, mv)
@@ -363,7 +363,7 @@ func (p *Plan) stageOut(s *State, t tile) {
 	for _, mv := range p.moves {
 		switch {
 		case !mv.output:
-		case mv.whole:
+		case mv.wholeTile:
 			p.copyElements(s, t, mv)
 		case p.cuts == 1:
 			p.copyNumbers(s, t, mv)
@@ -385,7 +385,7 @@ func (p *Plan) copyNumbers(s *State, t tile, mv move) {
 // copyElements copies all elements of a staged operand or output.
 func (p *Plan) copyElements(s *State, t tile, mv move) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
-	inner, outer := p.inner(), p.outer()
+	inner, outer := p.innerAxis(), p.outerAxis()
 	p.eachPosition(s, t, []int{mv.outside, mv.staged}, func(n0, n1 int) {
 		a := strided.Axis{N: n0, Dst: staged.stride(inner), Src: outside.stride(inner)}
 		b := strided.Axis{N: n1, Dst: staged.stride(outer), Src: outside.stride(outer)}

@@ -19,7 +19,7 @@ const (
 
 // chooseWay sets p.columns and p.batchesRows.
 func (p *Plan) chooseWay(way Way) {
-	k, a, i := p.kept[0], p.reduced[0], p.lead()
+	k, a, i := p.kept[0], p.reduced[0], p.leadOperand()
 	switch {
 	case way != Choose:
 		p.columns = way == ByColumns

@@ -22,7 +22,7 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 		return
 	}
 	p := Copy{elem: e}
-	p.addOuter(p.arrange(axes))
+	p.addOuter(p.chooseTiles(axes))
 	var scratch []byte
 	if n := p.ScratchBytes(); n > 0 {
 		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)

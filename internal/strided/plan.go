@@ -73,14 +73,14 @@ var streamBytes = machine.FarBytes
 // negative.
 func New(e Elem, axes []Axis) *Copy {
 	p := &Copy{elem: e}
-	p.addOuter(p.arrange(Coalesce(append([]Axis(nil), axes...))))
+	p.addOuter(p.chooseTiles(Coalesce(append([]Axis(nil), axes...))))
 	return p
 }
 
 // Analyze is [New] for a copy that is priced and never run: it does not allocate, and it changes axes.
 func Analyze(e Elem, axes []Axis) Copy {
 	p := Copy{elem: e}
-	p.arrange(Coalesce(axes))
+	p.chooseTiles(Coalesce(axes))
 	return p
 }
 
@@ -139,9 +139,9 @@ func (p *Copy) ScratchBytes() int {
 // are not powers of two.
 func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
-// arrange selects a and b from coalesced axes and cuts them into tiles. It returns the other axes, in the
+// chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes, in the
 // memory of rest, for [Copy.walks].
-func (p *Copy) arrange(rest []Axis) []Axis {
+func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	one := axis{Axis{N: 1}, 1, 1}
 	p.a, p.b, p.elems = one, one, 1
 	for _, x := range rest {
@@ -164,7 +164,7 @@ func (p *Copy) arrange(rest []Axis) []Axis {
 	switch {
 	case at >= 0:
 		p.b = take(at)
-		p.cutTransposed(p.between(rest) > 0)
+		p.cutTransposed(p.dimsBetween(rest) > 0)
 	case len(rest) > 0:
 		p.b = take(p.rowsAlong(rest))
 		p.cutRows()
@@ -179,9 +179,9 @@ func (p *Copy) arrange(rest []Axis) []Axis {
 	return rest
 }
 
-// between counts the other dimensions with smaller strides in dst than b, smallest first. It is 0 if all
+// dimsBetween counts the other dimensions with smaller strides in dst than b, smallest first. It is 0 if all
 // strides up to b's are whole cache lines.
-func (p *Copy) between(rest []Axis) int {
+func (p *Copy) dimsBetween(rest []Axis) int {
 	n, step := 0, p.b.Dst
 	for n < len(rest) && rest[n].Dst > 0 && rest[n].Dst < p.b.Dst {
 		step |= rest[n].Dst
@@ -197,7 +197,7 @@ func (p *Copy) between(rest []Axis) int {
 // tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
 // between cores many times: two workers, one with the even planes of 7 by 7 pixels, took 40 us; one worker took 15.
 func (p *Copy) addOuter(rest []Axis) {
-	at, below := p.between(rest), p.a.tiles
+	at, below := p.dimsBetween(rest), p.a.tiles
 	if at == 0 || p.b.tiles == 1 {
 		at, below = -1, p.a.tiles*p.b.tiles
 	}

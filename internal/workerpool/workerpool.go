@@ -68,7 +68,7 @@ func (j *Job) Call(n int, worth Worth) {
 			called.Store(int32(len(jobs)))
 		}
 		j.wanted = max(j.wanted, n)
-		start = recruit(n, worth)
+		start = workersToStart(n, worth)
 	}
 	asleep := j.note()
 	mu.Unlock()
@@ -85,13 +85,13 @@ func Expect(n int, worth Worth) {
 		return
 	}
 	mu.Lock()
-	start := recruit(n, worth)
+	start := workersToStart(n, worth)
 	mu.Unlock()
 	begin(start)
 }
 
-// recruit returns the number of workers to start so that n are awake, and counts them. The lock must be held.
-func recruit(n int, worth Worth) (start int) {
+// workersToStart returns the number of workers to start so that n are awake, and counts them. The lock must be held.
+func workersToStart(n int, worth Worth) (start int) {
 	if awake := int(idle.Load()); n > awake && worth.starts() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
 		workers += start

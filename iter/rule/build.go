@@ -29,15 +29,15 @@ func (c Config) Measure(r *Rule) error {
 	metas := make([]tensor.Meta, len(r.ops))
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.measure(&metas[i]) {
-			return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", r.Place(i), o.as())
+			return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", r.Place(i), o.memoryType())
 		}
 	}
 	return nil
 }
 
 func (r *Rule) decide(c Config, overlap bool) error {
-	if c.wrong != nil {
-		return c.wrong
+	if c.firstMistake != nil {
+		return c.firstMistake
 	}
 	r.noutputs, r.flags, r.ops = c.noutputs, c.flags, make([]Resolved, len(c.ops))
 	for i := range c.ops {
@@ -71,7 +71,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	r.layOut()
 	for i := range r.noutputs {
 		if r.ops[i].IsLaidOut() {
-			if err := r.ops[i].laid.Check(); err != nil {
+			if err := r.ops[i].chosenType.Check(); err != nil {
 				return fmt.Errorf("%s: %w", r.laidOutName(i), err)
 			}
 		}
@@ -82,10 +82,10 @@ func (r *Rule) decide(c Config, overlap bool) error {
 // measure sets the operand's numbers in m, and reports whether all its sizes are numbers.
 func (o *Resolved) measure(m *tensor.Meta) bool {
 	known := true
-	if o.Operand.meta != nil && o.laid == nil {
+	if o.Operand.meta != nil && o.chosenType == nil {
 		*m = o.Operand.meta.WithDType(o.Held)
 	} else {
-		*m, known = o.as().Meta()
+		*m, known = o.memoryType().Meta()
 	}
 	o.Meta = m
 	return known
@@ -161,8 +161,8 @@ func (r *Rule) checkOperands(c Config) error {
 	for i := range r.ops {
 		o := &r.ops[i]
 		switch {
-		case o.more != nil && o.more.wrong != "":
-			return fmt.Errorf("iter: %s %s", r.Place(i), o.more.wrong)
+		case o.more != nil && o.more.mistake != "":
+			return fmt.Errorf("iter: %s %s", r.Place(i), o.more.mistake)
 		case !o.Defined && i >= r.noutputs:
 			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.Place(i))
 		case !o.Defined && o.Type.DType != tensor.Invalid && !o.Type.DType.Valid():

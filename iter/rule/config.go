@@ -21,12 +21,12 @@ type Operand struct {
 
 // operandExtra has rarely used fields. Inference creates millions of operands, so Operand is kept small.
 type operandExtra struct {
-	names []string
-	wrong string // a mistake, which Rule reports
+	names   []string
+	mistake string // a mistake, which Rule reports
 }
 
 // wrongOperand returns an operand that Rule rejects.
-func wrongOperand(why string) Operand { return Operand{more: &operandExtra{wrong: why}} }
+func wrongOperand(why string) Operand { return Operand{more: &operandExtra{mistake: why}} }
 
 // names returns the names of the dimensions, or nil.
 func (o *Operand) names() []string {
@@ -86,13 +86,13 @@ func Number(s tensor.Scalar) Operand {
 // There is one device, so devices are not checked and AllowCPUScalars has no effect. For operands that are not dense,
 // and for two outputs that overlap partially, PyTorch does not decide overlap; this package does.
 type Config struct {
-	ops      []Operand
-	noutputs int
-	flags    flags
-	shape    []sym.Int
-	dtype    tensor.DType
-	inputs   tensor.DType
-	wrong    error // the first mistake of a method, which Rule reports
+	ops          []Operand
+	noutputs     int
+	flags        flags
+	shape        []sym.Int
+	dtype        tensor.DType
+	inputs       tensor.DType
+	firstMistake error // the first mistake of a method, which Rule reports
 }
 
 type flags struct {
@@ -122,7 +122,7 @@ func New() Config { return Config{} }
 // loop's, results are converted on write, or the output is rejected if that is not safe.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.noutputs {
-		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,
+		c.firstMistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,
 			len(c.ops)-c.noutputs)
 		return c
 	}
@@ -217,21 +217,21 @@ func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 // decides layouts. PyTorch has no such switch; it is for studies of the rule. Default true.
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
-// over returns the default configuration with operands, the first of which is the output.
-func over(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
+// defaultConfig returns the default configuration with operands, the first of which is the output.
+func defaultConfig(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
 
 // Unary is a unary op whose operand and result have the same dtype.
-func Unary(out, a Operand) Config { return over(out, a) }
+func Unary(out, a Operand) Config { return defaultConfig(out, a) }
 
 // UnaryFloat is a unary op computed in floating point: integers become float32.
 func UnaryFloat(out, a Operand) Config {
-	return over(out, a).PromoteInputsToCommonDType(true).
+	return defaultConfig(out, a).PromoteInputsToCommonDType(true).
 		PromoteIntegerInputsToFloat(true).CastCommonDTypeToOutputs(true).EnforceSafeCastingToOutput(true)
 }
 
 // Binary is a binary op in the promoted dtype.
 func Binary(out, a, b Operand) Config {
-	return over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true).
+	return defaultConfig(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true).
 		CastCommonDTypeToOutputs(true).EnforceSafeCastingToOutput(true)
 }
 
@@ -242,7 +242,7 @@ func BinaryFloat(out, a, b Operand) Config {
 
 // Comparison is a comparison in the promoted dtype with a result of bool, which is converted if out has another dtype.
 func Comparison(out, a, b Operand) Config {
-	c := over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
+	c := defaultConfig(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
 	if !out.Defined {
 		return c.StaticDType(tensor.Bool)
 	}

@@ -70,8 +70,8 @@ func (s *lazyCode) code() (*expr.Code, error) {
 	return s.c, s.err
 }
 
-// then returns the expression with a change applied. It returns nil if s is nil.
-func (s *lazyCode) then(change func(*expr.Code) *expr.Code) *lazyCode {
+// apply returns the expression with a change applied. It returns nil if s is nil.
+func (s *lazyCode) apply(change func(*expr.Code) *expr.Code) *lazyCode {
 	if s == nil {
 		return nil
 	}

@@ -131,7 +131,7 @@ func (k Kernel) Ignoring(d tensor.DType) Kernel {
 		k.types = append(slices.Clone(k.types), d)
 		k.ins++
 		ignoring := func(c *expr.Code) *expr.Code { return c.WithOperand(d) }
-		k.expression, k.replaced = k.expression.then(ignoring), k.replaced.then(ignoring)
+		k.expression, k.replaced = k.expression.apply(ignoring), k.replaced.apply(ignoring)
 	}
 	return k
 }
@@ -150,7 +150,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
 	exchange := func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) }
-	k.expression, k.replaced = k.expression.then(exchange), k.replaced.then(exchange)
+	k.expression, k.replaced = k.expression.apply(exchange), k.replaced.apply(exchange)
 	if k.expression != nil {
 		return k
 	}
@@ -180,9 +180,9 @@ func (k Kernel) Fits(it *Rule) error {
 			k, k.outs, k.ins, it.noutputs, len(it.ops)-it.noutputs)
 	}
 	for i := range it.ops {
-		if !k.takes(i, it.ops[i].Target) {
+		if !k.acceptsDType(i, it.ops[i].Target) {
 			return fmt.Errorf("iter: the kernel %v has %s as %v, the iteration (%v) as %v",
-				k, it.Place(i), k.types[i], it.ops[i].as(), it.ops[i].Target)
+				k, it.Place(i), k.types[i], it.ops[i].memoryType(), it.ops[i].Target)
 		}
 	}
 	return nil
@@ -201,15 +201,15 @@ func (k *Kernel) takesAll(it *Rule) bool {
 		return false
 	}
 	for i := range it.ops {
-		if !k.takes(i, it.ops[i].Target) {
+		if !k.acceptsDType(i, it.ops[i].Target) {
 			return false
 		}
 	}
 	return true
 }
 
-// takes reports whether operand i may have dtype d in the loop.
-func (k *Kernel) takes(i int, d tensor.DType) bool {
+// acceptsDType reports whether operand i may have dtype d in the loop.
+func (k *Kernel) acceptsDType(i int, d tensor.DType) bool {
 	return k.types[i] == d || k.bySize && d.Valid() && k.types[i].Size() == d.Size()
 }
 

@@ -51,8 +51,8 @@ func (r *Rule) rowMajor() []sym.Int {
 func (r *Rule) layOutputs(strides []sym.Int) {
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.IsLaidOut() {
-			o.laid = &tensor.Type{DType: o.Held, Shape: r.sizes, Strides: strides}
-			o.rule = o.laid
+			o.chosenType = &tensor.Type{DType: o.Held, Shape: r.sizes, Strides: strides}
+			o.rule = o.chosenType
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (o Operand) Named(names ...string) Operand {
 	more := operandExtra{names: names}
 	if o.more != nil {
-		more.wrong = o.more.wrong
+		more.mistake = o.more.mistake
 	}
 	o.more = &more
 	return o

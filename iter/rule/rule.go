@@ -57,7 +57,7 @@ type Resolved struct {
 	isOutput   bool
 	willResize bool
 	temporary  bool         // PyTorch would convert the operand to a temporary, whose type is rule
-	laid       *tensor.Type // the type of an output whose layout the rule chose; else nil
+	chosenType *tensor.Type // the type of an output whose layout the rule chose; else nil
 	rule       *tensor.Type // the type whose strides the permutation rule compares
 }
 
@@ -67,10 +67,10 @@ func (o *Resolved) IsLaidOut() bool { return !o.Defined || o.willResize }
 // Converted reports whether the operand is converted between memory and loops.
 func (o *Resolved) Converted() bool { return o.Target != o.Held || o.Cast != tensor.Invalid }
 
-// as returns the operand's type in memory.
-func (o *Resolved) as() tensor.Type {
-	if o.laid != nil {
-		return *o.laid
+// memoryType returns the operand's type in memory.
+func (o *Resolved) memoryType() tensor.Type {
+	if o.chosenType != nil {
+		return *o.chosenType
 	}
 	return o.Type.WithDType(o.Held)
 }
@@ -130,7 +130,7 @@ func (r *Rule) DType(i int) tensor.DType { return r.Operand(i).Target }
 func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 
 // Type returns the type of operand i in memory. It shares its slices with the rule.
-func (r *Rule) Type(i int) tensor.Type { return r.Operand(i).as() }
+func (r *Rule) Type(i int) tensor.Type { return r.Operand(i).memoryType() }
 
 // Cast returns the intermediate dtype through which operand i is converted between memory and loops, or tensor.Invalid.
 // If PyTorch promotes to a 16-bit float, elements are rounded to that dtype, although loops compute in float32.

@@ -52,7 +52,7 @@ func (k Kernel) covers(o Kernel) bool {
 		return false
 	}
 	for i := range int(k.outs + k.ins) {
-		if !k.takes(i, o.types[i]) {
+		if !k.acceptsDType(i, o.types[i]) {
 			return false
 		}
 	}
@@ -82,11 +82,11 @@ func (t *Table) For(it *Rule) (Kernel, error) {
 			return *k, nil
 		}
 	}
-	return Kernel{}, t.refusal(it)
+	return Kernel{}, t.noKernelError(it)
 }
 
-// refusal returns the error for an iteration that no kernel fits.
-func (t *Table) refusal(it *Rule) error {
+// noKernelError returns the error for an iteration that no kernel fits.
+func (t *Table) noKernelError(it *Rule) error {
 	var near error
 	counts := false
 	for _, k := range t.kernels {
@@ -114,7 +114,7 @@ func (k Kernel) takesOperands(it *Rule) bool {
 		return false
 	}
 	for i := int(k.outs); i < len(it.ops); i++ {
-		if !k.takes(i, it.ops[i].Target) {
+		if !k.acceptsDType(i, it.ops[i].Target) {
 			return false
 		}
 	}

@@ -111,7 +111,8 @@ func prepare(q request) (loaded, error) {
 	c := loaded{file: q.File, session: p.NewSession(), loop: 1}
 	named := map[string]*tensor.Tensor{}
 	for k, v := range plan.Graph.Inputs {
-		dense, err := drawn(v.Meta.DType, v.Meta.Numel(), q.Within[k], k).View(tensor.New(v.Meta.DType, v.Meta.Shape...))
+		dense, err := randomElements(v.Meta.DType, v.Meta.Numel(), q.Within[k], k).View(tensor.New(v.Meta.DType,
+			v.Meta.Shape...))
 		if err != nil {
 			return loaded{}, err
 		}
@@ -157,8 +158,8 @@ type drawing struct {
 
 var drawings = map[drawing]*tensor.Tensor{}
 
-// drawn returns n random elements, the same ones for equal arguments.
-func drawn(d tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
+// randomElements returns n random elements, the same ones for equal arguments.
+func randomElements(d tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
 	key := drawing{d, n, within, input}
 	if t := drawings[key]; t != nil {
 		return t

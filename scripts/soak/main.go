@@ -118,7 +118,7 @@ func (w *worker) run(ctx context.Context, all []*subject) error {
 	for ctx.Err() == nil {
 		s, way := all[w.rng.IntN(len(all))], w.rng.IntN(len(ways))
 		k := w.rng.IntN(len(s.in))
-		if err := w.once(ctx, s, k, way); err != nil && ctx.Err() == nil {
+		if err := w.runOnce(ctx, s, k, way); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[k]["x"].Shape, ways[way], err)
 		}
 		w.runs[way].Add(1)
@@ -126,8 +126,8 @@ func (w *worker) run(ctx context.Context, all []*subject) error {
 	return nil
 }
 
-// once runs a program, and checks and uses its results.
-func (w *worker) once(ctx context.Context, s *subject, k, way int) error {
+// runOnce runs a program, and checks and uses its results.
+func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 	out, err := s.program.Run(ctx, s.in[k])
 	if err != nil {
 		return err
@@ -184,8 +184,8 @@ func resident() int {
 	return int(m.Sys - m.HeapReleased)
 }
 
-// watch prints the memory of the process until the context ends. It returns the samples of resident bytes.
-func watch(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
+// sampleMemory prints the memory of the process until the context ends. It returns the samples of resident bytes.
+func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
 	fmt.Printf("%10s %10s %10s %10s %6s", "seconds", "RSS MiB", "heap MiB", "Go MiB", "GCs")
 	for _, way := range ways {
 		fmt.Printf(" %10s", way)
@@ -214,8 +214,8 @@ func watch(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss [
 
 func mib(n int) float64 { return float64(n) / (1 << 20) }
 
-// grown returns an error if the peak of the last third exceeds that of the second third considerably.
-func grown(rss []int) error {
+// checkGrowth returns an error if the peak of the last third exceeds that of the second third considerably.
+func checkGrowth(rss []int) error {
 	if len(rss) < 6 {
 		return nil
 	}
@@ -265,12 +265,12 @@ func soak() error {
 			}
 		})
 	}
-	rss := watch(ctx, *every, runs)
+	rss := sampleMemory(ctx, *every, runs)
 	wait.Wait()
 	if err := context.Cause(ctx); err != nil && err != context.DeadlineExceeded {
 		return err
 	}
-	return grown(rss)
+	return checkGrowth(rss)
 }
 
 func main() {

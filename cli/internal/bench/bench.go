@@ -181,7 +181,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	cut := exit.Stopped(j.Context)
 	doc := r.doc(t.Graph, f, cut != nil)
-	if err := r.show(cmd, doc, f); err != nil {
+	if err := r.printMeasurements(cmd, doc, f); err != nil {
 		return err
 	}
 	if f.report != "" && doc.Into.Runs > 0 { // after an interruption, too
@@ -242,8 +242,8 @@ func (r *runner) doc(g *graph.Graph, f flags, cut bool) *Document {
 	return doc
 }
 
-// show prints the measurements.
-func (r *runner) show(cmd *cobra.Command, doc *Document, f flags) error {
+// printMeasurements prints the measurements.
+func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
 		document.Write(out, doc)

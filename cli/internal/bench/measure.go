@@ -37,8 +37,8 @@ type runner struct {
 	trace    *chromeTrace
 }
 
-// once runs the program and, if measured, records the time.
-func (r *runner) once(ctx context.Context, how way, measured bool) error {
+// runOnce runs the program and, if measured, records the time.
+func (r *runner) runOnce(ctx context.Context, how way, measured bool) error {
 	start := time.Now()
 	var out map[string]*tensor.Tensor
 	var err error
@@ -76,7 +76,7 @@ func (r *runner) once(ctx context.Context, how way, measured bool) error {
 // traced makes an extra run with a tracer. If ctx ends, there is no error.
 func (r *runner) traced(ctx context.Context, how way, by exec.Tracer) error {
 	r.observed.Tracer = by
-	err := r.once(ctx, how, false)
+	err := r.runOnce(ctx, how, false)
 	r.observed.Tracer = nil
 	if ctx.Err() != nil {
 		return nil
@@ -90,8 +90,8 @@ type until struct {
 	span time.Duration // 0: runs applies
 }
 
-// over reports whether the measurement has ended.
-func (u until) over(runs int, took time.Duration) bool {
+// isOver reports whether the measurement has ended.
+func (u until) isOver(runs int, took time.Duration) bool {
 	if u.span > 0 {
 		return runs > 0 && took >= u.span
 	}
@@ -125,7 +125,7 @@ func (u until) block() time.Duration {
 // measured so far.
 func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
 	for range warmUps - 1 {
-		if err := r.warm(ctx, byRun); err != nil || ctx.Err() != nil {
+		if err := r.runWarmup(ctx, byRun); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 				// limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
 			}
-			if err := r.warm(ctx, how); err != nil {
+			if err := r.runWarmup(ctx, how); err != nil {
 				return err
 			}
 			for first, n := time.Now(), 0; n < blockRuns || time.Since(first) < enough.block(); n++ {
@@ -145,7 +145,7 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 				if ctx.Err() != nil {
 					return nil
 				}
-				if enough.over(len(r.times[how]), time.Since(start)) {
+				if enough.isOver(len(r.times[how]), time.Since(start)) {
 					break
 				}
 				if err := r.measureOne(ctx, how); err != nil {
@@ -154,15 +154,15 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 				done++
 			}
 		}
-		if enough.over(len(r.times[byRunInto]), time.Since(start)) {
+		if enough.isOver(len(r.times[byRunInto]), time.Since(start)) {
 			return nil
 		}
 	}
 }
 
-// warm makes an unmeasured run.
-func (r *runner) warm(ctx context.Context, how way) error {
-	if err := r.once(ctx, how, false); err != nil && ctx.Err() == nil {
+// runWarmup makes an unmeasured run.
+func (r *runner) runWarmup(ctx context.Context, how way) error {
+	if err := r.runOnce(ctx, how, false); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -170,7 +170,7 @@ func (r *runner) warm(ctx context.Context, how way) error {
 
 // measureOne makes a measured run and, after some of them, a profiled one.
 func (r *runner) measureOne(ctx context.Context, how way) error {
-	err := r.once(ctx, how, true)
+	err := r.runOnce(ctx, how, true)
 	if err == nil && how == byRunInto && r.profiles(len(r.times[how])-1) {
 		err = r.traced(ctx, how, r.profile)
 	}
@@ -190,7 +190,7 @@ const (
 
 // profiles reports whether a profiled run follows measured run i.
 func (r *runner) profiles(i int) bool {
-	if r.profile == nil || r.profile.full() {
+	if r.profile == nil || r.profile.isComplete() {
 		return false
 	}
 	if i < profileEvery*profileFirst {

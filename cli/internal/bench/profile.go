@@ -26,14 +26,14 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 
 // profile collects the times of steps. Each worker writes to its own memory, which is summed at the end of a run.
 type profile struct {
-	start   time.Time // times are relative to it
-	tables  map[*graph.Graph]*profiledGraph
-	order   []*profiledGraph // the tables in the order of their first runs
-	busy    []time.Duration  // time in steps of the current run, by worker
-	samples []profiledRun
-	room    int // number of step times that may still be stored
-	prices  *machine.Profile
-	clock   time.Duration // the cost of reading the clock, which the measured time of each step includes once
+	start     time.Time // times are relative to it
+	tables    map[*graph.Graph]*profiledGraph
+	order     []*profiledGraph // the tables in the order of their first runs
+	busy      []time.Duration  // time in steps of the current run, by worker
+	samples   []profiledRun
+	stepsLeft int // number of step times that may still be stored
+	prices    *machine.Profile
+	clock     time.Duration // the cost of reading the clock, which the measured time of each step includes once
 }
 
 // profileRoom bounds the number of step times that a profile stores. profiledRuns bounds the number of profiled runs.
@@ -84,7 +84,8 @@ type stepNotes struct {
 }
 
 func newProfile() *profile {
-	return &profile{tables: map[*graph.Graph]*profiledGraph{}, room: profileRoom, start: time.Now(), clock: ClockCost()}
+	return &profile{tables: map[*graph.Graph]*profiledGraph{}, stepsLeft: profileRoom, start: time.Now(),
+		clock: ClockCost()}
 }
 
 // ClockCost measures the time of reading the clock.
@@ -98,9 +99,9 @@ func ClockCost() time.Duration {
 	return cost
 }
 
-// full reports whether enough runs were profiled.
-func (p *profile) full() bool {
-	return len(p.samples) > 0 && p.room <= 0 || len(p.samples) >= profiledRuns
+// isComplete reports whether enough runs were profiled.
+func (p *profile) isComplete() bool {
+	return len(p.samples) > 0 && p.stepsLeft <= 0 || len(p.samples) >= profiledRuns
 }
 
 // BeginRun allocates memory for the times of the steps.
@@ -191,7 +192,7 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 		if err == nil {
 			t.times[len(p.samples)] = t.sum
 			t.sum = make([]stepTime, len(t.sum))
-			p.room -= len(t.sum)
+			p.stepsLeft -= len(t.sum)
 		}
 		clear(t.sum)
 	}

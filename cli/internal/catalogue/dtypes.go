@@ -80,8 +80,8 @@ func dtypeNames() []string {
 	return names
 }
 
-// holds reports whether the set has all of the dtypes.
-func (s dtypeSet) holds(all []tensor.DType) bool {
+// hasAll reports whether the set has all of the dtypes.
+func (s dtypeSet) hasAll(all []tensor.DType) bool {
 	for _, d := range all {
 		if !s[d] {
 			return false

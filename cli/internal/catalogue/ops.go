@@ -85,7 +85,7 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	}
 	list = slices.DeleteFunc(list, func(o *graph.Op) bool {
 		return f.kind != "" && o.Kind.String() != f.kind || !mentions(o, f.match) ||
-			dtypes != nil && !dtypesOf(o).main().holds(dtypes)
+			dtypes != nil && !dtypesOf(o).main().hasAll(dtypes)
 	})
 	if len(list) == 0 {
 		return nil, false, exit.Wrongf("no op matches; graphrun ops lists all of them")

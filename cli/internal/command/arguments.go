@@ -63,11 +63,11 @@ func FlagError(cmd *cobra.Command, err error) error {
 			}
 		}
 	case errors.As(err, &missing):
-		msg = fmt.Sprintf("--%s: a value is missing: want %s", missing.GetFlag().Name, wanted(missing.GetFlag()))
+		msg = fmt.Sprintf("--%s: a value is missing: want %s", missing.GetFlag().Name, describeValues(missing.GetFlag()))
 	case errors.As(err, &value) && errors.Is(err, strconv.ErrRange):
 		msg = fmt.Sprintf("--%s %s: the number is out of range", value.GetFlag().Name, value.GetValue())
 	case errors.As(err, &value):
-		msg = fmt.Sprintf("--%s %s: want %s", value.GetFlag().Name, value.GetValue(), wanted(value.GetFlag()))
+		msg = fmt.Sprintf("--%s %s: want %s", value.GetFlag().Name, value.GetValue(), describeValues(value.GetFlag()))
 	}
 	return exit.Wrongf("%s\nSee %s --help.", msg, cmd.CommandPath())
 }
@@ -79,8 +79,8 @@ func flagNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// wanted describes the values of a flag.
-func wanted(f *pflag.Flag) string {
+// describeValues describes the values of a flag.
+func describeValues(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int":
 		return "a whole number"

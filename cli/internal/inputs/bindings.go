@@ -70,7 +70,7 @@ func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	if !mayHold(m.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(m.Shape, v.Meta.Shape) ||
 		v.Dims != nil && len(m.Shape) != len(v.Dims) {
-		return b.misfit(v, m)
+		return b.mismatchError(v, m)
 	}
 	own := map[string]int{}
 	for i, d := range v.Dims {
@@ -83,7 +83,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 		limits := b.bounds[d.Symbol]
 		switch {
 		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && from == "":
-			return b.misfit(v, m)
+			return b.mismatchError(v, m)
 		case d.Symbol == "":
 		case bound && n != want:
 			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, from)
@@ -100,8 +100,8 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	return nil
 }
 
-// misfit returns the error for an array whose dtype or shape differs from that of the input.
-func (b *bindings) misfit(v *graph.Value, m tensor.Meta) error {
+// mismatchError returns the error for an array whose dtype or shape differs from that of the input.
+func (b *bindings) mismatchError(v *graph.Value, m tensor.Meta) error {
 	shape := make([]string, 0, len(v.Dims))
 	for _, n := range v.Meta.Shape {
 		shape = append(shape, fmt.Sprint(n))

@@ -148,8 +148,8 @@ func (g *Given) insteadOf(name string) string {
 	return fmt.Sprintf(" (%s has %s%s)", g.path, files.List(g.archive.Names()), format.DidYouMean(name, g.extra))
 }
 
-// others describes the arrays of the archive that no input takes.
-func (g *Given) others() string {
+// unusedArrays describes the arrays of the archive that no input takes.
+func (g *Given) unusedArrays() string {
 	if g == nil || len(g.extra) == 0 {
 		return ""
 	}

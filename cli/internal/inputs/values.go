@@ -29,11 +29,11 @@ type Sources struct {
 // adds to its unavailable inputs.
 func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	defer given.Close()
-	if err := fit(g, given); err != nil {
+	if err := checkMemory(g, given); err != nil {
 		return nil, err
 	}
 	in, integers := newSet(s.Seed), integersFor(g)
-	in.extra = given.others()
+	in.extra = given.unusedArrays()
 	for _, v := range g.Inputs {
 		if given.Lost[v.Name] != nil {
 			continue
@@ -63,12 +63,12 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 	if t, err = a.read(); err != nil {
 		return nil, err
 	}
-	return place(t, v.Meta)
+	return inLayout(t, v.Meta)
 }
 
-// fit returns an error if the inputs do not fit into memory. With --keep-going it instead rejects inputs until the rest
-// fits: first unused inputs, then the largest ones.
-func fit(g *graph.Graph, given *Given) error {
+// checkMemory returns an error if the inputs do not fit into memory. With --keep-going it instead rejects inputs until
+// the rest fits: first unused inputs, then the largest ones.
+func checkMemory(g *graph.Graph, given *Given) error {
 	var sizes graphrun.Need
 	for _, v := range g.Inputs {
 		sizes.AddInput(v)
@@ -111,8 +111,8 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 	return reads
 }
 
-// place returns the values, given in logical order, in the layout of m.
-func place(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
+// inLayout returns the values, given in logical order, in the layout of m.
+func inLayout(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if t.DType != m.DType {
 		if t, err = t.View(t.Meta.WithDType(m.DType)); err != nil {

@@ -14,7 +14,7 @@ var ErrLooked = errors.New("the context was checked often enough")
 type Context struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	looks  atomic.Int64
+	checks atomic.Int64
 	most   int64
 }
 
@@ -26,11 +26,11 @@ func After(n int) *Context {
 
 // Err counts.
 func (c *Context) Err() error {
-	if c.looks.Add(1) == c.most {
+	if c.checks.Add(1) == c.most {
 		c.cancel(ErrLooked)
 	}
 	return c.Context.Err()
 }
 
-// Looks returns the number of checks.
-func (c *Context) Looks() int { return int(c.looks.Load()) }
+// Checks returns the number of checks.
+func (c *Context) Checks() int { return int(c.checks.Load()) }

@@ -26,10 +26,10 @@ type byteGen struct {
 
 // General-purpose and mask registers.
 const (
-	scaleReg = asm.R14
-	present  = asm.K1 // existing channels
+	scaleReg    = asm.R14
+	channelMask = asm.K1 // one bit for each existing channel
 
-	presentOf = asm.K3 // 16 of them each, for storing sums
+	quarterMasks = asm.K3 // first of four masks of 16 channels each, for storing sums
 )
 
 func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
@@ -39,10 +39,10 @@ func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
 	if cpu.Has(machine.Vector512) {
 		at = []int{28, 29, 24, 30, 25}
 		g.zero = asm.Z(31)
-		g.levels = &requantize.Levels{Signed: s.Signed, Add: asm.Z(26), Most: asm.Z(27), Ordered: asm.K2}
+		g.levels = &requantize.Levels{Signed: s.Signed, ZeroPoint: asm.Z(26), MaxLevel: asm.Z(27), Ordered: asm.K2}
 	} else {
 		g.zero = asm.Y(15)
-		g.levels = &requantize.Levels256{Signed: s.Signed, Add: word(0), Temp: asm.Y(14)}
+		g.levels = &requantize.Levels256{Signed: s.Signed, ZeroPoint: spillWord(0), Temp: asm.Y(14)}
 	}
 	for i, n := range at {
 		g.temps[i] = g.vector(n)
@@ -82,9 +82,9 @@ func (g *byteGen) emit() {
 	}
 	g.xor(g.zero, g.zero, g.zero)
 	if g.cpu.Has(machine.Vector512) {
-		g.Emit("KMOVQ", stepOf(Channels), present)
+		g.Emit("KMOVQ", stepOf(Channels), channelMask)
 		for q := 0; q < 4 && s.Sums; q++ {
-			g.Emit("KSHIFTRQ", asm.Imm(16*q), present, presentOf+asm.Mask(q))
+			g.Emit("KSHIFTRQ", asm.Imm(16*q), channelMask, quarterMasks+asm.Mask(q))
 		}
 	}
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
@@ -164,7 +164,7 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	}
 	at := asm.Mem{Base: in, Disp: int32(row*s.Dilation[0]*s.In[0] + col*s.In[1])}
 	if g.cpu.Has(machine.Vector512) {
-		g.Emit("VMOVDQU8", at, present.Zero(), to)
+		g.Emit("VMOVDQU8", at, channelMask.Zero(), to)
 	} else {
 		g.Emit("VMOVDQU", at, to)
 	}
@@ -174,8 +174,8 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	return to
 }
 
-// pair interleaves the bytes of two rows: lo has the first eight channels of each 16, hi the others.
-func (g *byteGen) pair(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
+// interleaveRows interleaves the bytes of two rows: lo has the first eight channels of each 16, hi the others.
+func (g *byteGen) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	if a == g.zero && b == g.zero {
 		return a, a
 	}
@@ -188,7 +188,7 @@ func (g *byteGen) pair(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 // registers has a quarter of the channels.
 func (g *byteGen) interleave(col, group int) [4]asm.Vec {
 	t, row := g.temps, group*g.s.Rows()
-	lo01, hi01 := g.pair(g.load(col, row, t[0]), g.load(col, row+1, t[1]), t[2], t[0])
+	lo01, hi01 := g.interleaveRows(g.load(col, row, t[0]), g.load(col, row+1, t[1]), t[2], t[0])
 	if g.s.Words {
 		g.Emit("VPUNPCKLBW", g.zero, lo01, t[1])
 		g.Emit("VPUNPCKHBW", g.zero, lo01, t[2])
@@ -196,7 +196,7 @@ func (g *byteGen) interleave(col, group int) [4]asm.Vec {
 		g.Emit("VPUNPCKHBW", g.zero, hi01, t[0])
 		return [4]asm.Vec{t[1], t[2], t[3], t[0]}
 	}
-	lo23, hi23 := g.pair(g.load(col, row+2, t[1]), g.load(col, row+3, t[3]), t[4], t[1])
+	lo23, hi23 := g.interleaveRows(g.load(col, row+2, t[1]), g.load(col, row+3, t[3]), t[4], t[1])
 	g.Emit("VPUNPCKLWD", lo23, lo01, t[3])
 	g.Emit("VPUNPCKHWD", lo23, lo01, t[2])
 	g.Emit("VPUNPCKLWD", hi23, hi01, t[4])
@@ -233,7 +233,7 @@ func (g *byteGen) finish() {
 		at := asm.Mem{Base: out, Disp: int32(t * s.Out[1])}
 		switch {
 		case g.cpu.Has(machine.Vector512):
-			g.Emit("VMOVDQU8", sums[0], present, at)
+			g.Emit("VMOVDQU8", sums[0], channelMask, at)
 		case s.Channels == 0:
 			g.Emit("VMOVDQU", sums[0], at)
 		default:
@@ -253,7 +253,7 @@ func (g *byteGen) storeSums(t int, at asm.Mem) {
 		}
 		for i := range 4 { // first from the lower halves, then from the upper ones; even lanes, then odd ones
 			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), x[2+i/2], x[i/2], q[0])
-			g.Emit("VMOVDQU32", q[0], presentOf+asm.Mask(i), at)
+			g.Emit("VMOVDQU32", q[0], quarterMasks+asm.Mask(i), at)
 			at.Disp += 64
 		}
 		return

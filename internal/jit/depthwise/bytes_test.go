@@ -83,15 +83,15 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		}
 	}
 	for i := range c.wide() {
-		*word[int32](c, mem, depthwise.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
-		*word[float32](c, mem, depthwise.Scales, i) = float32(rng.Float64() / 100)
+		*spillWord[int32](c, mem, depthwise.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
+		*spillWord[float32](c, mem, depthwise.Scales, i) = float32(rng.Float64() / 100)
 	}
-	*word[float32](c, mem, depthwise.Scales, 5) = float32(math.NaN())
-	*word[int32](c, mem, depthwise.ZeroPoint, 0) = int32(rng.IntN(128))
+	*spillWord[float32](c, mem, depthwise.Scales, 5) = float32(math.NaN())
+	*spillWord[int32](c, mem, depthwise.ZeroPoint, 0) = int32(rng.IntN(128))
 	return c.at
 }
 
-func word[T any](c *byteCall, mem [][]byte, k, i int) *T {
+func spillWord[T any](c *byteCall, mem [][]byte, k, i int) *T {
 	return (*T)(unsafe.Pointer(&mem[k][c.at[k]+4*i]))
 }
 
@@ -113,8 +113,8 @@ func (c *byteCall) Reference(mem [][]byte) {
 			*(*int32)(unsafe.Pointer(&mem[depthwise.Out][at])) = c.sum(mem, row, col, channel, place)
 			continue
 		}
-		scaled := float32(c.sum(mem, row, col, channel, place)) * *word[float32](c, mem, depthwise.Scales, place)
-		v := math.RoundToEven(float64(scaled)) + float64(*word[int32](c, mem, depthwise.ZeroPoint, 0))
+		scaled := float32(c.sum(mem, row, col, channel, place)) * *spillWord[float32](c, mem, depthwise.Scales, place)
+		v := math.RoundToEven(float64(scaled)) + float64(*spillWord[int32](c, mem, depthwise.ZeroPoint, 0))
 		level := 0
 		if v == v {
 			level = int(min(max(v, least), least+255))
@@ -125,7 +125,7 @@ func (c *byteCall) Reference(mem [][]byte) {
 
 func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 	s := c.spec
-	sum := *word[int32](c, mem, depthwise.Bias, place)
+	sum := *spillWord[int32](c, mem, depthwise.Bias, place)
 	for ky := range s.Window[0] {
 		for kx := range s.Window[1] {
 			at := (row*s.Stride[0]+ky*s.Dilation[0])*int(s.In[0]) + (col*s.Stride[1]+kx*s.Dilation[1])*int(s.In[1]) + channel

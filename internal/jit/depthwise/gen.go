@@ -13,20 +13,20 @@ import (
 
 // General-purpose registers.
 const (
-	tiles     = asm.R8  // remaining
-	inTile    = asm.R10 // start of a tile
-	outTile   = asm.R11
-	vectors   = asm.R9  // of channels, remaining
-	channel   = asm.R12 // offset of the current channels in bytes
-	again     = asm.R13
-	in        = asm.SI // at the current channels
-	out       = asm.DX
-	weights   = asm.BX
-	bias      = asm.R15
-	inRow     = asm.AX // at a row of the window
-	weightRow = asm.CX
-	rowsLeft  = asm.R14
-	scratch   = asm.AX // free outside the windows
+	tiles       = asm.R8  // remaining
+	inTile      = asm.R10 // start of a tile
+	outTile     = asm.R11
+	vectors     = asm.R9  // of channels, remaining
+	channel     = asm.R12 // offset of the current channels in bytes
+	channelLoop = asm.R13
+	in          = asm.SI // at the current channels
+	out         = asm.DX
+	weights     = asm.BX
+	bias        = asm.R15
+	inRow       = asm.AX // at a row of the window
+	weightRow   = asm.CX
+	rowsLeft    = asm.R14
+	scratch     = asm.AX // free outside the windows
 )
 
 // channelsLeft is the operand slot, after those of the epilogue, that counts the remaining channels of a group.
@@ -41,22 +41,23 @@ type gen struct {
 	asm.Assembler
 	s *Spec
 
-	sums   int // number of registers with sums, the first ones
-	kept   int // number of registers with weights, after the sums: all weights, those of a window row, or none
-	inputs int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
-	next   int // next input register
+	sumRegs    int // number of registers with sums, the first ones
+	weightRegs int // number of registers with weights, after the sums: all weights, those of a window row, or none
+	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
+	nextInput  int // next input register
 }
 
 func newGen(s *Spec, cpu machine.Features, list bool) *gen {
-	g := &gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, s: s, sums: s.Tile[0] * s.Tile[1]}
-	n := s.registers(cpu) - s.shared()
+	g := &gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, s: s,
+		sumRegs: s.Tile[0] * s.Tile[1]}
+	n := s.registers(cpu) - s.permutationRegs()
 	switch all := s.Window[0] * s.Window[1]; {
-	case !s.RowsFromCall && g.sums+all+fewInputs <= n:
-		g.kept = all
-	case g.sums+s.Window[1]+1 <= n:
-		g.kept = s.Window[1]
+	case !s.RowsFromCall && g.sumRegs+all+fewInputs <= n:
+		g.weightRegs = all
+	case g.sumRegs+s.Window[1]+1 <= n:
+		g.weightRegs = s.Window[1]
 	}
-	g.inputs = n - g.sums - g.kept
+	g.inputRegs = n - g.sumRegs - g.weightRegs
 	return g
 }
 
@@ -80,8 +81,8 @@ func (g *gen) op(name string) string {
 	return name + "S"
 }
 
-func stepOf(k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
-func word(k int) asm.Mem   { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
+func stepOf(k int) asm.Mem    { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
+func spillWord(k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
 
 func (g *gen) operand(k int, to asm.Reg) {
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetPtr + int32(8*k)}, to)
@@ -101,11 +102,11 @@ func (g *gen) emit() {
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, vectors)
 	g.Align(32)
 	g.Bind(eachVector)
-	g.start()
+	g.initSums()
 	if g.s.PrefetchResult {
 		g.eachResult(out, func(_ asm.Vec, at asm.Mem) { g.Emit("PREFETCHT0", at) })
 	}
-	g.group()
+	g.groupLoop()
 	g.finish()
 	g.Emit("ADDQ", asm.Imm(g.s.Bytes), in)
 	g.Emit("ADDQ", asm.Imm(g.s.Bytes), out)
@@ -115,7 +116,7 @@ func (g *gen) emit() {
 	g.Emit("CMPQ", vectors, asm.Imm(1))
 	g.Emit("JNE", eachVector)
 	for _, r := range []asm.Reg{in, out, channel} {
-		g.Emit("SUBQ", again, r)
+		g.Emit("SUBQ", channelLoop, r)
 	}
 	g.Emit("JMP", eachVector)
 	g.Bind(tileDone)
@@ -128,43 +129,43 @@ func (g *gen) emit() {
 }
 
 // begin emits the loads of registers that keep their values. Epilogue operands with the layout of the result are stored
-// as // their distance from it, others as addresses.
+// as // their distance from the result, other operands as addresses.
 func (g *gen) begin() {
 	g.operand(In, inTile)
 	g.operand(Out, outTile)
 	if g.s.Bias {
 		g.operand(Bias, bias)
 	}
-	g.Emit("MOVQ", stepOf(Overlap), again)
+	g.Emit("MOVQ", stepOf(Overlap), channelLoop)
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
 	for _, t := range g.s.Epilogue {
 		switch t.Op {
 		case tile.AddTile, tile.MulTile:
 			g.operand(EpilogueOperands+t.Operand, scratch)
 			g.Emit("SUBQ", outTile, scratch)
-			g.Emit("MOVQ", scratch, word(t.Operand))
+			g.Emit("MOVQ", scratch, spillWord(t.Operand))
 		case tile.AddLanes, tile.MulLanes:
 			g.operand(EpilogueOperands+t.Operand, scratch)
-			g.Emit("MOVQ", scratch, word(t.Operand))
+			g.Emit("MOVQ", scratch, spillWord(t.Operand))
 		}
 	}
 }
 
-// start initializes the sums.
-func (g *gen) start() {
+// initSums initializes the sums.
+func (g *gen) initSums() {
 	first := g.register(0)
 	if g.s.Bias {
 		g.Emit("VMOVUPS", asm.Mem{Base: bias, Index: channel, Scale: 1}, first)
 	} else {
 		g.Emit("VXORPS", first.X(), first.X(), first.X())
 	}
-	for i := 1; i < g.sums; i++ {
+	for i := 1; i < g.sumRegs; i++ {
 		g.Emit("VMOVAPS", first, g.register(i))
 	}
 }
 
-// group adds up the windows of all channels of a group. Their weights are consecutive.
-func (g *gen) group() {
+// groupLoop adds up the windows of all channels of a group. Their weights are consecutive.
+func (g *gen) groupLoop() {
 	s := g.s
 	next := func() { g.Emit("ADDQ", asm.Imm(s.Window[0]*s.Window[1]*s.Bytes), weights) }
 	if s.Group == 1 {
@@ -173,25 +174,26 @@ func (g *gen) group() {
 		return
 	}
 	top := g.NewLabel()
-	g.Emit("VMOVUPS", g.Constant(g.places()), g.place())
+	g.Emit("VMOVUPS", g.Constant(g.permutationData()), g.permutation())
 	g.Emit("MOVL", asm.Imm(s.Group), rowsLeft)
 	g.Align(16)
 	g.Bind(top)
-	g.Emit("MOVQ", rowsLeft, word(channelsLeft))
+	g.Emit("MOVQ", rowsLeft, spillWord(channelsLeft))
 	g.windows()
 	next()
 	one := binary.LittleEndian.AppendUint32(nil, uint32(s.Size/4))
-	g.Emit("VPADDD", g.Constant(bytes.Repeat(one, s.Bytes/4)), g.place(), g.place())
-	g.Emit("MOVQ", word(channelsLeft), rowsLeft)
+	g.Emit("VPADDD", g.Constant(bytes.Repeat(one, s.Bytes/4)), g.permutation(), g.permutation())
+	g.Emit("MOVQ", spillWord(channelsLeft), rowsLeft)
 	g.Emit("DECQ", rowsLeft)
 	g.Emit("JNE", top)
 }
 
-// place returns the register with the permutation: for each 32-bit word the index of the current channel of its group.
-func (g *gen) place() asm.Vec { return g.register(g.sums + g.kept + g.inputs) }
+// permutation returns the register with the permutation: for each 32-bit word the index of the current channel of its
+// group.
+func (g *gen) permutation() asm.Vec { return g.register(g.sumRegs + g.weightRegs + g.inputRegs) }
 
-// places returns the permutation for the first channel of the groups.
-func (g *gen) places() (b []byte) {
+// permutationData returns the permutation for the first channel of the groups.
+func (g *gen) permutationData() (b []byte) {
 	words := g.s.Size / 4
 	for i := range g.s.Bytes / 4 {
 		first := i / words / g.s.Group * g.s.Group
@@ -204,11 +206,11 @@ func (g *gen) places() (b []byte) {
 func (g *gen) load(x asm.Mem, to asm.Vec) {
 	switch {
 	case g.s.Group > 1 && g.s.Bytes > 16:
-		g.Emit("VPERMPS", x, g.place(), to)
+		g.Emit("VPERMPS", x, g.permutation(), to)
 		return
 	case g.s.Group > 1:
 		g.Emit("VMOVUPS", x, to)
-		g.Emit("VPERMILPS", g.place(), to, to)
+		g.Emit("VPERMILPS", g.permutation(), to, to)
 		return
 	}
 	g.Emit("VMOVUPS", x, to)
@@ -218,7 +220,7 @@ func (g *gen) load(x asm.Mem, to asm.Vec) {
 // once, otherwise once for each row of the window.
 func (g *gen) windows() {
 	s := g.s
-	if g.kept == s.Window[0]*s.Window[1] && !s.RowsFromCall {
+	if g.weightRegs == s.Window[0]*s.Window[1] && !s.RowsFromCall {
 		g.inputRows()
 		return
 	}
@@ -248,18 +250,18 @@ func (g *gen) windows() {
 // still adds its window's rows in order.
 func (g *gen) inputRows() {
 	s := g.s
-	for i := range g.kept {
-		g.Emit("VMOVUPS", asm.Mem{Base: weights, Disp: int32(i * s.Bytes)}, g.register(g.sums+i))
+	for i := range g.weightRegs {
+		g.Emit("VMOVUPS", asm.Mem{Base: weights, Disp: int32(i * s.Bytes)}, g.register(g.sumRegs+i))
 	}
 	for at := s.First[0]; at < s.End[0]; at++ {
 		for col := s.First[1]; col < s.End[1]; col++ {
 			var uses []use
 			for row := range s.Tile[0] {
 				if d := at - row*s.Stride[0]; d >= 0 && d%s.Dilation[0] == 0 && d/s.Dilation[0] < s.Window[0] {
-					uses = g.under(uses, row, col, d/s.Dilation[0]*s.Window[1])
+					uses = g.usesOfColumn(uses, row, col, d/s.Dilation[0]*s.Window[1])
 				}
 			}
-			g.element(uses, asm.Mem{Base: in, Disp: int32((at-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1])}, nil)
+			g.useElement(uses, asm.Mem{Base: in, Disp: int32((at-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1])}, nil)
 		}
 	}
 }
@@ -278,14 +280,14 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 			continue
 		}
 		if !loaded {
-			for col := range g.kept {
-				g.Emit("VMOVUPS", weight(col), g.register(g.sums+col))
+			for col := range g.weightRegs {
+				g.Emit("VMOVUPS", weight(col), g.register(g.sumRegs+col))
 			}
 			loaded = true
 		}
 		for col := s.First[1]; col < s.End[1]; col++ {
 			x := asm.Mem{Base: in, Disp: int32((at-first)*s.In[0] + (col-s.First[1])*s.In[1])}
-			g.element(g.under(nil, row, col, 0), x, weight)
+			g.useElement(g.usesOfColumn(nil, row, col, 0), x, weight)
 		}
 	}
 }
@@ -297,9 +299,9 @@ type use struct {
 	weight int
 }
 
-// under appends the uses of column col in the windows of a row of results. first is the index of the first weight of
-// the window's row.
-func (g *gen) under(uses []use, row, col, first int) []use {
+// usesOfColumn appends the uses of column col in the windows of a row of results. first is the index of the first
+// weight of the window's row.
+func (g *gen) usesOfColumn(uses []use, row, col, first int) []use {
 	s := g.s
 	for r := range s.Tile[1] {
 		if d := col - r*s.Stride[1]; d >= 0 && d%s.Dilation[1] == 0 && d/s.Dilation[1] < s.Window[1] {
@@ -309,22 +311,22 @@ func (g *gen) under(uses []use, row, col, first int) []use {
 	return uses
 }
 
-// element adds an element of the input to all results whose windows contain it.
-func (g *gen) element(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
+// useElement adds an element of the input to all results whose windows contain it.
+func (g *gen) useElement(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 	fma := g.op("VFMADD231P")
-	if len(uses) == 1 && g.kept > 0 && g.s.Group == 1 {
-		g.Emit(fma, x, g.register(g.sums+uses[0].weight), uses[0].sum)
+	if len(uses) == 1 && g.weightRegs > 0 && g.s.Group == 1 {
+		g.Emit(fma, x, g.register(g.sumRegs+uses[0].weight), uses[0].sum)
 		return
 	}
 	if len(uses) == 0 {
 		return
 	}
-	loaded := g.register(g.sums + g.kept + g.next%g.inputs)
-	g.next++
+	loaded := g.register(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
+	g.nextInput++
 	g.load(x, loaded)
 	for _, u := range uses {
-		if g.kept > 0 {
-			g.Emit(fma, loaded, g.register(g.sums+u.weight), u.sum)
+		if g.weightRegs > 0 {
+			g.Emit(fma, loaded, g.register(g.sumRegs+u.weight), u.sum)
 		} else {
 			g.Emit(fma, weight(u.weight), loaded, u.sum)
 		}
@@ -334,7 +336,7 @@ func (g *gen) element(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 // finish applies the epilogue and writes the results.
 func (g *gen) finish() {
 	for _, t := range g.s.Epilogue {
-		g.epilogueStep(t, g.register(g.sums))
+		g.epilogueStep(t, g.register(g.sumRegs))
 	}
 	g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit("VMOVUPS", sum, at) })
 }
@@ -355,18 +357,18 @@ func (g *gen) epilogueStep(t tile.EpilogueStep, x asm.Vec) {
 	case tile.AddResult:
 		g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit(name, at, sum, sum) })
 	case tile.AddTile, tile.MulTile:
-		g.Emit("MOVQ", word(t.Operand), scratch)
+		g.Emit("MOVQ", spillWord(t.Operand), scratch)
 		g.Emit("ADDQ", out, scratch)
 		g.eachResult(scratch, func(sum asm.Vec, at asm.Mem) { g.Emit(name, at, sum, sum) })
 	case tile.AddLanes, tile.MulLanes:
-		g.Emit("MOVQ", word(t.Operand), scratch)
+		g.Emit("MOVQ", spillWord(t.Operand), scratch)
 		g.Emit("VMOVUPS", asm.Mem{Base: scratch, Index: channel, Scale: 1}, x)
-		for i := range g.sums {
+		for i := range g.sumRegs {
 			g.Emit(name, x, g.register(i), g.register(i))
 		}
 	default:
 		g.broadcast(t.Number(), x)
-		for i := range g.sums { // the sum is the second source, which the instruction returns if either is NaN
+		for i := range g.sumRegs { // the sum is the second source, which the instruction returns if either is NaN
 			g.Emit(name, g.register(i), x, g.register(i))
 		}
 	}

@@ -79,12 +79,12 @@ func (s *Spec) registers(cpu machine.Features) int {
 	return 16
 }
 
-// shared is the number of registers for the permutation of grouped convolutions.
-func (s *Spec) shared() int { return min(s.Group-1, 1) }
+// permutationRegs is the number of registers for the permutation of grouped convolutions.
+func (s *Spec) permutationRegs() int { return min(s.Group-1, 1) }
 
 // check returns an error if a spec is invalid.
 func (s *Spec) check(cpu machine.Features) error {
-	sums := s.Tile[0]*s.Tile[1] + s.shared()
+	sums := s.Tile[0]*s.Tile[1] + s.permutationRegs()
 	switch {
 	case !cpu.Has(machine.AVX2):
 		return fmt.Errorf("depthwise: no machine code for %v", cpu)

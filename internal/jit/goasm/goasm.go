@@ -1,4 +1,5 @@
-// Package goasm asks Go's assembler, for tests of ours, which bytes an instruction for amd64 has.
+// Package goasm runs Go's assembler, so that tests can compare its encodings of amd64 instructions with those of
+// package asm.
 package goasm
 
 import (
@@ -12,10 +13,10 @@ import (
 	"testing"
 )
 
-// perSymbol is how many lines go into one function of the file that Go's assembler is given.
+// perSymbol is the number of lines in one function of the assembler's input file.
 const perSymbol = 5000
 
-// Assemble returns the bytes that Go's assembler makes of each line.
+// Assemble returns the bytes to which Go's assembler encodes each line.
 func Assemble(t testing.TB, lines []string) [][]byte {
 	t.Helper()
 	var src strings.Builder
@@ -44,7 +45,7 @@ func Assemble(t testing.TB, lines []string) [][]byte {
 	return made
 }
 
-// splitSymbol cuts the bytes of one function at its lines. The listing has lines of the kind
+// splitSymbol divides the bytes of one function by source line. The listing has lines such as
 //
 //	0x0006 00006 (/tmp/lines.s:3)	VADDPS.BCST.Z	4(AX)(BX*4), Z2, K1, Z3
 //	0x0000 62 f1 6c 49 58 d9 62 f1 6c d9 58 5c 98 01 62 f1  b.lIX.b.l.X\..b.

@@ -24,13 +24,13 @@ const (
 	Out = iota
 	Sums
 	Scales
-	Point
+	ZeroPoint
 )
 
 // Numbers: indices into Step.
 const (
-	Present = iota // bit mask of the columns
-	NextOut        // bytes between rows of the result
+	ColumnMask = iota // bit mask of the columns
+	NextOut           // bytes between rows of the result
 	NextSums
 )
 
@@ -42,10 +42,10 @@ const farLevel = 1 << 20
 
 // Levels emits code that converts sums to quantized values, which become bytes when they are packed with saturation.
 type Levels struct {
-	Signed    bool    // the bytes are signed
-	Most, Add asm.Vec // registers: the greatest value, and the zero point, as 16-bit elements for unsigned bytes
-	Ordered   asm.Mask
-	least     asm.Mem
+	Signed              bool    // the bytes are signed
+	MaxLevel, ZeroPoint asm.Vec // registers: the maximum, and the zero point, as 16-bit elements for unsigned bytes
+	Ordered             asm.Mask
+	minLevel            asm.Mem
 }
 
 // Begin loads the constants; point is the address of the zero point.
@@ -54,33 +54,33 @@ func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 16))
 	}
 	if l.Signed {
-		l.least = lanes(-farLevel)
-		a.Emit("VPBROADCASTD", point, l.Add)
+		l.minLevel = lanes(-farLevel)
+		a.Emit("VPBROADCASTD", point, l.ZeroPoint)
 	} else {
-		a.Emit("VPBROADCASTW", point, l.Add)
+		a.Emit("VPBROADCASTW", point, l.ZeroPoint)
 	}
-	a.Emit("VMOVUPS", lanes(farLevel), l.Most)
+	a.Emit("VMOVUPS", lanes(farLevel), l.MaxLevel)
 }
 
 // Level converts the scaled sums in a register to quantized values, without the zero point for unsigned bytes. Values
-// below the range of int32, and NaN, become the least int32.
+// below the range of int32, and NaN, become the minimum of int32.
 func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
-	a.Emit("VMINPS", v, l.Most, v) // NaN is preserved
+	a.Emit("VMINPS", v, l.MaxLevel, v) // NaN is preserved
 	if !l.Signed {
 		a.Emit("VCVTPS2DQ", v, v)
 		return
 	}
 	a.Emit("VCMPPS", asm.Imm(7), v, v, l.Ordered)
-	a.Emit("VMAXPS", l.least, v, v)
+	a.Emit("VMAXPS", l.minLevel, v, v)
 	a.Emit("VCVTPS2DQ", v, v)
-	a.Emit("VPADDD", l.Add, v, l.Ordered.Zero(), v)
+	a.Emit("VPADDD", l.ZeroPoint, v, l.Ordered.Zero(), v)
 }
 
-// Pack packs quantized values of four registers into bytes in the first: each 16 bytes hold four of each register. It
-// overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit elements, with
-// saturation.
-func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.Add) }
+// Pack packs the quantized values of four registers into bytes of the first register. Each 16 bytes hold four values of
+// each register. It overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit
+// elements, with saturation.
+func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.ZeroPoint) }
 
 // pack implements Pack for registers of either width, per 16 bytes; add is the zero point for 16-bit elements, in a
 // register or in memory.
@@ -106,7 +106,7 @@ func Order(a *asm.Assembler, to asm.Vec) {
 }
 
 // Compile generates the code for signed or unsigned bytes, or returns existing code. Calls do not modify their
-// arguments, and access only columns in Present.
+// arguments, and access only the columns in ColumnMask.
 func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
 	if !cpu.Has(machine.Vector512) {
 		return nil, fmt.Errorf("requantize: no machine code for %v", cpu)
@@ -129,11 +129,11 @@ func emit(a *asm.Assembler, signed bool) {
 	operand(Out, out)
 	operand(Sums, sums)
 	operand(Scales, scales)
-	operand(Point, asm.AX)
-	l := &Levels{Signed: signed, Most: asm.Z(8), Add: asm.Z(9), Ordered: asm.K6}
+	operand(ZeroPoint, asm.AX)
+	l := &Levels{Signed: signed, MaxLevel: asm.Z(8), ZeroPoint: asm.Z(9), Ordered: asm.K6}
 	l.Begin(a, asm.Mem{Base: asm.AX})
 	Order(a, asm.Z(10))
-	a.Emit("KMOVQ", field(jit.OffsetStep, Present), asm.K1)
+	a.Emit("KMOVQ", field(jit.OffsetStep, ColumnMask), asm.K1)
 	quarter := func(q int) asm.Mask { return asm.K2 + asm.Mask(q) }
 	scale := func(q int) asm.Vec { return asm.Z(4 + q) }
 	for q := range 4 {

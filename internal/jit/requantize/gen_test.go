@@ -56,13 +56,13 @@ func (c *call) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	if c.signed {
 		point -= 128
 	}
-	*(*int32)(unsafe.Pointer(&mem[requantize.Point][c.at[requantize.Point]])) = point
+	*(*int32)(unsafe.Pointer(&mem[requantize.ZeroPoint][c.at[requantize.ZeroPoint]])) = point
 	return c.at
 }
 
 func (c *call) Fill(a *jit.Args) {
 	a.Rows = c.rows
-	a.Step[requantize.Present] = int(^uint64(0) >> (requantize.Columns - c.columns))
+	a.Step[requantize.ColumnMask] = int(^uint64(0) >> (requantize.Columns - c.columns))
 	a.Step[requantize.NextOut], a.Step[requantize.NextSums] = c.nextOut, c.nextSum
 }
 
@@ -72,7 +72,7 @@ func (c *call) Compile(cpu machine.Features) (*jit.Func, error) {
 
 // Reference computes in Go.
 func (c *call) Reference(mem [][]byte) {
-	point := float64(*(*int32)(unsafe.Pointer(&mem[requantize.Point][c.at[requantize.Point]])))
+	point := float64(*(*int32)(unsafe.Pointer(&mem[requantize.ZeroPoint][c.at[requantize.ZeroPoint]])))
 	least := 0.0
 	if c.signed {
 		least = -128
@@ -101,7 +101,7 @@ func TestRandom(t *testing.T) {
 	if !machine.Host().Has(machine.Vector512) || jit.Available() != nil {
 		t.Skip("no machine code")
 	}
-	jittest.CheckCallsFor(t, machine.AVX512, requantize.Point+1, 1, 500, random)
+	jittest.CheckCallsFor(t, machine.AVX512, requantize.ZeroPoint+1, 1, 500, random)
 }
 
 // TestForms lists the code.

@@ -8,13 +8,12 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// Levels256 is [Levels] for 256-bit vectors without masks. Few registers are free beside sums, so constants are in
-// memory.
+// Levels256 is [Levels] for 256-bit vectors without masks. Sums occupy most registers, so the constants are in memory.
 type Levels256 struct {
-	Signed      bool
-	Add         asm.Mem // 32 bytes: the zero point, as 16-bit elements for unsigned bytes
-	Temp        asm.Vec // overwritten
-	least, most asm.Mem
+	Signed             bool
+	ZeroPoint          asm.Mem // 32 bytes: the zero point, as 16-bit elements for unsigned bytes
+	Temp               asm.Vec // overwritten
+	minLevel, maxLevel asm.Mem
 }
 
 // Begin writes the constants; point is the address of the zero point.
@@ -22,34 +21,34 @@ func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 8))
 	}
-	l.least, l.most = lanes(-farLevel), lanes(farLevel)
+	l.minLevel, l.maxLevel = lanes(-farLevel), lanes(farLevel)
 	if l.Signed {
 		a.Emit("VPBROADCASTD", point, l.Temp)
 	} else {
 		a.Emit("VPBROADCASTW", point, l.Temp)
 	}
-	a.Emit("VMOVDQU", l.Temp, l.Add)
+	a.Emit("VMOVDQU", l.Temp, l.ZeroPoint)
 }
 
 // Level converts the scaled sums in a register to quantized values, without the zero point for unsigned bytes. NaN
-// becomes the least value, which is 0 for unsigned bytes, and is cleared for signed ones.
+// becomes the minimum, which is 0 for unsigned bytes; for signed bytes, its lane is cleared.
 func (l *Levels256) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
 	if l.Signed {
 		a.Emit("VCMPPS", asm.Imm(7), v, v, l.Temp)
 	}
-	a.Emit("VMAXPS", l.least, v, v) // returns the second operand if one is NaN
-	a.Emit("VMINPS", l.most, v, v)
+	a.Emit("VMAXPS", l.minLevel, v, v) // returns the second operand if one is NaN
+	a.Emit("VMINPS", l.maxLevel, v, v)
 	a.Emit("VCVTPS2DQ", v, v)
 	if l.Signed {
-		a.Emit("VPADDD", l.Add, v, v)
+		a.Emit("VPADDD", l.ZeroPoint, v, v)
 		a.Emit("VPAND", l.Temp, v, v)
 	}
 }
 
-// Pack packs quantized values of four registers into bytes in the first, as [Levels] does: each 16 bytes hold four of
-// each register. It overwrites the first and third registers.
-func (l *Levels256) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.Add) }
+// Pack packs the quantized values of four registers into bytes of the first register, as [Levels.Pack] does. It
+// overwrites the first and third registers.
+func (l *Levels256) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.ZeroPoint) }
 
 // Order256 loads the permutation of doublewords that makes the bytes of each packed register contiguous.
 func Order256(a *asm.Assembler, to asm.Vec) {

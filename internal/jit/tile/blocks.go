@@ -8,14 +8,14 @@ func (g *gen) blockedRun(r *Run) {
 	n, rest := r.Terms/block, r.Terms%block
 	top := g.NewLabel()
 	if n > 1 {
-		g.Emit("MOVQ", asm.Imm(n), word(termsLeft))
+		g.Emit("MOVQ", asm.Imm(n), spillWord(termsLeft))
 		g.Align(16)
 		g.Bind(top)
 	}
 	g.constantTerms(r, block, false)
 	g.endBlock()
 	if n > 1 {
-		g.Emit("DECQ", word(termsLeft))
+		g.Emit("DECQ", spillWord(termsLeft))
 		g.Emit("JNE", top)
 	}
 	if rest > 0 {
@@ -45,10 +45,10 @@ func (g *gen) blockSum(i int) asm.Mem { return asm.Mem{Base: blockSums, Disp: in
 
 // startBlocks makes the start a separate block: the first block with terms depends on the tile.
 func (g *gen) startBlocks() {
-	if !g.s.blocks() {
+	if !g.s.hasBlocks() {
 		return
 	}
-	for i := range g.sums {
+	for i := range g.sumCount {
 		r := g.register(i)
 		g.Emit("VMOVUPS", r, g.blockSum(i))
 		if g.s.Start != Zero {
@@ -59,7 +59,7 @@ func (g *gen) startBlocks() {
 
 // endBlock adds the accumulators to the sums of the previous blocks, and resets them to 0.
 func (g *gen) endBlock() {
-	for i := range g.sums {
+	for i := range g.sumCount {
 		r := g.register(i)
 		g.Emit(g.op("VADDP"), g.blockSum(i), r, r)
 		g.Emit("VMOVUPS", r, g.blockSum(i))
@@ -69,10 +69,10 @@ func (g *gen) endBlock() {
 
 // joinBlocks adds the sums of the previous blocks to those of the last one.
 func (g *gen) joinBlocks() {
-	if !g.s.blocks() {
+	if !g.s.hasBlocks() {
 		return
 	}
-	for i := range g.sums {
+	for i := range g.sumCount {
 		g.Emit(g.op("VADDP"), g.blockSum(i), g.register(i), g.register(i))
 	}
 }

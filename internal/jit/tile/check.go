@@ -26,7 +26,7 @@ func (s *Spec) check(cpu machine.Features) error {
 		return fmt.Errorf("tile: elements of %d bytes", s.Size)
 	case s.Unit && !cpu.Has(machine.Vector512):
 		return fmt.Errorf("tile: no matrix unit for %v", cpu)
-	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.needs(cpu) > n:
+	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.minRegisters(cpu) > n:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, n)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
 		return fmt.Errorf("tile: %d lanes in vectors of %d", s.Lanes, bytes/s.Size)
@@ -41,13 +41,13 @@ func (s *Spec) check(cpu machine.Features) error {
 	case s.Words && (s.Size != 4 || s.Bytes):
 		return fmt.Errorf("tile: pairs of words in %d bytes, or words and bytes", s.Size)
 	case s.Quantized > Signed,
-		s.Quantized != Sums && (!s.integers() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
+		s.Quantized != Sums && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
 		return fmt.Errorf("tile: quantized result %d of these elements, with start %d", s.Quantized, s.Start)
 	case s.Unroll < 0 || s.AheadLines < 0:
 		return fmt.Errorf("tile: %d terms per iteration, %d lines ahead", s.Unroll, s.AheadLines)
 	case len(s.Loops) > MaxLoops:
 		return fmt.Errorf("tile: %d loops", len(s.Loops))
-	case s.blocks() && (s.In == nil || s.integers()):
+	case s.hasBlocks() && (s.In == nil || s.hasIntSums()):
 		return fmt.Errorf("tile: blocks of terms require rows at constant offsets, and floats")
 	}
 	if err := s.checkPrefetch(); err != nil {
@@ -59,7 +59,7 @@ func (s *Spec) check(cpu machine.Features) error {
 		}
 	}
 	for i, t := range s.Epilogue {
-		if t.Op > Scale || t.Op == AddResult && s.integers() || t.Operand < 0 ||
+		if t.Op > Scale || t.Op == AddResult && s.hasIntSums() || t.Operand < 0 ||
 			t.Operand >= jit.MaxOperands-EpilogueOperands {
 			return fmt.Errorf("tile: epilogue step %d is invalid: %+v", i, t)
 		}
@@ -107,15 +107,15 @@ func (s *Spec) checkRuns() error {
 	return nil
 }
 
-// needs returns the minimum number of vector registers of a tile: the accumulators, the vectors of a term, a broadcast
-// element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
-func (s *Spec) needs(cpu machine.Features) int {
+// minRegisters returns the minimum number of vector registers of a tile: the accumulators, the vectors of a term, a
+// broadcast element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
+func (s *Spec) minRegisters(cpu machine.Features) int {
 	n := s.Rows*s.Vectors + s.Vectors
 	if s.Quantized != Sums {
 		n = max(n, s.Rows*s.Vectors+quantizedRegs-1) // the register of the broadcast element is added below
 	}
 	switch {
-	case cpu.Has(machine.Vector512) && !s.integers():
+	case cpu.Has(machine.Vector512) && !s.hasIntSums():
 		return max(n, s.Rows*s.Vectors+1)
 	case s.Words && s.Vectors > 1: // products need a register before they are added
 		n++
@@ -127,22 +127,22 @@ func (s *Spec) needs(cpu machine.Features) int {
 	return n
 }
 
-// blocks reports whether terms are divided into blocks.
-func (s *Spec) blocks() bool {
+// hasBlocks reports whether terms are divided into blocks.
+func (s *Spec) hasBlocks() bool {
 	return slices.ContainsFunc(s.Loops, func(l Loop) bool { return l.Block > 0 }) ||
 		slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Block > 0 })
 }
 
-// integers reports whether the accumulators are int32.
-func (s *Spec) integers() bool { return s.Bytes || s.Words }
+// hasIntSums reports whether the accumulators are int32.
+func (s *Spec) hasIntSums() bool { return s.Bytes || s.Words }
 
-// partial reports whether the last vector may be partial.
-func (s *Spec) partial(cpu machine.Features) bool {
+// mayBePartial reports whether the last vector may be partial.
+func (s *Spec) mayBePartial(cpu machine.Features) bool {
 	_, bytes := registers(cpu)
 	return s.Lanes != 0 && s.Lanes != bytes/s.Size
 }
 
 // masksTerms reports whether the k-loop needs a mask in a vector register.
 func (s *Spec) masksTerms(cpu machine.Features) bool {
-	return !cpu.Has(machine.Vector512) && s.Masked && s.partial(cpu)
+	return !cpu.Has(machine.Vector512) && s.Masked && s.mayBePartial(cpu)
 }

@@ -10,7 +10,7 @@ import (
 
 // beginMask loads the mask of the last vector into K1, or into its vector register if the k-loop needs it.
 func (g *gen) beginMask() {
-	if !g.s.partial(g.cpu) {
+	if !g.s.mayBePartial(g.cpu) {
 		return
 	}
 	if !g.cpu.Has(machine.Vector512) {
@@ -48,7 +48,7 @@ func (g *gen) loadMask(to asm.Vec) {
 // loadEpilogueMask loads AVX2's mask for the code outside the k-loop, if its register does not hold it already. It
 // returns a free register.
 func (g *gen) loadEpilogueMask() (scratch asm.Vec) {
-	if !g.cpu.Has(machine.Vector512) && g.s.partial(g.cpu) && !g.s.masksTerms(g.cpu) {
+	if !g.cpu.Has(machine.Vector512) && g.s.mayBePartial(g.cpu) && !g.s.masksTerms(g.cpu) {
 		g.mask = g.free(1)
 		g.loadMask(g.mask)
 	}
@@ -58,7 +58,7 @@ func (g *gen) loadEpilogueMask() (scratch asm.Vec) {
 // load loads a vector; if masked, only the lanes of the last vector.
 func (g *gen) load(at asm.Mem, to asm.Vec, masked bool) {
 	switch {
-	case !masked || !g.s.partial(g.cpu):
+	case !masked || !g.s.mayBePartial(g.cpu):
 		g.Emit(g.op("VMOVUP"), at, to)
 	case g.cpu.Has(machine.Vector512):
 		g.Emit(g.op("VMOVUP"), at, asm.K1.Zero(), to)
@@ -69,7 +69,7 @@ func (g *gen) load(at asm.Mem, to asm.Vec, masked bool) {
 
 func (g *gen) store(from asm.Vec, at asm.Mem, masked bool) {
 	switch {
-	case !masked || !g.s.partial(g.cpu):
+	case !masked || !g.s.mayBePartial(g.cpu):
 		g.Emit(g.op("VMOVUP"), from, at)
 	case g.cpu.Has(machine.Vector512):
 		g.Emit(g.op("VMOVUP"), from, asm.K1, at)
@@ -81,9 +81,9 @@ func (g *gen) store(from asm.Vec, at asm.Mem, masked bool) {
 // eachResult visits the vectors of an operand with the offsets of the result.
 func (g *gen) eachResult(base asm.Reg, visit func(row, v int, at asm.Mem, masked bool)) {
 	if g.s.Out == nil {
-		g.Emit("MOVQ", base, in5)
-		g.Emit("MOVQ", stepOf(OutRow), in10)
-		base = in5
+		g.Emit("MOVQ", base, inRow5)
+		g.Emit("MOVQ", stepOf(OutRow), inRow10)
+		base = inRow5
 	}
 	for i := range g.s.Rows {
 		at := asm.Mem{Base: base}
@@ -95,7 +95,7 @@ func (g *gen) eachResult(base asm.Reg, visit func(row, v int, at asm.Mem, masked
 			at.Disp += int32(g.bytes)
 		}
 		if g.s.Out == nil && i < g.s.Rows-1 {
-			g.Emit("ADDQ", in10, in5)
+			g.Emit("ADDQ", inRow10, inRow5)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (g *gen) start() {
 	}
 	switch g.s.Start {
 	case Zero:
-		for i := range g.sums {
+		for i := range g.sumCount {
 			g.clear(g.register(i))
 		}
 	case FromLanes:
@@ -157,8 +157,8 @@ func (g *gen) finish() {
 		return
 	}
 	x := g.loadEpilogueMask()
-	if g.s.integers() && len(g.s.Epilogue) > 0 {
-		for i := range g.sums {
+	if g.s.hasIntSums() && len(g.s.Epilogue) > 0 {
+		for i := range g.sumCount {
 			g.Emit("VCVTDQ2PS", g.register(i), g.register(i))
 		}
 	}
@@ -196,7 +196,7 @@ func (g *gen) epilogueStep(t EpilogueStep, x asm.Vec) {
 	case AddResult:
 		g.tileStep(name, outTile, x)
 	case AddTile, MulTile:
-		g.Emit("MOVQ", word(epilogueWords+t.Operand), in)
+		g.Emit("MOVQ", spillWord(epilogueWords+t.Operand), in)
 		g.tileStep(name, in, x)
 	case AddLanes, MulLanes:
 		g.eachLanes(EpilogueOperands+t.Operand, x, func(i, v int) { g.Emit(name, x, g.sum(i, v), g.sum(i, v)) })
@@ -210,7 +210,7 @@ func (g *gen) epilogueStep(t EpilogueStep, x asm.Vec) {
 		}
 	default:
 		g.Emit(g.op("VBROADCASTS"), g.number(t.Number()), x)
-		for i := range g.sums { // if one is NaN, VMAXPS and VMINPS return the first operand
+		for i := range g.sumCount { // if one is NaN, VMAXPS and VMINPS return the first operand
 			g.Emit(name, g.register(i), x, g.register(i))
 		}
 	}
@@ -219,7 +219,7 @@ func (g *gen) epilogueStep(t EpilogueStep, x asm.Vec) {
 // tileStep applies an operation with an operand that has the offsets of the result.
 func (g *gen) tileStep(name string, base asm.Reg, x asm.Vec) {
 	g.eachResult(base, func(i, v int, at asm.Mem, masked bool) {
-		if !masked || !g.s.partial(g.cpu) {
+		if !masked || !g.s.mayBePartial(g.cpu) {
 			g.Emit(name, at, g.sum(i, v), g.sum(i, v))
 			return
 		}

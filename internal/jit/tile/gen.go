@@ -16,8 +16,8 @@ const (
 	outTile   = asm.R9
 	packed    = vecTile // with PackStep: the call has one tile, whose address is not needed in the k-loop
 	in        = asm.AX  // rows 0 to 4 if their distance is dynamic
-	in5       = asm.R12 // 5 to 9
-	in10      = asm.R13 // 10 to 14
+	inRow5    = asm.R12 // 5 to 9
+	inRow10   = asm.R13 // 10 to 14
 	stride    = asm.R10 // distance between rows
 	stride3   = asm.R11
 	vec       = asm.BX
@@ -62,22 +62,22 @@ type gen struct {
 	cpu   machine.Features
 	bytes int // size of a vector
 
-	sums   int // number of accumulators, which start at register 0
-	bcasts int // number of registers for broadcast elements, after those of the vectors
-	bcast  int // index of the next one
-	mask   asm.Vec
-	unit   *unitGen // for Spec.Unit
+	sumCount  int // number of accumulators, which start at register 0
+	bcastRegs int // number of registers for broadcast elements, after those of the vectors
+	nextBcast int // index of the next one
+	mask      asm.Vec
+	unitCode  *unitGen // for Spec.Unit
 }
 
 func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 	n, bytes := registers(cpu)
 	g := &gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, s: s, cpu: cpu, bytes: bytes,
-		sums: s.Rows * s.Vectors}
+		sumCount: s.Rows * s.Vectors}
 	if s.masksTerms(cpu) {
 		n--
 		g.mask = g.register(n)
 	}
-	g.bcasts = min(3, n-g.sums-s.Vectors)
+	g.bcastRegs = min(3, n-g.sumCount-s.Vectors)
 	return g
 }
 
@@ -89,10 +89,10 @@ func (g *gen) register(n int) asm.Vec {
 }
 
 func (g *gen) sum(row, v int) asm.Vec { return g.register(row*g.s.Vectors + v) }
-func (g *gen) vector(v int) asm.Vec   { return g.register(g.sums + v) }
+func (g *gen) vector(v int) asm.Vec   { return g.register(g.sumCount + v) }
 
 // free returns the registers that are free outside the k-loop, except for the mask.
-func (g *gen) free(i int) asm.Vec { return g.register(g.sums + i) }
+func (g *gen) free(i int) asm.Vec { return g.register(g.sumCount + i) }
 
 // op appends the letter for the size of elements to the name of an instruction.
 func (g *gen) op(name string) string {
@@ -102,10 +102,10 @@ func (g *gen) op(name string) string {
 	return name + "S"
 }
 
-func ptrOf(k Slot) asm.Mem   { return asm.Mem{Base: asm.DI, Disp: jit.OffsetPtr + int32(8*k)} }
-func beginOf(k Slot) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)} }
-func stepOf(k Slot) asm.Mem  { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
-func word(k int) asm.Mem     { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
+func ptrOf(k Slot) asm.Mem    { return asm.Mem{Base: asm.DI, Disp: jit.OffsetPtr + int32(8*k)} }
+func beginOf(k Slot) asm.Mem  { return asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)} }
+func stepOf(k Slot) asm.Mem   { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
+func spillWord(k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
 
 // emit emits the function.
 func (g *gen) emit() {
@@ -140,10 +140,10 @@ func (g *gen) begin() {
 	}
 	for _, k := range g.tileOperands() {
 		g.operand(EpilogueOperands+k, in)
-		g.Emit("MOVQ", in, word(epilogueWords+k))
+		g.Emit("MOVQ", in, spillWord(epilogueWords+k))
 	}
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, in)
-	g.Emit("MOVQ", in, word(tilesLeft))
+	g.Emit("MOVQ", in, spillWord(tilesLeft))
 	if g.s.In == nil {
 		g.Emit("MOVQ", stepOf(InRow), stride)
 		g.Emit("LEAQ", asm.Mem{Base: stride, Index: stride, Scale: 2}, stride3)
@@ -156,8 +156,8 @@ func (g *gen) begin() {
 			g.Emit("MOVQ", stepOf(InTerm), inStep)
 		}
 	}
-	if g.s.blocks() {
-		g.Emit("LEAQ", word(words+lineBytes/8-1), blockSums)
+	if g.s.hasBlocks() {
+		g.Emit("LEAQ", spillWord(words+lineBytes/8-1), blockSums)
 		g.Emit("ANDQ", asm.Imm(-lineBytes), blockSums)
 	}
 	g.beginMask()
@@ -167,7 +167,7 @@ func (g *gen) begin() {
 // inTile holds the address of the tile in the broadcast operand.
 func (g *gen) inTile() asm.Arg {
 	if len(g.s.Prefetch) > 0 {
-		return word(inWord)
+		return spillWord(inWord)
 	}
 	return inTile
 }
@@ -206,9 +206,9 @@ func (g *gen) nextTile(tile asm.Label) {
 	move(g.s.Tiles.Vec, VecTile, vecTile)
 	move(g.s.Tiles.Out, OutTile, outTile)
 	for _, k := range g.tileOperands() {
-		move(g.s.Tiles.Out, OutTile, word(epilogueWords+k))
+		move(g.s.Tiles.Out, OutTile, spillWord(epilogueWords+k))
 	}
-	g.Emit("DECQ", word(tilesLeft))
+	g.Emit("DECQ", spillWord(tilesLeft))
 	g.Emit("JNE", tile)
 }
 
@@ -232,25 +232,25 @@ func (g *gen) loops(level int) {
 	} else {
 		g.Emit("MOVL", asm.Imm(l.Trips), count)
 	}
-	g.Emit("MOVQ", count, word(at+2))
-	g.Emit("MOVQ", in, word(at))
-	g.Emit("MOVQ", vec, word(at+1))
+	g.Emit("MOVQ", count, spillWord(at+2))
+	g.Emit("MOVQ", in, spillWord(at))
+	g.Emit("MOVQ", vec, spillWord(at+1))
 	if l.Block > 1 {
-		g.Emit("MOVQ", asm.Imm(l.Block), word(at+3))
+		g.Emit("MOVQ", asm.Imm(l.Block), spillWord(at+3))
 	}
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
 	g.loops(level + 1)
-	g.endIteration(l, word(at+3))
-	g.Emit("MOVQ", word(at), in)
-	g.Emit("MOVQ", word(at+1), vec)
+	g.endIteration(l, spillWord(at+3))
+	g.Emit("MOVQ", spillWord(at), in)
+	g.Emit("MOVQ", spillWord(at+1), vec)
 	g.advance(in, l.In)
 	g.advance(vec, l.Vec)
-	g.Emit("MOVQ", in, word(at))
-	g.Emit("MOVQ", vec, word(at+1))
+	g.Emit("MOVQ", in, spillWord(at))
+	g.Emit("MOVQ", vec, spillWord(at+1))
 	g.setRowBases()
-	g.Emit("DECQ", word(at+2))
+	g.Emit("DECQ", spillWord(at+2))
 	g.Emit("JNE", top)
 	g.Bind(end)
 }
@@ -271,7 +271,7 @@ func (g *gen) setRowBases() {
 		return
 	}
 	for i, r := range g.rowBases()[1:] {
-		from := [...]asm.Reg{in, in5}[i]
+		from := [...]asm.Reg{in, inRow5}[i]
 		g.Emit("LEAQ", asm.Mem{Base: from, Index: stride, Scale: 4}, r)
 		g.Emit("ADDQ", stride, r)
 	}
@@ -279,7 +279,7 @@ func (g *gen) setRowBases() {
 
 // rowBases lists the registers from which the rows are addressed.
 func (g *gen) rowBases() []asm.Reg {
-	bases := []asm.Reg{in, in5, in10}
+	bases := []asm.Reg{in, inRow5, inRow10}
 	if g.s.In != nil {
 		return bases[:1]
 	}
@@ -309,7 +309,7 @@ func (g *gen) advance(r asm.Reg, d int) {
 
 // runs emits the runs of an iteration of the innermost loop.
 func (g *gen) runs() {
-	full := g.unit == nil && g.fullyUnrolled()
+	full := g.unitCode == nil && g.fullyUnrolled()
 	atIn, atVec := 0, 0
 	for i := range g.s.Runs {
 		r := &g.s.Runs[i]
@@ -322,8 +322,8 @@ func (g *gen) runs() {
 			return
 		}
 		switch {
-		case g.unit != nil:
-			g.unit.run(r)
+		case g.unitCode != nil:
+			g.unitCode.run(r)
 		case r.Block > 0:
 			g.blockedRun(r)
 		default:
@@ -340,7 +340,7 @@ func (g *gen) fullyUnrolled() bool {
 		if r.Terms == Dynamic || r.Block > 0 {
 			return false
 		}
-		n += r.Terms * (g.s.Vectors + bits.OnesCount32(g.valid(&r))*(1+g.s.Vectors))
+		n += r.Terms * (g.s.Vectors + bits.OnesCount32(g.rowMask(&r))*(1+g.s.Vectors))
 	}
 	return n <= maxUnrolled && g.s.Unroll == 0 && g.s.AheadLines == 0
 }

@@ -17,11 +17,10 @@ const (
 	Signed
 )
 
-// Operands of quantized results: indices into Ptr and Row. Scales has a float32 for each lane. Point is the zero
-// point, one int32.
+// Operands of quantized results: indices into Ptr and Row. Scales has a float32 for each lane. ZeroPoint is one int32.
 const (
 	Scales = EpilogueOperands + iota
-	Point
+	ZeroPoint
 )
 
 const (
@@ -66,8 +65,8 @@ func (g *gen) storeQuantized() {
 		return
 	}
 	x, most, add := g.free(0), g.free(1), g.free(2)
-	l := &requantize.Levels{Signed: g.s.Quantized == Signed, Most: most, Add: add, Ordered: ordered}
-	g.operand(Point, in)
+	l := &requantize.Levels{Signed: g.s.Quantized == Signed, MaxLevel: most, ZeroPoint: add, Ordered: ordered}
+	g.operand(ZeroPoint, in)
 	l.Begin(&g.Assembler, asm.Mem{Base: in})
 	g.eachLanes(Scales, x, func(i, v int) {
 		g.Emit("VCVTDQ2PS", g.sum(i, v), g.sum(i, v))
@@ -98,7 +97,7 @@ func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem, last bool) {
 		return map[int]asm.Vec{1: asm.X(int(r)), 2: asm.Y(int(r)), 3: asm.Z(int(r)), 4: asm.Z(int(r))}[n]
 	}
 	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
-	masked := n == 3 || last && g.s.partial(g.cpu)
+	masked := n == 3 || last && g.s.mayBePartial(g.cpu)
 	if first > 0 {
 		if !masked {
 			g.Emit(name, asm.Imm(first/n), from, at)

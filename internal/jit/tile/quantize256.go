@@ -10,13 +10,13 @@ const zeroPointWord = words
 
 // storeQuantized256 is storeQuantized for AVX2, where a vector of sums becomes 8 bytes.
 func (g *gen) storeQuantized256() {
-	x, last := g.loadEpilogueMask(), g.s.partial(g.cpu)
+	x, last := g.loadEpilogueMask(), g.s.mayBePartial(g.cpu)
 	temp := g.free(1)
 	if last && temp == g.mask {
 		temp = g.free(2)
 	}
-	l := &requantize.Levels256{Signed: g.s.Quantized == Signed, Add: word(zeroPointWord), Temp: temp}
-	g.operand(Point, in)
+	l := &requantize.Levels256{Signed: g.s.Quantized == Signed, ZeroPoint: spillWord(zeroPointWord), Temp: temp}
+	g.operand(ZeroPoint, in)
 	l.Begin(&g.Assembler, asm.Mem{Base: in})
 	g.eachLanes(Scales, x, func(i, v int) {
 		g.Emit("VCVTDQ2PS", g.sum(i, v), g.sum(i, v))
@@ -45,7 +45,7 @@ func (g *gen) storeQuantized256() {
 				g.storeParts256(part[0], x, row*n, whole, at)
 				if whole < n {
 					at.Disp += int32(whole * 8)
-					g.storeBytes(g.quarter(part[0], x, row*n+whole), at)
+					g.storeBytes(g.movePart(part[0], x, row*n+whole), at)
 				}
 			}
 		}
@@ -78,8 +78,8 @@ func (g *gen) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
 	}
 }
 
-// quarter moves a part of 8 bytes to a general register.
-func (g *gen) quarter(from, x asm.Vec, part int) asm.Reg {
+// movePart moves a part of 8 bytes to a general register.
+func (g *gen) movePart(from, x asm.Vec, part int) asm.Reg {
 	of := asm.X(from.Num())
 	if part >= 2 {
 		of = asm.X(x.Num())

@@ -33,13 +33,13 @@ func (c *call[T]) fillScales(rng *rand.Rand, mem [][]byte, lanes int) {
 	if c.spec.Quantized == tile.Signed {
 		point -= 128
 	}
-	*(*int32)(unsafe.Pointer(c.elem(mem, tile.Point, 0))) = point
+	*(*int32)(unsafe.Pointer(c.elem(mem, tile.ZeroPoint, 0))) = point
 }
 
 // quantize returns the quantized sum of a lane.
 func (c *call[T]) quantize(mem [][]byte, sum int32, lane int) uint8 {
 	v := float64(float32(sum) * *(*float32)(unsafe.Pointer(c.elem(mem, tile.Scales, 4*lane))))
-	v = math.RoundToEven(v) + float64(*(*int32)(unsafe.Pointer(c.elem(mem, tile.Point, 0))))
+	v = math.RoundToEven(v) + float64(*(*int32)(unsafe.Pointer(c.elem(mem, tile.ZeroPoint, 0))))
 	least := 0.0
 	if c.spec.Quantized == tile.Signed {
 		least = -128

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// valid returns the bit mask of the rows that have a run's terms.
-func (g *gen) valid(r *Run) uint32 {
+// rowMask returns the bit mask of the rows that have a run's terms.
+func (g *gen) rowMask(r *Run) uint32 {
 	if r.Rows != 0 {
 		return r.Rows
 	}
@@ -127,17 +127,17 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked int) {
 			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(atVec + d + g.s.PrefetchDistance)})
 		}
 	}
-	if g.s.integers() {
+	if g.s.hasIntSums() {
 		g.integerTerm(r, atIn)
 		return
 	}
 	fma := g.op("VFMADD231P")
 	for i := range g.s.Rows {
-		if g.valid(r)>>i&1 == 0 {
+		if g.rowMask(r)>>i&1 == 0 {
 			continue
 		}
 		at := g.row(i, atIn)
-		if g.bcasts <= 0 {
+		if g.bcastRegs <= 0 {
 			at.Broadcast = true
 			for v := range g.s.Vectors {
 				g.Emit(fma, at, g.vector(v), g.sum(i, v))
@@ -154,8 +154,8 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked int) {
 
 // nextBroadcast returns the register for the next broadcast element; they rotate.
 func (g *gen) nextBroadcast() asm.Vec {
-	x := g.register(g.sums + g.s.Vectors + g.bcast)
-	g.bcast = (g.bcast + 1) % g.bcasts
+	x := g.register(g.sumCount + g.s.Vectors + g.nextBcast)
+	g.nextBcast = (g.nextBcast + 1) % g.bcastRegs
 	return x
 }
 
@@ -164,7 +164,7 @@ func (g *gen) nextBroadcast() asm.Vec {
 func (g *gen) integerTerm(r *Run, atIn int) {
 	last := g.s.Vectors - 1
 	for i := range g.s.Rows {
-		if g.valid(r)>>i&1 == 0 {
+		if g.rowMask(r)>>i&1 == 0 {
 			continue
 		}
 		x := g.nextBroadcast()

@@ -191,7 +191,7 @@ func (c *call[T]) extents() (from, to []int) {
 	}
 	if c.spec.Quantized != tile.Sums {
 		touch(tile.Scales, 0, wide*size)
-		touch(tile.Point, 0, size)
+		touch(tile.ZeroPoint, 0, size)
 	}
 	touch(tile.EpilogueOperands+2, 0, wide*size)
 	touch(tile.EpilogueOperands+3, 0, c.spec.Rows*size)

@@ -22,8 +22,8 @@ const (
 	UnitScratchBytes = 2 * UnitRows * UnitVectors * lineBytes
 	// UnitCallGroups bounds the products of groups in a call, to 25 us at a third of the peak rate.
 	UnitCallGroups = 5 << 20
-	// UnitStripGroups is the number of products of groups that amortizes a call: starting one takes 0.1 us, in which the
-	// unit computes 1<<16.
+	// UnitStripGroups is the number of products of groups that amortizes a call: starting one takes 0.1 us, in which
+	// the unit computes 1<<16.
 	UnitStripGroups = 1 << 20
 	// UnitGrain is the factor by which a worker's unit of work has more multiplications than with vectors.
 	UnitGrain = 4
@@ -228,7 +228,7 @@ func (x *unitGen) eachSum(visit func(t asm.Tile, row, v int)) {
 // emitUnit emits the function for Spec.Unit.
 func (g *gen) emitUnit() {
 	x := g.unitGen()
-	g.unit = x
+	g.unitCode = x
 	g.begin()
 	x.configure()
 	g.Emit("MOVQ", asm.Imm(x.split.step), unitStep)
@@ -320,7 +320,8 @@ func (x *unitGen) prefetch(terms int) {
 // finish stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads them.
 func (x *unitGen) finish() {
 	s := x.s
-	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 && !s.partial(x.cpu) {
+	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 &&
+		!s.mayBePartial(x.cpu) {
 		x.Emit("MOVQ", asm.Imm(x.split.outStep), count)
 		x.eachSum(func(t asm.Tile, row, v int) {
 			x.Emit("TILESTORED", t, asm.Mem{Base: outTile, Index: count, Scale: 1, Disp: int32(s.Out[row] + v*lineBytes)})
@@ -344,7 +345,7 @@ func (x *unitGen) finishRows(row, rows int) {
 	spec := x.s
 	part := *spec
 	part.Rows, part.Out = rows, part.Out[row:row+rows]
-	x.gen.s, x.sums = &part, rows*part.Vectors
+	x.gen.s, x.sumCount = &part, rows*part.Vectors
 	for i := range rows {
 		for v := range part.Vectors {
 			at := asm.Mem{Base: scratch, Disp: int32(((row+i)*part.Vectors + v) * lineBytes)}

@@ -40,7 +40,8 @@ func unitRate(b *testing.B, rows, terms int, dtype Quantized) {
 	x, w, y, bias := make([]byte, rows*terms*4), make([]byte, terms*128), make([]byte, rows*128), make([]byte, 256)
 	a := &jit.Args{Rows: tiles}
 	a.Ptr[In], a.Ptr[Vec], a.Ptr[Out] = unsafe.Pointer(&x[0]), unsafe.Pointer(&w[0]), unsafe.Pointer(&y[0])
-	a.Ptr[Bias], a.Ptr[Scales], a.Ptr[Point] = unsafe.Pointer(&bias[0]), unsafe.Pointer(&bias[0]), unsafe.Pointer(&bias[0])
+	a.Ptr[Bias], a.Ptr[Scales], a.Ptr[ZeroPoint] = unsafe.Pointer(&bias[0]), unsafe.Pointer(&bias[0]),
+		unsafe.Pointer(&bias[0])
 	a.Ptr[Scratch] = unsafe.Pointer(new([UnitScratchBytes]byte))
 	macs := tiles * rows * 32 * terms * 4
 	r := rate(b, float64(macs), func() {

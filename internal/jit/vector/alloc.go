@@ -10,9 +10,9 @@ import (
 // move is a pseudo-instruction that loads or copies a value into the register of another value.
 const move = "move"
 
-// placed is an instruction with registers. Its memory operands become addresses when a copy of the body is written. nt
-// is the name of the non-temporal form, or empty.
-type placed struct {
+// allocatedInst is an instruction with registers. Its memory operands become addresses when a copy of the body is
+// written. nt is the name of the non-temporal form, or empty.
+type allocatedInst struct {
 	name, nt string
 	args     []any // each is an asm.Arg, memory, element or accUse
 }
@@ -22,9 +22,9 @@ type element memory
 
 // accUse is the register of an accumulator, used at a width in bytes; 0 means the width of the accumulator.
 type accUse struct {
-	acc  *accRef
-	w    uint8
-	zero bool // for a mask register: other elements become 0
+	acc   *accRef
+	bytes uint8
+	zero  bool // for a mask register: other elements become 0
 }
 
 // Classes of registers: indices of file.pool, allocator.owner and allocator.pinned.
@@ -33,8 +33,8 @@ const (
 	masks
 )
 
-// file describes the registers for a list of instructions.
-type file struct {
+// registerFile describes the registers for a list of instructions.
+type registerFile struct {
 	pool  [2]uint32 // by class: bit set of the registers that the allocator may assign
 	fixed []int8    // by val: its permanent register, or -1
 	slot  []int16   // by val: its permanent vector of the spill area, or -1
@@ -44,32 +44,32 @@ type file struct {
 // allocator assigns registers to a list of instructions without jumps. If no register is free, it evicts the value
 // whose next use is farthest (Belady's rule).
 type allocator struct {
-	g    *gen
-	file *file
-	row  bool // the list runs once per row
-	tail bool // elements are masked
+	g          *gen
+	file       *registerFile
+	oncePerRow bool // the list runs once per row
+	masked     bool // elements are masked
 
-	uses   []int32 // positions in the list of the uses of vals, grouped by val
-	at     []int32 // by val: index in uses of the next use
-	end    []int32 // by val: end of its group in uses
-	reg    []int8  // by val: its current register, or -1
-	spill  []int16
-	owner  [2][32]val // by class and register: the val in it, or 0
-	pinned [2]uint32  // by class: bit set of the registers that the current instruction uses
-	free   []int16    // free vectors of the spill area below top
-	freed  []int16    // vectors that the current instruction reads for the last time
-	top    int
-	pos    int32 // position of the current instruction
-	out    []placed
-	args   []any   // arguments of the instructions in out
-	cost   float64 // estimated number of instructions that spills and reloads add
+	uses       []int32 // positions in the list of the uses of vals, grouped by val
+	nextUse    []int32 // by val: index in uses of the next use
+	usesEnd    []int32 // by val: end of its group in uses
+	registerOf []int8  // by val: its current register, or -1
+	spillSlot  []int16
+	owner      [2][32]val // by class and register: the val in it, or 0
+	pinned     [2]uint32  // by class: bit set of the registers that the current instruction uses
+	freeSlots  []int16    // free vectors of the spill area below top
+	freedSlots []int16    // vectors that the current instruction reads for the last time
+	slotCount  int
+	pos        int32 // position of the current instruction
+	out        []allocatedInst
+	args       []any   // arguments of the instructions in out
+	cost       float64 // estimated number of instructions that spills and reloads add
 }
 
 // allocate assigns registers to a list. Before the list, it loads the row constants in exports. It stops when the cost
 // reaches limit.
-func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limit float64) *allocator {
+func (g *gen) allocate(f *registerFile, list []inst, row, tail bool, exports []val, limit float64) *allocator {
 	a := g.newAllocator(len(list))
-	a.g, a.file, a.row, a.tail, a.top = g, f, row, tail, f.slots
+	a.g, a.file, a.oncePerRow, a.masked, a.slotCount = g, f, row, tail, f.slots
 	a.findUses(list)
 	a.pos = -1
 	for _, v := range exports {
@@ -83,7 +83,7 @@ func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limi
 		}
 		a.pos = int32(k)
 		a.pinned = [2]uint32{}
-		a.one(&list[k])
+		a.allocateInst(&list[k])
 	}
 	return a
 }
@@ -95,15 +95,15 @@ func (a *allocator) export(v val) {
 		a.load(a.g.vals[v].rec, a.arg(v, r, 0))
 		return
 	}
-	r := a.take(v)
-	a.keep(v, r)
+	r := a.registerFor(v)
+	a.storePermanent(v, r)
 	a.release(v)
 }
 
-// keep stores value v, which is in register r, to its permanent vector of the spill area, if it has one.
-func (a *allocator) keep(v val, r int8) {
+// storePermanent stores value v, which is in register r, to its permanent vector of the spill area, if it has one.
+func (a *allocator) storePermanent(v val, r int8) {
 	if s := a.file.slot[v]; s >= 0 {
-		a.put(a.storeName(v), a.arg(v, r, 0), memory{kind: inSlot, n: int(s)})
+		a.put(a.storeName(v), a.arg(v, r, 0), memory{kind: inSlot, index: int(s)})
 	}
 }
 
@@ -121,7 +121,7 @@ func (a *allocator) arg(v val, r int8, w uint8) any {
 		return asm.Mask(r)
 	}
 	if w == 0 {
-		w = x.w
+		w = x.bytes
 	}
 	return vec(int(r), w)
 }
@@ -142,7 +142,7 @@ func (a *allocator) put(name string, args ...any) { a.putEither(name, "", args..
 func (a *allocator) putEither(name, nt string, args ...any) {
 	at := len(a.args)
 	a.args = append(a.args, args...)
-	a.out = append(a.out, placed{name: name, nt: nt, args: a.args[at:len(a.args):len(a.args)]})
+	a.out = append(a.out, allocatedInst{name: name, nt: nt, args: a.args[at:len(a.args):len(a.args)]})
 }
 
 func (a *allocator) storeName(v val) string {
@@ -161,13 +161,13 @@ func (a *allocator) copy(v val, from, to any) {
 	a.put("VMOVAPS", from, to)
 }
 
-// after returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is none.
-func (a *allocator) after(v val) int32 {
-	at, end := a.at[v], a.end[v]
+// usedNext returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is none.
+func (a *allocator) usedNext(v val) int32 {
+	at, end := a.nextUse[v], a.usesEnd[v]
 	for at < end && a.uses[at] <= a.pos {
 		at++
 	}
-	a.at[v] = at
+	a.nextUse[v] = at
 	if at == end {
 		return math.MaxInt32
 	}
@@ -179,11 +179,11 @@ func (a *allocator) lookup(v val) int8 {
 	if r := a.file.fixed[v]; r >= 0 && a.g.vals[v].acc == nil {
 		return r
 	}
-	return a.reg[v]
+	return a.registerOf[v]
 }
 
 func (a *allocator) pin(v val) {
-	if r := a.reg[v]; r >= 0 {
+	if r := a.registerOf[v]; r >= 0 {
 		a.pinned[a.class(v)] |= 1 << r
 	}
 }
@@ -191,9 +191,9 @@ func (a *allocator) pin(v val) {
 // source returns the load of a value that is not in a register, or nil if the value is nowhere in memory.
 func (a *allocator) source(v val) *recipe {
 	x := &a.g.vals[v]
-	slot := a.spill[v]
+	slot := a.spillSlot[v]
 	switch {
-	case x.rec != nil && (x.constant || !x.invariant || a.row):
+	case x.rec != nil && (x.constant || !x.invariant || a.oncePerRow):
 		return x.rec
 	case slot < 0:
 		slot = a.file.slot[v]
@@ -201,12 +201,12 @@ func (a *allocator) source(v val) *recipe {
 	if slot < 0 {
 		return nil
 	}
-	return &recipe{name: a.storeName(v), plain: !x.mask, mem: memory{kind: inSlot, n: int(slot)}}
+	return &recipe{name: a.storeName(v), plain: !x.mask, mem: memory{kind: inSlot, index: int(slot)}}
 }
 
-// grab returns a free register of a class. If there is none, it evicts a value, and spills that value if it has no
-// other source.
-func (a *allocator) grab(class int) int8 {
+// allocateRegister returns a free register of a class. If there is none, it evicts a value, and spills that value if it
+// has no other source.
+func (a *allocator) allocateRegister(class int) int8 {
 	var worst, farthest = int8(-1), int32(-1)
 	for m := a.file.pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
 		r := int8(bits.TrailingZeros32(m))
@@ -214,7 +214,7 @@ func (a *allocator) grab(class int) int8 {
 		if o == 0 {
 			return r
 		}
-		if n := a.after(o); n > farthest {
+		if n := a.usedNext(o); n > farthest {
 			worst, farthest = r, n
 		}
 	}
@@ -224,40 +224,41 @@ func (a *allocator) grab(class int) int8 {
 	}
 	o := a.owner[class][worst]
 	if farthest < math.MaxInt32 && a.source(o) == nil {
-		a.spill[o] = a.newSlot()
-		a.put(a.storeName(o), a.arg(o, worst, 0), memory{kind: inSlot, n: int(a.spill[o])})
+		a.spillSlot[o] = a.newSlot()
+		a.put(a.storeName(o), a.arg(o, worst, 0), memory{kind: inSlot, index: int(a.spillSlot[o])})
 		a.cost++
 	}
-	a.reg[o] = -1
+	a.registerOf[o] = -1
 	a.owner[class][worst] = 0
 	return worst
 }
 
 func (a *allocator) newSlot() int16 {
-	if n := len(a.free); n > 0 {
-		s := a.free[n-1]
-		a.free = a.free[:n-1]
+	if n := len(a.freeSlots); n > 0 {
+		s := a.freeSlots[n-1]
+		a.freeSlots = a.freeSlots[:n-1]
 		return s
 	}
-	a.top++
-	return int16(a.top - 1)
+	a.slotCount++
+	return int16(a.slotCount - 1)
 }
 
-func (a *allocator) own(v val, r int8) {
+func (a *allocator) setOwner(v val, r int8) {
 	c := a.class(v)
-	a.reg[v], a.owner[c][r] = r, v
+	a.registerOf[v], a.owner[c][r] = r, v
 	a.pinned[c] |= 1 << r
 }
 
-// take returns the register of a value, and pins it for the current instruction. It loads the value if necessary.
-func (a *allocator) take(v val) int8 {
+// registerFor returns the register of a value, and pins it for the current instruction. It loads the value if
+// necessary.
+func (a *allocator) registerFor(v val) int8 {
 	if r := a.lookup(v); r >= 0 {
 		a.pin(v)
 		return r
 	}
 	rec := a.source(v)
-	r := a.grab(a.class(v))
-	a.own(v, r)
+	r := a.allocateRegister(a.class(v))
+	a.setOwner(v, r)
 	if rec == nil {
 		a.g.fail("a value without a location")
 		return r
@@ -275,25 +276,25 @@ func (a *allocator) operand(s arg) any {
 		return asm.Imm(s.imm)
 	}
 	if acc := a.g.vals[s.v].acc; acc != nil {
-		return accUse{acc: acc, w: s.w}
+		return accUse{acc: acc, bytes: s.bytes}
 	}
-	return a.arg(s.v, a.take(s.v), s.w)
+	return a.arg(s.v, a.registerFor(s.v), s.bytes)
 }
 
 // release frees the registers of values without further uses.
 func (a *allocator) release(vs ...val) {
 	for _, v := range vs {
-		if v == 0 || a.after(v) < math.MaxInt32 {
+		if v == 0 || a.usedNext(v) < math.MaxInt32 {
 			continue
 		}
-		if r := a.reg[v]; r >= 0 {
+		if r := a.registerOf[v]; r >= 0 {
 			c := a.class(v)
-			a.owner[c][r], a.reg[v] = 0, -1
+			a.owner[c][r], a.registerOf[v] = 0, -1
 			a.pinned[c] &^= 1 << r
 		}
-		if s := a.spill[v]; s >= 0 {
-			a.freed = append(a.freed, s)
-			a.spill[v] = -1
+		if s := a.spillSlot[v]; s >= 0 {
+			a.freedSlots = append(a.freedSlots, s)
+			a.spillSlot[v] = -1
 		}
 	}
 }
@@ -301,7 +302,7 @@ func (a *allocator) release(vs ...val) {
 // foldable returns source s as a memory operand, and whether the instruction can use it. lane is the element size that
 // the instruction can broadcast.
 func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
-	if s.v == 0 || s.w != 0 || a.g.vals[s.v].acc != nil || a.lookup(s.v) >= 0 {
+	if s.v == 0 || s.bytes != 0 || a.g.vals[s.v].acc != nil || a.lookup(s.v) >= 0 {
 		return nil, false
 	}
 	rec := a.source(s.v)
@@ -310,11 +311,11 @@ func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 	}
 	switch rec.mem.kind {
 	case inOperand, inAcc:
-		if a.tail || a.after(s.v) < math.MaxInt32 {
+		if a.masked || a.usedNext(s.v) < math.MaxInt32 {
 			return nil, false
 		}
 	case inSlot:
-		if !a.g.vals[s.v].invariant && a.after(s.v) < math.MaxInt32 {
+		if !a.g.vals[s.v].invariant && a.usedNext(s.v) < math.MaxInt32 {
 			return nil, false
 		}
 		a.cost += 0.3
@@ -324,16 +325,16 @@ func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 	if rec.lane == 0 {
 		return rec.mem, true
 	}
-	if !a.g.z || rec.lane != lane {
+	if !a.g.avx512 || rec.lane != lane {
 		return nil, false
 	}
 	return element(rec.mem), true
 }
 
-// one assigns registers to an instruction and adds it.
-func (a *allocator) one(in *inst) {
-	a.free = append(a.free, a.freed...)
-	a.freed = a.freed[:0]
+// allocateInst assigns registers to an instruction and adds it.
+func (a *allocator) allocateInst(in *inst) {
+	a.freeSlots = append(a.freeSlots, a.freedSlots...)
+	a.freedSlots = a.freedSlots[:0]
 	for _, s := range in.src {
 		a.pin(s.v)
 	}
@@ -349,7 +350,7 @@ func (a *allocator) one(in *inst) {
 	case in.fma != "":
 		a.fused(in)
 	default:
-		a.plain(in)
+		a.allocateOrdinary(in)
 	}
 }
 
@@ -362,17 +363,17 @@ func (a *allocator) move(in *inst) {
 		a.load(a.source(v), accUse{acc: acc})
 	case absent:
 		rec := a.source(v)
-		a.load(rec, a.define(in.dst))
+		a.load(rec, a.newRegister(in.dst))
 	case acc != nil:
 		a.copy(in.dst, a.operand(in.src[0]), accUse{acc: acc})
 	default:
 		from := a.operand(in.src[0])
-		a.copy(in.dst, from, a.define(in.dst))
+		a.copy(in.dst, from, a.newRegister(in.dst))
 	}
 	a.finish(in)
 }
 
-func (a *allocator) plain(in *inst) {
+func (a *allocator) allocateOrdinary(in *inst) {
 	src := in.src
 	folded := any(nil)
 	if in.rm >= 0 {
@@ -383,7 +384,7 @@ func (a *allocator) plain(in *inst) {
 				src[in.rm], src[in.rm+1] = src[in.rm+1], src[in.rm]
 			}
 		}
-		if ok && !a.twice(src, int(in.rm)) {
+		if ok && !a.occursAgain(src, int(in.rm)) {
 			folded = m
 		}
 	}
@@ -420,8 +421,9 @@ func (a *allocator) plain(in *inst) {
 	a.finish(in)
 }
 
-// twice reports whether source src[at] occurs again in the same instruction, and is therefore needed in a register.
-func (a *allocator) twice(src []arg, at int) bool {
+// occursAgain reports whether source src[at] occurs again in the same instruction, and is therefore needed in a
+// register.
+func (a *allocator) occursAgain(src []arg, at int) bool {
 	for k, s := range src {
 		if k != at && s.v == src[at].v {
 			return true
@@ -445,16 +447,16 @@ func (a *allocator) result(in *inst) any {
 			a.release(s.v)
 		}
 		a.release(in.mask)
-		return a.define(in.dst)
+		return a.newRegister(in.dst)
 	}
-	if r := a.reg[in.tied]; r >= 0 && fixed < 0 && a.after(in.tied) == math.MaxInt32 {
-		a.reg[in.tied] = -1
-		a.own(in.dst, r)
+	if r := a.registerOf[in.tied]; r >= 0 && fixed < 0 && a.usedNext(in.tied) == math.MaxInt32 {
+		a.registerOf[in.tied] = -1
+		a.setOwner(in.dst, r)
 		return a.arg(in.dst, r, 0)
 	}
 	if a.g.vals[in.tied].acc == nil && a.lookup(in.tied) < 0 {
 		rec := a.source(in.tied)
-		dst := a.define(in.dst)
+		dst := a.newRegister(in.dst)
 		a.load(rec, dst)
 		if rec.mem.kind == inSlot || rec.mem.kind == inConstant {
 			a.cost += 0.3
@@ -462,18 +464,18 @@ func (a *allocator) result(in *inst) any {
 		return dst
 	}
 	from := a.operand(arg{v: in.tied})
-	dst := a.define(in.dst)
+	dst := a.newRegister(in.dst)
 	a.copy(in.dst, from, dst)
 	return dst
 }
 
-// define returns a register for new value v.
-func (a *allocator) define(v val) any {
+// newRegister returns a register for new value v.
+func (a *allocator) newRegister(v val) any {
 	if r := a.file.fixed[v]; r >= 0 {
 		return a.arg(v, r, 0)
 	}
-	r := a.grab(a.class(v))
-	a.own(v, r)
+	r := a.allocateRegister(a.class(v))
+	a.setOwner(v, r)
 	return a.arg(v, r, 0)
 }
 
@@ -487,8 +489,8 @@ func (a *allocator) finish(in *inst) {
 	if in.dst == 0 || a.g.vals[in.dst].acc != nil {
 		return
 	}
-	if r := a.reg[in.dst]; a.row && r >= 0 {
-		a.keep(in.dst, r)
+	if r := a.registerOf[in.dst]; a.oncePerRow && r >= 0 {
+		a.storePermanent(in.dst, r)
 	}
 	a.release(in.dst)
 }

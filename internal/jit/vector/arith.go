@@ -19,23 +19,23 @@ func (g *gen) inst(v expr.Value) *lowered {
 	case expr.Convert:
 		if x := g.code.Insts[i.A]; x.Op == expr.Rint && x.DType == tensor.Float32 && fits32(d) {
 			// Values out of range give the same result before and after rounding.
-			return &lowered{v: g.op1("VCVTPS2DQ", 4, g.get(x.A).v), dtype: d, dirty: d.Size() < 4}
+			return &lowered{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d, dirty: d.Size() < 4}
 		}
-		return g.convert(d, g.get(i.A))
+		return g.convert(d, g.selectedValue(i.A))
 	case expr.Bits:
-		return g.bitsOf(d, g.get(i.A))
+		return g.bitsOf(d, g.selectedValue(i.A))
 	case expr.Select:
-		return g.selectOf(g.get(i.A), g.get(i.B), g.get(i.C))
+		return g.selectOf(g.selectedValue(i.A), g.selectedValue(i.B), g.selectedValue(i.C))
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		return &lowered{v: g.compare(i.Op, g.get(i.A), g.get(i.B)), dtype: tensor.Bool}
+		return &lowered{reg: g.compare(i.Op, g.selectedValue(i.A), g.selectedValue(i.B)), dtype: tensor.Bool}
 	case expr.FMA:
-		return &lowered{v: g.fma(i), dtype: d}
+		return &lowered{reg: g.fma(i), dtype: d}
 	case expr.Lookup:
-		return &lowered{v: g.lookupOf(i), dtype: d}
+		return &lowered{reg: g.lookupOf(i), dtype: d}
 	}
 	var args [3]*lowered
 	for k, u := range i.Uses() {
-		args[k] = g.get(u)
+		args[k] = g.selectedValue(u)
 	}
 	return g.apply(i.Op, d, args[0], args[1])
 }
@@ -47,17 +47,17 @@ func fits32(d tensor.DType) bool { return d.IsIntegral(false) && d.Size() <= 4 &
 func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 	l := &lowered{dtype: d}
 	switch {
-	case d == tensor.Bool && g.z:
+	case d == tensor.Bool && g.avx512:
 		// A mask constant is a comparison of two constants, which is executed once per row.
-		a, b := g.bits(4, 0), g.bits(4, imm)
-		l.v = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), rm: -1})
+		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
+		l.reg = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), rm: -1})
 	case d == tensor.Bool:
-		l.v = g.bits(g.maskLane(), -imm)
+		l.reg = g.constLanes(g.maskLane(), -imm)
 	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
 		s := 64 - 8*d.Size()
-		l.v = g.bits(4, uint64(int64(imm<<s)>>s))
+		l.reg = g.constLanes(4, uint64(int64(imm<<s)>>s))
 	default:
-		l.v = g.bits(lane(d), imm)
+		l.reg = g.constLanes(lane(d), imm)
 	}
 	return l
 }
@@ -66,41 +66,41 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	switch {
 	case d == tensor.Bool:
-		return &lowered{v: g.boolOp(op, a.v, b), dtype: d}
+		return &lowered{reg: g.boolOp(op, a.reg, b), dtype: d}
 	case d.IsFloat():
 		var y val
 		if b != nil {
-			y = b.v
+			y = b.reg
 		}
-		return &lowered{v: g.float(op, lane(d), a.v, y), dtype: d}
+		return &lowered{reg: g.floatOp(op, lane(d), a.reg, y), dtype: d}
 	}
 	return g.integer(op, d, a, b)
 }
 
-func (g *gen) float(op expr.Op, l int, a, b val) val {
+func (g *gen) floatOp(op expr.Op, l int, a, b val) val {
 	ps := suffix(l)
 	switch op {
 	case expr.Add:
-		return g.sym2("VADD"+ps, l, a, b)
+		return g.commutativeOp("VADD"+ps, l, a, b)
 	case expr.Sub:
-		return g.op2("VSUB"+ps, l, b, a)
+		return g.binaryOp("VSUB"+ps, l, b, a)
 	case expr.Mul:
-		return g.sym2("VMUL"+ps, l, a, b)
+		return g.commutativeOp("VMUL"+ps, l, a, b)
 	case expr.Div:
-		return g.op2("VDIV"+ps, l, b, a)
+		return g.binaryOp("VDIV"+ps, l, b, a)
 	case expr.Neg:
-		return g.xor(l, a, g.bits(l, signBit(l)))
+		return g.xor(l, a, g.constLanes(l, signBit(l)))
 	case expr.Abs:
-		return g.and(l, a, g.bits(l, signBit(l)-1))
+		return g.and(l, a, g.constLanes(l, signBit(l)-1))
 	case expr.Sqrt:
-		return g.op1("VSQRT"+ps, l, a)
+		return g.unaryOp("VSQRT"+ps, l, a)
 	case expr.Scale:
-		if !g.z {
+		if !g.avx512 {
 			g.fail("%v without AVX-512", op)
 		}
-		return g.op2("VSCALEF"+ps, l, b, a)
+		return g.binaryOp("VSCALEF"+ps, l, b, a)
 	case expr.Limit:
-		if !g.z {
+		if !g.avx512 {
 			g.fail("%v without AVX-512", op)
 		}
 		return g.shuffle("VRANGE"+ps, 2, b, a)
@@ -118,14 +118,14 @@ func signBit(lane int) uint64 { return 1 << (8*lane - 1) }
 func (g *gen) round(op expr.Op, l int, a val) val {
 	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: 11}
 	name := "VROUND"
-	if g.z {
+	if g.avx512 {
 		name = "VRNDSCALE"
 	}
 	m, ok := mode[op]
 	if !ok {
 		g.fail("%v", op)
 	}
-	return g.imm1(name+suffix(l), m, a)
+	return g.immediateOp(name+suffix(l), m, a)
 }
 
 // extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both are
@@ -134,23 +134,24 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 	name := extremumName(op, l)
 	if x, ok := g.number(a, l); ok && x == x {
-		return g.op2(name, l, b, a)
+		return g.binaryOp(name, l, b, a)
 	}
 	if x, ok := g.number(b, l); ok && x == x {
 		switch {
 		case x != 0:
-			return g.op2(name, l, a, b)
+			return g.binaryOp(name, l, a, b)
 		case op == expr.Max && !math.Signbit(x):
 			// The addition converts -0 to 0: -0 + 0 is 0.
-			return g.sym2("VADD"+suffix(l), l, g.op2(name, l, a, b), b)
+			return g.commutativeOp("VADD"+suffix(l), l, g.binaryOp(name, l, a, b), b)
 		}
 	}
-	if !g.z {
-		m := g.cmp(l, 3, a, a)
-		return g.blend(l, m, a, g.op2(name, l, b, a))
+	if !g.avx512 {
+		m := g.compareFloats(l, 3, a, a)
+		return g.blend(l, m, a, g.binaryOp(name, l, b, a))
 	}
-	ordered := g.cmp(l, 7, a, a)
-	return g.add(inst{name: name, src: of(b, a), tied: a, mask: ordered, dst: g.newVal(value{w: g.vals[a].w}), rm: 0,
+	ordered := g.compareFloats(l, 7, a, a)
+	return g.add(inst{name: name, src: of(b, a), tied: a, mask: ordered, dst: g.newVal(value{bytes: g.vals[a].bytes}),
+		rm:   0,
 		lane: uint8(l)})
 }
 
@@ -177,11 +178,11 @@ func (g *gen) number(v val, l int) (float64, bool) {
 	return float64(math.Float32frombits(uint32(x))), true
 }
 
-// cmp compares float a with float b by a predicate of VCMPPS.
-func (g *gen) cmp(l int, predicate int64, a, b val) val {
+// compareFloats compares float a with float b by a predicate of VCMPPS.
+func (g *gen) compareFloats(l int, predicate int64, a, b val) val {
 	dst := g.boolVal()
-	if !g.z {
-		dst = value{w: g.vals[a].w}
+	if !g.avx512 {
+		dst = value{bytes: g.vals[a].bytes}
 	}
 	return g.add(inst{name: "VCMP" + suffix(l), src: []arg{{imm: predicate}, {v: b}, {v: a}}, dst: g.newVal(dst), rm: 1,
 		lane: uint8(l)})
@@ -190,8 +191,8 @@ func (g *gen) cmp(l int, predicate int64, a, b val) val {
 // blend returns yes in lanes where the mask is set, else no. Without AVX-512, the lanes of the mask must have the width
 // of those of the values.
 func (g *gen) blend(l int, mask, yes, no val) val {
-	dst := g.newVal(value{w: g.vals[yes].w})
-	if g.z {
+	dst := g.newVal(value{bytes: g.vals[yes].bytes})
+	if g.avx512 {
 		if in, ok := g.arithmetic(yes, l); ok {
 			in.dst, in.tied, in.mask = dst, no, mask
 			return g.add(in)
@@ -221,9 +222,9 @@ func (g *gen) fma(i expr.Inst) val {
 	strip := func(v expr.Value, flip *bool) val {
 		if n := g.code.Insts[v]; n.Op == expr.Neg {
 			*flip = !*flip
-			return g.get(n.A).v
+			return g.selectedValue(n.A).reg
 		}
-		return g.get(v).v
+		return g.selectedValue(v).reg
 	}
 	a, b, c := strip(i.A, &product), strip(i.B, &product), strip(i.C, &addend)
 	name := "VFMADD"
@@ -239,16 +240,17 @@ func (g *gen) fma(i expr.Inst) val {
 }
 
 func (g *gen) fused(name string, l int, a, b, c val) val {
-	return g.add(inst{name: name, fma: suffix(l), src: of(a, b, c), dst: g.newVal(value{w: g.vals[a].w}), lane: uint8(l)})
+	return g.add(inst{name: name, fma: suffix(l), src: of(a, b, c), dst: g.newVal(value{bytes: g.vals[a].bytes}),
+		lane: uint8(l)})
 }
 
 // boolOp selects an operation on bools. b is nil for Not.
 func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
 	if op == expr.Not {
-		if g.z {
+		if g.avx512 {
 			return g.add(inst{name: "KNOTW", src: of(a), dst: g.newVal(value{mask: true}), rm: -1})
 		}
-		return g.xor(4, a, g.bits(g.maskLane(), math.MaxUint64))
+		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
 	names := map[expr.Op][2]string{expr.And: {"KANDW", "VPAND"}, expr.Or: {"KORW", "VPOR"}, expr.Xor: {"KXORW", "VPXOR"},
 		expr.Ne: {"KXORW", "VPXOR"}}
@@ -256,11 +258,11 @@ func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
 	if !ok {
 		g.fail("%v of bools", op)
 	}
-	return g.maskOp(n, a, b.v)
+	return g.maskOp(n, a, b.reg)
 }
 
 func (g *gen) maskOp(n [2]string, a, b val) val {
-	if g.z {
+	if g.avx512 {
 		return g.add(inst{name: n[0], src: of(b, a), dst: g.newVal(value{mask: true}), rm: -1})
 	}
 	return g.add(inst{name: n[1], src: of(b, a), dst: g.newVal(g.boolVal()), rm: 0})
@@ -271,15 +273,15 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	d := x.dtype
 	switch {
 	case d == tensor.Bool:
-		return g.compareBools(op, x.v, y.v)
+		return g.compareBools(op, x.reg, y.reg)
 	case d.IsFloat():
-		m := g.cmp(lane(d), map[expr.Op]int64{expr.Eq: 0, expr.Ne: 4, expr.Lt: 17, expr.Le: 18}[op], x.v, y.v)
+		m := g.compareFloats(lane(d), map[expr.Op]int64{expr.Eq: 0, expr.Ne: 4, expr.Lt: 17, expr.Le: 18}[op], x.reg, y.reg)
 		return g.widenMask(m, lane(d))
 	}
-	a, b := g.clean(x), g.clean(y)
+	a, b := g.extended(x), g.extended(y)
 	l := lane(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
-	if g.z {
+	if g.avx512 {
 		name := "VPCMP"
 		if unsigned {
 			name += "U"
@@ -291,7 +293,7 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	var m val
 	switch op {
 	case expr.Eq, expr.Ne:
-		m = g.sym2("VPCMPEQ"+elem(l), l, a, b)
+		m = g.commutativeOp("VPCMPEQ"+elem(l), l, a, b)
 	case expr.Lt:
 		m = g.less(l, unsigned, a, b)
 	default:
@@ -299,7 +301,7 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	}
 	m = g.widenMask(m, l)
 	if op == expr.Ne || op == expr.Le {
-		m = g.xor(4, m, g.bits(g.maskLane(), math.MaxUint64))
+		m = g.xor(4, m, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
 	return m
 }
@@ -307,10 +309,10 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 // less returns, without AVX-512, lanes of all ones where a < b, else zeros.
 func (g *gen) less(l int, unsigned bool, a, b val) val {
 	if unsigned {
-		s := g.bits(l, signBit(l))
+		s := g.constLanes(l, signBit(l))
 		a, b = g.xor(l, a, s), g.xor(l, b, s)
 	}
-	return g.op2("VPCMPGT"+elem(l), l, a, b)
+	return g.binaryOp("VPCMPGT"+elem(l), l, a, b)
 }
 
 func (g *gen) compareBools(op expr.Op, a, b val) val {
@@ -327,10 +329,10 @@ func (g *gen) compareBools(op expr.Op, a, b val) val {
 
 // widenMask extends, without AVX-512, a mask of lanes of l bytes to lanes of the width of bools.
 func (g *gen) widenMask(m val, l int) val {
-	if g.z || l == g.maskLane() {
+	if g.avx512 || l == g.maskLane() {
 		return m
 	}
-	return g.to("VPMOVSXDQ", g.width(8), 0, m)
+	return g.convertOp("VPMOVSXDQ", g.width(8), 0, m)
 }
 
 // narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
@@ -338,19 +340,20 @@ func (g *gen) narrowMask(m val) val {
 	if g.maskLane() == 4 {
 		return m
 	}
-	return g.low(m)
+	return g.lowHalves(m)
 }
 
-// low returns, without AVX-512, the low halves of 64-bit lanes.
-func (g *gen) low(x val) val {
-	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{w: 16}), rm: -1})
-	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}),
-		rm: -1})
+// lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
+func (g *gen) lowHalves(x val) val {
+	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), rm: -1})
+	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, bytes: 16}},
+		dst: g.newVal(value{bytes: 16}),
+		rm:  -1})
 }
 
 // laneMask returns bool m as a mask for lanes of l bytes.
 func (g *gen) laneMask(m val, l int) val {
-	if g.z || l == g.maskLane() {
+	if g.avx512 || l == g.maskLane() {
 		return m
 	}
 	return g.narrowMask(m)
@@ -359,14 +362,14 @@ func (g *gen) laneMask(m val, l int) val {
 func (g *gen) selectOf(m, yes, no *lowered) *lowered {
 	d := yes.dtype
 	if d == tensor.Bool {
-		if !g.z {
-			return &lowered{v: g.blend(g.maskLane(), m.v, yes.v, no.v), dtype: d}
+		if !g.avx512 {
+			return &lowered{reg: g.blend(g.maskLane(), m.reg, yes.reg, no.reg), dtype: d}
 		}
-		a := g.maskOp([2]string{"KANDW"}, m.v, yes.v)
-		b := g.maskOp([2]string{"KANDNW"}, m.v, no.v)
-		return &lowered{v: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
+		a := g.maskOp([2]string{"KANDW"}, m.reg, yes.reg)
+		b := g.maskOp([2]string{"KANDNW"}, m.reg, no.reg)
+		return &lowered{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
 	}
 	l := lane(d)
-	v := g.blend(l, g.laneMask(m.v, l), g.whole(yes), g.whole(no))
-	return &lowered{v: v, dtype: d, dirty: yes.dirty || no.dirty}
+	v := g.blend(l, g.laneMask(m.reg, l), g.widenHalves(yes), g.widenHalves(no))
+	return &lowered{reg: v, dtype: d, dirty: yes.dirty || no.dirty}
 }

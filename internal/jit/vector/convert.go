@@ -15,23 +15,23 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 	case s == d:
 		return x
 	case d == tensor.Bool:
-		return &lowered{v: g.notZero(x), dtype: d}
+		return &lowered{reg: g.notZero(x), dtype: d}
 	case s == tensor.Bool:
-		return g.ofBool(d, x.v)
+		return g.ofBool(d, x.reg)
 	case s.IsReducedFloat():
-		return g.convert(d, &lowered{v: g.float32Of(x), dtype: tensor.Float32})
+		return g.convert(d, &lowered{reg: g.float32Of(x), dtype: tensor.Float32})
 	case d.IsReducedFloat():
-		f := g.convert(tensor.Float32, x).v
+		f := g.convert(tensor.Float32, x).reg
 		if d == tensor.Float16 {
 			w := max(g.width(4)/2, 16)
-			h := g.add(inst{name: "VCVTPS2PH", src: []arg{{}, {v: f}}, dst: g.newVal(value{w: w}), rm: -1})
+			h := g.add(inst{name: "VCVTPS2PH", src: []arg{{}, {v: f}}, dst: g.newVal(value{bytes: w}), rm: -1})
 			return &lowered{half: h, dtype: d}
 		}
-		return &lowered{v: g.bfloat16(f), dtype: d}
+		return &lowered{reg: g.bfloat16(f), dtype: d}
 	case d.IsFloat() && s.IsFloat():
-		return &lowered{v: g.floatToFloat(d, x.v), dtype: d}
+		return &lowered{reg: g.floatToFloat(d, x.reg), dtype: d}
 	case d.IsFloat():
-		return &lowered{v: g.intToFloat(d, x), dtype: d}
+		return &lowered{reg: g.intToFloat(d, x), dtype: d}
 	case s.IsFloat():
 		return g.floatToInt(d, x)
 	}
@@ -40,9 +40,9 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 
 // notZero compares x with 0. The result is true for NaN.
 func (g *gen) notZero(x *lowered) val {
-	zero := &lowered{v: g.bits(lane(x.dtype), 0), dtype: x.dtype}
+	zero := &lowered{reg: g.constLanes(lane(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // both zeros differ only in the sign bit
-		x = &lowered{v: g.and(4, g.whole(x), g.bits(4, 0x7fff)), dtype: tensor.Int32}
+		x = &lowered{reg: g.and(4, g.widenHalves(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
 	}
 	return g.compare(expr.Ne, x, zero)
@@ -56,59 +56,60 @@ func (g *gen) ofBool(d tensor.DType, m val) *lowered {
 		one = 1
 	}
 	l := lane(d)
-	v := g.bits(l, one)
-	if g.z {
-		v = g.add(inst{name: "VMOVU" + suffix(l), src: of(v), mask: m, zero: true, dst: g.newVal(value{w: g.vals[v].w}),
-			rm: 0})
+	v := g.constLanes(l, one)
+	if g.avx512 {
+		v = g.add(inst{name: "VMOVU" + suffix(l), src: of(v), mask: m, zero: true,
+			dst: g.newVal(value{bytes: g.vals[v].bytes}),
+			rm:  0})
 	} else {
 		v = g.and(l, g.laneMask(m, l), v)
 	}
-	return &lowered{v: v, dtype: d}
+	return &lowered{reg: v, dtype: d}
 }
 
 // float32Of widens a 16-bit float.
 func (g *gen) float32Of(x *lowered) val {
 	w := g.width(4)
 	if x.dtype == tensor.BFloat16 {
-		return g.imm1("VPSLLD", 16, x.v)
+		return g.immediateOp("VPSLLD", 16, x.reg)
 	}
 	if x.half == 0 {
-		x.half = g.halves(g.clean(x))
+		x.half = g.packHalves(g.extended(x))
 	}
 	if r := g.vals[x.half].rec; r != nil && r.mem.kind == inOperand {
-		return g.from(w, "VCVTPH2PS", false, r.mem)
+		return g.loadFrom(w, "VCVTPH2PS", false, r.mem)
 	}
-	return g.to("VCVTPH2PS", w, 0, x.half)
+	return g.convertOp("VCVTPH2PS", w, 0, x.half)
 }
 
-// halves packs 32-bit lanes into 16-bit elements.
-func (g *gen) halves(x val) val {
-	w := g.vals[x].w
-	if g.z {
-		return g.add(inst{name: "VPMOVDW", src: of(x), dst: g.newVal(value{w: max(w/2, 16)}), rm: -1})
+// packHalves packs 32-bit lanes into 16-bit elements.
+func (g *gen) packHalves(x val) val {
+	w := g.vals[x].bytes
+	if g.avx512 {
+		return g.add(inst{name: "VPMOVDW", src: of(x), dst: g.newVal(value{bytes: max(w/2, 16)}), rm: -1})
 	}
-	p := g.sym2("VPACKUSDW", 0, x, x)
+	p := g.commutativeOp("VPACKUSDW", 0, x, x)
 	if w == 32 { // each 128-bit half was packed separately
-		p = g.imm1("VPERMQ", 0x08, p)
-		p = g.add(inst{name: "VMOVDQA", src: []arg{{v: p, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
+		p = g.immediateOp("VPERMQ", 0x08, p)
+		p = g.add(inst{name: "VMOVDQA", src: []arg{{v: p, bytes: 16}}, dst: g.newVal(value{bytes: 16}), rm: -1})
 	}
 	return p
 }
 
 // bfloat16 rounds to nearest, ties to even. The hardware instruction flushes subnormal numbers to 0.
 func (g *gen) bfloat16(x val) val {
-	odd := g.and(4, g.imm1("VPSRLD", 16, x), g.bits(4, 1))
-	sum := g.sym2("VPADDD", 4, g.sym2("VPADDD", 4, x, g.bits(4, 0x7fff)), odd)
-	return g.blend(4, g.cmp(4, 3, x, x), g.bits(4, 0x7fc0), g.imm1("VPSRLD", 16, sum))
+	odd := g.and(4, g.immediateOp("VPSRLD", 16, x), g.constLanes(4, 1))
+	sum := g.commutativeOp("VPADDD", 4, g.commutativeOp("VPADDD", 4, x, g.constLanes(4, 0x7fff)), odd)
+	return g.blend(4, g.compareFloats(4, 3, x, x), g.constLanes(4, 0x7fc0), g.immediateOp("VPSRLD", 16, sum))
 }
 
 // cvt selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of conversions from
 // 256 to 128 bits end in Y.
 func (g *gen) cvt(name string, lane int, w uint8, x val) val {
-	if g.vals[x].w == 32 && w == 16 {
+	if g.vals[x].bytes == 32 && w == 16 {
 		name += "Y"
 	}
-	return g.to(name, w, lane, x)
+	return g.convertOp(name, w, lane, x)
 }
 
 func (g *gen) floatToFloat(d tensor.DType, x val) val {
@@ -120,7 +121,7 @@ func (g *gen) floatToFloat(d tensor.DType, x val) val {
 
 func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 	s := x.dtype
-	v := g.clean(x)
+	v := g.extended(x)
 	w := g.width(lane(d))
 	unsigned := s == tensor.Uint32 || s == tensor.Uint64
 	to := "PS"
@@ -128,54 +129,55 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 		to = "PD"
 	}
 	switch from := map[bool]string{true: "UDQ2", false: "DQ2"}; {
-	case s.Size() < 8 && (!unsigned || g.z):
+	case s.Size() < 8 && (!unsigned || g.avx512):
 		return g.cvt("VCVT"+from[unsigned]+to, 4, w, v)
-	case s.Size() == 8 && g.z:
+	case s.Size() == 8 && g.avx512:
 		return g.cvt("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, v)
 	case s == tensor.Uint32 && d == tensor.Float32:
 		// The upper and lower halves are exact, and so is the product.
-		hi, lo := g.op1("VCVTDQ2PS", 4, g.imm1("VPSRLD", 16, v)), g.op1("VCVTDQ2PS", 4, g.and(4, v, g.bits(4, 0xffff)))
-		return g.fused("VFMADD", 4, hi, g.bits(4, uint64(math.Float32bits(1<<16))), lo)
+		hi, lo := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, v)), g.unaryOp("VCVTDQ2PS", 4, g.and(4, v,
+			g.constLanes(4, 0xffff)))
+		return g.fused("VFMADD", 4, hi, g.constLanes(4, uint64(math.Float32bits(1<<16))), lo)
 	case s == tensor.Uint32:
-		return g.doubleOf(g.to("VPMOVZXDQ", g.width(8), 0, v))
+		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, v))
 	case d == tensor.Float32: // the conversion to float64 must not round
-		return g.cvt("VCVTPD2PS", 8, w, g.longToDouble(g.sticky(v, unsigned), unsigned))
+		return g.cvt("VCVTPD2PS", 8, w, g.int64ToFloat64(g.roundToOdd(v, unsigned), unsigned))
 	}
-	return g.longToDouble(v, unsigned)
+	return g.int64ToFloat64(v, unsigned)
 }
 
 // exponent52 has the bits of 2^52. The sum of 2^52 and an integer below 2^52 has the integer in its significand.
 const exponent52 = 0x4330000000000000
 
-// doubleOf converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
-func (g *gen) doubleOf(v val) val {
-	m := g.bits(8, exponent52)
-	return g.op2("VSUBPD", 8, m, g.or(8, v, m))
+// smallIntToFloat64 converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
+func (g *gen) smallIntToFloat64(v val) val {
+	m := g.constLanes(8, exponent52)
+	return g.binaryOp("VSUBPD", 8, m, g.or(8, v, m))
 }
 
-// longToDouble converts 64-bit integers to float64. Both halves become significands of numbers with large exponents,
+// int64ToFloat64 converts 64-bit integers to float64. Both halves become significands of numbers with large exponents,
 // and only the last addition rounds.
-func (g *gen) longToDouble(v val, unsigned bool) val {
+func (g *gen) int64ToFloat64(v val, unsigned bool) val {
 	bias, all := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
 		bias, all = 0x4530000000000000, 0x1p84+0x1p52
 	}
-	hi := g.xor(8, g.imm1("VPSRLQ", 32, v), g.bits(8, bias))
-	lo := g.or(8, g.and(8, v, g.bits(8, math.MaxUint32)), g.bits(8, exponent52))
-	return g.sym2("VADDPD", 8, g.op2("VSUBPD", 8, g.bits(8, math.Float64bits(all)), hi), lo)
+	hi := g.xor(8, g.immediateOp("VPSRLQ", 32, v), g.constLanes(8, bias))
+	lo := g.or(8, g.and(8, v, g.constLanes(8, math.MaxUint32)), g.constLanes(8, exponent52))
+	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(all)), hi), lo)
 }
 
-// sticky replaces, without AVX-512, 64-bit integers that float64 cannot represent by odd multiples of 2^11, which are
-// rounded to the same float32.
-func (g *gen) sticky(v val, unsigned bool) val {
-	below, none := g.bits(8, 1<<11-1), g.bits(8, 0)
-	exact := g.sym2("VPCMPEQQ", 8, g.and(8, v, below), none)
-	odd := g.or(8, g.and(8, v, g.bits(8, ^uint64(1<<11-1))), g.bits(8, 1<<11))
+// roundToOdd replaces, without AVX-512, 64-bit integers that float64 cannot represent by odd multiples of 2^11, which
+// are rounded to the same float32.
+func (g *gen) roundToOdd(v val, unsigned bool) val {
+	below, none := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
+	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), none)
+	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
 	size := v
 	if !unsigned {
 		size = g.abs(8, v)
 	}
-	exact = g.or(8, exact, g.sym2("VPCMPEQQ", 8, g.imm1("VPSRLQ", 53, size), none))
+	exact = g.or(8, exact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, size), none))
 	return g.blend(8, exact, v, odd)
 }
 
@@ -184,87 +186,87 @@ func (g *gen) sticky(v val, unsigned bool) val {
 // 32 bits.
 func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	s, l := x.dtype, lane(x.dtype)
-	out := func(v val) *lowered { return &lowered{v: v, dtype: d, dirty: d.Size() < 4} }
+	out := func(v val) *lowered { return &lowered{reg: v, dtype: d, dirty: d.Size() < 4} }
 	switch {
 	case d == tensor.Int64:
-		return out(g.long(x.v, l))
+		return out(g.floatToInt64(x.reg, l))
 	case d == tensor.Uint64:
-		return out(g.unsignedLong(x.v, l))
+		return out(g.floatToUint64(x.reg, l))
 	case d == tensor.Uint32:
-		return out(g.uint32Of(x.v, l))
+		return out(g.uint32Of(x.reg, l))
 	case d == tensor.Uint8 && s == tensor.Float64:
 		// The remainder modulo 256 is exact, and has the lower bits that a conversion through 64 bits gives.
-		v := g.round(expr.Trunc, 8, x.v)
-		q := g.round(expr.Floor, 8, g.sym2("VMULPD", 8, v, g.double(1./256)))
-		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.double(256), v)))
+		v := g.round(expr.Trunc, 8, x.reg)
+		q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./256)))
+		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.float64Const(256), v)))
 	case s == tensor.Float64:
-		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), x.v))
+		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), x.reg))
 	}
 	// This is correct for uint8, too: the lower bits of float32 values beyond 32 bits are 0.
-	return out(g.op1("VCVTTPS2DQ", 4, x.v))
+	return out(g.unaryOp("VCVTTPS2DQ", 4, x.reg))
 }
 
-func (g *gen) double(x float64) val { return g.bits(8, math.Float64bits(x)) }
+func (g *gen) float64Const(x float64) val { return g.constLanes(8, math.Float64bits(x)) }
 
-// floats returns a float constant in lanes of l bytes.
-func (g *gen) floats(l int, x float64) val {
+// floatConst returns a float constant in lanes of l bytes.
+func (g *gen) floatConst(l int, x float64) val {
 	if l == 8 {
-		return g.double(x)
+		return g.float64Const(x)
 	}
-	return g.bits(4, uint64(math.Float32bits(float32(x))))
+	return g.constLanes(4, uint64(math.Float32bits(float32(x))))
 }
 
 // below63 returns the mask of lanes with an absolute value below 2^63.
 func (g *gen) below63(x val, l int) val {
-	return g.cmp(l, 17, g.and(l, x, g.bits(l, signBit(l)-1)), g.floats(l, 1<<63))
+	return g.compareFloats(l, 17, g.and(l, x, g.constLanes(l, signBit(l)-1)), g.floatConst(l, 1<<63))
 }
 
 // uint32Of returns the lower 32 bits of the conversion to 64 bits, which are 0 out of range. It converts the remainder
 // modulo 2^32 nearest to 0, which is exact. A remainder of 2^31 is converted to the right bits.
 func (g *gen) uint32Of(x val, l int) val {
 	v := g.round(expr.Trunc, l, x)
-	q := g.round(expr.Rint, l, g.sym2("VMUL"+suffix(l), l, v, g.floats(l, 1./(1<<32))))
-	r := g.fused("VFNMADD", l, q, g.floats(l, 1<<32), v)
+	q := g.round(expr.Rint, l, g.commutativeOp("VMUL"+suffix(l), l, v, g.floatConst(l, 1./(1<<32))))
+	r := g.fused("VFNMADD", l, q, g.floatConst(l, 1<<32), v)
 	m := g.below63(x, l)
-	if g.z {
-		r = g.blend(l, m, r, g.bits(l, 0))
+	if g.avx512 {
+		r = g.blend(l, m, r, g.constLanes(l, 0))
 	} else {
 		r = g.and(l, m, r)
 	}
 	if l == 8 {
 		return g.cvt("VCVTTPD2DQ", 8, g.width(4), r)
 	}
-	return g.op1("VCVTTPS2DQ", 4, r)
+	return g.unaryOp("VCVTTPS2DQ", 4, r)
 }
 
-// long converts floats in lanes of l bytes to int64.
-func (g *gen) long(x val, l int) val {
-	if g.z {
-		return g.to("VCVTT"+suffix(l)+"2QQ", g.width(8), l, x)
+// floatToInt64 converts floats in lanes of l bytes to int64.
+func (g *gen) floatToInt64(x val, l int) val {
+	if g.avx512 {
+		return g.convertOp("VCVTT"+suffix(l)+"2QQ", g.width(8), l, x)
 	}
 	if l == 4 {
 		x = g.cvt("VCVTPS2PD", 4, g.width(8), x)
 	}
 	v := g.round(expr.Trunc, 8, x)
-	q := g.round(expr.Floor, 8, g.sym2("VMULPD", 8, v, g.double(1./(1<<32))))
-	lo := g.fused("VFNMADD", 8, q, g.double(1<<32), v) // 0 to 2^32
-	m := g.bits(8, exponent52)
-	lo = g.xor(8, g.sym2("VADDPD", 8, lo, m), m)
-	hi := g.to("VPMOVSXDQ", g.width(8), 0, g.cvt("VCVTTPD2DQ", 8, g.width(4), q))
-	r := g.or(8, g.imm1("VPSLLQ", 32, hi), lo)
-	return g.blend(8, g.below63(x, 8), r, g.bits(8, signBit(8)))
+	q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./(1<<32))))
+	lo := g.fused("VFNMADD", 8, q, g.float64Const(1<<32), v) // 0 to 2^32
+	m := g.constLanes(8, exponent52)
+	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, m), m)
+	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.cvt("VCVTTPD2DQ", 8, g.width(4), q))
+	r := g.or(8, g.immediateOp("VPSLLQ", 32, hi), lo)
+	return g.blend(8, g.below63(x, 8), r, g.constLanes(8, signBit(8)))
 }
 
-// unsignedLong converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
+// floatToUint64 converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
 // int64, and the highest bit is set afterwards.
-func (g *gen) unsignedLong(x val, l int) val {
-	if !g.z && l == 4 {
+func (g *gen) floatToUint64(x val, l int) val {
+	if !g.avx512 && l == 4 {
 		x, l = g.cvt("VCVTPS2PD", 4, g.width(8), x), 8
 	}
-	limit := g.floats(l, 1<<63)
-	m := g.cmp(l, 17, x, limit)
-	v := g.long(g.blend(l, m, x, g.op2("VSUB"+suffix(l), l, limit, x)), l)
-	return g.or(8, v, g.blend(8, m, g.bits(8, 0), g.bits(8, signBit(8))))
+	limit := g.floatConst(l, 1<<63)
+	m := g.compareFloats(l, 17, x, limit)
+	v := g.floatToInt64(g.blend(l, m, x, g.binaryOp("VSUB"+suffix(l), l, limit, x)), l)
+	return g.or(8, v, g.blend(8, m, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }
 
 // intToInt keeps the lower bits, or extends the integer: with the sign if the source dtype is signed, else with zeros.
@@ -273,23 +275,23 @@ func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 	out := &lowered{dtype: d}
 	switch {
 	case s.Size() == 8 && d.Size() == 8:
-		out.v = x.v
+		out.reg = x.reg
 	case d.Size() == 8:
 		name := "VPMOVZXDQ"
 		if s.IsSigned() {
 			name = "VPMOVSXDQ"
 		}
-		out.v = g.to(name, g.width(8), 0, g.clean(x))
-	case s.Size() == 8 && g.z:
-		out.v = g.add(inst{name: "VPMOVQD", src: of(x.v), dst: g.newVal(value{w: g.width(4)}), rm: -1})
+		out.reg = g.convertOp(name, g.width(8), 0, g.extended(x))
+	case s.Size() == 8 && g.avx512:
+		out.reg = g.add(inst{name: "VPMOVQD", src: of(x.reg), dst: g.newVal(value{bytes: g.width(4)}), rm: -1})
 		out.dirty = d.Size() < 4
 	case s.Size() == 8:
-		out.v, out.dirty = g.low(x.v), d.Size() < 4
+		out.reg, out.dirty = g.lowHalves(x.reg), d.Size() < 4
 	case d.Size() > s.Size():
-		out.v = g.clean(x)
+		out.reg = g.extended(x)
 		out.dirty = s.IsSigned() && !d.IsSigned() && d.Size() < 4
 	default:
-		out.v, out.dirty = x.v, d.Size() < 4
+		out.reg, out.dirty = x.reg, d.Size() < 4
 	}
 	return out
 }
@@ -302,5 +304,5 @@ func (g *gen) bitsOf(d tensor.DType, x *lowered) *lowered {
 	case x.dtype == tensor.Bool, d == tensor.Bool:
 		return g.convert(d, x)
 	}
-	return &lowered{v: g.whole(x), dtype: d, dirty: d.Size() < 4}
+	return &lowered{reg: g.widenHalves(x), dtype: d, dirty: d.Size() < 4}
 }

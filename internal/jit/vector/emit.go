@@ -18,40 +18,40 @@ func (g *gen) emit() error {
 	done, row := a.NewLabel(), a.NewLabel()
 	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	e("ANDQ", asm.Imm(-64), regSpill)
-	for k := range g.base[:g.counter] {
+	for k := range g.base[:g.rowCounter] {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
 		g.savePointer(k, regTemp)
 	}
-	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.counter, regTemp))
-	g.savePointer(g.counter, regTemp)
+	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
+	g.savePointer(g.rowCounter, regTemp)
 	for v := range g.vals {
-		if x := &g.vals[v]; x.rec != nil && x.constant && g.main.fixed[v] >= 0 {
-			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vec(int(g.main.fixed[v]), x.w))
+		if x := &g.vals[v]; x.rec != nil && x.constant && g.bodyFile.fixed[v] >= 0 {
+			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vec(int(g.bodyFile.fixed[v]), x.bytes))
 		}
 	}
 	a.Bind(row)
-	g.sequence(g.rows.out, 0)
+	g.sequence(g.rowCode.out, 0)
 	e("XORL", regIndex, regIndex)
-	if g.twice {
-		e("XORL", regTwice, regTwice)
+	if g.hasWideElements {
+		e("XORL", regDoubleIndex, regDoubleIndex)
 	}
 	if g.loop.Totals {
 		for u := range g.copies {
 			g.sequence(g.accLoads.out, u)
 		}
 	}
-	g.turns()
-	g.tails()
+	g.fullIterations()
+	g.tailLoop()
 	if g.loop.Totals {
 		g.sequence(g.accStores.out, 0)
 	}
-	if g.base[g.counter] >= 0 {
-		e("DECQ", g.pointerRegister(g.counter, 0))
+	if g.base[g.rowCounter] >= 0 {
+		e("DECQ", g.pointerRegister(g.rowCounter, 0))
 	} else {
-		e("DECQ", g.pointerSlot(g.counter))
+		e("DECQ", g.pointerSlot(g.rowCounter))
 	}
 	e("JEQ", done)
-	for k := range g.base[:g.counter] {
+	for k := range g.base[:g.rowCounter] {
 		r := g.loadPointer(k)
 		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
 		g.savePointer(k, r)
@@ -68,7 +68,7 @@ func (g *gen) emit() error {
 }
 
 // executed returns the number of instructions that the code written so far executes, counting full iterations once.
-func (g *gen) executed() int { return g.asm.Instructions() + g.again }
+func (g *gen) executed() int { return g.asm.Instructions() + g.innerExecuted }
 
 // pointerRegister returns the register of pointer k, or other if the pointer is in the spill area.
 func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
@@ -97,18 +97,18 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 
 // nonTemporal reports whether the body has non-temporal stores.
 func (g *gen) nonTemporal() bool {
-	return slices.ContainsFunc(g.turn.out, func(p placed) bool { return p.nt != "" })
+	return slices.ContainsFunc(g.bodyCode.out, func(p allocatedInst) bool { return p.nt != "" })
 }
 
-// turns writes the loop over full iterations of a row.
-func (g *gen) turns() {
+// fullIterations writes the loop over full iterations of a row.
+func (g *gen) fullIterations() {
 	e, a := g.asm.Emit, g.asm
-	step := g.n * g.unroll
+	step := g.lanes * g.unroll
 	over := a.NewLabel()
 	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
 	e("SUBQ", asm.Imm(step), regLimit)
 	e("JLT", over)
-	if g.inRegs && !g.loop.Totals {
+	if g.accsInRegisters && !g.loop.Totals {
 		for u := range g.copies {
 			g.sequence(g.accLoads.out, u)
 		}
@@ -117,16 +117,16 @@ func (g *gen) turns() {
 		plain, after := a.NewLabel(), a.NewLabel()
 		g.aligned(plain)
 		g.streaming = true
-		g.turnLoop(step)
+		g.iterationLoop(step)
 		g.streaming = false
 		e("JMP", after)
 		a.Bind(plain)
-		g.turnLoop(step)
+		g.iterationLoop(step)
 		a.Bind(after)
 	} else {
-		g.turnLoop(step)
+		g.iterationLoop(step)
 	}
-	if g.inRegs && !g.loop.Totals {
+	if g.accsInRegisters && !g.loop.Totals {
 		for u := range g.copies {
 			g.sequence(g.accStores.out, u)
 		}
@@ -137,9 +137,9 @@ func (g *gen) turns() {
 // aligned writes a check that jumps to the label `otherwise` unless all non-temporal stores are aligned to vectors.
 func (g *gen) aligned(otherwise asm.Label) {
 	first := true
-	for k := range g.outs {
-		if !slices.ContainsFunc(g.turn.out, func(p placed) bool {
-			return p.nt != "" && p.args[len(p.args)-1].(memory).n == k
+	for k := range g.outputs {
+		if !slices.ContainsFunc(g.bodyCode.out, func(p allocatedInst) bool {
+			return p.nt != "" && p.args[len(p.args)-1].(memory).index == k
 		}) {
 			continue
 		}
@@ -159,12 +159,12 @@ func (g *gen) aligned(otherwise asm.Label) {
 	g.asm.Emit("JNE", otherwise)
 }
 
-func (g *gen) turnLoop(step int) {
+func (g *gen) iterationLoop(step int) {
 	loop, before := g.asm.NewLabel(), g.executed()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
 	for u := 0; u < g.unroll; u += g.interleaved {
-		g.sequence(g.turn.out, u)
+		g.sequence(g.bodyCode.out, u)
 	}
 	g.readAhead()
 	g.advance(step)
@@ -182,9 +182,9 @@ func (g *gen) readAhead() {
 		name = "PREFETCHT0"
 	}
 	for k, d := range g.code.In {
-		if size := d.Size(); bytes != 0 && g.opts.Ahead.Operands>>k&1 == 1 && !g.still(g.outs+k) && size <= 8 {
-			r := g.loadPointer(g.outs + k)
-			for at := 0; at < g.n*g.unroll*size; at += 64 {
+		if size := d.Size(); bytes != 0 && g.opts.Ahead.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) && size <= 8 {
+			r := g.loadPointer(g.outputs + k)
+			for at := 0; at < g.lanes*g.unroll*size; at += 64 {
 				g.asm.Emit(name, asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
 			}
 		}
@@ -193,13 +193,13 @@ func (g *gen) readAhead() {
 
 func (g *gen) advance(n int) {
 	g.asm.Emit("ADDQ", asm.Imm(n), regIndex)
-	if g.twice {
-		g.asm.Emit("ADDQ", asm.Imm(2*n), regTwice)
+	if g.hasWideElements {
+		g.asm.Emit("ADDQ", asm.Imm(2*n), regDoubleIndex)
 	}
 }
 
-// tails writes the loop over the tail of a row, in masked iterations.
-func (g *gen) tails() {
+// tailLoop writes the loop over the tail of a row, in masked iterations.
+func (g *gen) tailLoop() {
 	e, a := g.asm.Emit, g.asm
 	loop, done, before := a.NewLabel(), a.NewLabel(), g.executed()
 	a.Bind(loop)
@@ -207,29 +207,29 @@ func (g *gen) tails() {
 	if g.loop.Totals {
 		copies = g.copies // full iterations come in multiples of copies, so the tail starts with accumulator 0
 	}
-	for g.first = range copies {
+	for g.firstCopy = range copies {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
 		e("SUBQ", regIndex, regLimit)
 		e("JLE", done)
-		if g.z {
+		if g.avx512 {
 			g.tailMasks()
 		} else {
 			g.tailVectors()
 			g.bounceIn()
 		}
-		g.dynamic = true
-		g.sequence(g.tail.out, 0)
-		g.dynamic = false
-		if !g.z {
+		g.indexedAccs = true
+		g.sequence(g.tailCode.out, 0)
+		g.indexedAccs = false
+		if !g.avx512 {
 			g.bounceOut()
 		}
-		g.advance(g.n)
+		g.advance(g.lanes)
 	}
-	g.first = 0
+	g.firstCopy = 0
 	e("JMP", loop)
 	a.Bind(done)
 	all := g.executed() - before
-	g.work.Rest, g.work.RestElements = (all+copies-1)/copies, g.n
+	g.work.TailIteration, g.work.TailElements = (all+copies-1)/copies, g.lanes
 	g.work.Row += 3 - all // three instructions detect an empty tail
 }
 
@@ -239,7 +239,7 @@ func (g *gen) tailMasks() {
 	e("MOVQ", asm.Imm(-1), regTemp)
 	e("BZHIQ", regLimit, regTemp, regTemp)
 	mov := "KMOVW"
-	if g.n == 8 {
+	if g.lanes == 8 {
 		mov = "KMOVB"
 	}
 	e(mov, regTemp, tailMask)
@@ -250,35 +250,35 @@ func (g *gen) tailMasks() {
 	e("ADDQ", regLimit, regLimit)
 	e("BZHIQ", regLimit, regTemp, regTemp)
 	e(mov, regTemp, tailMask+1)
-	e("SHRQ", asm.Imm(g.n), regTemp)
+	e("SHRQ", asm.Imm(g.lanes), regTemp)
 	e(mov, regTemp, tailMask+2)
 }
 
 // tailVectors sets the tail masks without AVX-512, in vector registers.
 func (g *gen) tailVectors() {
 	e := g.asm.Emit
-	small := vec(tailWide, g.width(4))
-	if g.wide {
-		small = vec(tailSmall, g.width(4))
+	small := vec(wideTailMask, g.width(4))
+	if g.has64Bits {
+		small = vec(narrowTailMask, g.width(4))
 	}
 	var count []byte
-	for k := range max(g.n, 4) {
+	for k := range max(g.lanes, 4) {
 		count = append(count, byte(k), 0, 0, 0)
 	}
 	e("VMOVD", regLimit, small.X())
 	e("VPBROADCASTD", small.X(), small)
 	e("VPCMPGTD", g.asm.Constant(count), small, small)
-	if g.wide {
-		e("VPMOVSXDQ", small, vec(tailWide, g.width(8)))
+	if g.has64Bits {
+		e("VPMOVSXDQ", small, vec(wideTailMask, g.width(8)))
 	}
 }
 
 // bounceIn copies the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot load under
 // a mask.
 func (g *gen) bounceIn() {
-	for k := g.outs; k < g.outs+len(g.code.In); k++ {
+	for k := g.outputs; k < g.outputs+len(g.code.In); k++ {
 		if _, ok := g.bounces[k]; ok {
-			g.bounceCopy(k, g.code.In[k-g.outs].Size(), true)
+			g.bounceCopy(k, g.code.In[k-g.outputs].Size(), true)
 		}
 	}
 	g.restoreTwice()
@@ -287,7 +287,7 @@ func (g *gen) bounceIn() {
 // bounceOut copies the results of a tail from bounce buffers to outputs.
 func (g *gen) bounceOut() {
 	any := false
-	for k := range g.outs {
+	for k := range g.outputs {
 		if _, ok := g.bounces[k]; ok {
 			any = true
 		}
@@ -297,7 +297,7 @@ func (g *gen) bounceOut() {
 	}
 	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
 	g.asm.Emit("SUBQ", regIndex, regLimit)
-	for k := range g.outs {
+	for k := range g.outputs {
 		if _, ok := g.bounces[k]; ok {
 			g.bounceCopy(k, g.code.Out[k].DType.Size(), false)
 		}
@@ -306,8 +306,8 @@ func (g *gen) bounceOut() {
 }
 
 func (g *gen) restoreTwice() {
-	if g.twice {
-		g.asm.Emit("LEAQ", asm.Mem{Base: regIndex, Index: regIndex, Scale: 1}, regTwice)
+	if g.hasWideElements {
+		g.asm.Emit("LEAQ", asm.Mem{Base: regIndex, Index: regIndex, Scale: 1}, regDoubleIndex)
 	}
 }
 
@@ -317,12 +317,12 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	e, a := g.asm.Emit, g.asm
 	r := g.loadPointer(k)
 	scale := min(size, 8)
-	e("LEAQ", asm.Mem{Base: r, Index: regIndex, Scale: uint8(scale)}, regTwice)
+	e("LEAQ", asm.Mem{Base: r, Index: regIndex, Scale: uint8(scale)}, regDoubleIndex)
 	if size == 16 {
-		e("LEAQ", asm.Mem{Base: regTwice, Index: regIndex, Scale: 8}, regTwice)
+		e("LEAQ", asm.Mem{Base: regDoubleIndex, Index: regIndex, Scale: 8}, regDoubleIndex)
 	}
 	// The element index counts down.
-	e("MOVL", asm.Imm(g.n), regTemp)
+	e("MOVL", asm.Imm(g.lanes), regTemp)
 	e("CMPQ", regLimit, regTemp)
 	e("CMOVQLT", regLimit, regTemp)
 	slot := int32(64 * g.bounces[k])
@@ -332,7 +332,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	}
 	a.Bind(loop)
 	before := g.executed()
-	from := asm.Mem{Base: regTwice, Index: regTemp, Scale: uint8(scale), Disp: int32(-scale)}
+	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(scale), Disp: int32(-scale)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(scale), Disp: slot - int32(scale)}
 	if !in {
 		from, to = to, from
@@ -340,7 +340,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	g.moveElement(from, to, scale)
 	e("DECL", regTemp)
 	e("JNE", loop)
-	g.again += (g.executed() - before) * (g.n*size/scale - 1)
+	g.innerExecuted += (g.executed() - before) * (g.lanes*size/scale - 1)
 }
 
 // moveElement copies 1, 2 or 8 bytes through a free vector register.
@@ -363,14 +363,14 @@ func (g *gen) moveElement(from, to asm.Mem, size int) {
 // scratchVector returns a vector register that is free in tails.
 func (g *gen) scratchVector() int {
 	n := 31
-	for g.rest.pool[vectors]>>n&1 == 0 {
+	for g.tailFile.pool[vectors]>>n&1 == 0 {
 		n--
 	}
 	return n
 }
 
 // sequence writes a list of instructions for copy u of the body.
-func (g *gen) sequence(list []placed, u int) {
+func (g *gen) sequence(list []allocatedInst, u int) {
 	for _, p := range list {
 		name := p.name
 		if name == reduce {
@@ -400,28 +400,28 @@ func (g *gen) sequence(list []placed, u int) {
 }
 
 func (g *gen) accRegister(a accUse, u int) asm.Arg {
-	n := g.accAt[a.acc.fold] + (g.first+u+a.acc.turn)%g.copies
+	n := g.accRegisters[a.acc.fold] + (g.firstCopy+u+a.acc.copy)%g.copies
 	switch x := g.vals[a.acc.val]; {
 	case x.mask && a.zero:
 		return asm.Mask(n).Zero()
 	case x.mask:
 		return asm.Mask(n)
-	case a.w == 0:
-		return vec(n, x.w)
+	case a.bytes == 0:
+		return vec(n, x.bytes)
 	}
-	return vec(n, a.w)
+	return vec(n, a.bytes)
 }
 
 // address returns the address of memory m for copy u of the body. It may change regTemp.
 func (g *gen) address(m memory, u int) asm.Mem {
-	disp := m.off + int32(u)*m.step
+	disp := m.offset + int32(u)*m.step
 	switch m.kind {
 	case inConstant:
 		return g.asm.Constant([]byte(m.data))
 	case inSlot:
-		return asm.Mem{Base: regSpill, Disp: int32(64*m.n) + m.off}
+		return asm.Mem{Base: regSpill, Disp: int32(64*m.index) + m.offset}
 	case inRow:
-		return asm.Mem{Base: g.loadPointer(m.n), Disp: m.off}
+		return asm.Mem{Base: g.loadPointer(m.index), Disp: m.offset}
 	case inAcc:
 		return g.accAddress(m, u)
 	}
@@ -429,21 +429,21 @@ func (g *gen) address(m memory, u int) asm.Mem {
 	if m.part != 0 {
 		size *= 2
 	}
-	r := g.loadPointer(m.n)
+	r := g.loadPointer(m.index)
 	if size == 16 {
-		return asm.Mem{Base: r, Index: regTwice, Scale: 8, Disp: disp}
+		return asm.Mem{Base: r, Index: regDoubleIndex, Scale: 8, Disp: disp}
 	}
 	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
 // accAddress returns the address of accumulators. In a tail it depends on regIndex, and the code changes regLimit.
 func (g *gen) accAddress(m memory, u int) asm.Mem {
-	r := g.loadPointer(m.n)
-	if !g.dynamic {
-		return asm.Mem{Base: r, Disp: (m.off + int32(u)*m.step) % int32(expr.Lanes*int(m.lane))}
+	r := g.loadPointer(m.index)
+	if !g.indexedAccs {
+		return asm.Mem{Base: r, Disp: (m.offset + int32(u)*m.step) % int32(expr.Lanes*int(m.lane))}
 	}
 	e := g.asm.Emit
 	e("MOVL", regIndex, regLimit)
 	e("ANDL", asm.Imm(expr.Lanes-1), regLimit)
-	return asm.Mem{Base: r, Index: regLimit, Scale: m.lane, Disp: m.off}
+	return asm.Mem{Base: r, Index: regLimit, Scale: m.lane, Disp: m.offset}
 }

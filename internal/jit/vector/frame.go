@@ -13,39 +13,40 @@ import (
 // General registers. Addresses of operands are in the registers bases or, if these do not suffice, in the spill area,
 // which is memory of the caller for values without a register.
 const (
-	regArgs  = asm.DI
-	regSpill = asm.BX // the spill area
-	regIndex = asm.CX // number of elements of the row that are computed
-	regLimit = asm.DX // the last index at which a full iteration fits; in tails, the number of remaining elements
-	regTemp  = asm.AX
-	regTwice = asm.SI // 2*regIndex, for elements of 16 bytes
+	regArgs        = asm.DI
+	regSpill       = asm.BX // the spill area
+	regIndex       = asm.CX // number of elements of the row that are computed
+	regLimit       = asm.DX // the last index at which a full iteration fits; in tails, the number of remaining elements
+	regTemp        = asm.AX
+	regDoubleIndex = asm.SI // 2*regIndex, for elements of 16 bytes
 )
 
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
 // frame is the assignment of registers and memory of a loop.
 type frame struct {
-	base        []int       // by pointer, the last of which is the row counter: index in bases, or -1
-	counter     int         // index in base of the row counter
-	pointers    int         // number of vectors of the spill area that hold pointers without a register
-	bounces     map[int]int // by pointer: vector of the spill area that is the bounce buffer for tail elements
-	main        file        // registers for row constants and full iterations
-	rest        file        // registers for tails; accumulators are in memory there, unless the loop has totals
-	copies      int         // number of copies of the body with different accumulators
-	unroll      int         // number of copies of the body in the loop over full iterations
-	inRegs      bool        // accumulators are in registers
-	accAt       []int       // by accumulator: its first register
-	lists       [2][]inst   // the body with accumulators in memory, and in registers
-	interleaved int         // number of copies of the body in each of lists
-	twice       bool        // an operand or output has elements of 16 bytes
+	base            []int        // by pointer, the last of which is the row counter: index in bases, or -1
+	rowCounter      int          // index in base of the row counter
+	pointers        int          // number of vectors of the spill area that hold pointers without a register
+	bounces         map[int]int  // by pointer: vector of the spill area that is the bounce buffer for tail elements
+	bodyFile        registerFile // registers for row constants and full iterations
+	tailFile        registerFile // registers for tails; accumulators are in memory there, unless the loop has totals
+	copies          int          // number of copies of the body with different accumulators
+	unroll          int          // number of copies of the body in the loop over full iterations
+	accsInRegisters bool         // accumulators are in registers
+	accRegisters    []int        // by accumulator: its first register
+	lists           [2][]inst    // the body with accumulators in memory, and in registers
+	interleaved     int          // number of copies of the body in each of lists
+	hasWideElements bool         // an operand or output has elements of 16 bytes
 
-	// Allocated code: once per row, the body for full iterations and for tails, loads and stores of accumulator registers.
-	rows, turn, tail, accLoads, accStores *allocator
+	// Allocated code: once per row, the body for full iterations and for tails, loads and stores of accumulator
+	// registers.
+	rowCode, bodyCode, tailCode, accLoads, accStores *allocator
 
 	// State while code is written. dynamic is set if addresses of accumulators depend on regIndex. streaming is set if
 	// stores are non-temporal. first is the copy of the body whose accumulator registers are used.
-	dynamic, streaming bool
-	first              int
+	indexedAccs, streaming bool
+	firstCopy              int
 }
 
 // shortBody is the greatest number of instructions of a body that counts as memory-bound.
@@ -58,13 +59,13 @@ const spillSlots = jit.SpillBytes / 64
 func (g *gen) layOut() error {
 	g.copies = 1
 	if len(g.loop.Folds) > 0 {
-		g.copies = expr.Lanes / g.n
+		g.copies = expr.Lanes / g.lanes
 	}
 	g.layOutPointers()
 	g.bounces = map[int]int{}
 	slots := g.pointers
 	for k, d := range g.dtypes() {
-		if !g.z && !g.still(k) && (d.Size() < 4 || d.IsComplex()) {
+		if !g.avx512 && !g.isInvariant(k) && (d.Size() < 4 || d.IsComplex()) {
 			g.bounces[k] = slots
 			slots++
 		}
@@ -72,7 +73,7 @@ func (g *gen) layOut() error {
 	uses := g.shared()
 	g.lists[0] = slices.Concat(g.body, g.folds[1], g.stores)
 	g.lists[1] = slices.Concat(g.body, g.folds[0], g.stores)
-	g.last = slices.Concat(g.body, g.folds[2], g.stores)
+	g.tailInsts = slices.Concat(g.body, g.folds[2], g.stores)
 	g.interleaved = 1
 	cost, ok := g.search(uses, slots)
 	switch {
@@ -81,7 +82,7 @@ func (g *gen) layOut() error {
 	case !ok:
 		return unsupported("too many live values")
 	}
-	length := len(g.turn.out)
+	length := len(g.bodyCode.out)
 	g.tryInterleave(uses, slots, cost, length)
 	g.chooseUnroll(length)
 	return nil
@@ -94,7 +95,7 @@ func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
 	worse := 0
 	for fixed := len(uses); fixed >= 0 && best > 0 && worse < 3; fixed -= 1 + fixed/8 {
 		g.err = nil
-		g.rows, g.turn, g.tail, g.accLoads, g.accStores = nil, nil, nil, nil, nil
+		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
 		cost, done := g.attempt(uses[:fixed], uses, slots, best)
 		switch {
 		case !done:
@@ -121,14 +122,14 @@ func (g *gen) dtypes() []tensor.DType {
 	return append(d, g.code.In...)
 }
 
-// still reports whether pointer k does not advance along a row, or is unused.
-func (g *gen) still(k int) bool {
+// isInvariant reports whether pointer k does not advance along a row, or is unused.
+func (g *gen) isInvariant(k int) bool {
 	switch {
-	case k < g.outs:
+	case k < g.outputs:
 		return g.code.Out[k].DType == tensor.Invalid
-	case k < g.outs+len(g.code.In):
-		return g.loop.Scalar[k-g.outs] || !slices.ContainsFunc(g.code.Insts, func(i expr.Inst) bool {
-			return i.Op == expr.Load && int(i.A) == k-g.outs
+	case k < g.outputs+len(g.code.In):
+		return g.loop.Scalar[k-g.outputs] || !slices.ContainsFunc(g.code.Insts, func(i expr.Inst) bool {
+			return i.Op == expr.Load && int(i.A) == k-g.outputs
 		})
 	}
 	return true
@@ -136,13 +137,13 @@ func (g *gen) still(k int) bool {
 
 // layOutPointers assigns registers to pointers that advance along rows, and then to other pointers.
 func (g *gen) layOutPointers() {
-	g.counter = g.outs + len(g.code.In) + len(g.loop.Folds)
-	n := g.counter + 1
+	g.rowCounter = g.outputs + len(g.code.In) + len(g.loop.Folds)
+	n := g.rowCounter + 1
 	g.base = make([]int, n)
 	next := 0
 	for _, still := range []bool{false, true} {
 		for k := range n {
-			if g.still(k) != still {
+			if g.isInvariant(k) != still {
 				continue
 			}
 			if g.base[k] = -1; next < len(bases) {
@@ -157,7 +158,7 @@ func (g *gen) layOutPointers() {
 		}
 	}
 	for k, d := range g.dtypes() {
-		g.twice = g.twice || d == tensor.Complex128 && !g.still(k)
+		g.hasWideElements = g.hasWideElements || d == tensor.Complex128 && !g.isInvariant(k)
 	}
 }
 
@@ -187,12 +188,12 @@ func (g *gen) shared() []val {
 // is below limit.
 func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.vals)
-	m := file{fixed: make([]int8, n), slot: make([]int16, n)}
+	m := registerFile{fixed: make([]int8, n), slot: make([]int16, n)}
 	for v := range n {
 		m.fixed[v], m.slot[v] = -1, -1
 	}
 	all := 16
-	if g.z {
+	if g.avx512 {
 		all = 32
 	}
 	if g.opts.registers > 0 {
@@ -220,19 +221,19 @@ func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost floa
 		}
 	}
 	m.slots = slots
-	g.rest = m
-	if g.placeAccs(used, all, k); g.loop.Totals && !g.inRegs {
+	g.tailFile = m
+	if g.placeAccs(used, all, k); g.loop.Totals && !g.accsInRegisters {
 		return 0, false
 	}
-	g.main = m
-	g.main.pool[vectors] = 1<<all - 1<<used
-	g.main.pool[masks] = 1<<(k+1) - 2
-	g.rest.pool = g.main.pool
-	if g.inRegs {
+	g.bodyFile = m
+	g.bodyFile.pool[vectors] = 1<<all - 1<<used
+	g.bodyFile.pool[masks] = 1<<(k+1) - 2
+	g.tailFile.pool = g.bodyFile.pool
+	if g.accsInRegisters {
 		g.reserveAccs(used)
 	}
 	if g.loop.Totals {
-		g.rest.pool = g.main.pool
+		g.tailFile.pool = g.bodyFile.pool
 	}
 	g.restPool(all, used, k)
 	return g.allocateAll(exports, limit)
@@ -249,51 +250,51 @@ func (g *gen) placeAccs(used, all, k int) {
 			need += g.copies
 		}
 	}
-	g.inRegs = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && k-needMasks >= 3
+	g.accsInRegisters = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && k-needMasks >= 3
 }
 
 // reserveAccs removes the registers of accumulators from the pool of the body.
 func (g *gen) reserveAccs(used int) {
-	g.accAt = make([]int, len(g.accs))
+	g.accRegisters = make([]int, len(g.accs))
 	k := 0
-	for g.main.pool[masks]>>(k+1) != 0 {
+	for g.bodyFile.pool[masks]>>(k+1) != 0 {
 		k++
 	}
 	for f, a := range g.accs {
 		if g.vals[a.val].mask {
 			k -= g.copies
-			g.accAt[f] = k + 1
-			g.main.pool[masks] &= 1<<(k+1) - 1
+			g.accRegisters[f] = k + 1
+			g.bodyFile.pool[masks] &= 1<<(k+1) - 1
 			continue
 		}
-		g.accAt[f] = used
+		g.accRegisters[f] = used
 		used += g.copies
 	}
-	g.main.pool[vectors] = g.main.pool[vectors] >> used << used
+	g.bodyFile.pool[vectors] = g.bodyFile.pool[vectors] >> used << used
 }
 
 // restPool removes the registers of tail masks from the pool for tails.
 func (g *gen) restPool(all, used, k int) {
 	if g.inTail != 0 {
-		g.rest.fixed = slices.Clone(g.rest.fixed)
-		g.rest.fixed[g.inTail] = tailWide
-		if g.z {
-			g.rest.fixed[g.inTail] = int8(tailMask)
+		g.tailFile.fixed = slices.Clone(g.tailFile.fixed)
+		g.tailFile.fixed[g.inTail] = wideTailMask
+		if g.avx512 {
+			g.tailFile.fixed[g.inTail] = int8(tailMask)
 		}
 	}
-	if g.z {
-		g.rest.pool[masks] &^= 1 << tailMask
+	if g.avx512 {
+		g.tailFile.pool[masks] &^= 1 << tailMask
 		if g.hasPairs() {
-			g.rest.pool[masks] &^= 1<<(tailMask+1) | 1<<(tailMask+2)
+			g.tailFile.pool[masks] &^= 1<<(tailMask+1) | 1<<(tailMask+2)
 		}
 		return
 	}
-	g.rest.pool[vectors] &^= 1<<tailWide | 1<<tailSmall
+	g.tailFile.pool[vectors] &^= 1<<wideTailMask | 1<<narrowTailMask
 }
 
 func (g *gen) hasPairs() bool {
 	for k, d := range g.dtypes() {
-		if d.IsComplex() && !g.still(k) {
+		if d.IsComplex() && !g.isInvariant(k) {
 			return true
 		}
 	}
@@ -302,25 +303,25 @@ func (g *gen) hasPairs() bool {
 
 func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
 	list := g.lists[0]
-	if g.inRegs {
+	if g.accsInRegisters {
 		list = g.lists[1]
 	}
-	if g.turn = g.allocate(&g.main, list, false, false, nil, limit); g.turn.cost >= limit {
+	if g.bodyCode = g.allocate(&g.bodyFile, list, false, false, nil, limit); g.bodyCode.cost >= limit {
 		return 0, false
 	}
-	g.rows = g.allocate(&g.main, g.row, true, false, exports, math.Inf(1))
-	g.tail = g.allocate(&g.rest, g.last, false, true, nil, math.Inf(1))
+	g.rowCode = g.allocate(&g.bodyFile, g.rowInsts, true, false, exports, math.Inf(1))
+	g.tailCode = g.allocate(&g.tailFile, g.tailInsts, false, true, nil, math.Inf(1))
 	g.accLoads, g.accStores = nil, nil
-	if g.inRegs {
-		g.accLoads = g.allocate(&g.main, g.accIn, false, false, nil, math.Inf(1))
-		g.accStores = g.allocate(&g.main, g.accOut, false, false, nil, math.Inf(1))
+	if g.accsInRegisters {
+		g.accLoads = g.allocate(&g.bodyFile, g.accLoadInsts, false, false, nil, math.Inf(1))
+		g.accStores = g.allocate(&g.bodyFile, g.accStoreInsts, false, false, nil, math.Inf(1))
 	}
-	for _, a := range []*allocator{g.rows, g.turn, g.tail, g.accLoads, g.accStores} {
-		if a != nil && a.top > spillSlots {
+	for _, a := range []*allocator{g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores} {
+		if a != nil && a.slotCount > spillSlots {
 			return 0, false
 		}
 	}
-	return g.turn.cost, g.err == nil
+	return g.bodyCode.cost, g.err == nil
 }
 
 // chooseUnroll unrolls short bodies to reduce the overhead of the loop. length is the number of instructions of the

@@ -7,7 +7,7 @@ import "math"
 func (a *allocator) fused(in *inst) {
 	x, y, c := in.src[0], in.src[1], in.src[2]
 	dies := func(s arg) bool {
-		return a.reg[s.v] >= 0 && a.after(s.v) == math.MaxInt32 && a.file.fixed[in.dst] < 0
+		return a.registerOf[s.v] >= 0 && a.usedNext(s.v) == math.MaxInt32 && a.file.fixed[in.dst] < 0
 	}
 	absent := func(s arg) bool { return a.lookup(s.v) < 0 && a.g.vals[s.v].acc == nil }
 	tied := c

@@ -15,36 +15,36 @@ import (
 
 // gen generates the code of one loop.
 type gen struct {
-	loop *expr.Loop
-	code *expr.Code // the code of loop, in which elementary functions are expanded
-	opts Options
-	wide bool // a value has 64 bits
-	n    int  // number of elements of an iteration
-	z    bool // AVX-512: masks, 32 registers of 512 bits
-	outs int
+	loop      *expr.Loop
+	code      *expr.Code // the code of loop, in which elementary functions are expanded
+	opts      Options
+	has64Bits bool // a value has 64 bits
+	lanes     int  // number of elements of an iteration
+	avx512    bool // AVX-512: masks, 32 registers of 512 bits
+	outputs   int
 
-	vals     []value
-	done     []*lowered     // by expr.Value: its register, once instructions were selected for it
-	need     []int          // by expr.Value: the result of countRegisters
-	pairs    map[int][2]val // by complex operand: the real and imaginary parts
-	consts   map[memory]val // by data: the value of a constant
-	bitMasks map[[2]val]val // by value and bit: the mask of the lanes in which the bit is set
-	looked   map[lookedUp]val
-	offsets  map[val]val // by index value: the byte offsets of rows of tables
-	row      []inst      // instructions that run once per row
-	body     []inst      // instructions that run once per iteration, without folds and stores
-	folds    [3][]inst   // folds of an iteration: with accumulators in registers, in memory, and those of a tail
-	stores   []inst      // stores of an iteration
-	last     []inst      // all instructions of a tail
-	accIn    []inst      // loads of accumulator registers
-	accOut   []inst      // stores of accumulator registers
-	accs     []*accRef
-	spare    []*allocator // allocators for reuse
-	inTail   val          // mask of the elements that a tail has; 0 if it is not needed
-	err      error
-	asm      *asm.Assembler
-	again    int // number of instructions that inner loops execute after their first iteration
-	work     jit.Work
+	vals            []value
+	selected        []*lowered     // by expr.Value: its register, once instructions were selected for it
+	registersNeeded []int          // by expr.Value: the result of countRegisters
+	pairs           map[int][2]val // by complex operand: the real and imaginary parts
+	consts          map[memory]val // by data: the value of a constant
+	bitMasks        map[[2]val]val // by value and bit: the mask of the lanes in which the bit is set
+	lookups         map[lookupKey]val
+	offsets         map[val]val // by index value: the byte offsets of rows of tables
+	rowInsts        []inst      // instructions that run once per row
+	body            []inst      // instructions that run once per iteration, without folds and stores
+	folds           [3][]inst   // folds of an iteration: with accumulators in registers, in memory, and those of a tail
+	stores          []inst      // stores of an iteration
+	tailInsts       []inst      // all instructions of a tail
+	accLoadInsts    []inst      // loads of accumulator registers
+	accStoreInsts   []inst      // stores of accumulator registers
+	accs            []*accRef
+	spareAllocators []*allocator // allocators for reuse
+	inTail          val          // mask of the elements that a tail has; 0 if it is not needed
+	err             error
+	asm             *asm.Assembler
+	innerExecuted   int // number of instructions that inner loops execute after their first iteration
+	work            jit.Work
 	frame
 }
 
@@ -52,7 +52,7 @@ type gen struct {
 // zero-extended unless dirty. 16-bit floats are in 32-bit lanes, zero-extended, or packed in half. Bools are masks or,
 // without AVX-512, lanes of all ones or zeros with the width of the widest value.
 type lowered struct {
-	v     val
+	reg   val
 	dirty bool // the bits of a lane above those of the dtype are undefined
 	half  val  // 16-bit floats in lanes of 16 bits, or 0
 	dtype tensor.DType
@@ -69,10 +69,10 @@ func newGen(l *expr.Loop, cpu machine.Features, opts Options) (*gen, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gen{loop: l, code: l.Code, opts: opts, z: cpu.Has(machine.Vector512), vals: make([]value, 1),
-		pairs: map[int][2]val{}, consts: map[memory]val{}, bitMasks: map[[2]val]val{}, looked: map[lookedUp]val{},
-		offsets: map[val]val{}, outs: len(l.Code.Out)}
-	if n := g.outs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
+	g := &gen{loop: l, code: l.Code, opts: opts, avx512: cpu.Has(machine.Vector512), vals: make([]value, 1),
+		pairs: map[int][2]val{}, consts: map[memory]val{}, bitMasks: map[[2]val]val{}, lookups: map[lookupKey]val{},
+		offsets: map[val]val{}, outputs: len(l.Code.Out)}
+	if n := g.outputs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
 		return nil, unsupported("%d pointers", n)
 	}
 	for _, i := range g.code.Insts {
@@ -80,16 +80,16 @@ func newGen(l *expr.Loop, cpu machine.Features, opts Options) (*gen, error) {
 		if i.Op == expr.Div && (i.DType == tensor.Int32 || i.DType == tensor.Uint32) {
 			wide = true // through float64
 		}
-		g.wide = g.wide || wide
+		g.has64Bits = g.has64Bits || wide
 	}
-	g.n = 8
-	if g.z {
-		g.n = 16
+	g.lanes = 8
+	if g.avx512 {
+		g.lanes = 16
 	}
-	if g.wide {
-		g.n /= 2
+	if g.has64Bits {
+		g.lanes /= 2
 	}
-	g.done = make([]*lowered, len(g.code.Insts))
+	g.selected = make([]*lowered, len(g.code.Insts))
 	return g, nil
 }
 
@@ -134,11 +134,11 @@ func lane(d tensor.DType) int {
 }
 
 // width returns the size in bytes of a register with g.n lanes of the given size.
-func (g *gen) width(lane int) uint8 { return uint8(max(g.n*lane, 16)) }
+func (g *gen) width(lane int) uint8 { return uint8(max(g.lanes*lane, 16)) }
 
 // maskLane returns the size in bytes of the lanes of a bool, without AVX-512.
 func (g *gen) maskLane() int {
-	if g.wide {
+	if g.has64Bits {
 		return 8
 	}
 	return 4
@@ -152,10 +152,10 @@ func (g *gen) newVal(v value) val {
 
 // boolVal describes a value that holds bools.
 func (g *gen) boolVal() value {
-	if g.z {
+	if g.avx512 {
 		return value{mask: true}
 	}
-	return value{w: g.width(g.maskLane())}
+	return value{bytes: g.width(g.maskLane())}
 }
 
 // add appends an instruction to the body or, if its sources are constant along a row, to the instructions of the row.
@@ -176,7 +176,7 @@ func (g *gen) add(in inst) val {
 		g.vals[in.dst].invariant, g.vals[in.dst].constant = invariant, constant
 	}
 	if invariant && in.dst != 0 {
-		g.row = append(g.row, in)
+		g.rowInsts = append(g.rowInsts, in)
 	} else {
 		g.body = append(g.body, in)
 	}
@@ -192,39 +192,39 @@ func of(vs ...val) []arg {
 	return a
 }
 
-// op2 adds an operation on two vectors, with operands in the order of Go's assembler: the operation a - b has sources
-// b, a. lane is the size of an element in bytes.
-func (g *gen) op2(name string, lane int, b, a val) val {
-	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, lane: uint8(lane)})
+// binaryOp adds an operation on two vectors, with operands in the order of Go's assembler: the operation a - b has
+// sources b, a. lane is the size of an element in bytes.
+func (g *gen) binaryOp(name string, lane int, b, a val) val {
+	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 0, lane: uint8(lane)})
 }
 
-// sym2 adds a commutative operation on two vectors.
-func (g *gen) sym2(name string, lane int, a, b val) val {
-	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, comm: true,
+// commutativeOp adds a commutative operation on two vectors.
+func (g *gen) commutativeOp(name string, lane int, a, b val) val {
+	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 0, comm: true,
 		lane: uint8(lane)})
 }
 
-// op1 adds an operation on one vector.
-func (g *gen) op1(name string, lane int, a val) val {
-	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, lane: uint8(lane)})
+// unaryOp adds an operation on one vector.
+func (g *gen) unaryOp(name string, lane int, a val) val {
+	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 0, lane: uint8(lane)})
 }
 
-// imm1 adds an operation on an immediate and a vector. The vector is in a register, because shifts in VEX encoding take
-// no memory operand.
-func (g *gen) imm1(name string, imm int64, a val) val {
-	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: -1})
+// immediateOp adds an operation on an immediate and a vector. The vector is in a register, because shifts in VEX
+// encoding take no memory operand.
+func (g *gen) immediateOp(name string, imm int64, a val) val {
+	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: a}}, dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: -1})
 }
 
-// to adds an operation on one vector whose result has w bytes.
-func (g *gen) to(name string, w uint8, lane int, a val) val {
-	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{w: w}), rm: 0, lane: uint8(lane)})
+// convertOp adds an operation on one vector whose result has w bytes.
+func (g *gen) convertOp(name string, w uint8, lane int, a val) val {
+	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{bytes: w}), rm: 0, lane: uint8(lane)})
 }
 
-// bits returns a constant with x in all lanes.
-func (g *gen) bits(lane int, x uint64) val {
+// constLanes returns a constant with x in all lanes.
+func (g *gen) constLanes(lane int, x uint64) val {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:lane]
 	w := g.width(lane)
-	if g.z {
+	if g.avx512 {
 		name := "VBROADCASTSS"
 		if lane == 8 {
 			name = "VBROADCASTSD"
@@ -236,12 +236,12 @@ func (g *gen) bits(lane int, x uint64) val {
 
 // constant returns the value that instruction name loads from data.
 func (g *gen) constant(name string, w uint8, lane int, data string) val {
-	key := memory{kind: inConstant, data: data, n: int(w)}
+	key := memory{kind: inConstant, data: data, index: int(w)}
 	if v, ok := g.consts[key]; ok {
 		return v
 	}
 	rec := &recipe{name: name, mem: memory{kind: inConstant, data: data}, lane: uint8(lane), plain: true}
-	v := g.newVal(value{w: w, invariant: true, constant: true, rec: rec})
+	v := g.newVal(value{bytes: w, invariant: true, constant: true, rec: rec})
 	g.consts[key] = v
 	return v
 }
@@ -267,38 +267,38 @@ func elem(lane int) string {
 	return "D"
 }
 
-// get returns the register of a value of the expression.
-func (g *gen) get(v expr.Value) *lowered { return g.done[v] }
+// selectedValue returns the register of a value of the expression.
+func (g *gen) selectedValue(v expr.Value) *lowered { return g.selected[v] }
 
-// clean returns the register of a value, with the bits above its dtype sign- or zero-extended.
-func (g *gen) clean(l *lowered) val {
+// extended returns the register of a value, with the bits above its dtype sign- or zero-extended.
+func (g *gen) extended(l *lowered) val {
 	if !l.dirty {
-		return g.whole(l)
+		return g.widenHalves(l)
 	}
 	d := l.dtype
 	if d.IsSigned() && !d.IsFloat() {
 		s := int64(32 - 8*d.Size())
-		l.v = g.imm1("VPSRAD", s, g.imm1("VPSLLD", s, l.v))
+		l.reg = g.immediateOp("VPSRAD", s, g.immediateOp("VPSLLD", s, l.reg))
 	} else {
-		l.v = g.and(4, l.v, g.bits(4, 1<<(8*d.Size())-1))
+		l.reg = g.and(4, l.reg, g.constLanes(4, 1<<(8*d.Size())-1))
 	}
 	l.dirty = false
-	return l.v
+	return l.reg
 }
 
-// whole returns the register of a value, with 16-bit floats in 32-bit lanes.
-func (g *gen) whole(l *lowered) val {
-	if l.v == 0 && l.half != 0 {
-		l.v = g.to("VPMOVZXWD", g.width(4), 0, l.half)
+// widenHalves returns the register of a value, with 16-bit floats in 32-bit lanes.
+func (g *gen) widenHalves(l *lowered) val {
+	if l.reg == 0 && l.half != 0 {
+		l.reg = g.convertOp("VPMOVZXWD", g.width(4), 0, l.half)
 	}
-	return l.v
+	return l.reg
 }
 
 func (g *gen) logic(name string, lane int, a, b val) val {
-	if g.z {
+	if g.avx512 {
 		name += elem(lane)
 	}
-	return g.sym2(name, lane, a, b)
+	return g.commutativeOp(name, lane, a, b)
 }
 
 func (g *gen) and(lane int, a, b val) val { return g.logic("VPAND", lane, a, b) }

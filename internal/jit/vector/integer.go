@@ -13,38 +13,38 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := lane(d)
 	e := elem(l)
 	narrow := d.Size() < 4
-	out := func(v val, dirty bool) *lowered { return &lowered{v: v, dtype: d, dirty: dirty && narrow} }
+	out := func(v val, dirty bool) *lowered { return &lowered{reg: v, dtype: d, dirty: dirty && narrow} }
 	switch op {
 	case expr.Add:
-		return out(g.sym2("VPADD"+e, l, a.v, b.v), true)
+		return out(g.commutativeOp("VPADD"+e, l, a.reg, b.reg), true)
 	case expr.Sub:
-		return out(g.op2("VPSUB"+e, l, b.v, a.v), true)
+		return out(g.binaryOp("VPSUB"+e, l, b.reg, a.reg), true)
 	case expr.Mul:
-		return out(g.multiply(l, a.v, b.v), true)
+		return out(g.multiply(l, a.reg, b.reg), true)
 	case expr.Neg:
-		return out(g.op2("VPSUB"+e, l, a.v, g.bits(l, 0)), true)
+		return out(g.binaryOp("VPSUB"+e, l, a.reg, g.constLanes(l, 0)), true)
 	case expr.And:
-		return out(g.and(l, a.v, b.v), a.dirty || b.dirty)
+		return out(g.and(l, a.reg, b.reg), a.dirty || b.dirty)
 	case expr.Or:
-		return out(g.orAnd(l, a.v, b.v), a.dirty || b.dirty)
+		return out(g.orAnd(l, a.reg, b.reg), a.dirty || b.dirty)
 	case expr.Xor:
-		return out(g.xor(l, a.v, b.v), a.dirty || b.dirty)
+		return out(g.xor(l, a.reg, b.reg), a.dirty || b.dirty)
 	case expr.Not:
-		return out(g.xor(l, a.v, g.bits(l, math.MaxUint64)), true)
+		return out(g.xor(l, a.reg, g.constLanes(l, math.MaxUint64)), true)
 	case expr.Shl:
-		return out(g.shift("VPSLL", d, a.v, b), true)
+		return out(g.shift("VPSLL", d, a.reg, b), true)
 	case expr.Shr:
 		if d.IsSigned() {
-			return out(g.shiftSigned(d, g.clean(a), b), false)
+			return out(g.shiftSigned(d, g.extended(a), b), false)
 		}
-		return out(g.shift("VPSRL", d, g.clean(a), b), false)
+		return out(g.shift("VPSRL", d, g.extended(a), b), false)
 	case expr.Abs:
 		if !d.IsSigned() {
 			return a
 		}
-		return out(g.abs(l, g.clean(a)), true)
+		return out(g.abs(l, g.extended(a)), true)
 	case expr.Min, expr.Max:
-		return out(g.intExtremum(op, d, g.clean(a), g.clean(b)), false)
+		return out(g.intExtremum(op, d, g.extended(a), g.extended(b)), false)
 	case expr.Div:
 		return g.divide(d, a, b)
 	}
@@ -56,10 +56,10 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 // computes both operations.
 func (g *gen) orAnd(l int, a, b val) val {
 	name := "VPAND" + elem(l)
-	for k := len(g.body) - 1; g.z && k >= max(0, len(g.body)-8); k-- {
+	for k := len(g.body) - 1; g.avx512 && k >= max(0, len(g.body)-8); k-- {
 		if in := g.body[k]; in.dst == b && in.name == name {
 			return g.add(inst{name: "VPTERNLOG" + elem(l), src: []arg{{imm: 0xF8}, in.src[0], in.src[1]}, tied: a,
-				dst: g.newVal(value{w: g.vals[a].w}), rm: 1, comm: true, lane: uint8(l)})
+				dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 1, comm: true, lane: uint8(l)})
 		}
 	}
 	return g.or(l, a, b)
@@ -68,28 +68,28 @@ func (g *gen) orAnd(l int, a, b val) val {
 func (g *gen) multiply(l int, a, b val) val {
 	switch {
 	case l == 4:
-		return g.sym2("VPMULLD", 4, a, b)
-	case g.z:
-		return g.sym2("VPMULLQ", 8, a, b)
+		return g.commutativeOp("VPMULLD", 4, a, b)
+	case g.avx512:
+		return g.commutativeOp("VPMULLQ", 8, a, b)
 	}
 	// The products of 32-bit halves are added. The product of the upper halves does not affect the result.
-	cross := g.sym2("VPADDQ", 8, g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, a), b),
-		g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, b), a))
-	return g.sym2("VPADDQ", 8, g.imm1("VPSLLQ", 32, cross), g.sym2("VPMULUDQ", 8, a, b))
+	cross := g.commutativeOp("VPADDQ", 8, g.commutativeOp("VPMULUDQ", 8, g.immediateOp("VPSRLQ", 32, a), b),
+		g.commutativeOp("VPMULUDQ", 8, g.immediateOp("VPSRLQ", 32, b), a))
+	return g.commutativeOp("VPADDQ", 8, g.immediateOp("VPSLLQ", 32, cross), g.commutativeOp("VPMULUDQ", 8, a, b))
 }
 
 func (g *gen) abs(l int, a val) val {
-	if g.z || l == 4 {
-		return g.op1("VPABS"+elem(l), l, a)
+	if g.avx512 || l == 4 {
+		return g.unaryOp("VPABS"+elem(l), l, a)
 	}
-	s := g.op2("VPCMPGTQ", 8, a, g.bits(8, 0))
-	return g.op2("VPSUBQ", 8, s, g.xor(8, a, s))
+	s := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0))
+	return g.binaryOp("VPSUBQ", 8, s, g.xor(8, a, s))
 }
 
 func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
 	l := lane(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
-	if !g.z && l == 8 {
+	if !g.avx512 && l == 8 {
 		if op == expr.Max {
 			return g.blend(8, g.less(8, unsigned, b, a), a, b)
 		}
@@ -100,38 +100,39 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
 		name = "VPMAX"
 	}
 	if unsigned {
-		return g.sym2(name+"U"+elem(l), l, a, b)
+		return g.commutativeOp(name+"U"+elem(l), l, a, b)
 	}
-	return g.sym2(name+"S"+elem(l), l, a, b)
+	return g.commutativeOp(name+"S"+elem(l), l, a, b)
 }
 
-// count returns the shift distance if it is constant, else 0 and the register with the distance modulo the width of d.
-func (g *gen) count(d tensor.DType, b *lowered) (int64, val) {
+// shiftCount returns the shift distance if it is constant, else 0 and the register with the distance modulo the width
+// of d.
+func (g *gen) shiftCount(d tensor.DType, b *lowered) (int64, val) {
 	bits := uint64(8 * d.Size())
-	if r := g.vals[b.v].rec; r != nil && r.mem.kind == inConstant {
+	if r := g.vals[b.reg].rec; r != nil && r.mem.kind == inConstant {
 		return int64(uint64(r.mem.data[0]) & (bits - 1)), 0
 	}
-	return 0, g.and(lane(d), b.v, g.bits(lane(d), bits-1))
+	return 0, g.and(lane(d), b.reg, g.constLanes(lane(d), bits-1))
 }
 
 // shift selects a shift by the instruction with the given name.
 func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 	l := lane(d)
-	imm, n := g.count(d, b)
+	imm, n := g.shiftCount(d, b)
 	if n == 0 {
-		return g.imm1(name+elem(l), imm, a)
+		return g.immediateOp(name+elem(l), imm, a)
 	}
-	return g.op2(name+"V"+elem(l), l, n, a)
+	return g.binaryOp(name+"V"+elem(l), l, n, a)
 }
 
 // shiftSigned selects an arithmetic shift to the right.
 func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
-	if l := lane(d); g.z || l == 4 {
+	if l := lane(d); g.avx512 || l == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}
 	// After a logical shift, the sign bit is inverted and subtracted, which extends it.
-	sign := g.shift("VPSRL", d, g.bits(8, signBit(8)), b)
-	return g.op2("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
+	sign := g.shift("VPSRL", d, g.constLanes(8, signBit(8)), b)
+	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
 }
 
 // divide divides integers through floats that have more bits than the integers, so that a quotient that is not an
@@ -145,5 +146,5 @@ func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 		return g.divideLong(d, a, b)
 	}
 	x, y := g.convert(f, a), g.convert(f, b)
-	return g.convert(d, &lowered{v: g.float(expr.Div, lane(f), x.v, y.v), dtype: f})
+	return g.convert(d, &lowered{reg: g.floatOp(expr.Div, lane(f), x.reg, y.reg), dtype: f})
 }

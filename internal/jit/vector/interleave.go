@@ -52,7 +52,7 @@ func (t *interleaver) of(k int, v val) val {
 		x.rec = &r
 	}
 	if x.acc != nil {
-		x.acc = &accRef{fold: x.acc.fold, val: x.acc.val, turn: x.acc.turn + t.by}
+		x.acc = &accRef{fold: x.acc.fold, val: x.acc.val, copy: x.acc.copy + t.by}
 	}
 	y := t.g.newVal(x)
 	t.vals[v] = y
@@ -61,7 +61,7 @@ func (t *interleaver) of(k int, v val) val {
 
 // after returns the memory that a later iteration accesses; turns is the number of iterations.
 func (m memory) after(turns int) memory {
-	m.off += int32(turns) * m.step
+	m.offset += int32(turns) * m.step
 	return m
 }
 

@@ -20,13 +20,13 @@ func (g *gen) lower() error {
 		}
 	}
 	for k, o := range g.code.Out {
-		mem := memory{kind: inOperand, n: k, step: int32(g.n * o.DType.Size())}
+		mem := memory{kind: inOperand, index: k, step: int32(g.lanes * o.DType.Size())}
 		switch {
 		case o.DType == tensor.Invalid:
 		case o.Im != expr.None:
-			g.stores = append(g.stores, g.storePair(k, o.DType, g.get(o.Re).v, g.get(o.Im).v)...)
+			g.stores = append(g.stores, g.storePair(k, o.DType, g.selectedValue(o.Re).reg, g.selectedValue(o.Im).reg)...)
 		default:
-			g.stores = append(g.stores, g.store(mem, g.get(o.Re)))
+			g.stores = append(g.stores, g.store(mem, g.selectedValue(o.Re)))
 		}
 	}
 	g.lowerFolds()
@@ -37,20 +37,20 @@ func (g *gen) lower() error {
 // countRegisters estimates the number of registers that the computation of each value needs, under the assumption that
 // no value is used twice (Sethi-Ullman numbers).
 func (g *gen) countRegisters() {
-	g.need = make([]int, len(g.code.Insts))
+	g.registersNeeded = make([]int, len(g.code.Insts))
 	for v, i := range g.code.Insts {
 		most, ties := 0, 0
 		for _, u := range i.Uses() {
-			switch w := g.need[u]; {
+			switch w := g.registersNeeded[u]; {
 			case w > most:
 				most, ties = w, 0
 			case w == most:
 				ties++
 			}
 		}
-		g.need[v] = max(1, most+ties)
+		g.registersNeeded[v] = max(1, most+ties)
 		if i.Op == expr.Const {
-			g.need[v] = 0
+			g.registersNeeded[v] = 0
 		}
 	}
 }
@@ -58,14 +58,14 @@ func (g *gen) countRegisters() {
 // visit selects instructions for a value, after those for its operands. The operand that needs the most registers comes
 // first, so that few values are live.
 func (g *gen) visit(v expr.Value) {
-	if g.done[v] != nil {
+	if g.selected[v] != nil {
 		return
 	}
 	uses := g.code.Insts[v].Uses()
 	for range uses {
 		next := expr.None
 		for _, u := range uses {
-			if g.done[u] == nil && (next == expr.None || g.need[u] > g.need[next]) {
+			if g.selected[u] == nil && (next == expr.None || g.registersNeeded[u] > g.registersNeeded[next]) {
 				next = u
 			}
 		}
@@ -74,18 +74,18 @@ func (g *gen) visit(v expr.Value) {
 		}
 		g.visit(next)
 	}
-	g.done[v] = g.inst(v)
+	g.selected[v] = g.inst(v)
 }
 
 // lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
 // before the loop and stores after it. In tails, accumulators are in memory, unless the loop has totals.
 func (g *gen) lowerFolds() {
 	for _, f := range g.loop.Folds {
-		if v := g.get(f.V); f.Op == expr.Min || f.Op == expr.Max {
-			g.clean(v) // once, for both variants
+		if v := g.selectedValue(f.V); f.Op == expr.Min || f.Op == expr.Max {
+			g.extended(v) // once, for both variants
 		}
 	}
-	if !g.z || g.loop.Totals {
+	if !g.avx512 || g.loop.Totals {
 		g.inTail = g.newVal(g.boolVal())
 	}
 	body := g.body
@@ -102,11 +102,11 @@ func (g *gen) lowerFolds() {
 
 // accMemory returns the memory of the accumulators of fold k.
 func (g *gen) accMemory(k int) memory {
-	return memory{kind: inAcc, n: g.outs + len(g.code.In) + k, step: int32(g.n * g.loop.DType(k).Size())}
+	return memory{kind: inAcc, index: g.outputs + len(g.code.In) + k, step: int32(g.lanes * g.loop.DType(k).Size())}
 }
 
-// part returns the instructions that the function selecting adds to the body.
-func (g *gen) part(selecting func()) []inst {
+// collectBody returns the instructions that the function selecting adds to the body.
+func (g *gen) collectBody(selecting func()) []inst {
 	g.body = nil
 	selecting()
 	return g.body
@@ -114,14 +114,14 @@ func (g *gen) part(selecting func()) []inst {
 
 func (g *gen) foldInMemory(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
-	v := g.get(f.V)
+	v := g.selectedValue(f.V)
 	for way := 1; way <= 2; way++ {
 		var s inst
-		list := g.part(func() {
+		list := g.collectBody(func() {
 			old := g.loadVector(mem, v.dtype)
 			sum := g.apply(f.Op, v.dtype, old, v)
-			if way == 2 && !g.z && v.dtype.Size() < 4 { // there are no masked stores
-				sum = g.selectOf(&lowered{v: g.inTail, dtype: tensor.Bool}, sum, old)
+			if way == 2 && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
+				sum = g.selectOf(&lowered{reg: g.inTail, dtype: tensor.Bool}, sum, old)
 			}
 			s = g.store(mem, sum)
 		})
@@ -140,30 +140,30 @@ func (g *gen) newAcc(x value) val {
 
 func (g *gen) foldInRegisters(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
-	v := g.get(f.V)
+	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := value{w: g.width(lane(d))}
+	proto := value{bytes: g.width(lane(d))}
 	if d == tensor.Bool {
 		proto = g.boolVal()
 	}
-	acc := &lowered{v: g.newAcc(proto), dtype: d, dirty: true}
+	acc := &lowered{reg: g.newAcc(proto), dtype: d, dirty: true}
 	ordered := val(0)
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc.v, ordered, v) })...)
-	g.accIn = append(g.accIn, g.part(func() {
+	g.folds[0] = append(g.folds[0], g.collectBody(func() { g.foldInto(f.Op, acc.reg, ordered, v) })...)
+	g.accLoadInsts = append(g.accLoadInsts, g.collectBody(func() {
 		x := g.loadVector(mem, d)
-		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
+		g.body = append(g.body, inst{name: move, src: of(x.reg), dst: acc.reg})
 		if ordered != 0 {
-			g.cmp(lane(d), 7, acc.v, acc.v)
+			g.compareFloats(lane(d), 7, acc.reg, acc.reg)
 			g.body[len(g.body)-1].dst = ordered
 		}
 	})...)
-	g.accOut = append(g.accOut, g.part(func() {
+	g.accStoreInsts = append(g.accStoreInsts, g.collectBody(func() {
 		sum := acc
 		if ordered != 0 {
-			sum = &lowered{v: g.blend(lane(d), ordered, acc.v, g.floats(lane(d), math.NaN())), dtype: d}
+			sum = &lowered{reg: g.blend(lane(d), ordered, acc.reg, g.floatConst(lane(d), math.NaN())), dtype: d}
 		}
 		s := g.store(mem, sum)
 		g.body = append(g.body, s)
@@ -173,7 +173,7 @@ func (g *gen) foldInRegisters(k int) {
 // losesNaN reports whether the instruction of a fold drops a NaN in the accumulator. Such a fold, with AVX-512, also
 // has a mask of the lanes without NaN, which is computed off the critical path.
 func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
-	return g.z && d.IsFloat() && (op == expr.Min || op == expr.Max)
+	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
 // foldInto folds value v into the register of acc. ordered is the mask of lanes without NaN, or 0. The comparison that
@@ -181,13 +181,13 @@ func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
 	if ordered != 0 {
 		l := lane(v.dtype)
-		g.body = append(g.body, inst{name: "VCMP" + suffix(l), src: []arg{{imm: 7}, {v: v.v}, {v: v.v}}, mask: ordered,
+		g.body = append(g.body, inst{name: "VCMP" + suffix(l), src: []arg{{imm: 7}, {v: v.reg}, {v: v.reg}}, mask: ordered,
 			dst: ordered, rm: -1},
-			inst{name: extremumName(op, l), src: of(v.v, acc), dst: acc, rm: 0, lane: uint8(l)})
+			inst{name: extremumName(op, l), src: of(v.reg, acc), dst: acc, rm: 0, lane: uint8(l)})
 		return
 	}
-	r := g.apply(op, v.dtype, &lowered{v: acc, dtype: v.dtype}, v)
-	if last := len(g.body) - 1; last >= 0 && g.body[last].dst == r.v {
+	r := g.apply(op, v.dtype, &lowered{reg: acc, dtype: v.dtype}, v)
+	if last := len(g.body) - 1; last >= 0 && g.body[last].dst == r.reg {
 		g.body[last].dst = acc
 	} else {
 		g.fail("a fold by %v", op)
@@ -203,7 +203,7 @@ func (g *gen) prune() {
 		}
 		live[in.tied], live[in.mask] = true, true
 	}
-	for _, list := range [][]inst{g.stores, g.folds[0], g.folds[1], g.folds[2], g.accIn, g.accOut} {
+	for _, list := range [][]inst{g.stores, g.folds[0], g.folds[1], g.folds[2], g.accLoadInsts, g.accStoreInsts} {
 		for k := range list {
 			mark(&list[k])
 		}
@@ -228,5 +228,5 @@ func (g *gen) prune() {
 	}
 	live[0] = false
 	g.body = sweep(g.body)
-	g.row = sweep(g.row)
+	g.rowInsts = sweep(g.rowInsts)
 }

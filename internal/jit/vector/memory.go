@@ -11,21 +11,21 @@ import (
 
 // load returns operand k, or its real (part is 0) or imaginary part (1) if the operand is complex.
 func (g *gen) load(k, part int) *lowered {
-	d, at := g.code.In[k], g.outs+k
+	d, at := g.code.In[k], g.outputs+k
 	if d.IsComplex() {
 		p := g.pair(k, at, d.ToReal())
-		return &lowered{v: p[part], dtype: d.ToReal()}
+		return &lowered{reg: p[part], dtype: d.ToReal()}
 	}
 	if g.loop.Scalar[k] {
 		return g.loadScalar(at, 0, d)
 	}
-	return g.loadVector(memory{kind: inOperand, n: at, step: int32(g.n * d.Size())}, d)
+	return g.loadVector(memory{kind: inOperand, index: at, step: int32(g.lanes * d.Size())}, d)
 }
 
-// from returns a value that instruction name loads from memory.
-func (g *gen) from(w uint8, name string, plain bool, mem memory) val {
+// loadFrom returns a value that instruction name loads from memory.
+func (g *gen) loadFrom(w uint8, name string, plain bool, mem memory) val {
 	invariant := mem.kind == inRow
-	return g.newVal(value{w: w, invariant: invariant, rec: &recipe{name: name, mem: mem, plain: plain}})
+	return g.newVal(value{bytes: w, invariant: invariant, rec: &recipe{name: name, mem: mem, plain: plain}})
 }
 
 // loadVector returns the contiguous elements of an iteration.
@@ -35,21 +35,21 @@ func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	w := g.width(lane(d))
 	switch d {
 	case tensor.Bool:
-		l.v = g.loadBool(mem)
+		l.reg = g.loadBool(mem)
 	case tensor.Float16:
-		l.half = g.from(max(w/2, 16), g.halfMove(), true, mem)
+		l.half = g.loadFrom(max(w/2, 16), g.halfMove(), true, mem)
 	case tensor.Int8:
-		l.v = g.from(w, "VPMOVSXBD", false, mem)
+		l.reg = g.loadFrom(w, "VPMOVSXBD", false, mem)
 	case tensor.Uint8:
-		l.v = g.from(w, "VPMOVZXBD", false, mem)
+		l.reg = g.loadFrom(w, "VPMOVZXBD", false, mem)
 	case tensor.Int16:
-		l.v = g.from(w, "VPMOVSXWD", false, mem)
+		l.reg = g.loadFrom(w, "VPMOVSXWD", false, mem)
 	case tensor.Uint16, tensor.BFloat16:
-		l.v = g.from(w, "VPMOVZXWD", false, mem)
+		l.reg = g.loadFrom(w, "VPMOVZXWD", false, mem)
 	default:
-		l.v = g.from(w, "VMOVUPS", true, mem)
+		l.reg = g.loadFrom(w, "VMOVUPS", true, mem)
 		if d.Size() == 8 {
-			g.vals[l.v].rec.name = "VMOVUPD" // masks count elements of this size
+			g.vals[l.reg].rec.name = "VMOVUPD" // masks count elements of this size
 		}
 	}
 	return l
@@ -58,9 +58,9 @@ func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 // halfMove returns the instruction that loads or stores g.n elements of 2 bytes.
 func (g *gen) halfMove() string {
 	switch {
-	case g.n == 4:
+	case g.lanes == 4:
 		return "VMOVQ"
-	case g.z:
+	case g.avx512:
 		return "VMOVDQU16"
 	}
 	return "VMOVDQU"
@@ -68,57 +68,57 @@ func (g *gen) halfMove() string {
 
 // loadBool returns the mask of nonzero elements.
 func (g *gen) loadBool(mem memory) val {
-	if !g.z {
+	if !g.avx512 {
 		name, l := "VPMOVZXBD", g.maskLane()
 		if l == 8 {
 			name = "VPMOVZXBQ"
 		}
-		x := g.from(g.width(l), name, false, mem)
-		return g.op2("VPCMPGT"+elem(l), l, g.bits(l, 0), x)
+		x := g.loadFrom(g.width(l), name, false, mem)
+		return g.binaryOp("VPCMPGT"+elem(l), l, g.constLanes(l, 0), x)
 	}
 	name := "VMOVDQU8"
-	if g.n == 8 {
+	if g.lanes == 8 {
 		name = "VMOVQ"
 	}
-	x := g.from(16, name, false, mem)
+	x := g.loadFrom(16, name, false, mem)
 	return g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
 }
 
 // loadScalar returns one element, broadcast to all lanes. at is the pointer and off the offset in bytes.
 func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
-	mem := memory{kind: inRow, n: at, off: off}
+	mem := memory{kind: inRow, index: at, offset: off}
 	l := &lowered{dtype: d}
 	w := g.width(lane(d))
 	switch d.Size() {
 	case 8:
-		l.v = g.from(w, "VBROADCASTSD", false, mem)
+		l.reg = g.loadFrom(w, "VBROADCASTSD", false, mem)
 	case 4:
-		l.v = g.from(w, "VBROADCASTSS", false, mem)
+		l.reg = g.loadFrom(w, "VBROADCASTSS", false, mem)
 	case 2:
-		x := g.from(max(w/2, 16), "VPBROADCASTW", false, mem)
+		x := g.loadFrom(max(w/2, 16), "VPBROADCASTW", false, mem)
 		switch {
 		case d == tensor.Float16:
 			l.half = x
 		case d.IsSigned():
-			l.v = g.to("VPMOVSXWD", w, 0, x)
+			l.reg = g.convertOp("VPMOVSXWD", w, 0, x)
 		default:
-			l.v = g.to("VPMOVZXWD", w, 0, x)
+			l.reg = g.convertOp("VPMOVZXWD", w, 0, x)
 		}
 	case 1:
-		x := g.from(16, "VPBROADCASTB", false, mem)
+		x := g.loadFrom(16, "VPBROADCASTB", false, mem)
 		switch {
-		case d == tensor.Bool && g.z:
-			l.v = g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
+		case d == tensor.Bool && g.avx512:
+			l.reg = g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
 		case d == tensor.Bool:
 			name, lane := "VPMOVZXBD", g.maskLane()
 			if lane == 8 {
 				name = "VPMOVZXBQ"
 			}
-			l.v = g.op2("VPCMPGT"+elem(lane), lane, g.bits(lane, 0), g.to(name, g.width(lane), 0, x))
+			l.reg = g.binaryOp("VPCMPGT"+elem(lane), lane, g.constLanes(lane, 0), g.convertOp(name, g.width(lane), 0, x))
 		case d == tensor.Int8:
-			l.v = g.to("VPMOVSXBD", w, 0, x)
+			l.reg = g.convertOp("VPMOVSXBD", w, 0, x)
 		default:
-			l.v = g.to("VPMOVZXBD", w, 0, x)
+			l.reg = g.convertOp("VPMOVZXBD", w, 0, x)
 		}
 	}
 	return l
@@ -131,7 +131,7 @@ func (g *gen) pair(k, at int, d tensor.DType) [2]val {
 	}
 	var p [2]val
 	if g.loop.Scalar[k] {
-		p = [2]val{g.loadScalar(at, 0, d).v, g.loadScalar(at, int32(d.Size()), d).v}
+		p = [2]val{g.loadScalar(at, 0, d).reg, g.loadScalar(at, int32(d.Size()), d).reg}
 	} else {
 		p = g.split(at, d.Size())
 	}
@@ -145,21 +145,21 @@ func (g *gen) split(at, size int) [2]val {
 	var h [2]val
 	for k := range h {
 		mem := g.half(at, k, size)
-		h[k] = g.from(w, "VMOVU"+suffix(size), false, mem)
+		h[k] = g.loadFrom(w, "VMOVU"+suffix(size), false, mem)
 	}
-	if g.z {
-		return [2]val{g.permute2(h[0], h[1], size, evenOdd(g.n, 0)), g.permute2(h[0], h[1], size, evenOdd(g.n, 1))}
+	if g.avx512 {
+		return [2]val{g.permute2(h[0], h[1], size, evenOdd(g.lanes, 0)), g.permute2(h[0], h[1], size, evenOdd(g.lanes, 1))}
 	}
 	if size == 8 {
-		lo := g.op2("VUNPCKLPD", 0, h[1], h[0])
-		hi := g.op2("VUNPCKHPD", 0, h[1], h[0])
-		return [2]val{g.imm1("VPERMPD", 0xD8, lo), g.imm1("VPERMPD", 0xD8, hi)}
+		lo := g.binaryOp("VUNPCKLPD", 0, h[1], h[0])
+		hi := g.binaryOp("VUNPCKHPD", 0, h[1], h[0])
+		return [2]val{g.immediateOp("VPERMPD", 0xD8, lo), g.immediateOp("VPERMPD", 0xD8, hi)}
 	}
 	var p [2]val
 	for k, imm := range []int64{0x88, 0xDD} {
 		p[k] = g.shuffle("VSHUFPS", imm, h[1], h[0])
 		if w == 32 {
-			p[k] = g.imm1("VPERMPD", 0xD8, p[k])
+			p[k] = g.immediateOp("VPERMPD", 0xD8, p[k])
 		}
 	}
 	return p
@@ -167,7 +167,8 @@ func (g *gen) split(at, size int) [2]val {
 
 // half returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
 func (g *gen) half(at, k, size int) memory {
-	return memory{kind: inOperand, n: at, off: int32(k * g.n * size), step: int32(2 * g.n * size), part: uint8(1 + k),
+	return memory{kind: inOperand, index: at, offset: int32(k * g.lanes * size), step: int32(2 * g.lanes * size),
+		part: uint8(1 + k),
 		lane: uint8(size)}
 }
 
@@ -192,8 +193,9 @@ func (g *gen) permute2(a, b val, lane int, at []int) val {
 
 // pick2 selects elements of the vectors a and b. The lowest bits of the lanes of at are the indices.
 func (g *gen) pick2(a, b, at val, lane int) val {
-	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, at), tied: a, dst: g.newVal(value{w: g.vals[a].w}),
-		rm: 0})
+	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, at), tied: a,
+		dst: g.newVal(value{bytes: g.vals[a].bytes}),
+		rm:  0})
 }
 
 // lookup selects elements of a table. The lowest bits of the lanes of at are the indices. For a table of two equal
@@ -204,20 +206,20 @@ func (g *gen) lookup(table []float32, at val) val {
 	switch {
 	case len(table) == lanes:
 		if lanes == 4 {
-			return g.op2("VPERMILPS", 0, at, g.numbers(table))
+			return g.binaryOp("VPERMILPS", 0, at, g.float32Vector(table))
 		}
-		return g.op2("VPERMPS", 0, g.numbers(table), at)
+		return g.binaryOp("VPERMPS", 0, g.float32Vector(table), at)
 	case slices.Equal(table[:half], table[half:]):
 		return g.lookup(table[:half], at)
-	case len(table) == 2*lanes && g.z:
-		return g.pick2(g.numbers(table[:half]), g.numbers(table[half:]), at, 4)
+	case len(table) == 2*lanes && g.avx512:
+		return g.pick2(g.float32Vector(table[:half]), g.float32Vector(table[half:]), at, 4)
 	}
 	low, high := g.lookup(table[:half], at), g.lookup(table[half:], at)
 	return g.blend(4, g.bitOf(at, half), high, low)
 }
 
-// numbers returns a constant vector.
-func (g *gen) numbers(x []float32) val {
+// float32Vector returns a constant vector.
+func (g *gen) float32Vector(x []float32) val {
 	var data []byte
 	for _, x := range x {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
@@ -230,10 +232,10 @@ func (g *gen) bitOf(at val, bit int) val {
 	key := [2]val{at, val(bit)}
 	m, ok := g.bitMasks[key]
 	if !ok {
-		if g.z {
-			m = g.add(inst{name: "VPTESTMD", src: of(g.bits(4, uint64(bit)), at), dst: g.newVal(g.boolVal()), rm: -1})
+		if g.avx512 {
+			m = g.add(inst{name: "VPTESTMD", src: of(g.constLanes(4, uint64(bit)), at), dst: g.newVal(g.boolVal()), rm: -1})
 		} else {
-			m = g.imm1("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), at)
+			m = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), at)
 		}
 		g.bitMasks[key] = m
 	}
@@ -242,14 +244,15 @@ func (g *gen) bitOf(at val, bit int) val {
 
 // shuffle adds an operation on an immediate and two vectors.
 func (g *gen) shuffle(name string, imm int64, b, a val) val {
-	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: 1})
+	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{bytes: g.vals[a].bytes}),
+		rm: 1})
 }
 
 // emitStore returns a store. If there are several outputs, an operand that is stored unchanged is loaded before any
 // store, because an output may share the operand's memory.
 func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
 	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
-		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{w: g.vals[v].w}), rm: -1})
+		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{bytes: g.vals[v].bytes}), rm: -1})
 	}
 	if !g.isNonTemporal(mem) {
 		nt = ""
@@ -259,7 +262,7 @@ func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
 func (g *gen) isNonTemporal(mem memory) bool {
-	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.Kept>>mem.n&1 == 0
+	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.Kept>>mem.index&1 == 0
 }
 
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
@@ -268,30 +271,31 @@ func (g *gen) store(mem memory, l *lowered) inst {
 	mem.lane = uint8(d.Size())
 	switch d.Size() {
 	case 8:
-		return g.emitStore("VMOVUPD", "VMOVNTPD", mem, l.v)
+		return g.emitStore("VMOVUPD", "VMOVNTPD", mem, l.reg)
 	case 4:
-		return g.emitStore("VMOVUPS", "VMOVNTPS", mem, l.v)
+		return g.emitStore("VMOVUPS", "VMOVNTPS", mem, l.reg)
 	}
 	switch {
 	case d == tensor.Float16 && l.half != 0:
-		return g.emitStore(g.halfMove(), g.streamed(2), mem, l.half)
-	case d == tensor.Bool && g.z:
+		return g.emitStore(g.halfMove(), g.nonTemporalName(2), mem, l.half)
+	case d == tensor.Bool && g.avx512:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
-		x := g.add(inst{name: "VMOVDQU8", src: of(ones), mask: l.v, zero: true, dst: g.newVal(value{w: 16}), rm: 0})
+		x := g.add(inst{name: "VMOVDQU8", src: of(ones), mask: l.reg, zero: true, dst: g.newVal(value{bytes: 16}), rm: 0})
 		name := "VMOVDQU8"
-		if g.n == 8 {
+		if g.lanes == 8 {
 			name = "VMOVQ"
 		}
-		return g.emitStore(name, g.streamed(1), mem, x)
-	case g.z:
-		return g.storeLow(mem, d.Size(), g.whole(l))
+		return g.emitStore(name, g.nonTemporalName(1), mem, x)
+	case g.avx512:
+		return g.storeLow(mem, d.Size(), g.widenHalves(l))
 	}
 	return g.storeNarrow(mem, l)
 }
 
-// streamed returns the instruction for a non-temporal store of g.n elements of 1 or 2 bytes, or "" if there is none.
-func (g *gen) streamed(size int) string {
-	if g.n*size < 16 {
+// nonTemporalName returns the instruction for a non-temporal store of g.n elements of 1 or 2 bytes, or "" if there is
+// none.
+func (g *gen) nonTemporalName(size int) string {
+	if g.lanes*size < 16 {
 		return ""
 	}
 	return "VMOVNTDQ"
@@ -304,56 +308,57 @@ func (g *gen) storeLow(mem memory, size int, v val) inst {
 	if size == 2 {
 		name, move = "VPMOVDW", "VMOVDQU16"
 	}
-	nt := g.streamed(size)
+	nt := g.nonTemporalName(size)
 	if nt == "" || !g.isNonTemporal(mem) {
 		return g.emitStore(name, "", mem, v)
 	}
-	x := g.add(inst{name: name, src: of(v), dst: g.newVal(value{w: uint8(g.n * size)}), rm: -1})
+	x := g.add(inst{name: name, src: of(v), dst: g.newVal(value{bytes: uint8(g.lanes * size)}), rm: -1})
 	return g.emitStore(move, nt, mem, x)
 }
 
 // storeNarrow packs, without AVX-512, lanes into elements of 1 or 2 bytes.
 func (g *gen) storeNarrow(mem memory, l *lowered) inst {
 	size := l.dtype.Size()
-	x := g.whole(l)
+	x := g.widenHalves(l)
 	if l.dtype == tensor.Bool {
-		x = g.imm1("VPSRLD", 31, g.narrowMask(x))
+		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}
 	pick := []byte("\x00\x04\x08\x0c\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80")
 	if size == 2 {
 		pick = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
 	}
-	w := g.vals[x].w
+	w := g.vals[x].bytes
 	if w == 32 {
 		pick = append(pick, pick...)
 	}
-	x = g.op2("VPSHUFB", 0, g.vector(pick), x)
+	x = g.binaryOp("VPSHUFB", 0, g.vector(pick), x)
 	if w == 32 {
-		hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{w: 16}), rm: -1})
+		hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), rm: -1})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
 		}
-		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
+		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, bytes: 16}}, dst: g.newVal(value{bytes: 16}), rm: -1})
 	}
-	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], g.streamed(size), mem, x)
+	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size], g.nonTemporalName(size), mem,
+		x)
 }
 
 // storePair returns the stores of complex numbers with parts re and im.
 func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
 	size := d.ToReal().Size()
 	var h [2]val
-	switch w := g.vals[re].w; {
-	case g.z:
-		lo, hi := make([]int, g.n), make([]int, g.n)
-		for k := range g.n {
-			lo[k] = k/2 + k%2*g.n
-			hi[k] = lo[k] + g.n/2
+	switch w := g.vals[re].bytes; {
+	case g.avx512:
+		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
+		for k := range g.lanes {
+			lo[k] = k/2 + k%2*g.lanes
+			hi[k] = lo[k] + g.lanes/2
 		}
 		h = [2]val{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
 	default:
-		a := g.op2("VUNPCKL"+suffix(size), 0, im, re)
-		b := g.op2("VUNPCKH"+suffix(size), 0, im, re)
+		a := g.binaryOp("VUNPCKL"+suffix(size), 0, im, re)
+		b := g.binaryOp("VUNPCKH"+suffix(size), 0, im, re)
 		h = [2]val{a, b}
 		if w == 32 {
 			h = [2]val{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}

@@ -10,19 +10,19 @@ import (
 // the halves of the complex elements of an iteration. Without AVX-512, the masks are vectors: tailWide has lanes of the
 // width of the widest value, and tailSmall has 32-bit lanes if that width is another.
 const (
-	tailMask  = asm.K1
-	tailWide  = 15
-	tailSmall = 14
+	tailMask       = asm.K1
+	wideTailMask   = 15
+	narrowTailMask = 14
 )
 
 // load adds the load of a value into dst, which is masked in a tail.
 func (a *allocator) load(rec *recipe, dst any) {
-	if !a.tail || rec.mem.kind != inOperand {
+	if !a.masked || rec.mem.kind != inOperand {
 		a.put(rec.name, rec.mem, dst)
 		return
 	}
 	name := rec.name
-	if a.g.z {
+	if a.g.avx512 {
 		if name == "VMOVQ" {
 			name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[rec.mem.lane]
 		}
@@ -40,9 +40,9 @@ func (a *allocator) load(rec *recipe, dst any) {
 func (a *allocator) store(in *inst, args []any) {
 	mem, name := *in.store, in.name
 	switch {
-	case !a.tail:
+	case !a.masked:
 		args = append(args, mem)
-	case a.g.z:
+	case a.g.avx512:
 		if name == "VMOVQ" {
 			name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[mem.lane]
 		}
@@ -61,9 +61,9 @@ func (a *allocator) store(in *inst, args []any) {
 // tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
 func (g *gen) tailVector(lane int) asm.Vec {
 	if lane == g.maskLane() {
-		return vec(tailWide, g.width(lane))
+		return vec(wideTailMask, g.width(lane))
 	}
-	return vec(tailSmall, g.width(lane))
+	return vec(narrowTailMask, g.width(lane))
 }
 
 // bounced reports whether tail elements are copied through the spill area, because AVX2 has masked loads and stores
@@ -72,11 +72,11 @@ func (g *gen) bounced(mem memory) bool { return mem.lane < 4 || mem.part != 0 }
 
 // bounce returns the memory of an operand's or output's tail elements in the spill area.
 func (g *gen) bounce(mem memory) memory {
-	s, ok := g.bounces[mem.n]
+	s, ok := g.bounces[mem.index]
 	if !ok {
 		g.fail("an operand without a bounce buffer")
 	}
-	return memory{kind: inSlot, n: s, off: mem.off}
+	return memory{kind: inSlot, index: s, offset: mem.offset}
 }
 
 // findUses sets a.uses to the uses of each value in a list of instructions, with an entry for each occurrence.
@@ -84,21 +84,21 @@ func (a *allocator) findUses(list []inst) {
 	for k := range list {
 		in := &list[k]
 		for _, s := range in.src {
-			a.end[s.v]++
+			a.usesEnd[s.v]++
 		}
-		a.end[in.tied]++
-		a.end[in.mask]++
+		a.usesEnd[in.tied]++
+		a.usesEnd[in.mask]++
 	}
 	total := int32(0)
-	for v := range a.end {
-		a.at[v] = total
-		total += a.end[v]
-		a.end[v] = a.at[v]
+	for v := range a.usesEnd {
+		a.nextUse[v] = total
+		total += a.usesEnd[v]
+		a.usesEnd[v] = a.nextUse[v]
 	}
 	a.uses = sized(a.uses, int(total))
 	use := func(v val, at int) {
-		a.uses[a.end[v]] = int32(at)
-		a.end[v]++
+		a.uses[a.usesEnd[v]] = int32(at)
+		a.usesEnd[v]++
 	}
 	for k := range list {
 		in := &list[k]
@@ -113,9 +113,9 @@ func (a *allocator) findUses(list []inst) {
 // newAllocator returns an empty allocator. It reuses the memory of a spare allocator if there is one.
 func (g *gen) newAllocator(length int) *allocator {
 	var a *allocator
-	if n := len(g.spare); n > 0 {
-		a = g.spare[n-1]
-		g.spare = g.spare[:n-1]
+	if n := len(g.spareAllocators); n > 0 {
+		a = g.spareAllocators[n-1]
+		g.spareAllocators = g.spareAllocators[:n-1]
 	} else {
 		a, _ = spare.Get().(*allocator)
 	}
@@ -124,17 +124,19 @@ func (g *gen) newAllocator(length int) *allocator {
 	} else {
 		old := *a
 		clear(old.args)
-		*a = allocator{uses: old.uses, at: old.at, end: old.end, reg: old.reg, spill: old.spill, free: old.free[:0],
-			freed: old.freed[:0], out: old.out[:0], args: old.args[:0]}
+		*a = allocator{uses: old.uses, nextUse: old.nextUse, usesEnd: old.usesEnd, registerOf: old.registerOf,
+			spillSlot: old.spillSlot, freeSlots: old.freeSlots[:0],
+			freedSlots: old.freedSlots[:0], out: old.out[:0], args: old.args[:0]}
 	}
 	n := len(g.vals)
 	if a.out == nil {
-		a.out, a.args = make([]placed, 0, length+length/4), make([]any, 0, 4*length)
+		a.out, a.args = make([]allocatedInst, 0, length+length/4), make([]any, 0, 4*length)
 	}
-	a.at, a.end, a.reg, a.spill = sized(a.at, n), sized(a.end, n), sized(a.reg, n), sized(a.spill, n)
-	clear(a.end)
+	a.nextUse, a.usesEnd, a.registerOf, a.spillSlot = sized(a.nextUse, n), sized(a.usesEnd, n), sized(a.registerOf, n),
+		sized(a.spillSlot, n)
+	clear(a.usesEnd)
 	for v := range n {
-		a.reg[v], a.spill[v] = -1, -1
+		a.registerOf[v], a.spillSlot[v] = -1, -1
 	}
 	return a
 }
@@ -153,7 +155,7 @@ var spare sync.Pool
 // release returns allocators to spare after the code is written.
 func (g *gen) release() {
 	g.discard(&g.frame)
-	for _, a := range g.spare {
+	for _, a := range g.spareAllocators {
 		a.g, a.file = nil, nil
 		clear(a.args)
 		a.args = a.args[:0]
@@ -163,9 +165,9 @@ func (g *gen) release() {
 
 // discard adds the allocators of an abandoned attempt to g.spare.
 func (g *gen) discard(f *frame) {
-	for _, a := range []*allocator{f.rows, f.turn, f.tail, f.accLoads, f.accStores} {
+	for _, a := range []*allocator{f.rowCode, f.bodyCode, f.tailCode, f.accLoads, f.accStores} {
 		if a != nil {
-			g.spare = append(g.spare, a)
+			g.spareAllocators = append(g.spareAllocators, a)
 		}
 	}
 }

@@ -23,20 +23,21 @@ const reduce = "reduce"
 // of writeReduce runs, which is otherwise skipped.
 func (g *gen) mod(l int, x, y val) val {
 	ps := suffix(l)
-	a, d := g.float(expr.Abs, l, x, 0), g.float(expr.Abs, l, y, 0)
-	q := g.round(expr.Trunc, l, g.op2("VDIV"+ps, l, d, a))
-	w := g.vals[x].w
-	r := g.add(inst{name: reduce, src: of(a, d), tied: g.fused("VFNMADD", l, q, d, a), dst: g.newVal(value{w: w}), rm: -1,
+	a, d := g.floatOp(expr.Abs, l, x, 0), g.floatOp(expr.Abs, l, y, 0)
+	q := g.round(expr.Trunc, l, g.binaryOp("VDIV"+ps, l, d, a))
+	w := g.vals[x].bytes
+	r := g.add(inst{name: reduce, src: of(a, d), tied: g.fused("VFNMADD", l, q, d, a), dst: g.newVal(value{bytes: w}),
+		rm:   -1,
 		lane: uint8(l)})
 	// The quotient may have been rounded up.
-	negative := g.cmp(l, 17, r, g.bits(l, 0))
-	if g.z {
-		r = g.add(inst{name: "VADD" + ps, src: of(d, r), tied: r, mask: negative, dst: g.newVal(value{w: w}), rm: 0,
+	negative := g.compareFloats(l, 17, r, g.constLanes(l, 0))
+	if g.avx512 {
+		r = g.add(inst{name: "VADD" + ps, src: of(d, r), tied: r, mask: negative, dst: g.newVal(value{bytes: w}), rm: 0,
 			lane: uint8(l)})
 	} else {
-		r = g.sym2("VADD"+ps, l, r, g.and(l, negative, d))
+		r = g.commutativeOp("VADD"+ps, l, r, g.and(l, negative, d))
 	}
-	return g.or(l, r, g.and(l, x, g.bits(l, signBit(l))))
+	return g.or(l, r, g.and(l, x, g.constLanes(l, signBit(l))))
 }
 
 // reduce adds the pseudo-instruction reduce with its scratch registers.
@@ -44,17 +45,17 @@ func (a *allocator) reduce(in *inst) {
 	x, d := a.operand(in.src[0]), a.operand(in.src[1])
 	args := []any{a.result(in), x, d}
 	scratch := 4
-	if a.g.z {
+	if a.g.avx512 {
 		scratch = 3
 	}
 	for range scratch {
-		r := a.grab(vectors)
+		r := a.allocateRegister(vectors)
 		a.pinned[vectors] |= 1 << r
-		args = append(args, vec(int(r), a.g.vals[in.dst].w))
+		args = append(args, vec(int(r), a.g.vals[in.dst].bytes))
 	}
 	for range 2 {
-		if a.g.z {
-			r := a.grab(masks)
+		if a.g.avx512 {
+			r := a.allocateRegister(masks)
 			a.pinned[masks] |= 1 << r
 			args = append(args, asm.Mask(r))
 		}
@@ -83,26 +84,26 @@ func (g *gen) writeReduce(args []any) {
 	arg := func(k int) asm.Arg { return args[k].(asm.Arg) }
 	w := &reducer{g: g, lane: lane, r: arg(0), x: arg(1), d: arg(2), t: arg(3), s: arg(4), u: arg(5), m: arg(6),
 		ps: suffix(lane)}
-	if g.z {
+	if g.avx512 {
 		w.chosen = arg(7)
 	}
 	e, a := g.asm.Emit, g.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
 	w.abs()
 	w.compare(21, w.d, w.t, w.m) // true if t is not less than d, or NaN
-	w.none(done)
+	w.jumpIfEmpty(done)
 	e("VMOVAPS", w.x, w.r)
 	a.Bind(loop)
 	before := g.executed()
 	w.abs()
 	w.compare(29, w.d, w.t, w.m)
-	w.none(end)
+	w.jumpIfEmpty(end)
 	w.step()
 	e("JMP", loop)
-	g.again += (g.executed() - before) * (reduceWork - 1)
+	g.innerExecuted += (g.executed() - before) * (reduceWork - 1)
 	a.Bind(end)
 	w.compare(3, w.d, w.d, w.m)
-	if g.z {
+	if g.avx512 {
 		e("VADD"+w.ps, w.d, w.r, w.m, w.r)
 	} else {
 		e("VAND"+w.ps, w.d, w.m, w.m)
@@ -120,10 +121,10 @@ func (w *reducer) abs() {
 	w.g.asm.Emit("VAND"+w.ps, w.constant(signBit(w.lane)-1), w.r, w.t)
 }
 
-// none writes a jump to a label, which is taken if mask m is empty.
-func (w *reducer) none(to asm.Label) {
+// jumpIfEmpty writes a jump to a label, which is taken if mask m is empty.
+func (w *reducer) jumpIfEmpty(to asm.Label) {
 	e := w.g.asm.Emit
-	if w.g.z {
+	if w.g.avx512 {
 		e("KORTESTW", w.m, w.m)
 	} else {
 		e("VMOVMSK"+w.ps, w.m, regTemp)
@@ -142,7 +143,7 @@ func (w *reducer) step() {
 		if k == 1 {
 			e("VMUL"+w.ps, w.constant(scale), w.u, w.u)
 		}
-		if w.g.z {
+		if w.g.avx512 {
 			w.compare(18, w.t, w.u, w.chosen)
 			e("VMOVAP"+w.ps[1:], w.u, w.chosen, w.s)
 			continue
@@ -151,7 +152,7 @@ func (w *reducer) step() {
 		e("VBLENDV"+w.ps, w.m, w.u, w.s, w.s)
 	}
 	e("VDIV"+w.ps, w.s, w.r, w.u)
-	if w.g.z {
+	if w.g.avx512 {
 		e("VRNDSCALE"+w.ps, asm.Imm(11), w.u, w.u)
 		e("VFNMADD231"+w.ps, w.s, w.u, w.m, w.r)
 		return
@@ -173,7 +174,7 @@ func scaleOf(lane int) uint64 {
 // constant returns a memory operand with a number in all lanes.
 func (w *reducer) constant(x uint64) asm.Arg {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:w.lane]
-	if w.g.z {
+	if w.g.avx512 {
 		m := w.g.asm.Constant(b)
 		m.Broadcast = true
 		return m
@@ -186,15 +187,16 @@ func (w *reducer) constant(x uint64) asm.Arg {
 // the same way, and this second quotient has only a rounding error, because it is rounded to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	do := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
-	number := func(x uint64) *lowered { return &lowered{v: g.bits(8, x), dtype: tensor.Int64} }
-	as := func(d tensor.DType, x *lowered) *lowered { return &lowered{v: x.v, dtype: d} }
-	inverse := &lowered{v: g.op2("VDIVPD", 8, g.convert(tensor.Float64, b).v, g.double(1)), dtype: tensor.Float64}
+	number := func(x uint64) *lowered { return &lowered{reg: g.constLanes(8, x), dtype: tensor.Int64} }
+	as := func(d tensor.DType, x *lowered) *lowered { return &lowered{reg: x.reg, dtype: d} }
+	inverse := &lowered{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
+		dtype: tensor.Float64}
 	quotient := func(x *lowered) *lowered {
 		q := do(expr.Mul, g.convert(tensor.Float64, x), inverse)
 		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
-			q.v = g.extremum(expr.Min, 8, q.v, g.double(0x1.fffffffffffffp63))
+			q.reg = g.extremum(expr.Min, 8, q.reg, g.float64Const(0x1.fffffffffffffp63))
 		}
-		return g.convert(x.dtype, &lowered{v: g.round(expr.Rint, 8, q.v), dtype: q.dtype})
+		return g.convert(x.dtype, &lowered{reg: g.round(expr.Rint, 8, q.reg), dtype: q.dtype})
 	}
 	zero := number(0)
 	x, y := as(tensor.Int64, a), as(tensor.Int64, b)
@@ -204,7 +206,7 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	rest = do(expr.Sub, rest, do(expr.Mul, more, y))
 	q := do(expr.Add, first, more)
 	less := func(u, v *lowered) *lowered {
-		return &lowered{v: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
+		return &lowered{reg: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
 	}
 	if d == tensor.Uint64 {
 		q = g.selectOf(less(rest, zero), do(expr.Sub, q, number(1)), q)
@@ -213,7 +215,7 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
 	wrong := do(expr.And, less(do(expr.Xor, rest, x), zero),
-		&lowered{v: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
+		&lowered{reg: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
 	nearer := g.selectOf(less(do(expr.Xor, x, y), zero), do(expr.Add, q, number(1)), do(expr.Sub, q, number(1)))
 	return g.selectOf(wrong, nearer, q)
 }

@@ -17,11 +17,11 @@ const tableRows = "rows"
 const (
 	rowTables = 4
 	rowBytes  = 4 * rowTables
-	regTable  = regTwice // address of the table; regTwice is free, because it is only used if g.wide is set
+	regTable  = regDoubleIndex // address of the table; regTwice is free, because it is only used if g.wide is set
 )
 
-// lookedUp identifies the lookup of a table by the lanes of a value.
-type lookedUp struct {
+// lookupKey identifies the lookup of a table by the lanes of a value.
+type lookupKey struct {
 	table uint64
 	at    val
 }
@@ -30,27 +30,27 @@ type lookedUp struct {
 // port, and three blends. If several tables have the same index, as in a piecewise polynomial, rows of four tables are
 // loaded and transposed instead, which takes three quarters of the time.
 func (g *gen) lookupOf(i expr.Inst) val {
-	at := g.get(i.A).v
-	if v, ok := g.looked[lookedUp{i.Imm, at}]; ok {
+	at := g.selectedValue(i.A).reg
+	if v, ok := g.lookups[lookupKey{i.Imm, at}]; ok {
 		return v
 	}
 	table := i.Table()
 	if group := g.lookedUpTogether(i); len(group) > 1 {
 		g.lookupRows(group, at)
-		return g.looked[lookedUp{i.Imm, at}]
+		return g.lookups[lookupKey{i.Imm, at}]
 	}
 	return g.lookup(table[:], at)
 }
 
 // lookedUpTogether returns i and the lookups with the same index that are combined with i, or nil if i is not combined.
 func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
-	if g.z || g.wide || g.width(4) != 32 {
+	if g.avx512 || g.has64Bits || g.width(4) != 32 {
 		return nil
 	}
 	group := []expr.Inst{i}
 	for _, x := range g.code.Insts {
 		table, half := x.Table(), len(x.Table())/2
-		_, known := g.looked[lookedUp{x.Imm, g.get(i.A).v}]
+		_, known := g.lookups[lookupKey{x.Imm, g.selectedValue(i.A).reg}]
 		if x.Op == expr.Lookup && x.A == i.A && !known && !slices.Equal(table[:half], table[half:]) &&
 			!slices.Contains(group, x) && len(group) < rowTables {
 			group = append(group, x)
@@ -73,17 +73,17 @@ func (g *gen) lookupRows(group []expr.Inst, at val) {
 	bytes := g.rowOffsets(at)
 	var r [4]val
 	for k := range r {
-		r[k] = g.add(inst{name: tableRows, src: []arg{{v: bytes}, {imm: int64(k)}}, dst: g.newVal(value{w: 32}), rm: -1,
+		r[k] = g.add(inst{name: tableRows, src: []arg{{v: bytes}, {imm: int64(k)}}, dst: g.newVal(value{bytes: 32}), rm: -1,
 			table: string(data)})
 	}
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
 		if 2*k >= len(group) {
 			break
 		}
-		a, b := g.op2(unpack, 0, r[1], r[0]), g.op2(unpack, 0, r[3], r[2])
+		a, b := g.binaryOp(unpack, 0, r[1], r[0]), g.binaryOp(unpack, 0, r[3], r[2])
 		for n, imm := range []int64{0x44, 0xEE} {
 			if c := 2*k + n; c < len(group) {
-				g.looked[lookedUp{group[c].Imm, at}] = g.shuffle("VSHUFPS", imm, b, a)
+				g.lookups[lookupKey{group[c].Imm, at}] = g.shuffle("VSHUFPS", imm, b, a)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (g *gen) lookupRows(group []expr.Inst, at val) {
 func (g *gen) rowOffsets(at val) val {
 	v, ok := g.offsets[at]
 	if !ok {
-		v = g.imm1("VPSRLD", 27-4, g.imm1("VPSLLD", 27, at))
+		v = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, at))
 		g.offsets[at] = v
 	}
 	return v
@@ -102,10 +102,10 @@ func (g *gen) rowOffsets(at val) val {
 // rows adds the instructions of tableRows. Offsets are moved to general registers through memory.
 func (a *allocator) rows(in *inst) {
 	slot := a.newSlot()
-	a.freed = append(a.freed, slot)
-	a.put("VMOVUPS", a.operand(in.src[0]), memory{kind: inSlot, n: int(slot)})
+	a.freedSlots = append(a.freedSlots, slot)
+	a.put("VMOVUPS", a.operand(in.src[0]), memory{kind: inSlot, index: int(slot)})
 	dst := a.result(in).(asm.Vec)
-	offset := func(lane int64) memory { return memory{kind: inSlot, n: int(slot), off: int32(4 * lane)} }
+	offset := func(lane int64) memory { return memory{kind: inSlot, index: int(slot), offset: int32(4 * lane)} }
 	row := asm.Mem{Base: regTable, Index: regTemp, Scale: 1}
 	k := in.src[1].imm
 	a.put("LEAQ", memory{kind: inConstant, data: in.table}, regTable)

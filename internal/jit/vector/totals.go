@@ -12,9 +12,9 @@ import (
 // pairwise into one element.
 func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
-	v := g.get(f.V)
+	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := value{w: g.width(lane(d))}
+	proto := value{bytes: g.width(lane(d))}
 	if d == tensor.Bool {
 		proto = g.boolVal()
 	}
@@ -24,17 +24,17 @@ func (g *gen) foldTotal(k int) {
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc, ordered, v) })...)
-	g.folds[2] = append(g.folds[2], g.part(func() {
-		in := &lowered{v: g.inTail, dtype: tensor.Bool}
-		g.foldInto(f.Op, acc, ordered, g.selectOf(in, &lowered{v: g.whole(v), dtype: d, dirty: v.dirty}, neutral))
+	g.folds[0] = append(g.folds[0], g.collectBody(func() { g.foldInto(f.Op, acc, ordered, v) })...)
+	g.folds[2] = append(g.folds[2], g.collectBody(func() {
+		in := &lowered{reg: g.inTail, dtype: tensor.Bool}
+		g.foldInto(f.Op, acc, ordered, g.selectOf(in, &lowered{reg: g.widenHalves(v), dtype: d, dirty: v.dirty}, neutral))
 	})...)
-	g.accIn = append(g.accIn, inst{name: move, src: of(neutral.v), dst: acc})
+	g.accLoadInsts = append(g.accLoadInsts, inst{name: move, src: of(neutral.reg), dst: acc})
 	if ordered != 0 {
-		g.accIn = append(g.accIn, inst{name: "KXNORW", src: of(ordered, ordered), dst: ordered, rm: -1})
+		g.accLoadInsts = append(g.accLoadInsts, inst{name: "KXNORW", src: of(ordered, ordered), dst: ordered, rm: -1})
 	}
-	g.accOut = append(g.accOut, g.part(func() {
-		mem := memory{kind: inRow, n: g.outs + len(g.code.In) + k}
+	g.accStoreInsts = append(g.accStoreInsts, g.collectBody(func() {
+		mem := memory{kind: inRow, index: g.outputs + len(g.code.In) + k}
 		g.body = append(g.body, g.storeOne(mem, d, g.combine(f.Op, d, acc, ordered)))
 	})...)
 }
@@ -42,9 +42,9 @@ func (g *gen) foldTotal(k int) {
 // accCopies returns a value for each register of an accumulator; there is one register for each copy of the body.
 func (g *gen) accCopies(acc val) []val {
 	vs := []val{acc}
-	for c := 1; c < expr.Lanes/g.n; c++ {
+	for c := 1; c < expr.Lanes/g.lanes; c++ {
 		x := g.vals[acc]
-		x.acc = &accRef{fold: x.acc.fold, val: acc, turn: c}
+		x.acc = &accRef{fold: x.acc.fold, val: acc, copy: c}
 		vs = append(vs, g.newVal(x))
 	}
 	return vs
@@ -64,31 +64,31 @@ func halved(vs []val, join func(a, b val) val) val {
 func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	vs := g.accCopies(acc)
 	join := func(a, b val) val {
-		return g.apply(op, d, &lowered{v: a, dtype: d}, &lowered{v: b, dtype: d}).v
+		return g.apply(op, d, &lowered{reg: a, dtype: d}, &lowered{reg: b, dtype: d}).reg
 	}
 	var r val
 	switch {
 	case ordered != 0:
 		l := lane(d)
-		r = halved(vs, func(a, b val) val { return g.op2(extremumName(op, l), l, b, a) })
+		r = halved(vs, func(a, b val) val { return g.binaryOp(extremumName(op, l), l, b, a) })
 		ok := halved(g.accCopies(ordered), func(a, b val) val { return g.maskOp([2]string{"KANDW"}, a, b) })
-		r = g.blend(l, ok, r, g.floats(l, math.NaN()))
+		r = g.blend(l, ok, r, g.floatConst(l, math.NaN()))
 	case d == tensor.Bool:
 		r = halved(vs, join)
 		d = tensor.Int32 // in the following steps
-		r = g.ofBool(d, r).v
+		r = g.ofBool(d, r).reg
 	default:
 		r = halved(vs, join)
 	}
-	for half := g.n / 2; half > 0; half /= 2 {
-		r = join(r, g.upper(half*lane(d), r))
+	for half := g.lanes / 2; half > 0; half /= 2 {
+		r = join(r, g.shiftDown(half*lane(d), r))
 	}
 	return r
 }
 
 // storeOne returns the store of the first lane of v.
 func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
-	first := []arg{{v: v, w: 16}}
+	first := []arg{{v: v, bytes: 16}}
 	switch d.Size() {
 	case 1:
 		return inst{name: "VPEXTRB", src: append([]arg{{imm: 0}}, first...), store: &mem, rm: -1}
@@ -100,17 +100,17 @@ func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
 	return inst{name: "VMOVQ", src: first, store: &mem, rm: -1}
 }
 
-// upper returns v with the lane at the given byte offset moved to the front. Other lanes are undefined.
-func (g *gen) upper(bytes int, v val) val {
+// shiftDown returns v with the lane at the given byte offset moved to the front. Other lanes are undefined.
+func (g *gen) shiftDown(bytes int, v val) val {
 	switch {
 	case bytes == 32:
 		return g.shuffle("VSHUFF64X2", 0x4e, v, v)
-	case bytes == 16 && g.z:
+	case bytes == 16 && g.avx512:
 		return g.shuffle("VSHUFF64X2", 0xb1, v, v)
 	case bytes == 16:
 		return g.shuffle("VPERM2F128", 1, v, v)
 	case bytes == 8:
-		return g.imm1("VPSHUFD", 0x4e, v)
+		return g.immediateOp("VPSHUFD", 0x4e, v)
 	}
-	return g.imm1("VPSHUFD", 0xb1, v)
+	return g.immediateOp("VPSHUFD", 0xb1, v)
 }

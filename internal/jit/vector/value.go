@@ -6,7 +6,7 @@ type val int32
 // value describes a virtual register.
 type value struct {
 	mask      bool    // a mask register
-	w         uint8   // size of the vector register in bytes
+	bytes     uint8   // size of the vector register in bytes
 	invariant bool    // the same for all elements of a row
 	constant  bool    // the same for all calls
 	rec       *recipe // the single load that computes the value, or nil
@@ -18,7 +18,7 @@ type value struct {
 type accRef struct {
 	fold int
 	val  val
-	turn int // index of the copy of the body among interleaved copies
+	copy int // index of the copy of the body among interleaved copies
 }
 
 // recipe is the load that computes a value.
@@ -43,11 +43,11 @@ const (
 
 // memory is a memory operand, whose address may depend on the iteration.
 type memory struct {
-	kind memKind
-	n    int
-	off  int32  // offset in bytes
-	step int32  // bytes between copies of the body
-	data string // contents of a constant
+	kind   memKind
+	index  int
+	offset int32  // offset in bytes
+	step   int32  // bytes between copies of the body
+	data   string // contents of a constant
 	// part selects the tail mask: 0 for elements, 1 and 2 for the halves of complex elements.
 	part uint8
 	lane uint8 // number of bytes for each bit of the tail mask
@@ -55,9 +55,9 @@ type memory struct {
 
 // arg is a source of an instruction: a value or, if v is 0, an immediate.
 type arg struct {
-	v   val
-	w   uint8 // number of bytes of the register that are read; 0 means all
-	imm int64
+	v     val
+	bytes uint8 // number of bytes of the register that are read; 0 means all
+	imm   int64
 }
 
 // inst is a machine instruction. Sources are in the order of Go's assembler.

@@ -2,33 +2,33 @@ package winograd
 
 import "github.com/graphrun/graphrun/internal/jit/asm"
 
-// walk emits a block, operation by operation, and allocates registers for the values of the block. Constants, operands
-// and spilled values are in memory. An instruction reads such a value from memory directly if this is the last use of
-// the value, or if no register is free. If a register is needed and none is free, the allocator evicts a value. It
-// prefers values that are already in memory, and among them the one whose next use is farthest.
-type walk struct {
+// allocator emits a block, operation by operation, and allocates registers for the values of the block. Constants,
+// operands and spilled values are in memory. An instruction reads such a value from memory directly if this is the last
+// use of the value, or if no register is free. If a register is needed and none is free, the allocator evicts a value.
+// It prefers values that are already in memory, and among them the one whose next use is farthest.
+type allocator struct {
 	b    *block
 	c    *code
 	tail bool
 
-	uses [][]int // by value: the remaining operations that read the value
-	at   []int   // by value: its register, or -1
-	slot []int   // by value: its spill slot, or -1
-	held []value // by register: its value, or zero for a free register
-	free []int   // spill slots whose values are no longer needed
-	room int     // number of spill slots
-	used [3]int  // by operand of the current operation: its register, or -1
+	uses        [][]int // by value: the remaining operations that read the value
+	registerOf  []int   // by value: its register, or -1
+	slotOf      []int   // by value: its spill slot, or -1
+	valueIn     []value // by register: its value, or zero for a free register
+	freeSlots   []int   // spill slots whose values are no longer needed
+	slotCount   int     // number of spill slots
+	operandRegs [3]int  // by operand of the current operation: its register, or -1
 }
 
 // write emits a block, for whole vectors or, if tail is true, for the last, partial vector.
-func (c *code) write(b *block, tail bool) *walk {
-	w := &walk{b: b, c: c, tail: tail, uses: b.uses(), held: make([]value, c.registers)}
-	w.at, w.slot = make([]int, len(b.list)), make([]int, len(b.list))
-	for i := range w.at {
-		w.at[i], w.slot[i] = -1, -1
+func (c *code) write(b *block, tail bool) *allocator {
+	w := &allocator{b: b, c: c, tail: tail, uses: b.uses(), valueIn: make([]value, c.registers)}
+	w.registerOf, w.slotOf = make([]int, len(b.list)), make([]int, len(b.list))
+	for i := range w.registerOf {
+		w.registerOf[i], w.slotOf[i] = -1, -1
 	}
-	for r := range w.held {
-		w.held[r] = zero
+	for r := range w.valueIn {
+		w.valueIn[r] = zero
 	}
 	c.source.at, c.target.at = -1, -1
 	for i := range b.list {
@@ -37,13 +37,13 @@ func (c *code) write(b *block, tail bool) *walk {
 	return w
 }
 
-func (w *walk) operation(i int) {
+func (w *allocator) operation(i int) {
 	o := &w.b.list[i]
-	w.used = [3]int{-1, -1, -1}
+	w.operandRegs = [3]int{-1, -1, -1}
 	switch {
 	case o.op == opStore:
-		w.c.store(w.c.vec(w.bring(o.x, 0)), w.c.target.mem(w.c, o.row, o.col), w.tail)
-		w.done(o.x)
+		w.c.store(w.c.vec(w.loadOperand(o.x, 0)), w.c.target.mem(w.c, o.row, o.col), w.tail)
+		w.release(o.x)
 		return
 	case len(w.uses[i]) == 0: // unused
 		return
@@ -51,7 +51,7 @@ func (w *walk) operation(i int) {
 	switch o.op {
 	case opAdd:
 		x, y := o.x, o.y
-		if w.at[x] < 0 && w.at[y] >= 0 {
+		if w.registerOf[x] < 0 && w.registerOf[y] >= 0 {
 			x, y = y, x
 		}
 		w.binary("VADDPS", value(i), x, y)
@@ -73,85 +73,85 @@ func (w *walk) operation(i int) {
 }
 
 // binary computes v from x and y; y may be in memory.
-func (w *walk) binary(name string, v, x, y value) {
-	a := w.c.vec(w.bring(x, 0))
-	m := w.read(y, 1)
-	w.done(x)
-	w.done(y)
-	w.c.Emit(name, m, a, w.c.vec(w.give(v)))
+func (w *allocator) binary(name string, v, x, y value) {
+	a := w.c.vec(w.loadOperand(x, 0))
+	m := w.operand(y, 1)
+	w.release(x)
+	w.release(y)
+	w.c.Emit(name, m, a, w.c.vec(w.allocate(v)))
 }
 
 // fused computes v = y + k*x. The result replaces x or y in its register if this is the last use of x or y; otherwise
 // it gets a new register.
-func (w *walk) fused(name string, v value, o *operation) {
+func (w *allocator) fused(name string, v value, o *operation) {
 	x, y, k := o.x, o.y, o.k
-	if w.at[x] >= 0 && w.last(x) && !(w.last(y) && w.at[y] >= 0) {
-		d := w.bring(x, 0)
-		if w.at[y] >= 0 {
+	if w.registerOf[x] >= 0 && w.isLastUse(x) && !(w.isLastUse(y) && w.registerOf[y] >= 0) {
+		d := w.loadOperand(x, 0)
+		if w.registerOf[y] >= 0 {
 			w.multiplyAdd(name+"132PS", k, 2, y, 1, d)
 		} else {
 			w.multiplyAdd(name+"213PS", y, 1, k, 2, d)
 		}
-		w.done(x)
-		w.take(v, d)
-		w.done(y)
-		w.done(k)
+		w.release(x)
+		w.assign(v, d)
+		w.release(y)
+		w.release(k)
 		return
 	}
 	var d int
-	if w.last(y) {
-		d = w.bring(y, 1)
+	if w.isLastUse(y) {
+		d = w.loadOperand(y, 1)
 	} else {
-		from := w.read(y, 1)
+		from := w.operand(y, 1)
 		d = w.register()
-		w.held[d], w.used[1] = v, d
+		w.valueIn[d], w.operandRegs[1] = v, d
 		w.c.Emit("VMOVUPS", from, w.c.vec(d))
 	}
-	if w.at[x] >= 0 {
+	if w.registerOf[x] >= 0 {
 		w.multiplyAdd(name+"231PS", k, 2, x, 0, d)
 	} else {
 		w.multiplyAdd(name+"231PS", x, 0, k, 2, d)
 	}
-	w.done(y)
-	w.take(v, d)
-	w.done(x)
-	w.done(k)
+	w.release(y)
+	w.assign(v, d)
+	w.release(x)
+	w.release(k)
 }
 
 // multiplyAdd emits a multiply-add instruction that modifies register d. Operand i of the operation must be in a
 // register. Operand j may be in memory.
-func (w *walk) multiplyAdd(name string, memory value, j int, register value, i, d int) {
-	r := w.c.vec(w.bring(register, i))
-	w.c.Emit(name, w.read(memory, j), r, w.c.vec(d))
+func (w *allocator) multiplyAdd(name string, memory value, j int, register value, i, d int) {
+	r := w.c.vec(w.loadOperand(register, i))
+	w.c.Emit(name, w.operand(memory, j), r, w.c.vec(d))
 }
 
-// last reports whether the current operation is the last use of a value.
-func (w *walk) last(v value) bool { return len(w.uses[v]) == 1 }
+// isLastUse reports whether the current operation is the last use of a value.
+func (w *allocator) isLastUse(v value) bool { return len(w.uses[v]) == 1 }
 
-// done records that the current operation has read a value.
-func (w *walk) done(v value) {
+// release records that the current operation has read a value.
+func (w *allocator) release(v value) {
 	if w.uses[v] = w.uses[v][1:]; len(w.uses[v]) > 0 {
 		return
 	}
-	if r := w.at[v]; r >= 0 {
-		w.held[r], w.at[v] = zero, -1
+	if r := w.registerOf[v]; r >= 0 {
+		w.valueIn[r], w.registerOf[v] = zero, -1
 	}
-	if w.slot[v] >= 0 {
-		w.free = append(w.free, w.slot[v])
+	if w.slotOf[v] >= 0 {
+		w.freeSlots = append(w.freeSlots, w.slotOf[v])
 	}
 }
 
-// give allocates a register for a value.
-func (w *walk) give(v value) int {
+// allocate allocates a register for a value.
+func (w *allocator) allocate(v value) int {
 	r := w.register()
-	w.take(v, r)
+	w.assign(v, r)
 	return r
 }
 
-func (w *walk) take(v value, r int) { w.held[r], w.at[v] = v, r }
+func (w *allocator) assign(v value, r int) { w.valueIn[r], w.registerOf[v] = v, r }
 
-// remembered reports whether a value is a constant or an operand, which is in memory without being spilled.
-func (w *walk) remembered(v value) bool {
+// isReloadable reports whether a value is a constant or an operand, which is in memory without being spilled.
+func (w *allocator) isReloadable(v value) bool {
 	switch w.b.list[v].op {
 	case opConst, opLoad, opBias, opTile, opLanes:
 		return true
@@ -160,17 +160,17 @@ func (w *walk) remembered(v value) bool {
 }
 
 // register returns a free register. If there is none, it evicts a value.
-func (w *walk) register() int {
+func (w *allocator) register() int {
 	best, far := -1, -1
-	for r, v := range w.held {
-		if v == zero && r != w.used[0] && r != w.used[1] && r != w.used[2] {
+	for r, v := range w.valueIn {
+		if v == zero && r != w.operandRegs[0] && r != w.operandRegs[1] && r != w.operandRegs[2] {
 			return r
 		}
-		if r == w.used[0] || r == w.used[1] || r == w.used[2] {
+		if r == w.operandRegs[0] || r == w.operandRegs[1] || r == w.operandRegs[2] {
 			continue
 		}
 		next := w.uses[v][0]
-		if w.remembered(v) || w.slot[v] >= 0 {
+		if w.isReloadable(v) || w.slotOf[v] >= 0 {
 			next += len(w.b.list) // evicting a value that is in memory costs at most a load
 		}
 		if next > far {
@@ -181,53 +181,54 @@ func (w *walk) register() int {
 	return best
 }
 
-func (w *walk) spill(r int) {
-	v := w.held[r]
-	w.held[r], w.at[v] = zero, -1
-	if w.remembered(v) || w.slot[v] >= 0 {
+func (w *allocator) spill(r int) {
+	v := w.valueIn[r]
+	w.valueIn[r], w.registerOf[v] = zero, -1
+	if w.isReloadable(v) || w.slotOf[v] >= 0 {
 		return
 	}
-	if n := len(w.free); n > 0 {
-		w.slot[v], w.free = w.free[n-1], w.free[:n-1]
+	if n := len(w.freeSlots); n > 0 {
+		w.slotOf[v], w.freeSlots = w.freeSlots[n-1], w.freeSlots[:n-1]
 	} else {
-		w.slot[v] = w.room
-		w.room++
+		w.slotOf[v] = w.slotCount
+		w.slotCount++
 	}
-	w.c.Emit("VMOVUPS", w.c.vec(r), w.c.spilled(w.slot[v]))
+	w.c.Emit("VMOVUPS", w.c.vec(r), w.c.spilled(w.slotOf[v]))
 }
 
-// bring returns the register of a value that is operand i of the current operation. It loads the value if necessary.
-func (w *walk) bring(v value, i int) int {
-	r := w.at[v]
+// loadOperand returns the register of a value that is operand i of the current operation. It loads the value if
+// necessary.
+func (w *allocator) loadOperand(v value, i int) int {
+	r := w.registerOf[v]
 	if r < 0 {
-		r = w.give(v)
+		r = w.allocate(v)
 		switch {
 		case w.b.list[v].op == opConst:
 			w.c.constant(w.b.list[v].number, r)
-		case w.tail && w.slot[v] < 0:
-			w.c.loadPart(w.home(v), w.c.vec(r))
+		case w.tail && w.slotOf[v] < 0:
+			w.c.loadPart(w.address(v), w.c.vec(r))
 		default:
-			w.c.Emit("VMOVUPS", w.home(v), w.c.vec(r))
+			w.c.Emit("VMOVUPS", w.address(v), w.c.vec(r))
 		}
 	}
-	w.used[i] = r
+	w.operandRegs[i] = r
 	return r
 }
 
-// read returns operand i of the current operation: a register, or a memory operand if this is the last use of the value
-// or no register is free.
-func (w *walk) read(v value, i int) asm.Arg {
+// operand returns operand i of the current operation: a register, or a memory operand if this is the last use of the
+// value or no register is free.
+func (w *allocator) operand(v value, i int) asm.Arg {
 	switch {
-	case w.at[v] >= 0 || w.tail && w.slot[v] < 0 && w.b.list[v].op != opConst:
-	case w.last(v) || !w.spare():
-		return w.home(v)
+	case w.registerOf[v] >= 0 || w.tail && w.slotOf[v] < 0 && w.b.list[v].op != opConst:
+	case w.isLastUse(v) || !w.hasFree():
+		return w.address(v)
 	}
-	return w.c.vec(w.bring(v, i))
+	return w.c.vec(w.loadOperand(v, i))
 }
 
-// spare reports whether a register is free.
-func (w *walk) spare() bool {
-	for _, v := range w.held {
+// hasFree reports whether a register is free.
+func (w *allocator) hasFree() bool {
+	for _, v := range w.valueIn {
 		if v == zero {
 			return true
 		}
@@ -235,12 +236,12 @@ func (w *walk) spare() bool {
 	return false
 }
 
-// home returns the address of a value in memory.
-func (w *walk) home(v value) asm.Mem {
+// address returns the address of a value in memory.
+func (w *allocator) address(v value) asm.Mem {
 	o := &w.b.list[v]
 	switch {
-	case w.slot[v] >= 0:
-		return w.c.spilled(w.slot[v])
+	case w.slotOf[v] >= 0:
+		return w.c.spilled(w.slotOf[v])
 	case o.op == opConst:
 		return w.c.constantMem(o.number)
 	case o.op == opBias:

@@ -47,7 +47,7 @@ type block struct {
 	constants map[float32]value
 }
 
-func (b *block) do(o operation) value {
+func (b *block) append(o operation) value {
 	b.list = append(b.list, o)
 	return value(len(b.list) - 1)
 }
@@ -60,13 +60,13 @@ func (b *block) constant(f float64) value {
 	if b.constants == nil {
 		b.constants = map[float32]value{}
 	}
-	v := b.do(operation{op: opConst, number: k, x: zero, y: zero, k: zero})
+	v := b.append(operation{op: opConst, number: k, x: zero, y: zero, k: zero})
 	b.constants[k] = v
 	return v
 }
 
 func (b *block) load(row, col int) value {
-	return b.do(operation{op: opLoad, row: row, col: col, x: zero, y: zero, k: zero})
+	return b.append(operation{op: opLoad, row: row, col: col, x: zero, y: zero, k: zero})
 }
 
 func (b *block) add(x, y value) value {
@@ -76,7 +76,7 @@ func (b *block) add(x, y value) value {
 	case y == zero:
 		return x
 	}
-	return b.do(operation{op: opAdd, x: x, y: y, k: zero})
+	return b.append(operation{op: opAdd, x: x, y: y, k: zero})
 }
 
 func (b *block) sub(x, y value) value {
@@ -86,14 +86,14 @@ func (b *block) sub(x, y value) value {
 	case x == zero:
 		return b.mul(-1, y)
 	}
-	return b.do(operation{op: opSub, x: x, y: y, k: zero})
+	return b.append(operation{op: opSub, x: x, y: y, k: zero})
 }
 
 func (b *block) mul(k float64, x value) value {
 	if x == zero {
 		return zero
 	}
-	return b.do(operation{op: opMul, x: x, y: zero, k: b.constant(k)})
+	return b.append(operation{op: opMul, x: x, y: zero, k: b.constant(k)})
 }
 
 // fma returns y + k*x.
@@ -108,7 +108,7 @@ func (b *block) fma(k float64, x, y value) value {
 	if k < 0 {
 		op = opFNMA
 	}
-	return b.do(operation{op: op, x: x, y: y, k: b.constant(math.Abs(k))})
+	return b.append(operation{op: op, x: x, y: y, k: b.constant(math.Abs(k))})
 }
 
 // scaled returns y + k*x, where k may be 1.
@@ -124,7 +124,7 @@ func (b *block) store(v value, row, col int) {
 	if v == zero {
 		v = b.constant(0)
 	}
-	b.do(operation{op: opStore, x: v, y: zero, k: zero, row: row, col: col})
+	b.append(operation{op: opStore, x: v, y: zero, k: zero, row: row, col: col})
 }
 
 // operands returns the values that an operation reads.
@@ -235,7 +235,7 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	}
 	add := zero
 	if bias {
-		add = b.do(operation{op: opBias, x: zero, y: zero, k: zero})
+		add = b.append(operation{op: opBias, x: zero, y: zero, k: zero})
 	}
 	lanes := map[int]value{}
 	for row := range rows {
@@ -269,14 +269,14 @@ func (b *block) epilogueStep(t tile.EpilogueStep, v value, row, col int, lanes m
 	default:
 		from := operation{op: opTile, row: row, col: col, operand: t.Operand, x: zero, y: zero, k: zero}
 		if t.Op == tile.AddTile || t.Op == tile.MulTile {
-			o.y = b.do(from)
+			o.y = b.append(from)
 			break
 		}
 		if _, ok := lanes[t.Operand]; !ok {
 			from.op = opLanes
-			lanes[t.Operand] = b.do(from)
+			lanes[t.Operand] = b.append(from)
 		}
 		o.y = lanes[t.Operand]
 	}
-	return b.do(o)
+	return b.append(o)
 }

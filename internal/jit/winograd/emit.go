@@ -15,10 +15,10 @@ import (
 // between rows. Step at tileOf+target and tileOf+source is the distance in bytes between tiles. A pointer to pixels
 // points to the first pixel inside the image part of the tile.
 const (
-	target = 0
-	source = 1
-	biasAt = 2
-	tileOf = 2
+	target   = 0
+	source   = 1
+	biasAt   = 2
+	tileStep = 2
 )
 
 // EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to the
@@ -75,12 +75,12 @@ type code struct {
 	cpu            machine.Features
 	registers      int
 	source, target plane
-	part           int  // channels in the last, partial vector; 0 if all vectors are whole
-	results        bool // the output is pixels; only points are padded to whole vectors
+	partChannels   int  // channels in the last, partial vector; 0 if all vectors are whole
+	toPixels       bool // the output is pixels; only points are padded to whole vectors
 }
 
 func newCode(cpu machine.Features, part int, results, list bool) (*code, error) {
-	c := &code{cpu: cpu, registers: 32, part: part, results: results}
+	c := &code{cpu: cpu, registers: 32, partChannels: part, toPixels: results}
 	c.Assembler = asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}
 	if !cpu.Has(machine.AVX2) {
 		return nil, fmt.Errorf("winograd: no code for %v", cpu)
@@ -147,7 +147,7 @@ func (c *code) spilled(slot int) asm.Mem {
 // maskMem returns the mask of the partial vector, for AVX2.
 func (c *code) maskMem() asm.Mem {
 	mask := make([]byte, 4*Lanes(c.cpu))
-	for i := range 4 * c.part {
+	for i := range 4 * c.partChannels {
 		mask[i] = 0xFF
 	}
 	return c.Constant(mask)
@@ -168,7 +168,7 @@ func (c *code) loadPart(from asm.Mem, to asm.Vec) {
 // store stores a vector. If part is true and the output is pixels, it stores only the lanes of the partial vector.
 func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	switch {
-	case !part || !c.results:
+	case !part || !c.toPixels:
 		c.Emit("VMOVUPS", v, to)
 	case c.cpu.Has(machine.Vector512):
 		c.Emit("VMOVUPS", v, asm.K1, to)
@@ -210,7 +210,7 @@ func (c *code) begin() {
 	times(c.source.minor, 1, 3)
 	times(c.source.minor, 2, 5)
 	times(c.target.minor, 1, 3)
-	if c.results {
+	if c.toPixels {
 		load(jit.OffsetPtr, biasAt, regBias)
 	} else {
 		times(c.target.minor, 2, 5)
@@ -223,8 +223,8 @@ func (c *code) loops(b *block) {
 	c.begin()
 	tiles, vectors, rest := c.NewLabel(), c.NewLabel(), c.NewLabel()
 	limit := asm.Mem{Base: regArgs, Disp: jit.OffsetN}
-	if c.part > 0 && c.cpu.Has(machine.Vector512) {
-		c.Emit("MOVL", asm.Imm(1<<c.part-1), asm.CX)
+	if c.partChannels > 0 && c.cpu.Has(machine.Vector512) {
+		c.Emit("MOVL", asm.Imm(1<<c.partChannels-1), asm.CX)
 		c.Emit("KMOVW", asm.CX, asm.K1)
 	}
 	c.Align(16)
@@ -239,14 +239,14 @@ func (c *code) loops(b *block) {
 	c.Emit("CMPQ", regChannel, limit)
 	c.Emit("JLT", vectors)
 	c.Bind(rest)
-	if c.part > 0 {
+	if c.partChannels > 0 {
 		if !c.cpu.Has(machine.Vector512) {
 			c.registers = maskRegister
 			c.Emit("VMOVUPS", c.maskMem(), asm.Y(maskRegister))
 		}
 		c.write(b, true)
 	}
-	step := func(i int) asm.Mem { return asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(tileOf+i)} }
+	step := func(i int) asm.Mem { return asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(tileStep+i)} }
 	c.Emit("ADDQ", step(source), c.source.base)
 	c.Emit("ADDQ", step(target), c.target.base)
 	c.Emit("SUBQ", asm.Imm(1), asm.Mem{Base: regArgs, Disp: jit.OffsetRows})

@@ -88,8 +88,8 @@ func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channe
 		panic("winograd: the number of channels does not match the code")
 	}
 	a.N = channels / lanes * lanes * 4
-	a.Row[target], a.Step[target], a.Step[tileOf+target] = to.Row, to.Col, to.Tile
-	a.Row[source], a.Step[source], a.Step[tileOf+source] = from.Row, from.Col, from.Tile
+	a.Row[target], a.Step[target], a.Step[tileStep+target] = to.Row, to.Col, to.Tile
+	a.Row[source], a.Step[source], a.Step[tileStep+source] = from.Row, from.Col, from.Tile
 	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {
 		a.Step[i] = int(uintptr(a.Ptr[i]) + uintptr(a.Row[i]) - uintptr(to.Ptr))
 	}

@@ -210,8 +210,8 @@ func TestRegisters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w := c.write(b, false); w.room > 0 {
-				t.Errorf("%v puts %d values aside", f, w.room)
+			if w := c.write(b, false); w.slotCount > 0 {
+				t.Errorf("%v puts %d values aside", f, w.slotCount)
 			}
 		}
 	}

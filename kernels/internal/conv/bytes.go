@@ -84,7 +84,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := kit.OfNumbers(t)
+	m := kit.KnownMeta(t)
 	out, zero := tensor.Zeros(m.DType, m.Shape...), 0.0
 	if c.Has(bytesYZero) {
 		zero = in[bytesYZero].At().Float()

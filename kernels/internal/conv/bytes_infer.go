@@ -78,7 +78,7 @@ const maxBytesTerms = 1 << 14
 
 // bytesFloats returns the call of the same convolution in dtype d.
 func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
-	return kit.Delegated(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesX).Shape...),
+	return kit.DelegatedCall(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesX).Shape...),
 		tensor.NewType(d, c.Type(bytesW).Shape...))
 }
 

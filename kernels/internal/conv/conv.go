@@ -137,6 +137,6 @@ func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 	if err != nil {
 		return nil, false
 	}
-	d := kit.Delegated(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
+	d := kit.DelegatedCall(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
 	return at, len(bytesWalks(d, nil)) > 0 || len(byteWindowWalks(d, nil)) > 0
 }

@@ -70,7 +70,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 // size returns the height and width of the result, with divisions that truncate as in C.
 func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
 	at := func(d int) sym.Int {
-		window := kit.TimesSizes(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
+		window := kit.BoundedSizeProduct(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
 		room := x.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
 		return towardsZero(room, a.Stride[d]).Add(sym.Of(1))
 	}
@@ -119,13 +119,13 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 		return x, errors.New("non-positive groups is not supported")
 	case w.Shape[1].Mul(sym.Of(a.Groups)).Ne(x.Shape[1]).Holds():
 		return expected("weight_c.size(1) * n_weight_grps == input_c.size(1)")
-	case !kit.Is(w.Shape[0].Mod(sym.Of(a.Groups)), 0):
+	case !kit.SizeIs(w.Shape[0].Mod(sym.Of(a.Groups)), 0):
 		return expected("weight_c.size(0) % n_weight_grps == 0")
 	case o.Shape[1].Ne(offsets).Holds():
 		return x, fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", o.Shape[1], offsets)
 	case c.Has(deformMask) && m.Shape[1].Ne(taps).Holds():
 		return x, fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", m.Shape[1], taps)
-	case !kit.Is(x.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
+	case !kit.SizeIs(x.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
 		return expected("input_c.size(1) % n_offset_grps == 0")
 	}
 	return a.resultOf(c)
@@ -159,7 +159,7 @@ func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
 // bias of another dtype is promoted as in add.
 func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
 	d, w := c.Type(0).DType, c.Type(1)
-	if kit.Is(c.Type(0).Shape[0], 0) {
+	if kit.SizeIs(c.Type(0).Shape[0], 0) {
 		return d, nil
 	}
 	if !d.IsFloat() || d == tensor.BFloat16 {
@@ -214,24 +214,24 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	in, weight := x.Dense(x.In(0), d), x.Dense(x.In(1), d)
 	offset, mask := x.Dense(x.In(2), d), x.Dense(x.In(deformMask), d)
 	bias := x.In(deformBias)
-	if bias.Given() {
+	if bias.IsGiven() {
 		bias = x.Dense(bias, bias.Meta.DType)
 	}
-	apart := bias.Given() && bias.Meta.DType != d
+	apart := bias.IsGiven() && bias.Meta.DType != d
 	var out kit.Buffer
 	if apart {
 		out = x.Temp(d, c.Out[0].Shape...)
 	} else {
 		out = x.Result(0, d)
 	}
-	columns := kit.Times(s.c, s.taps(), s.points, d.Size())
+	columns := kit.BoundedProduct(s.c, s.taps(), s.points, d.Size())
 	if columns > tensor.MaxBytes {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
 	images := min(s.n, max(1, maxProductBytes/max(1, columns)))
 	cols := x.Temp(d, images, s.c*s.taps(), s.points)
 	buffers := []kit.Buffer{out, cols, weight}
-	if bias.Given() && !apart {
+	if bias.IsGiven() && !apart {
 		buffers = append(buffers, bias)
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
@@ -247,7 +247,7 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if apart {
 		x.Call(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
-			bias.Show(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
+			bias.View(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
 	}
 	return x.Kernel()
 }
@@ -265,7 +265,7 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 	if err != nil {
 		return nil, err
 	}
-	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.Times(og, s.points, depth),
+	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(og, s.points, depth),
 		A: entryOffsets(n, 0, s.groups, og*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.groups, depth*s.points),
 		C: entryOffsets(n, s.o*s.points, s.groups, og*s.points), Bias: entryOffsets(n, 0, s.groups, og)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
@@ -385,7 +385,7 @@ func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]
 func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a := kit.Attrs[deformConvAttrs](c)
 	t, err := a.result(c)
-	m := kit.OfNumbers(t)
+	m := kit.KnownMeta(t)
 	if err != nil || m.Numel() == 0 {
 		return []*tensor.Tensor{tensor.Zeros(m.DType, m.Shape...)}, err
 	}

@@ -27,12 +27,12 @@ type depthwiseWindow struct {
 	codes []*jit.Func
 	// outPixelStride is the distance between pixels of the result, in elements.
 	outPixelStride int
-	down           []axisTile
-	// across are the tiles of a row of tiles, which is a strip.
-	across   []axisTile
-	kinds    [][]int // index of the spec by kinds of down and across
-	epilogue codeEpilogue
-	run      graph.PerWorker[windowRun]
+	tilesDown      []axisTile
+	// tilesAcross are the tiles of a row of tiles, which is a strip.
+	tilesAcross []axisTile
+	kinds       [][]int // index of the spec by kinds of down and across
+	epilogue    codeEpilogue
+	run         graph.PerWorker[windowRun]
 }
 
 // windowRun is a worker's state.
@@ -49,8 +49,8 @@ func windowCompiles(s *convShape, d tensor.DType) bool {
 	}
 	f, ok := newWindowShape(s, d.Size())
 	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inReach(s.c, d.Size()) < maxReach &&
-		kit.Times(s.pixelsOut(), s.c, d.Size()) < maxReach &&
-		kit.Times(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<16 &&
+		kit.BoundedProduct(s.pixelsOut(), s.c, d.Size()) < maxReach &&
+		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<16 &&
 		f.codes(s) <= maxWindowCodes
 }
 
@@ -112,7 +112,7 @@ func (t *depthwiseWindow) repeats() bool {
 // weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
-	strips := len(t.down)
+	strips := len(t.tilesDown)
 	order := multiply.Strips{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
 	if strips <= fewStrips && t.blocks > 1 {
 		order.Band = strips
@@ -124,7 +124,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		a := &r.args
 		a.Ptr[depthwise.In], a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		a.Ptr[depthwise.Bias] = s.denseBias(m, t.size)
-		t.epilogue.enter(a, &r.epilogue, m)
+		t.epilogue.setOperands(a, &r.epilogue, m)
 		err := order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
 				return err
@@ -189,10 +189,10 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 
 // rowOf returns the first output row of a strip.
 func (t *depthwiseWindow) rowOf(strip int) int {
-	if strip == len(t.down) {
+	if strip == len(t.tilesDown) {
 		return t.s.h.Results
 	}
-	return t.down[strip].at
+	return t.tilesDown[strip].at
 }
 
 // listings returns the generated code.

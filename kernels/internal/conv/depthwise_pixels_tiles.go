@@ -144,8 +144,8 @@ func (t *depthwiseWindow) cut() {
 	if rows > fewStrips {
 		rows = min(s.h.Results, rows+rows%2)
 	}
-	t.across, across = axisTiles(&s.w, kit.DivUp(s.w.Results, f.tile[1]))
-	t.down, down = axisTiles(&s.h, rows)
+	t.tilesAcross, across = axisTiles(&s.w, kit.DivUp(s.w.Results, f.tile[1]))
+	t.tilesDown, down = axisTiles(&s.h, rows)
 	for _, y := range down {
 		var codes []int
 		for _, x := range across {
@@ -163,8 +163,8 @@ func (t *depthwiseWindow) cut() {
 
 // callsOf appends the calls of a strip. One call computes all adjacent tiles that have the same code.
 func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
-	down, begin := t.down[strip], len(calls)
-	for _, x := range t.across {
+	down, begin := t.tilesDown[strip], len(calls)
+	for _, x := range t.tilesAcross {
 		c := t.call(down, x)
 		if i := len(calls) - 1; i >= begin {
 			p, spec := &calls[i], t.specs[c.code]

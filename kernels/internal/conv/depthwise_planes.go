@@ -94,8 +94,8 @@ func (t *planeTiles) cut() {
 	s := t.s
 	most := planeTileBytes / t.size
 	of := func(planes, rows, cols int) int {
-		input := kit.Times(s.h.Extent(rows), s.w.Extent(cols))
-		return kit.Times(planes, input+kit.Times(rows, cols))
+		input := kit.BoundedProduct(s.h.Extent(rows), s.w.Extent(cols))
+		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
 	}
 	evenly := func(n int, elements func(n int) int) (size, pieces int) {
 		fit := sort.Search(n, func(i int) bool { return elements(i+1) > most }) // the largest size that fits
@@ -109,9 +109,9 @@ func (t *planeTiles) cut() {
 		return of(1, min(s.h.Results, 4), n)
 	})
 	t.rows, t.down = evenly(s.h.Results, func(n int) int { return of(1, n, t.cols) })
-	macs := kit.Times(t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps)
+	macs := kit.BoundedProduct(t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps)
 	t.planes, t.batches = evenly(s.groups, func(n int) int {
-		if kit.Times(n, macs) > machine.DirectMACGrain {
+		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain {
 			return most + 1
 		}
 		return of(n, t.rows, t.cols)
@@ -123,14 +123,14 @@ func (t *planeTiles) cut() {
 // costs two loads. Rows also start at a cache line if that makes them little longer.
 func (t *planeTiles) layOut() {
 	s := t.s
-	width := t.width(t.cols)
+	width := t.neededColumns(t.cols)
 	shared := width
 	if t.right > 1 {
 		shared = 0
 	}
 	var under []*planePart // by tap
 	for k := range s.h.Taps * s.w.Taps {
-		under = append(under, t.part(k/s.w.Taps*s.h.Dilation%s.h.Stride, k%s.w.Taps*s.w.Dilation%s.w.Stride))
+		under = append(under, t.gridPart(k/s.w.Taps*s.h.Dilation%s.h.Stride, k%s.w.Taps*s.w.Dilation%s.w.Stride))
 	}
 	for _, p := range t.parts {
 		if first, end := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
@@ -160,8 +160,8 @@ func (t *planeTiles) layOut() {
 	t.worker = t.out + t.planes*t.rows*t.pitch*t.size
 }
 
-// part returns the part at (row, col) of the stride grid, adding it if it is missing.
-func (t *planeTiles) part(row, col int) *planePart {
+// gridPart returns the part at (row, col) of the stride grid, adding it if it is missing.
+func (t *planeTiles) gridPart(row, col int) *planePart {
 	p := t.find(row, col)
 	if p == nil {
 		p = &planePart{row: row, col: col}
@@ -179,15 +179,18 @@ func (t *planeTiles) find(row, col int) *planePart {
 	return nil
 }
 
-// width returns the number of columns of a part that are needed for cols columns of the output.
-func (t *planeTiles) width(cols int) int { return cols + (t.s.w.Taps-1)*t.s.w.Dilation/t.s.w.Stride }
+// neededColumns returns the number of columns of a part that are needed for cols columns of the output.
+func (t *planeTiles) neededColumns(cols int) int {
+	return cols + (t.s.w.Taps-1)*t.s.w.Dilation/t.s.w.Stride
+}
 
 // kernel returns the kernel, which computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.down * t.right
 	units := s.n * t.batches * tiles
-	cut := machine.CutUnits(units, kit.Times(t.planes, t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps), machine.DirectMACGrain)
+	cut := machine.CutUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps),
+		machine.DirectMACGrain)
 	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {
 			r := t.run.Of(m)
@@ -249,7 +252,7 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	each := strided.Axis{N: planes, Dst: t.plane, Src: s.xs.c * t.size}
 	for _, p := range t.parts {
 		i0, i1 := geometry.Valid(top+p.row, s.h.Stride, s.h.Size, height)
-		j0, j1 := geometry.Valid(left+p.col, s.w.Stride, s.w.Size, t.width(cols))
+		j0, j1 := geometry.Valid(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
 		if i0 >= i1 {
 			continue
 		}

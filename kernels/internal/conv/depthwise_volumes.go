@@ -45,7 +45,7 @@ func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
 // pitch returns the row stride of a channel in worker memory, in elements. room returns the bytes of a channel.
 func (t *volumeTaps) pitch() int { return t.remainders * t.w.Stride }
 func (t *volumeTaps) room() int {
-	return kit.Times(t.d.Extent(t.d.Results), t.rows, t.pitch(), t.dtype.Size())
+	return kit.BoundedProduct(t.d.Extent(t.d.Results), t.rows, t.pitch(), t.dtype.Size())
 }
 
 // lowerTaps makes the kernel. A chunk computes some channels of the result.

@@ -91,7 +91,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()
-	t.arrange()
+	t.chooseOrder()
 	return t, t.compile()
 }
 
@@ -132,7 +132,7 @@ func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 		if t.prefetchesImage {
 			a.Ptr[tile.Ahead] = a.Ptr[tile.In]
 		}
-		t.epilogue.enter(a, &r.epilogue, m)
+		t.epilogue.setOperands(a, &r.epilogue, m)
 		err := t.order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
 				return err

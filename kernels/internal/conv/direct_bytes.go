@@ -61,7 +61,7 @@ func (s *convShape) packedShape(per int) *convShape {
 	}
 	q.h.Before, q.w.Before, q.hasBias = 0, 0, true
 	q.c = s.groups * kit.DivUp(s.cg, per)
-	q.xs = ncdhw{n: kit.Times(q.h.Size, q.w.Size, q.c), c: 1, h: kit.Times(q.w.Size, q.c), w: q.c}
+	q.xs = ncdhw{n: kit.BoundedProduct(q.h.Size, q.w.Size, q.c), c: 1, h: kit.BoundedProduct(q.w.Size, q.c), w: q.c}
 	q.os, q.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
 	return &q
 }
@@ -82,7 +82,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 		return nil
 	}
 	q := s.packedShape(perElement())
-	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.Times(s.n, q.xs.n)) {
+	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.BoundedProduct(s.n, q.xs.n)) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -192,7 +192,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.s.o, tile.EpilogueOperands)
 	}
 	t.cut()
-	t.arrange()
+	t.chooseOrder()
 	if err := t.compile(); err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		}
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
 		if t.requantize != tile.Sums {
-			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
+			a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
 		}
 		if t.shape.unit {
 			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))

@@ -31,7 +31,7 @@ func (t *direct) panelBytes() int { return t.s.depth() * t.termBytes }
 // largeWeight reports whether the weight exceeds what stays in the L2 cache.
 func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 
-// arrange chooses the order of blocks and strips, and the memory that the code prefetches.
+// chooseOrder chooses the order of blocks and strips, and the memory that the code prefetches.
 //
 // If the weight stays in cache, the order is strip by strip, and all blocks of a strip follow each other. Otherwise the
 // image is divided into bands. A band is a sequence of strips whose input stays in cache. The order is then band by
@@ -42,7 +42,7 @@ func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedW
 // tile of that block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each
 // tile prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile
 // reads.
-func (t *direct) arrange() {
+func (t *direct) chooseOrder() {
 	s := t.s
 	strips := t.strips
 	t.order = multiply.Strips{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
@@ -71,5 +71,5 @@ func (t *direct) arrange() {
 	if t.shape.unit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(kit.Times(max(pixels, minStripPixels), t.shape.block(), s.depth()), grain)
+	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.block(), s.depth()), grain)
 }

@@ -16,7 +16,7 @@ const unitPixels = 8
 func (s *convShape) unitMultiplies() bool {
 	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.og() >= smallGroup &&
 		s.n*s.h.Results*s.w.Results >= unitPixels &&
-		kit.Times(2, s.w.Results, s.o, elementBytes) < maxReach // two rows of the result
+		kit.BoundedProduct(2, s.w.Results, s.o, elementBytes) < maxReach // two rows of the result
 }
 
 // elementShape returns the tiles of a convolution whose elements have `per` channels each.

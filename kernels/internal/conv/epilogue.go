@@ -25,8 +25,8 @@ func newCodeEpilogue(e *fusion.Epilogue, channels, slot int) codeEpilogue {
 	return codeEpilogue{TileEpilogue: t}
 }
 
-// enter sets the addresses of the operands for a chunk.
-func (d *codeEpilogue) enter(a *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
+// setOperands sets the addresses of the operands for a chunk.
+func (d *codeEpilogue) setOperands(a *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
 	d.Enter(a, m, nil)
 	if d.strips != nil {
 		d.strips.Enter(r, m)

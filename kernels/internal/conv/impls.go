@@ -189,7 +189,7 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	_, even := s.pixelStride()
 	switch {
 	case a.direct() || a == depthwiseByPixels:
-		return s.os.c == 1 && s.outPixel() > 0 && kit.Times(s.pixelsOut(), s.outPixel(), m.DType.Size()) < maxReach
+		return s.os.c == 1 && s.outPixel() > 0 && kit.BoundedProduct(s.pixelsOut(), s.outPixel(), m.DType.Size()) < maxReach
 	case s.pixelsOut() == 1: // a product with one row
 		return true
 	}

@@ -124,7 +124,7 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 	}
 	var out tensor.Type
 	switch {
-	case !kit.Is(x.Shape[0], 0) && !kit.Is(x.Shape[1], 0):
+	case !kit.SizeIs(x.Shape[0], 0) && !kit.SizeIs(x.Shape[1], 0):
 		if err := p.supports(c, x, w); err != nil {
 			return x, err
 		}
@@ -186,7 +186,7 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 	case w.Shape[0].Lt(g).Holds():
 		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
 			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
-	case !kit.Is(w.Shape[0].Mod(g), 0):
+	case !kit.SizeIs(w.Shape[0].Mod(g), 0):
 		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
 			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
 	}
@@ -225,10 +225,10 @@ func (p convParams) checkWindow(x, w tensor.Type) error {
 	}
 	for d := range len(p.stride) {
 		switch {
-		case kit.Is(x.Shape[2+d], 0) && !kit.Is(x.Shape[0], 0) && !kit.Is(x.Shape[1], 0):
+		case kit.SizeIs(x.Shape[2+d], 0) && !kit.SizeIs(x.Shape[0], 0) && !kit.SizeIs(x.Shape[1], 0):
 			return fmt.Errorf("Only zero batch or zero channel inputs are supported, but got input shape: %s",
 				tensor.Sizes(x.Shape))
-		case kit.Is(w.Shape[2+d], 0):
+		case kit.SizeIs(w.Shape[2+d], 0):
 			return fmt.Errorf("kernel size should be greater than zero, but got weight of size %s", tensor.Sizes(w.Shape))
 		}
 	}
@@ -242,7 +242,7 @@ func (p convParams) padded(x tensor.Type, d int) sym.Int {
 }
 
 func (p convParams) window(w tensor.Type, d int) sym.Int {
-	return kit.TimesSizes(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
+	return kit.BoundedSizeProduct(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
 // checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all others.
@@ -257,7 +257,7 @@ func (v convolution) checkBias(c *graph.Call, x tensor.Type) error {
 func (p convParams) outShape(x, w tensor.Type) []sym.Int {
 	shape := make([]sym.Int, 2, 2+len(p.stride))
 	shape[0], shape[1] = x.Shape[0], w.Shape[0]
-	if kit.Is(x.Shape[1], 0) {
+	if kit.SizeIs(x.Shape[1], 0) {
 		shape[1] = sym.Int{}
 	}
 	for d := range len(p.stride) {
@@ -312,7 +312,7 @@ func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 	dims := len(p.stride)
 	plain := !p.dilated()
 	for d := 0; plain && d < dims; d++ {
-		plain = p.stride[d] == 1 && kit.Is(w.Shape[2+d], 1)
+		plain = p.stride[d] == 1 && kit.SizeIs(w.Shape[2+d], 1)
 	}
 	if plain && x.Shape[0].Lt(sym.Of(16)).Holds() {
 		return false

@@ -25,8 +25,8 @@ func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int
 		return pad
 	}
 	for d := range dims {
-		total := kit.TimesSizes(sym.Of(dilation[d]), w.Shape[2+d].Sub(sym.Of(1)))
-		if kit.NumberOf(total) >= kit.Huge {
+		total := kit.BoundedSizeProduct(sym.Of(dilation[d]), w.Shape[2+d].Sub(sym.Of(1)))
+		if kit.KnownSize(total) >= kit.MaxProduct {
 			continue // checkWindow rejects the window
 		}
 		pad[d] = total.Div(sym.Of(2))

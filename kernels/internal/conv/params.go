@@ -112,8 +112,8 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	if err != nil {
 		return nil, err
 	}
-	m, p, x, w := kit.OfNumbers(t), v.params(c), in[0].Shape, in[1].Shape
-	axes := newAxes(x, m.Shape, w[2:], p.stride, kit.NumbersOf(p.padding), p.dilation)
+	m, p, x, w := kit.KnownMeta(t), v.params(c), in[0].Shape, in[1].Shape
+	axes := newAxes(x, m.Shape, w[2:], p.stride, kit.KnownSizes(p.padding), p.dilation)
 	return reference(m, in, w[1], axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Results)
 		for o := range pairs {

@@ -14,8 +14,8 @@ const (
 	// imageRows is the maximum number of pixels that are multiplied as one matrix. Batches with more pixels are divided
 	// into several products, so that packed panels stay small.
 	imageRows = 8192
-	// rowChannels is the number of channels from which windows are copied pixel by pixel. Windows with fewer channels are
-	// copied row by row.
+	// rowChannels is the number of channels from which windows are copied pixel by pixel. Windows with fewer channels
+	// are copied row by row.
 	rowChannels = 16
 )
 
@@ -55,7 +55,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	entries := s.n / images
-	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups, MACs: kit.Times(pixels, s.og(), s.depth())}
+	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups, MACs: kit.BoundedProduct(pixels, s.og(), s.depth())}
 	if x.Entries > 1 {
 		x.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.cg)
 		x.B = entryOffsets(entries, 0, s.groups, weight.Each())

@@ -37,7 +37,8 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.Times(s.og(), s.pixelsOut(), s.depth())}
+	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.BoundedProduct(s.og(), s.pixelsOut(),
+		s.depth())}
 	x.Then(s.epilogue, spec)
 	planeEntries(x, s, weight)
 	if !inPlace {

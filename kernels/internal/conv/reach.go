@@ -16,27 +16,29 @@ const maxTileRows = 64
 
 // inReach returns an upper bound of the distance, in bytes, between two input elements of windows. pixel is the stride
 // of pixels in elements, and size is the size of an element in bytes.
-func (s *convShape) inReach(pixel, size int) int { return kit.Times(s.reach(), pixel, size) }
+func (s *convShape) inReach(pixel, size int) int {
+	return kit.BoundedProduct(s.maxDistance(), pixel, size)
+}
 
 // outReach returns this bound for two elements of a tile of the result, whose pixels may be in two rows.
 func (s *convShape) outReach(size int) int {
-	rows := min(maxTileRows, kit.Times(s.n, s.pixelsOut()))
+	rows := min(maxTileRows, kit.BoundedProduct(s.n, s.pixelsOut()))
 	if s.w.Results <= maxTileRows {
 		rows *= 2
 	}
-	return kit.Times(rows, max(s.outPixel(), s.o), size)
+	return kit.BoundedProduct(rows, max(s.outPixel(), s.o), size)
 }
 
 // proportionate reports whether scratch memory of the given number of elements is small, or at most 16 times as large
 // as the input and its windows together.
 func (s *convShape) proportionate(elements int) bool {
 	const always, most = 1 << 22, 16
-	data := kit.Times(s.n, s.c, s.pixelsIn()) + kit.Times(s.n, s.pixelsOut(), s.taps(), s.c)
-	return elements <= max(always, kit.Times(most, data))
+	data := kit.BoundedProduct(s.n, s.c, s.pixelsIn()) + kit.BoundedProduct(s.n, s.pixelsOut(), s.taps(), s.c)
+	return elements <= max(always, kit.BoundedProduct(most, data))
 }
 
 // tilesPlanes reports whether there are compiled loops over tiles of planes, and such a tile fits in worker memory.
 func (s *convShape) tilesPlanes(d tensor.DType) bool {
-	least := kit.Times(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
+	least := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
 	return compilesTaps(d) && least <= maxTapsBytes
 }

@@ -133,7 +133,7 @@ type packedWeight struct {
 func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = p
 	if w.before, err = multiply.InPanels(c, 1, p); !w.before {
-		w.Scratch = kit.AlignUp(kit.Times(p.Each(), len(p.Starts), p.DType.Size()))
+		w.Scratch = kit.AlignUp(kit.BoundedProduct(p.Each(), len(p.Starts), p.DType.Size()))
 	}
 	return w, err
 }
@@ -147,7 +147,7 @@ func (w packedWeight) phases() []graph.Phase {
 	each := w.Each() * size
 	chunks := cuts * len(w.Starts)
 	// A chunk packs about 2^14 elements.
-	group, listed := max(1, 1<<14/max(1, kit.Times(w.Width, w.Depth))), sync.OnceValue(w.Terms)
+	group, listed := max(1, 1<<14/max(1, kit.BoundedProduct(w.Width, w.Depth))), sync.OnceValue(w.Terms)
 	return []graph.Phase{{Chunks: kit.DivUp(chunks, group), Run: func(m *graph.Mem, chunk int) error {
 		terms := listed()
 		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
@@ -229,7 +229,7 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	_, s.os = spatial(c.Out[0], v.dims)
 	s.n, s.c, s.o, s.cg = x.n, x.c, w.n, w.c
 	s.window = newWindow(newAxes(c.Meta(0).Shape, c.Out[0].Shape, c.Meta(1).Shape[2:], p.stride,
-		kit.NumbersOf(p.padding), p.dilation))
+		kit.KnownSizes(p.padding), p.dilation))
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
 	}

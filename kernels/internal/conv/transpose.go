@@ -112,9 +112,9 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	out := make([]sym.Int, 2, 2+v.dims)
 	out[0], out[1] = shape[0], w.Shape[1].Mul(sym.Of(p.groups))
 	for d := range v.dims {
-		steps := kit.TimesSizes(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
-		window := kit.TimesSizes(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
-		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*kit.NumberOf(p.padding[d]))))
+		steps := kit.BoundedSizeProduct(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
+		window := kit.BoundedSizeProduct(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
+		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*kit.KnownSize(p.padding[d]))))
 	}
 	if err := v.checkSizes(&p, shape, out); err != nil {
 		return x, err
@@ -126,7 +126,7 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 		out = out[1:]
 	}
 	t := tensor.NewType(x.DType, out...)
-	if !unbatched && kit.Is(out[0], 0) && tensor.SameSizes(out, x.Shape) {
+	if !unbatched && kit.SizeIs(out[0], 0) && tensor.SameSizes(out, x.Shape) {
 		t = emptyBatch(x)
 	}
 	return t, t.Check()
@@ -151,9 +151,9 @@ func (v transposedConv) check(c *graph.Call, p *convParams, shape []sym.Int) err
 		switch {
 		case p.dilation[d] <= 0:
 			return errors.New("dilation should be greater than zero, but got" + v.named("dilation", p.dilation, 1))
-		case kit.Is(w.Shape[2+d], 0) || kit.Is(w.Shape[1], 0):
+		case kit.SizeIs(w.Shape[2+d], 0) || kit.SizeIs(w.Shape[1], 0):
 			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(w.Shape))
-		case kit.Is(shape[2+d], 0):
+		case kit.SizeIs(shape[2+d], 0):
 			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1,
 				max(v.dims, 2)+2, tensor.Sizes(shape))
 		}
@@ -220,7 +220,7 @@ func (v transposedConv) windows(c *graph.Call) *transposedWindows {
 	if x.Rank() == v.dims+2 {
 		s.n = x.Shape[0]
 	}
-	s.window = newWindow(newAxes(out.Shape, x.Shape, w.Shape[2:], p.stride, kit.NumbersOf(p.padding), p.dilation))
+	s.window = newWindow(newAxes(out.Shape, x.Shape, w.Shape[2:], p.stride, kit.KnownSizes(p.padding), p.dilation))
 	return s
 }
 
@@ -258,7 +258,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	if err != nil {
 		return nil, err
 	}
-	windows := kit.Times(s.groups, rows, points, d.Size())
+	windows := kit.BoundedProduct(s.groups, rows, points, d.Size())
 	if windows > tensor.MaxBytes {
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
@@ -274,7 +274,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
-		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.Times(rows, points, cg),
+		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(rows, points, cg),
 			A: entryOffsets(n, 0, s.groups, cg*rows), B: entryOffsets(n, s.c*points, s.groups, cg*points),
 			C: entryOffsets(n, s.groups*rows*points, s.groups, rows*points)}
 		if packed {
@@ -289,7 +289,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 		if s.bias {
 			buffers = append(buffers, ins[2])
 		}
-		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.Times(points, s.taps())+s.pixelsIn(),
+		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
 			func(m *graph.Mem, begin, end int) error {
 				add(s, adder, m, n0*s.o, begin, end)
 				return nil
@@ -340,8 +340,8 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 	if err != nil {
 		return nil, err
 	}
-	m, p, x, w := kit.OfNumbers(t), v.params(c, v.dims), in[0].Shape, in[1].Shape
-	axes := newAxes(m.Shape, x, w[2:], p.stride, kit.NumbersOf(p.padding), p.dilation)
+	m, p, x, w := kit.KnownMeta(t), v.params(c, v.dims), in[0].Shape, in[1].Shape
+	axes := newAxes(m.Shape, x, w[2:], p.stride, kit.KnownSizes(p.padding), p.dilation)
 	return reference(m, in, w[0]/p.groups, axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Size)
 		for k := range a.Taps {

@@ -6,16 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// unitAxis is the axis of a dimension that an operand does not have.
-var unitAxis = geometry.Axis{Window: geometry.Window{Taps: 1, Stride: 1, Dilation: 1}, Size: 1, Results: 1}
-
 // window is the geometry of a convolution over depth, height and width. The depth of images, and the depth and height
-// of sequences, are unitAxis.
+// of sequences, are [geometry.Unit].
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.
 func newWindow(axes []geometry.Axis) window {
-	all := [3]geometry.Axis{unitAxis, unitAxis, unitAxis}
+	all := [3]geometry.Axis{geometry.Unit(), geometry.Unit(), geometry.Unit()}
 	copy(all[3-len(axes):], axes)
 	return window{all[0], all[1], all[2]}
 }
@@ -62,13 +59,13 @@ func (w *window) meanTaps() float64 {
 	return mean(&w.d) * mean(&w.h) * mean(&w.w)
 }
 
-// reach returns a bound on the distance between two pixels of windows, in pixels.
-func (w *window) reach() int {
+// maxDistance returns a bound on the distance between two pixels of windows, in pixels.
+func (w *window) maxDistance() int {
 	rows := w.h.Bound()
 	if w.volumetric() {
-		rows += kit.Times(w.d.Bound(), w.h.Size)
+		rows += kit.BoundedProduct(w.d.Bound(), w.h.Size)
 	}
-	return kit.Times(rows, w.w.Size) + w.w.Bound()
+	return kit.BoundedProduct(rows, w.w.Size) + w.w.Bound()
 }
 
 // ncdhw has a number for each dimension of an image or volume: a size, or a stride in elements. For a weight, n stands

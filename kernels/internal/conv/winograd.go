@@ -28,11 +28,11 @@ type winogradConv struct {
 	form winograd.Form
 	cpu  machine.Features
 
-	down, across int // rows and columns of tiles in an image
-	width        int // output channels of a block: one or two vectors
-	blocks       int // number of blocks of output channels
-	tileStride   int // elements between two tiles of a point: the channels, rounded up to whole vectors
-	rows         int // maximum number of tiles of a strip
+	tilesDown, tilesAcross int // rows and columns of tiles in an image
+	width                  int // output channels of a block: one or two vectors
+	blocks                 int // number of blocks of output channels
+	tileStride             int // elements between two tiles of a point: the channels, rounded up to whole vectors
+	rows                   int // maximum number of tiles of a strip
 }
 
 // tileSpan is a range of the batch's tiles, in the order of images, rows and columns.
@@ -80,8 +80,8 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 		return nil
 	}
 	lanes := winograd.Lanes(cpu)
-	w := &winogradConv{s: s, form: winograd.Form{M: m}, cpu: cpu, down: kit.DivUp(s.h.Results, m),
-		across: kit.DivUp(s.w.Results, m), width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
+	w := &winogradConv{s: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
+		tilesAcross: kit.DivUp(s.w.Results, m), width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
 	once := 28
 	if !cpu.Has(machine.Vector512) {
 		w.rows, once = 6, 13
@@ -97,7 +97,7 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 }
 
 // tiles returns the number of tiles of the batch.
-func (w *winogradConv) tiles() int { return w.s.n * w.down * w.across }
+func (w *winogradConv) tiles() int { return w.s.n * w.tilesDown * w.tilesAcross }
 
 // winogradSchedule is the order in which the tiles, points and blocks of a section are computed.
 type winogradSchedule uint8
@@ -177,8 +177,8 @@ func (s spans) at(i int) tileSpan {
 	return tileSpan{s.of.first + first, (i+1)*s.of.n/s.n - first}
 }
 
-// most returns the number of tiles of the largest span.
-func (s spans) most() int {
+// maxTiles returns the number of tiles of the largest span.
+func (s spans) maxTiles() int {
 	if s.n == 0 {
 		return 0
 	}

@@ -128,8 +128,8 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 func (r *winogradRun) cut() (section, part int) {
 	few := math.MaxInt
 	for i := range r.sections.n {
-		parts, strips := r.parts(r.sections.at(i)), 0
-		part = max(part, parts.most())
+		parts, strips := r.chunkTiles(r.sections.at(i)), 0
+		part = max(part, parts.maxTiles())
 		for k := range parts.n {
 			strips += r.strips(parts.at(k)).n
 		}
@@ -138,21 +138,21 @@ func (r *winogradRun) cut() (section, part int) {
 	if r.schedule != perChunk && few > 1 {
 		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.width*4/machine.LineBytes, few)
 	}
-	return r.sections.most(), part
+	return r.sections.maxTiles(), part
 }
 
 // compile generates the transforms of all distinct tiles, and the products of all strip sizes.
 func (r *winogradRun) compile() error {
 	s := r.s
-	for _, ty := range r.distinct(r.down, s.h.Before, s.h.Size, s.h.Results) {
-		for _, tx := range r.distinct(r.across, s.w.Before, s.w.Size, s.w.Results) {
+	for _, ty := range r.distinct(r.tilesDown, s.h.Before, s.h.Size, s.h.Results) {
+		for _, tx := range r.distinct(r.tilesAcross, s.w.Before, s.w.Size, s.w.Results) {
 			if err := r.compileTile(ty, tx); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range r.sections.n {
-		parts := r.parts(r.sections.at(i))
+		parts := r.chunkTiles(r.sections.at(i))
 		for k := range parts.n {
 			strips := r.strips(parts.at(k))
 			for strip := range strips.n {
@@ -191,7 +191,7 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 
 // compileTile generates the transforms that tile (ty, tx) needs.
 func (r *winogradRun) compileTile(ty, tx int) error {
-	p := r.part(ty, tx)
+	p := r.tilePart(ty, tx)
 	if err := compiled(r.operands, p, func() (*winograd.Transform, error) {
 		return r.form.Operands(r.cpu, p, r.s.c%winograd.Lanes(r.cpu))
 	}); err != nil {
@@ -229,8 +229,8 @@ func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	return tile.Compile(spec, r.cpu)
 }
 
-// part returns the part of tile (ty, tx) that is inside the image.
-func (r *winogradRun) part(ty, tx int) winograd.Part {
+// tilePart returns the part of tile (ty, tx) that is inside the image.
+func (r *winogradRun) tilePart(ty, tx int) winograd.Part {
 	var p winograd.Part
 	p.Row, p.RowEnd = r.insideImage(ty, r.s.h.Before, r.s.h.Size)
 	p.Col, p.ColEnd = r.insideImage(tx, r.s.w.Before, r.s.w.Size)
@@ -251,9 +251,10 @@ func (r *winogradRun) channels(block int) int { return min(r.width, r.s.o-block*
 // strips divides tiles into the strips that register tiles of the product hold.
 func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.rows) }
 
-// parts divides a section into the tiles that a chunk multiplies. With the schedule byBlocks and a block of weights
-// that stays in the L2 cache, a part is one strip. Otherwise it is the section, so that the weights are loaded once.
-func (r *winogradRun) parts(section tileSpan) spans {
+// chunkTiles divides a section into the tiles that a chunk multiplies. With the schedule byBlocks and a block of
+// weights that stays in the L2 cache, a part is one strip. Otherwise it is the section, so that the weights are loaded
+// once.
+func (r *winogradRun) chunkTiles(section tileSpan) spans {
 	w := r.winogradConv
 	if r.schedule != byBlocks || 4*w.form.Points()*w.matrix() > partWeights {
 		return section.divide(1)

@@ -41,10 +41,10 @@ type tileRun struct {
 // eachRun visits the tiles of a span run by run.
 func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
 	for t.n > 0 {
-		row := t.first / r.across
-		run := tileRun{tileSpan{t.first, 1}, row / r.down, row % r.down, t.first % r.across}
-		is, gives := r.part(run.ty, run.tx), r.resultCode(run.ty, run.tx, 0)
-		for run.n < t.n && run.tx+run.n < r.across && r.part(run.ty, run.tx+run.n) == is &&
+		row := t.first / r.tilesAcross
+		run := tileRun{tileSpan{t.first, 1}, row / r.tilesDown, row % r.tilesDown, t.first % r.tilesAcross}
+		is, gives := r.tilePart(run.ty, run.tx), r.resultCode(run.ty, run.tx, 0)
+		for run.n < t.n && run.tx+run.n < r.tilesAcross && r.tilePart(run.ty, run.tx+run.n) == is &&
 			r.resultCode(run.ty, run.tx+run.n, 0) == gives {
 			run.n++
 		}
@@ -59,7 +59,7 @@ func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
 
 // transform transforms a run of tiles. The first tile has the given index in its section.
 func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int) error {
-	s, p := r.s, r.part(t.ty, t.tx)
+	s, p := r.s, r.tilePart(t.ty, t.tx)
 	x := t.img * s.xs.n
 	if p.RowEnd > 0 {
 		x += (t.ty*r.form.M-s.h.Before+p.Row)*s.xs.h + (t.tx*r.form.M-s.w.Before+p.Col)*s.xs.w
@@ -97,12 +97,12 @@ func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
 // channels. If the weights are larger than the points, neighbouring chunks use the same block of weights; otherwise
 // they use the same part.
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
-	parts := r.parts(section)
+	parts := r.chunkTiles(section)
 	byBlock := r.transformed() > r.form.Points()*r.tileStride*section.n
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
-		r.epilogue.enter(&a.transform, &a.epilogue, m)
+		r.epilogue.setOperands(&a.transform, &a.epilogue, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
 		if byBlock {
 			part, block = chunk%parts.n, chunk/parts.n
@@ -123,8 +123,8 @@ func (r *winogradRun) wholePhase() graph.Phase {
 		}); err != nil {
 			return err
 		}
-		r.epilogue.enter(&a.transform, &a.epilogue, m)
-		parts := r.parts(section)
+		r.epilogue.setOperands(&a.transform, &a.epilogue, m)
+		parts := r.chunkTiles(section)
 		for i := range parts.n {
 			part := parts.at(i)
 			for block := range r.blocks {
@@ -225,7 +225,7 @@ func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
-		r.epilogue.enter(&a.transform, &a.epilogue, m)
+		r.epilogue.setOperands(&a.transform, &a.epilogue, m)
 		first, end := cut.Range(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blocks {

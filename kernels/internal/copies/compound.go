@@ -54,7 +54,7 @@ func (x *Compound) room(m tensor.Meta) kit.Buffer {
 // Dense returns the buffer's elements in dtype d and in row-major order: the buffer itself, or
 // a copy.
 func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
-	if !s.Given() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
+	if !s.IsGiven() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
 		return s
 	}
 	if s.Data != nil {
@@ -150,7 +150,7 @@ func (x *Compound) compile(name string, compile func(c *graph.Call) (*graph.Kern
 	buffers := append(append([]kit.Buffer(nil), outs...), ins...)
 	for _, s := range ins {
 		arg := graph.Arg{}
-		if s.Given() {
+		if s.IsGiven() {
 			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: s.Meta, Const: s.Data}}
 		}
 		c.In = append(c.In, arg)

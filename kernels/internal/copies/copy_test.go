@@ -20,10 +20,10 @@ func TestCopies(t *testing.T) {
 	for _, src := range tensor.DTypes() {
 		for _, dst := range tensor.DTypes() {
 			for range 4 {
-				m := kerneltest.Strewn(rng, src, kerneltest.SomeViewShape(rng, rng.IntN(5)), true)
-				kerneltest.AgainstRef(t, rng, "to", graph.Attrs{"dtype": dst, "copy": true}, m)
-				kerneltest.AgainstRef(t, rng, "clone", graph.Attrs{"memory_format": formats[rng.IntN(3)]}, m)
-				kerneltest.AgainstRef(t, rng, "contiguous", graph.Attrs{"memory_format": formats[2*rng.IntN(2)]}, m)
+				m := kerneltest.RandomStrides(rng, src, kerneltest.SomeViewShape(rng, rng.IntN(5)), true)
+				kerneltest.CheckAgainstRef(t, rng, "to", graph.Attrs{"dtype": dst, "copy": true}, m)
+				kerneltest.CheckAgainstRef(t, rng, "clone", graph.Attrs{"memory_format": formats[rng.IntN(3)]}, m)
+				kerneltest.CheckAgainstRef(t, rng, "contiguous", graph.Attrs{"memory_format": formats[2*rng.IntN(2)]}, m)
 			}
 		}
 	}
@@ -36,8 +36,8 @@ func TestLargeCopies(t *testing.T) {
 		{5, 7, 11, 13, 17}} {
 		for range 4 {
 			for _, d := range []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128} {
-				dst, src := kerneltest.Strewn(rng, d, shape, false), kerneltest.Strewn(rng, d, shape, true)
-				in, out := kerneltest.MadeUp(rng, src), tensor.Empty(dst)
+				dst, src := kerneltest.RandomStrides(rng, d, shape, false), kerneltest.RandomStrides(rng, d, shape, true)
+				in, out := kerneltest.RandomElements(rng, src), tensor.Empty(dst)
 				k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 				kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
 				want := in.CopyTo(tensor.New(d, shape...))
@@ -54,11 +54,11 @@ func TestCopyOrdered(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	phases := map[int]bool{}
 	for range 300 {
-		src, dst := kerneltest.Strewn(rng, tensor.Int32, []int{2, 3, 4, 5}, true),
-			kerneltest.Strewn(rng, tensor.Int32, []int{6, 2, 10}, false)
+		src, dst := kerneltest.RandomStrides(rng, tensor.Int32, []int{2, 3, 4, 5}, true),
+			kerneltest.RandomStrides(rng, tensor.Int32, []int{6, 2, 10}, false)
 		k := copies.Ordered(kit.PtrBuffer(0, dst), kit.PtrBuffer(1, src))
 		phases[len(k.Phases)] = true
-		in, out := kerneltest.MadeUp(rng, src), tensor.Empty(dst)
+		in, out := kerneltest.RandomElements(rng, src), tensor.Empty(dst)
 		kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
 		want := tensor.Must(in.CopyTo(tensor.New(src.DType, src.Shape...)).View(tensor.New(tensor.Int32, dst.Shape...)))
 		if diff := kerneltest.ValuesDiffer(out, want, 0); diff != "" {

@@ -144,7 +144,7 @@ func Kernel(jobs ...Job) *graph.Kernel {
 	phase, worker := Phase(jobs...)
 	return &graph.Kernel{Phases: []graph.Phase{phase}, Worker: worker, Code: func() (list []expr.Listing) {
 		for _, j := range jobs {
-			if code, ok := kit.Converting(j.Dst.Meta.DType, j.Src.Meta.DType); ok && j.Fill == nil {
+			if code, ok := kit.ConversionListing(j.Dst.Meta.DType, j.Src.Meta.DType); ok && j.Fill == nil {
 				list = append(list, code)
 			}
 		}
@@ -156,10 +156,10 @@ func Kernel(jobs ...Job) *graph.Kernel {
 // via scratch memory.
 func Ordered(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
-		return Kernel(Job{Dst: dst, Src: src.Show(m)})
+		return Kernel(Job{Dst: dst, Src: src.View(m)})
 	}
 	if m, err := dst.Meta.View(src.Meta.Shape); err == nil {
-		return Kernel(Job{Dst: dst.Show(m), Src: src})
+		return Kernel(Job{Dst: dst.View(m), Src: src})
 	}
 	mid := kit.ScratchBuffer(0, tensor.New(src.Meta.DType, src.Meta.Shape...))
 	in, w0 := Phase(Job{Dst: mid, Src: src})

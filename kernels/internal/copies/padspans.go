@@ -25,7 +25,7 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 				if k.Dst.Meta, err = j.Dst.Meta.Narrow(d, s.At, s.N); err != nil {
 					return nil, err
 				}
-				k.Dst = j.Dst.Show(k.Dst.Meta)
+				k.Dst = j.Dst.View(k.Dst.Meta)
 				if k.Src, err = along(j.Src, d, s); err != nil {
 					return nil, err
 				}
@@ -78,5 +78,5 @@ func along(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
 	if err == nil && p.Step == 0 {
 		m.Shape[d], m.Strides[d] = p.N, 0
 	}
-	return s.Show(m), err
+	return s.View(m), err
 }

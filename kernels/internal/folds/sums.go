@@ -47,7 +47,7 @@ func sum(d tensor.DType, divisor float64) *iter.Fold {
 	if d == tensor.Bool {
 		return Truth(true)
 	}
-	switch kit.Wide(d) {
+	switch kit.LoopDType(d) {
 	case tensor.Int64:
 		return kit.Accumulators[int64](iter.Folding(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
 	case tensor.Float32:

@@ -277,7 +277,7 @@ func sharing(names, types []string) string {
 func (f *function) call() string {
 	attrs := "nil"
 	if f.hasStruct() {
-		attrs = "given(attrs)"
+		attrs = "nonzeroAttrs(attrs)"
 	}
 	var pairs, operands []string
 	for _, p := range f.params {
@@ -288,7 +288,7 @@ func (f *function) call() string {
 		}
 	}
 	if pairs != nil {
-		attrs = fmt.Sprintf("with(%s, %s)", attrs, strings.Join(pairs, ", "))
+		attrs = fmt.Sprintf("withRequired(%s, %s)", attrs, strings.Join(pairs, ", "))
 	}
 	count := 1
 	switch {

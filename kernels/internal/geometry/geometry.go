@@ -22,8 +22,8 @@ type Window struct {
 	Ceil          bool // the number of results is rounded up: the last window may exceed the padding
 }
 
-// Reach returns the distance from the first tap to the last, at most [kit.Huge].
-func (w *Window) Reach() int { return kit.Times(max(w.Dilation, 0), max(w.Taps-1, 0)) }
+// Reach returns the distance from the first tap to the last, at most [kit.MaxProduct].
+func (w *Window) Reach() int { return kit.BoundedProduct(max(w.Dilation, 0), max(w.Taps-1, 0)) }
 
 // Results returns the number of windows over n elements, as PyTorch's pooling_output_shape does. Stride must not be 0.
 func (w *Window) Results(n sym.Int) sym.Int {
@@ -53,7 +53,9 @@ type Axis struct {
 func Adaptive(size, results int) Axis { return Axis{Size: size, Results: results, Adaptive: true} }
 
 // Unit returns the axis of a missing dimension: one element, one window of one tap.
-func Unit() Axis { return Adaptive(1, 1) }
+func Unit() Axis {
+	return Axis{Window: Window{Taps: 1, Stride: 1, Dilation: 1}, Size: 1, Results: 1}
+}
 
 // Range is the window of one result: the elements at Start, Start+Step, ... below End, all inside the operand. If no
 // tap is inside, End is at most Start.
@@ -131,8 +133,8 @@ func (a *Axis) firstClippedEnd() int {
 	return min(room/a.Stride+1, a.Results)
 }
 
-// Inside returns the range of results of a sliding axis whose windows have no padding.
-func (a *Axis) Inside() (first, end int) {
+// inside returns the range of results of a sliding axis whose windows have no padding.
+func (a *Axis) inside() (first, end int) {
 	first = min(kit.DivUp(a.Before, a.Stride), a.Results)
 	return first, max(first, a.firstClippedEnd())
 }
@@ -166,15 +168,15 @@ func (a *Axis) MaxCount() int {
 		_, most := a.adaptiveCounts()
 		return most
 	}
-	first, end := a.Inside()
+	first, end := a.inside()
 	if first < end {
 		return a.Taps
 	}
 	if a.Dilation > 1 {
 		return min(a.Taps, kit.DivUp(a.Size, a.Dilation))
 	}
-	// The count grows up to the first window that is not clipped at its begin, and shrinks after the last window that is
-	// not clipped at its end.
+	// The count grows up to the first window that is not clipped at its begin, and shrinks after the last window that
+	// is not clipped at its end.
 	most, clipped := 0, a.firstClippedEnd()
 	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
 		if o >= 0 && o < a.Results {
@@ -212,7 +214,7 @@ func (a *Axis) Uniform(padded bool) bool {
 		least, most := a.adaptiveCounts()
 		return least == most
 	}
-	if first, end := a.Inside(); first == 0 && end == a.Results {
+	if first, end := a.inside(); first == 0 && end == a.Results {
 		return true
 	}
 	return padded && a.At(0).Padded == a.At(a.Results-1).Padded // Padded never increases
@@ -227,7 +229,7 @@ type Run struct{ First, Results, Step int }
 func (a *Axis) RunAt(first, limit int, padded bool) Run {
 	r := Run{First: first, Results: 1}
 	if !a.Adaptive {
-		if from, end := a.Inside(); first >= from && first < end-1 && limit > 1 {
+		if from, end := a.inside(); first >= from && first < end-1 && limit > 1 {
 			r.Results, r.Step = min(end-first, limit), a.Stride
 		}
 	}

@@ -125,7 +125,7 @@ func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int)
 	shape[dim] = len(positions)
 	out := tensor.Zeros(t.DType, shape...)
 	if t.Rank() == 1 && len(positions) > 0 {
-		at, size, step := kit.Numbers[int](min(kit.CheckEvery, len(positions))), t.DType.Size(), kit.StepAt(t.Meta, 0)
+		at, size, step := kit.NewInts[int](min(kit.CheckEvery, len(positions))), t.DType.Size(), kit.StepAt(t.Meta, 0)
 		kit.Blocks(ctx, len(positions), func(begin, end int) {
 			for k, i := range positions[begin:end] {
 				at[k] = i * step

@@ -78,7 +78,7 @@ func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	table := without(kit.ByteStrides(m), dim)
+	table := withoutStep(kit.ByteStrides(m), dim)
 	if m.Rank() == 0 {
 		table = make([]int, out.Rank())
 	}
@@ -136,7 +136,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
+			m, ix := kit.KnownMeta(self), kit.KnownMeta(index)
 			t, err := in[0].View(m)
 			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
 				t, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
@@ -163,7 +163,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
+			m, ix := kit.KnownMeta(self), kit.KnownMeta(index)
 			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
 				return takeKernel(c, ix), nil
 			}
@@ -193,14 +193,15 @@ func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 	if dim, err = tensor.WrapDim(*at, t.Rank()); err != nil || t.Rank() == 0 {
 		return t, ix, dim, err
 	}
-	shape, err := tensor.BroadcastSizes(kit.With(t.Shape, dim, sym.Of(1)), kit.With(ix.Shape, dim, sym.Of(1)))
+	shape, err := tensor.BroadcastSizes(kit.ReplaceSizes(t.Shape, dim, sym.Of(1)), kit.ReplaceSizes(ix.Shape, dim,
+		sym.Of(1)))
 	if err != nil {
 		return t, ix, dim, err
 	}
-	if t, err = t.Expand(kit.With(shape, dim, t.Shape[dim])); err != nil {
+	if t, err = t.Expand(kit.ReplaceSizes(shape, dim, t.Shape[dim])); err != nil {
 		return t, ix, dim, err
 	}
-	ix, err = ix.Expand(kit.With(shape, dim, ix.Shape[dim]))
+	ix, err = ix.Expand(kit.ReplaceSizes(shape, dim, ix.Shape[dim]))
 	return t, ix, dim, err
 }
 

@@ -51,7 +51,7 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tuples{batch: batch, k: k, shape: kit.NumbersOf(shape)}
+	t := &tuples{batch: batch, k: k, shape: kit.KnownSizes(shape)}
 	last := ix.Rank() - 1
 	ms, is := kit.ByteStrides(m), kit.ByteStrides(ix)
 	t.table = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.k:]...)

@@ -94,8 +94,8 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 		return err
 	}
 	// Only index_add supports slices without elements.
-	if kit.Is(kit.SizeAtDim(t, dim), 0) && !kit.Empty(ix) &&
-		(name == "index_add" || !kit.Is(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0)) {
+	if kit.SizeIs(kit.SizeAtDim(t, dim), 0) && !kit.Empty(ix) &&
+		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0)) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
 	if fill {
@@ -166,7 +166,7 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 	if ix.Rank() == 1 {
 		idx.steps[dim] = kit.StepAt(ix, 0)
 	}
-	table := walkOperand{kit.OutBuffer(c, 0), without(kit.ByteStrides(out), dim)}
+	table := walkOperand{kit.OutBuffer(c, 0), withoutStep(kit.ByteStrides(out), dim)}
 	x := &indexed{shape: shape, operands: []walkOperand{plain, table, idx},
 		looks: []lookup{lookAlong(out, ix, dim)}, writes: true}
 	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))

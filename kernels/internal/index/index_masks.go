@@ -31,7 +31,7 @@ func maskedOutline(c *graph.Call) graph.Outline {
 		return o // the run reports the error
 	}
 	o.Sizes = unknownAt(p.shape, -1)
-	for i := range p.given {
+	for i := range p.indexShape {
 		o.Sizes[p.at+i] = -1
 	}
 	given := 0
@@ -132,7 +132,7 @@ func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*ten
 	if err != nil {
 		return nil, err
 	}
-	m := kit.OfNumbers(t)
+	m := kit.KnownMeta(t)
 	c.Out = []tensor.Meta{m}
 	return runAtOnce(ctx, p.kernel(c), m, in)
 }

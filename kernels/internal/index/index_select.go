@@ -31,12 +31,12 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 				return nil, err
 			}
 			if t.Rank() == 0 {
-				if n := ix.Numel(); !kit.Is(n, 1) {
+				if n := ix.Numel(); !kit.SizeIs(n, 1) {
 					return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
 				}
 				return c.One(tensor.NewType(t.DType)), nil
 			}
-			out, err := kit.FreshType(t.DType, kit.With(t.Shape, dim, ix.Numel()))
+			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, dim, ix.Numel()))
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -111,7 +111,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 				return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
 					"Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
 			}
-			out, err := kit.FreshType(w.DType, kit.With(ix.Shape, ix.Rank(), w.Shape[1]))
+			out, err := kit.FreshType(w.DType, kit.ReplaceSizes(ix.Shape, ix.Rank(), w.Shape[1]))
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -193,11 +193,11 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(in[0].DType, kit.NumbersOf(p.shape)...)
+	out := tensor.Zeros(in[0].DType, kit.KnownSizes(p.shape)...)
 	kit.EachIndex(out.Shape, func(at []int) {
 		src := make([]int, in[0].Rank())
-		lead := at[p.at : p.at+len(p.given)]
-		rest := append(slices.Clone(at[:p.at]), at[p.at+len(p.given):]...)
+		lead := at[p.at : p.at+len(p.indexShape)]
+		rest := append(slices.Clone(at[:p.at]), at[p.at+len(p.indexShape):]...)
 		for d := range src {
 			if !slices.Contains(p.dims, d) {
 				src[d], rest = rest[0], rest[1:]

@@ -38,14 +38,14 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 
 // indexing is a call of index. The types table and indices are expanded to the shape of the result.
 type indexing struct {
-	self    tensor.Type
-	table   tensor.Type   // self, with strides of 0 in the dimensions of the indices
-	dims    []int         // the indexed dimensions of self
-	indices []tensor.Type // by position in dims
-	rules   []tensor.Type // the indices as operands of the permutation rule
-	shape   []sym.Int     // of the result
-	at      int           // position of the dimensions given in shape
-	given   []sym.Int     // the broadcast shape of the indices
+	self       tensor.Type
+	table      tensor.Type   // self, with strides of 0 in the dimensions of the indices
+	dims       []int         // the indexed dimensions of self
+	indices    []tensor.Type // by position in dims
+	rules      []tensor.Type // the indices as operands of the permutation rule
+	shape      []sym.Int     // of the result
+	at         int           // position of the dimensions given in shape
+	indexShape []sym.Int     // the broadcast shape of the indices
 }
 
 func newIndexing(c *graph.Call) (*indexing, error) {
@@ -61,19 +61,19 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 		if p.self.Rank() < i {
 			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", p.self.Rank(), len(c.In)-1)
 		}
-		b, err := tensor.BroadcastSizes(p.given, t.Shape)
+		b, err := tensor.BroadcastSizes(p.indexShape, t.Shape)
 		if err != nil {
 			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
-				tensor.Sizes(p.given), tensor.Sizes(t.Shape))
+				tensor.Sizes(p.indexShape), tensor.Sizes(t.Shape))
 		}
-		p.given = b
+		p.indexShape = b
 		p.dims, p.indices = append(p.dims, i-1), append(p.indices, t)
 	}
 	if len(p.dims) == 0 {
 		return nil, errors.New("at least one index must be provided")
 	}
 	for _, d := range p.dims {
-		if kit.Is(p.self.Shape[d], 0) && !kit.Is(tensor.Product(p.given), 0) {
+		if kit.SizeIs(p.self.Shape[d], 0) && !kit.SizeIs(tensor.Product(p.indexShape), 0) {
 			return nil, errors.New("index is out of bounds for dimension with size 0")
 		}
 	}
@@ -81,11 +81,11 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 	if last-p.dims[0] == len(p.dims)-1 {
 		p.at = p.dims[0]
 	}
-	return p, p.arrange()
+	return p, p.expandTypes()
 }
 
-// arrange expands all types to the shape of the result.
-func (p *indexing) arrange() error {
+// expandTypes expands all types to the shape of the result.
+func (p *indexing) expandTypes() error {
 	p.table = tensor.Type{DType: p.self.DType}
 	add := func(shape, strides []sym.Int) {
 		p.table.Shape, p.table.Strides = append(p.table.Shape, shape...), append(p.table.Strides, strides...)
@@ -93,7 +93,7 @@ func (p *indexing) arrange() error {
 	k := 0
 	for d := range p.self.Rank() + 1 {
 		if k == p.at && len(p.shape) == 0 {
-			add(p.given, make([]sym.Int, len(p.given)))
+			add(p.indexShape, make([]sym.Int, len(p.indexShape)))
 			p.shape = append(p.shape, sym.Of(1))
 		}
 		if d < p.self.Rank() && !slices.Contains(p.dims, d) {
@@ -106,15 +106,15 @@ func (p *indexing) arrange() error {
 		p.shape, p.table.Shape, p.table.Strides = []sym.Int{}, []sym.Int{}, []sym.Int{}
 	}
 	for i, t := range p.indices {
-		e, err := t.Expand(p.given)
+		e, err := t.Expand(p.indexShape)
 		if err != nil {
 			return err
 		}
 		x := tensor.Type{DType: t.DType, Shape: p.shape, Strides: make([]sym.Int, len(p.shape))}
 		copy(x.Strides[p.at:], e.Strides)
 		p.rules = append(p.rules, p.rule(e))
-		for d := range p.given {
-			if kit.Is(p.given[d], 1) {
+		for d := range p.indexShape {
+			if kit.SizeIs(p.indexShape[d], 1) {
 				x.Strides[p.at+d] = sym.Int{}
 			}
 		}
@@ -127,7 +127,7 @@ func (p *indexing) arrange() error {
 // (reshape_indexer in at::native).
 func (p *indexing) rule(t tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(p.shape))
-	copy(shape[p.at:], p.given)
+	copy(shape[p.at:], p.indexShape)
 	if v, err := t.View(shape); err == nil {
 		return v
 	}
@@ -135,12 +135,12 @@ func (p *indexing) rule(t tensor.Type) tensor.Type {
 }
 
 func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
-	self := kit.OfNumbers(p.self)
+	self := kit.KnownMeta(p.self)
 	x := &indexed{shape: c.Out[0].Shape, operands: []walkOperand{operandAt(0, c.Out[0]),
-		operandAt(1, kit.OfNumbers(p.table))}}
+		operandAt(1, kit.KnownMeta(p.table))}}
 	for k, ix := range p.indices {
 		d := p.dims[k]
-		x.operands = append(x.operands, operandAt(2+d, kit.OfNumbers(ix)))
+		x.operands = append(x.operands, operandAt(2+d, kit.KnownMeta(ix)))
 		x.looks = append(x.looks, lookup{operand: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
 			step: kit.StepAt(self, d)})
 	}
@@ -156,7 +156,7 @@ func (p *indexing) layout() (tensor.Type, error) {
 	for _, t := range p.rules {
 		cfg = cfg.Input(rule.OfType(t))
 	}
-	return kit.LaidOut(cfg)
+	return kit.LaidOutType(cfg)
 }
 
 // copySelf returns a kernel that copies operand 0 to the output, which the phases of the op then modify.

@@ -23,7 +23,7 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
 	f := kit.Formula("where(mask, value, x)", "x", "mask", "value")
 	for d := tensor.Bool; d.Valid(); d++ {
-		t[d] = kit.Stated(f, nil, 1, d, d, tensor.Bool, d)
+		t[d] = kit.FormulaKernel(f, nil, 1, d, d, tensor.Bool, d)
 	}
 	return t
 }()
@@ -34,7 +34,7 @@ var MaskedFill = kit.Define[kit.None](graph.Op{
 		Name:     "masked_fill",
 		Doc:      "Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.",
 		Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
-		Infer:    kit.LaidBy(&maskFilling, rowMajorResult),
+		Infer:    kit.InferWithLayout(&maskFilling, rowMajorResult),
 		Ref:      refMaskedFill,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
 	},

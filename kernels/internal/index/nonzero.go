@@ -68,7 +68,7 @@ var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 
 // keepSlices copies the slices of a tensor along dim whose flag is set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
-	positions := kit.Numbers[int](count(ctx, flags))[:0]
+	positions := kit.NewInts[int](count(ctx, flags))[:0]
 	kit.Blocks(ctx, len(flags), func(begin, end int) {
 		for i, b := range flags[begin:end] {
 			if b {

@@ -36,7 +36,7 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 // sizeOfClasses bounds the indices of one_hot (see [graph.Param.Below]); -1 stands for no bound. If the indices
 // determine the number of classes, the bound is a moderate number.
 func sizeOfClasses(c *graph.Call) int {
-	n := kit.NumberOf(kit.Attrs[oneHotAttrs](c).NumClasses)
+	n := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {
 	case c.Has(1):
 		return -1
@@ -54,7 +54,7 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 	d := tensor.Int64
 	if c.Has(1) {
 		v := c.Type(1)
-		if v.Rank() != 1 || !kit.Is(v.Shape[0], 2) {
+		if v.Rank() != 1 || !kit.SizeIs(v.Shape[0], 2) {
 			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.Sizes(v.Shape))
 		}
 		d = v.DType
@@ -67,7 +67,7 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case !some && kit.Empty(t):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
-	case !some && kit.Is(a.NumClasses, -1):
+	case !some && kit.SizeIs(a.NumClasses, -1):
 		sizes := unknownAt(slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses), dim)
 		return []graph.Result{rowMajor(d, sizes...).Result()}, nil
 	case !some:
@@ -85,7 +85,7 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 	}
 	indices := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
 	l := kit.NewLineSet(out.Shape, dim, out, indices)
-	step, n, size, given := kit.StepAt(out, dim), kit.NumberOf(a.NumClasses), out.DType.Size(), c.Has(1)
+	step, n, size, given := kit.StepAt(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), c.Has(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := kit.Mover(out.DType, out.DType)
 	return &graph.Kernel{Phases: []graph.Phase{l.Phase(n, func(mem *graph.Mem, off [4]int) error {
@@ -119,7 +119,7 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 // withClasses returns the call with the number of classes that its indices need.
 func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	a := *kit.Attrs[oneHotAttrs](c)
-	if kit.NumberOf(a.NumClasses) != -1 {
+	if kit.KnownSize(a.NumClasses) != -1 {
 		return c
 	}
 	n := 1 // also if all indices are negative
@@ -150,7 +150,7 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	a, m := kit.Attrs[oneHotAttrs](c), res[0].Meta()
-	classes := kit.NumberOf(a.NumClasses)
+	classes := kit.KnownSize(a.NumClasses)
 	dim, err := tensor.WrapDim(a.Dim, m.Rank())
 	if err != nil {
 		return nil, err

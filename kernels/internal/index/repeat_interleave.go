@@ -38,7 +38,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			if !r.known {
 				return []graph.Result{rowMajor(r.dtype, unknownAt(r.t.Shape, r.dim)...).Result()}, nil
 			}
-			out, err := kit.FreshType(r.dtype, kit.With(r.t.Shape, r.dim, r.size))
+			out, err := kit.FreshType(r.dtype, kit.ReplaceSizes(r.t.Shape, r.dim, r.size))
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -120,7 +120,7 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 		return nil, errors.New("repeats can not be negative")
 	}
 	r.count, r.known = *a.Repeats, true
-	if kit.TooOften(n, r.count) {
+	if kit.RepeatTooLarge(n, r.count) {
 		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.count, n)
 	}
 	r.size = n.Mul(r.count)
@@ -196,8 +196,8 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 	return total, nil
 }
 
-// fits checks the total against the size of the result; size -1 accepts any total.
-func (r repeats) fits(ctx context.Context, n, size int) (total int, err error) {
+// checkTotal checks the total against the size of the result; size -1 accepts any total.
+func (r repeats) checkTotal(ctx context.Context, n, size int) (total int, err error) {
 	if total, err = r.total(ctx, n); err == nil && size >= 0 && total != size {
 		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
 	}
@@ -208,7 +208,7 @@ func (r repeats) fits(ctx context.Context, n, size int) (total int, err error) {
 // -1. It panics as [tensor.NewStorage] does.
 func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, error) {
 	r := repeatsOf(t)
-	total, err := r.fits(ctx, n, size)
+	total, err := r.checkTotal(ctx, n, size)
 	if err != nil || total == 0 {
 		return nil, err
 	}
@@ -236,13 +236,13 @@ func (r *repeating) uniform(c *graph.Call) (*graph.Kernel, error) {
 		d = src.Meta.Rank()
 	}
 	from := src.Meta
-	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.NumberOf(r.count)),
+	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.KnownSize(r.count)),
 		slices.Insert(slices.Clone(from.Strides), d, 0)
 	to, err := dst.Meta.View(from.Shape)
 	if err != nil {
 		return nil, err
 	}
-	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)}), nil
+	return copies.Kernel(copies.Job{Dst: dst.View(to), Src: src.View(from)}), nil
 }
 
 // positionsGrain is the number of positions that a chunk lists.
@@ -251,7 +251,7 @@ const positionsGrain = 1 << 16
 // byPositions lists the source positions in scratch memory and then gathers.
 func (r *repeating) byPositions(c *graph.Call) (*graph.Kernel, error) {
 	by, out := c.Meta(r.at), c.Out[0]
-	m, size := kit.OfNumbers(r.t), kit.NumberOf(r.size)
+	m, size := kit.KnownMeta(r.t), kit.KnownSize(r.size)
 	listed := size // positions to list: none if slices are empty
 	if out.Numel() == 0 {
 		listed = 0
@@ -292,7 +292,7 @@ func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 	}
 	add := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		if by.Numel() == 0 || n == 0 { // an empty tensor has no address
-			_, err := repeats(nil).fits(mem.Context, 0, size)
+			_, err := repeats(nil).checkTotal(mem.Context, 0, size)
 			return err
 		}
 		_, sums := lists(mem)
@@ -303,7 +303,7 @@ func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 		kit.Blocks(mem.Context, n, func(begin, end int) {
 			load(unsafe.Pointer(&sums[begin]), unsafe.Add(mem.Ptrs[1+r.at], begin*step), 8, step, end-begin)
 		})
-		if _, err := repeats(func(i int) int { return sums[i] }).fits(mem.Context, n, size); err != nil {
+		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, n, size); err != nil {
 			return err
 		}
 		for i := 1; i < n; i++ {
@@ -344,19 +344,19 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		return nil, err
 	}
 	var positions []int
-	n, size := kit.NumberOf(r.t.Shape[r.dim]), -1
+	n, size := kit.KnownSize(r.t.Shape[r.dim]), -1
 	if r.known {
-		size = kit.NumberOf(r.size)
+		size = kit.KnownSize(r.size)
 	}
-	if shape := kit.NumbersOf(kit.With(r.t.Shape, r.dim, r.size)); r.known && tensor.Numel(shape) == 0 {
+	if shape := kit.KnownSizes(kit.ReplaceSizes(r.t.Shape, r.dim, r.size)); r.known && tensor.Numel(shape) == 0 {
 		if r.each {
-			_, err = repeatsOf(in[r.at]).fits(ctx, n, size)
+			_, err = repeatsOf(in[r.at]).checkTotal(ctx, n, size)
 		}
 		return []*tensor.Tensor{tensor.Zeros(r.dtype, shape...)}, err
 	}
 	if !r.each {
-		count := kit.NumberOf(r.count)
-		positions = kit.Numbers[int](n * count)
+		count := kit.KnownSize(r.count)
+		positions = kit.NewInts[int](n * count)
 		for k := range positions {
 			positions[k] = k / count
 		}

@@ -135,7 +135,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 // walk returns a walk over the index that writes to the table.
 func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexed {
 	ix := c.Meta(1)
-	steps := without(kit.ByteStrides(table.Meta), s.dim)
+	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
 	if ix.Rank() == 0 {
 		steps = nil
 	} else if table.Meta.Rank() == 0 {
@@ -215,7 +215,7 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
 	counting := s.walk(c, count, walkOperand{Buffer: one}).
 		phase(writeOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
-	wideD := kit.Wide(out.DType)
+	wideD := kit.LoopDType(out.DType)
 	load, store := tensor.Converter(wideD, out.DType), tensor.Converter(out.DType, wideD)
 	end := eachBlock(func(m *graph.Mem, counts []int64, at int) {
 		for i, n := range counts {

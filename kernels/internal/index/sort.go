@@ -104,7 +104,7 @@ func sortRank(c *graph.Call) *ranking {
 
 func topkRank(c *graph.Call) *ranking {
 	a, m := kit.Attrs[topkAttrs](c), c.Meta(0)
-	k := kit.NumberOf(a.K)
+	k := kit.KnownSize(a.K)
 	if m.Rank() == 0 {
 		k = 1 // PyTorch copies a 0-dim value for any k
 	}
@@ -124,7 +124,7 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 	}
 	shape := t.Shape
 	if len(shape) > 0 {
-		shape = kit.With(shape, dim, a.K)
+		shape = kit.ReplaceSizes(shape, dim, a.K)
 	}
 	return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
 }
@@ -162,7 +162,7 @@ func (r *ranking) compile(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	d := c.Meta(0).DType
-	switch kit.Wide(d) {
+	switch kit.LoopDType(d) {
 	case tensor.Int64:
 		return rankKernel[int64](r, c, d), nil
 	case tensor.Float32:
@@ -178,7 +178,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 	n := sizeAt(m, r.dim)
 	metas := append([]tensor.Meta{m}, c.Out...)
 	l := kit.NewLineSet(m.Shape, r.dim, metas...)
-	load := tensor.Converter(kit.Wide(d), d)
+	load := tensor.Converter(kit.LoopDType(d), d)
 	in, first, last := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim), kit.StepAt(c.Out[len(c.Out)-1], r.dim)
 	var z ranked[T]
 	unsigned := d == tensor.Uint64
@@ -370,7 +370,7 @@ var Kthvalue = kit.Define[kthAttrs](graph.Op{
 			}
 			shape := t.Shape
 			if len(shape) > 0 {
-				if shape = kit.With(shape, dim, sym.Of(1)); !a.Keepdim {
+				if shape = kit.ReplaceSizes(shape, dim, sym.Of(1)); !a.Keepdim {
 					shape = slices.Delete(shape, dim, dim+1)
 				}
 			}
@@ -415,7 +415,7 @@ func compileKth(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch kit.Wide(m.DType) {
+	switch kit.LoopDType(m.DType) {
 	case tensor.Int64:
 		return kthKernel[int64](c, dim, a.K), nil
 	case tensor.Float32:
@@ -437,7 +437,7 @@ func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 	m, d := c.Meta(0), c.Meta(0).DType
 	n, in := sizeAt(m, dim), kit.StepAt(m, dim)
 	l := kit.NewLineSet(m.Shape, dim, m, full[0], full[1])
-	load := tensor.Converter(kit.Wide(d), d)
+	load := tensor.Converter(kit.LoopDType(d), d)
 	var z ranked[T]
 	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
 		Phases: []graph.Phase{l.Phase(32*n, func(mem *graph.Mem, off [4]int) error {

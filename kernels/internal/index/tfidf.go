@@ -66,7 +66,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 						count += g.count(nil, all[r*n:(r+1)*n], skip)
 					}
 					if t.includes(g) {
-						t.put(g, count, &y[g.at])
+						t.writeCount(g, count, &y[g.at])
 					}
 				}
 				for i, v := range y {
@@ -171,8 +171,8 @@ func (g *tfidfGram) count(m *graph.Mem, x []int64, skip int) int {
 	return count
 }
 
-// put writes the result for a count.
-func (t *tfidf) put(g *tfidfGram, count int, y *float32) {
+// writeCount writes the result for a count.
+func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 	switch {
 	case t.a.Mode == "TF":
 		*y = float32(count)
@@ -226,7 +226,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 			for i := range t.grams {
 				m.Count(1)
 				if g := &t.grams[i]; t.includes(g) {
-					t.put(g, int(counts(m)[row*grams+i]), &y[g.at])
+					t.writeCount(g, int(counts(m)[row*grams+i]), &y[g.at])
 				}
 			}
 		}

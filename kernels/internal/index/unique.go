@@ -115,7 +115,7 @@ func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 		return o
 	}
 	o.Lay = func(shape []sym.Int) (tensor.Type, error) {
-		if kit.Is(t.Shape[d], 0) {
+		if kit.SizeIs(t.Shape[d], 0) {
 			return kit.FreshType(t.DType, shape)
 		}
 		stacked := slices.Insert(slices.Delete(slices.Clone(shape), d, d+1), 0, shape[d])
@@ -187,12 +187,12 @@ func findUnique(ctx context.Context, t *tensor.Tensor, dim *int, sorted bool) (*
 		return u, nil
 	case t.DType == tensor.Uint64:
 		u.find(ctx, n, sorted, rowCompare[uint64](ctx, rows, tensor.Uint64))
-	case kit.Wide(t.DType) == tensor.Int64:
+	case kit.LoopDType(t.DType) == tensor.Int64:
 		u.find(ctx, n, sorted, rowCompare[int64](ctx, rows, tensor.Int64))
 	default:
 		u.find(ctx, n, sorted, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
-	positions := kit.Numbers[int](len(u.first))
+	positions := kit.NewInts[int](len(u.first))
 	for i, f := range u.first {
 		positions[i] = int(f)
 	}
@@ -241,7 +241,7 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 }
 
 func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, b int) (int, bool)) {
-	order := kit.Numbers[int](n)
+	order := kit.NewInts[int](n)
 	for i := range order {
 		order[i] = i
 	}
@@ -251,7 +251,7 @@ func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, 
 		}
 		return a - b
 	})
-	u.inverse = kit.Numbers[int64](n)
+	u.inverse = kit.NewInts[int64](n)
 	distinct := 0
 	for k, i := range order {
 		same := false
@@ -263,7 +263,7 @@ func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, 
 		}
 		u.inverse[i] = int64(distinct - 1)
 	}
-	u.first, u.counts = kit.Numbers[int64](distinct), kit.Numbers[int64](distinct)
+	u.first, u.counts = kit.NewInts[int64](distinct), kit.NewInts[int64](distinct)
 	for i := n - 1; i >= 0; i-- {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
@@ -279,13 +279,13 @@ func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, 
 
 // byOccurrence reorders the distinct slices by first occurrence.
 func (u *uniques) byOccurrence(ctx context.Context) {
-	order := kit.Numbers[int](len(u.first))
+	order := kit.NewInts[int](len(u.first))
 	for i := range order {
 		order[i] = i
 	}
 	kit.Sort(ctx, order, func(a, b int) int { return int(u.first[a] - u.first[b]) })
 	n := len(order)
-	first, counts, to := kit.Numbers[int64](n), kit.Numbers[int64](n), kit.Numbers[int64](n)
+	first, counts, to := kit.NewInts[int64](n), kit.NewInts[int64](n), kit.NewInts[int64](n)
 	for k, i := range order {
 		first[k], counts[k], to[i] = u.first[i], u.counts[i], int64(k)
 	}

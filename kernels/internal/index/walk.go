@@ -133,8 +133,8 @@ func (x *indexed) merge() {
 	}
 }
 
-// arrange divides the walk into units of work.
-func (x *indexed) arrange() {
+// divideWork divides the walk into units of work.
+func (x *indexed) divideWork() {
 	x.merge()
 	x.inner = len(x.shape) - 1
 	x.mids, x.units = 1, 1
@@ -165,7 +165,7 @@ func (x *indexed) arrange() {
 
 // phase returns the phase of the walk.
 func (x *indexed) phase(ops kit.RowOps) graph.Phase {
-	x.arrange()
+	x.divideWork()
 	return graph.Phase{Chunks: kit.DivUp(x.units, x.perChunk), Run: func(m *graph.Mem, chunk int) error {
 		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Worker))), positionBlock)
 		for u := chunk * x.perChunk; u < min(x.units, (chunk+1)*x.perChunk); u++ {
@@ -182,8 +182,8 @@ func (x *indexed) kernel(ops kit.RowOps) *graph.Kernel {
 	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: positionBlock * 8}
 }
 
-// seek moves the addresses p to index i of the dimensions dims.
-func (x *indexed) seek(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
+// moveTo moves the addresses p to index i of the dimensions dims.
+func (x *indexed) moveTo(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
 		at := i % x.shape[d]
@@ -200,14 +200,14 @@ func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, positions []int) err
 		start[s] = x.operands[s].Address(m)
 	}
 	at := u % x.pieces * x.piece
-	x.seek(&start, x.outer, u/x.pieces)
+	x.moveTo(&start, x.outer, u/x.pieces)
 	for s := range x.operands {
 		start[s] = unsafe.Add(start[s], at*x.operands[s].steps[x.inner])
 	}
 	n := min(x.piece, x.shape[x.inner]-at)
 	for i := range x.mids {
 		p := start
-		x.seek(&p, x.mid, i)
+		x.moveTo(&p, x.mid, i)
 		if err := x.row(m, ops, &p, n, positions); err != nil {
 			return err
 		}
@@ -262,8 +262,8 @@ func indexDType(op string, d tensor.DType) error {
 	return nil
 }
 
-// without returns a copy of steps in which the step of dimension dim is 0.
-func without(steps []int, dim int) []int {
+// withoutStep returns a copy of steps in which the step of dimension dim is 0.
+func withoutStep(steps []int, dim int) []int {
 	out := append([]int(nil), steps...)
 	if len(out) > 0 {
 		out[dim] = 0

@@ -45,7 +45,7 @@ func Infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
 	return res, err
 }
 
-// RunCall infers and runs one call in this goroutine, its chunks from last to first. A plain number among the operands
+// RunCall infers and runs one call in this goroutine, its chunks in descending order. A plain number among the operands
 // has a nil tensor. layouts overrides the inferred layouts of the outputs.
 func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
 	res, err := Infer(op, c)
@@ -56,7 +56,7 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 		return op.RunDynamic(nil, c, in)
 	}
 	if op.Decompose != nil {
-		return RunParts(op, written(c.Attrs), in)
+		return RunParts(op, encodeAttrs(c.Attrs), in)
 	}
 	outs := make([]*tensor.Tensor, len(res))
 	fresh := false
@@ -86,8 +86,8 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	return outs, RunKernel(k, c, in, outs)
 }
 
-// written encodes attributes, so that they are decoded again.
-func written(attrs any) graph.Attrs {
+// encodeAttrs encodes attributes, so that they are decoded again.
+func encodeAttrs(attrs any) graph.Attrs {
 	a, v := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range v.NumField() {
 		name, x := v.Type().Field(i).Tag.Get("attr"), v.Field(i)

@@ -56,10 +56,10 @@ func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 	return op, c, err
 }
 
-// CompoundRun runs the call with memory filled with a byte, its chunks forward or backward.
+// CompoundRun runs the call in memory filled with a byte, with its chunks in ascending or descending order.
 func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
-		return RunParts(op, written(c.Attrs), in)
+		return RunParts(op, encodeAttrs(c.Attrs), in)
 	}
 	k, err := CompileAny(op, c)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkFlow runs phases that report the progress of their chunks ([graph.Flow]) again, with only the part of an operand
-// that the chunks declare as needed, and checks that the part of the result that they declare as done is complete.
+// checkFlow checks the progress that chunks declare ([graph.Flow]). It runs the phases again; before each chunk it
+// provides only the part of the operand that the chunk declares as needed, and after the chunk it checks the part of
+// the result that the chunk declares as complete.
 func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
 	t.Helper()
 	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()

@@ -69,11 +69,11 @@ func BenchProduct(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, 
 	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-// farBytes exceeds the caches near a core.
+// farBytes exceeds the size of the L2 cache of a core.
 const farBytes = 96 << 20
 
-// BenchImpl measures an implementation of the call, with the walk that it prefers. far: operand 1, a constant, is not
-// in the near caches, as in a network.
+// BenchImpl measures an implementation of the call, with the walk that it prefers. If far is set, operand 1, a
+// constant, is evicted from L1 and L2 before each run, as in a network.
 func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
 	if i < 0 {
@@ -105,7 +105,8 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 	b.ReportMetric(p.Op.Flops(p.Call)/float64(times[len(times)/10]), "GFLOP/s")
 }
 
-// Result runs the call forward and backward and compares both. packed: constants are packed.
+// Result runs the call with its chunks in ascending and in descending order, and compares the results. If packed is
+// set, constants are packed.
 func (p *ProductCall) Result(t testing.TB, packed bool) *tensor.Tensor {
 	t.Helper()
 	q := *p
@@ -146,7 +147,7 @@ func BenchTensor(m tensor.Meta) *tensor.Tensor {
 // ProductCall is a call of a matrix product or a convolution with data.
 type ProductCall struct {
 	Op   *graph.Op
-	in   []*tensor.Tensor // nil for an operand left out
+	in   []*tensor.Tensor // nil for an omitted operand
 	Call *graph.Call
 }
 
@@ -227,7 +228,8 @@ func (r *productRun) poison(b byte) {
 	}
 }
 
-// Check runs the call forward and backward and compares with the definition.
+// Check runs the call with its chunks in ascending and in descending order, and compares the results with the
+// reference.
 func (p *ProductCall) Check(t testing.TB, terms int) {
 	t.Helper()
 	r := p.Compile(t)
@@ -301,7 +303,7 @@ func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// FillProduct fills a tensor with random numbers, small ones where they are integers.
+// FillProduct fills a tensor with random numbers; integers are small.
 func FillProduct(r *rand.Rand, t *tensor.Tensor) {
 	kit.EachIndex(t.Shape, func(i []int) {
 		v := tensor.FloatScalar(r.Float64()*2 - 1)
@@ -317,7 +319,7 @@ func FillProduct(r *rand.Rand, t *tensor.Tensor) {
 	})
 }
 
-// ProductDTypes are the dtypes of products, the likelier ones several times.
+// ProductDTypes are the dtypes of products, with repetitions for the dtypes that tests draw more often.
 var ProductDTypes = []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float64, tensor.Float16,
 	tensor.BFloat16, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Complex64,
 	tensor.Complex128}

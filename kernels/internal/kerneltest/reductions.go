@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// NewReduceCall infers a call of an op on tensors; nil stands for an operand left out.
+// NewReduceCall infers a call of an op on tensors; nil stands for an omitted operand.
 func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
 	dec, err := op.Schema.Decode(a, nil)
@@ -39,7 +39,7 @@ func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 // RunReduce compiles and runs a call, with its chunks in either order and arbitrary initial memory.
 func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
-		return RunParts(op, written(c.Attrs), in)
+		return RunParts(op, encodeAttrs(c.Attrs), in)
 	}
 	k, err := CompileAny(op, c)
 	if err != nil {
@@ -85,8 +85,8 @@ func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
 	return nil
 }
 
-// CheckReduce compares a call's kernel with its definition, and with itself when chunks
-// run in another order.
+// CheckReduce compares the results of a call's kernel with those of its reference, and the bits of the results for two
+// orders of chunks.
 func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {
@@ -112,7 +112,7 @@ func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor)
 		if !slices.Equal(got[i].Storage().Bytes(), again[i].Storage().Bytes()) {
 			t.Errorf("%s %v %v: the order of chunks changes the bits", name, a, MetasOf(in))
 		}
-		if why := differs(got[i], want[i]); why != "" {
+		if why := describeDifference(got[i], want[i]); why != "" {
 			t.Errorf("%s %v %v: output %d: %s", name, a, MetasOf(in), i, why)
 		}
 	}
@@ -176,12 +176,12 @@ func ReduceTolerance(d tensor.DType) float64 {
 	return 0
 }
 
-// differs compares values, relative to the greatest of them, or to 1.
-func differs(got, want *tensor.Tensor) (why string) {
+// describeDifference compares tensors; errors are relative to the greatest magnitude, or to 1 if that is less.
+func describeDifference(got, want *tensor.Tensor) (why string) {
 	return DiffersBy(got, want, ReduceTolerance(got.DType))
 }
 
-// DiffersBy describes the first difference of two tensors above a relative tolerance; empty if there is none.
+// DiffersBy describes the first difference of two tensors above a relative tolerance; it is empty if there is none.
 func DiffersBy(got, want *tensor.Tensor, tol float64) (why string) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
@@ -228,7 +228,7 @@ func permutation(r *rand.Rand, n int) []int {
 	return p
 }
 
-// RandomTensor fills values from -2 to 2, of integers from -8 to 8, with some ties.
+// RandomTensor fills values from -2 to 2, or integers from -8 to 8, with some equal elements.
 func RandomTensor(r *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	t := tensor.Empty(m)
 	n := t.Storage().Len() / m.DType.Size()
@@ -277,7 +277,7 @@ func RandomDims(r *rand.Rand, rank int) []int {
 	return dims
 }
 
-// FloatDTypes are the dtypes of floats, the likeliest one twice.
+// FloatDTypes are the dtypes of floats, with float32 twice, so that tests draw it more often.
 var FloatDTypes = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float32, tensor.Float64}
 
 // ReduceDTypes lists, by op, the dtypes that a random test draws from.

@@ -14,9 +14,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Relaid returns a tensor with the values of t and the given layout, offset included. The rest of its storage is filled
-// with ones.
-func Relaid(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
+// CopyInLayout returns a tensor with the values of t and the given layout, offset included. The rest of its storage is
+// filled with ones.
+func CopyInLayout(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	out := tensor.Empty(m)
 	b := out.Storage().Bytes()
 	for i := range b {
@@ -26,8 +26,9 @@ func Relaid(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	return out
 }
 
-// MadeUp returns a tensor of the layout with random values. If elements overlap, the last one written counts.
-func MadeUp(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
+// RandomElements returns a tensor of the layout with random values. Where elements overlap, the element that was
+// written last determines the value.
+func RandomElements(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	t := tensor.Zeros(m.DType, m.Shape...)
 	for i := range t.Numel() {
 		switch {
@@ -43,10 +44,10 @@ func MadeUp(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 			t.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200))))
 		}
 	}
-	return Relaid(t, m)
+	return CopyInLayout(t, m)
 }
 
-// RunViewNode computes a node: a view by its meta, anything else by its kernel, with chunks from last to first.
+// RunViewNode computes a node: views by their meta, other nodes by their kernel, whose chunks run in descending order.
 func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(n.Out))
@@ -125,8 +126,9 @@ func ValuesDiffer(got, want *tensor.Tensor, tolerance float64) string {
 	return diff
 }
 
-// Strewn returns a random layout for a shape: dense in any order, with gaps, or, if zeros is set, with strides of 0.
-func Strewn(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tensor.Meta {
+// RandomStrides returns a random layout for a shape: dense in any order, with gaps, or, if zeros is set, with strides
+// of 0.
+func RandomStrides(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tensor.Meta {
 	m := tensor.Meta{DType: d, Shape: slices.Clone(shape), Strides: make([]int, len(shape))}
 	step, gaps := 1, rng.IntN(3) == 0
 	for _, k := range rng.Perm(len(shape)) {
@@ -157,15 +159,15 @@ func SomeViewShape(rng *rand.Rand, rank int) []int {
 	return shape
 }
 
-// AgainstRef applies an op to operands with these metas and compares its kernel with its reference, in the inferred
-// layout and, for dense results, in another one. It reports whether the call was accepted.
-func AgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ...tensor.Meta) bool {
+// CheckAgainstRef applies an op to operands with these metas and compares its kernel with its reference, in the
+// inferred layout and, for dense results, in another one. It reports whether the call was accepted.
+func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ...tensor.Meta) bool {
 	t.Helper()
 	g := graph.New("", kernels.Lookup)
 	var in []*tensor.Tensor
 	var args []any
 	for i, m := range metas {
-		in = append(in, MadeUp(rng, m))
+		in = append(in, RandomElements(rng, m))
 		args = append(args, g.InputMeta(fmt.Sprint("x", i), m))
 	}
 	vals := g.Apply(op, a, args...)
@@ -187,7 +189,7 @@ func AgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ..
 	c := n.Call()
 	out := make([]*tensor.Tensor, len(c.Out))
 	for i := range c.Out {
-		c.Out[i] = Strewn(rng, c.Out[i].DType, c.Out[i].Shape, false)
+		c.Out[i] = RandomStrides(rng, c.Out[i].DType, c.Out[i].Shape, false)
 		out[i] = tensor.Empty(c.Out[i])
 	}
 	k, err := CompileAny(n.Op, c)

@@ -10,23 +10,24 @@ import (
 // Buffer is a value at run time: its meta, and the location of its first element. The zero Buffer stands for an omitted
 // operand.
 type Buffer struct {
-	// Meta describes the elements. Only [Buffer.Show] uses its offset.
+	// Meta describes the elements. Only [Buffer.View] uses its offset.
 	Meta tensor.Meta
 	// Data has the elements if they are known when the kernel is compiled, else nil.
 	Data *tensor.Tensor
-	// Packed: the operand is in the packed form that the implementation requested. Meta is that of the unpacked operand.
+	// Packed: the operand is in the packed form that the implementation requested. Meta is that of the unpacked
+	// operand.
 	Packed bool
 
-	in  place
-	at  int // index in Mem.Ptrs
-	off int // bytes from the start of the memory at in to the first element
+	memory   memoryKind
+	ptrIndex int // index in Mem.Ptrs
+	offset   int // bytes from the start of the memory at in to the first element
 }
 
-// place is the kind of memory that holds a buffer.
-type place uint8
+// memoryKind is the kind of memory that holds a buffer.
+type memoryKind uint8
 
 const (
-	nowhere place = iota
+	noMemory memoryKind = iota
 	inPtrs
 	inScratch
 	inKernel // the Data
@@ -47,48 +48,50 @@ func InBuffer(c *graph.Call, i int) Buffer {
 }
 
 // PtrBuffer returns the buffer at Mem.Ptrs[i].
-func PtrBuffer(i int, m tensor.Meta) Buffer { return Buffer{Meta: m, in: inPtrs, at: i} }
+func PtrBuffer(i int, m tensor.Meta) Buffer { return Buffer{Meta: m, memory: inPtrs, ptrIndex: i} }
 
 // ScratchBuffer returns a buffer in the scratch memory of the run, from byte off on.
-func ScratchBuffer(off int, m tensor.Meta) Buffer { return Buffer{Meta: m, in: inScratch, off: off} }
+func ScratchBuffer(off int, m tensor.Meta) Buffer {
+	return Buffer{Meta: m, memory: inScratch, offset: off}
+}
 
 // DataBuffer returns a tensor that belongs to the kernel.
 func DataBuffer(t *tensor.Tensor) Buffer {
 	m := t.Meta
 	m.Offset = 0
-	return Buffer{Meta: m, Data: t, in: inKernel}
+	return Buffer{Meta: m, Data: t, memory: inKernel}
 }
 
-// Given reports whether the buffer is not an omitted operand.
-func (b *Buffer) Given() bool { return b.in != nowhere }
+// IsGiven reports whether the buffer is not an omitted operand.
+func (b *Buffer) IsGiven() bool { return b.memory != noMemory }
 
 // IsData reports whether the elements belong to the kernel.
-func (b *Buffer) IsData() bool { return b.in == inKernel }
+func (b *Buffer) IsData() bool { return b.memory == inKernel }
 
 // IsPtr reports whether the buffer starts at Mem.Ptrs[i].
-func (b *Buffer) IsPtr(i int) bool { return b.in == inPtrs && b.at == i && b.off == 0 }
+func (b *Buffer) IsPtr(i int) bool { return b.memory == inPtrs && b.ptrIndex == i && b.offset == 0 }
 
 // Address returns the address of the first element in a run. It is nil for an omitted operand, and for one without
 // memory.
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
-	switch b.in {
+	switch b.memory {
 	case inPtrs:
-		if p := m.Ptrs[b.at]; p != nil {
-			return unsafe.Add(p, b.off)
+		if p := m.Ptrs[b.ptrIndex]; p != nil {
+			return unsafe.Add(p, b.offset)
 		}
 	case inScratch:
-		if b.off < len(m.Scratch) {
-			return unsafe.Pointer(&m.Scratch[b.off])
+		if b.offset < len(m.Scratch) {
+			return unsafe.Pointer(&m.Scratch[b.offset])
 		}
 	case inKernel:
-		return unsafe.Add(b.Data.Pointer(), b.off)
+		return unsafe.Add(b.Data.Pointer(), b.offset)
 	}
 	return nil
 }
 
-// Show returns a view of the buffer with the meta m. Its first element is m.Offset - b.Meta.Offset elements after that
+// View returns a view of the buffer with the meta m. Its first element is m.Offset - b.Meta.Offset elements after that
 // of the buffer.
-func (b Buffer) Show(m tensor.Meta) Buffer {
+func (b Buffer) View(m tensor.Meta) Buffer {
 	shift := m.Offset - b.Meta.Offset
 	m.Offset = 0
 	if b.Data == nil {
@@ -106,7 +109,7 @@ func (b Buffer) Show(m tensor.Meta) Buffer {
 
 // Shifted returns the buffer with meta m that starts the given number of bytes after the first element of b.
 func (b Buffer) Shifted(bytes int, m tensor.Meta) Buffer {
-	b.off += bytes
+	b.offset += bytes
 	b.Meta = m
 	return b
 }

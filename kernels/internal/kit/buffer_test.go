@@ -34,11 +34,11 @@ func TestBuffer(t *testing.T) {
 	for name, b := range map[string]Buffer{"ptr": PtrBuffer(1, meta), "scratch": ScratchBuffer(64, data.Meta),
 		"data": DataBuffer(data), "known": known} {
 		at := func(b Buffer) float32 { return *(*float32)(b.Address(m)) }
-		if !b.Given() || at(b) != 0 {
+		if !b.IsGiven() || at(b) != 0 {
 			t.Errorf("%s: begins at %v", name, at(b))
 		}
-		second := b.Show(row(b, 1))
-		third := second.Show(tensor.Meta{DType: tensor.Float32, Shape: []int{6}, Strides: []int{1}, Offset: 6})
+		second := b.View(row(b, 1))
+		third := second.View(tensor.Meta{DType: tensor.Float32, Shape: []int{6}, Strides: []int{1}, Offset: 6})
 		if at(second) != 6 || at(third) != 12 || at(third.Shifted(8, third.Meta)) != 14 || at(b) != 0 {
 			t.Errorf("%s: views begin at %v, %v and %v", name, at(second), at(third), at(third.Shifted(8, third.Meta)))
 		}

@@ -34,8 +34,8 @@ func SliceOf[T any](b []byte, at, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// Numbers returns n zeros. If n is too large it panics as [tensor.NewStorage] does; make would end the process.
-func Numbers[T int | int64](n int) []T {
+// NewInts returns n zeros. If n is too large it panics as [tensor.NewStorage] does; make would end the process.
+func NewInts[T int | int64](n int) []T {
 	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(T(0)))).Bytes(), 0, n)
 }
 

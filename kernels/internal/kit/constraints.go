@@ -1,4 +1,4 @@
 package kit
 
-// Sortable is what loops compare. v != v holds for a NaN only.
+// Sortable is the type constraint of loops that compare elements. v != v is true only for NaN.
 type Sortable interface{ int64 | float32 | float64 }

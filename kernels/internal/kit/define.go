@@ -31,8 +31,8 @@ var NoAttrs = graph.SchemaOf[None]()
 // Attrs returns the decoded attributes of a call of an op defined with A.
 func Attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }
 
-// IsOne reports whether each of the given operands of a call has exactly one element.
-func IsOne(c *graph.Call, operands ...int) bool {
+// HaveOneElement reports whether each of the given operands of a call has exactly one element.
+func HaveOneElement(c *graph.Call, operands ...int) bool {
 	all := sym.Truth(true)
 	for _, i := range operands {
 		all = all.And(c.Type(i).Numel().Eq(sym.Of(1)))

@@ -5,9 +5,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Delegated returns a call with the results of c, other attributes, and operands of the given types. An op's inference
-// passes it to the Infer of the op to which it delegates.
-func Delegated(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
+// DelegatedCall returns a call with the results of c, other attributes, and operands of the given types. An op's
+// inference passes it to the Infer of the op to which it delegates.
+func DelegatedCall(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	in := &graph.Call{Attrs: attrs, Out: c.Out}
 	for _, t := range types {
 		m, _ := t.Meta()
@@ -18,7 +18,7 @@ func Delegated(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 
 // InferredType returns the type of the result of an op.
 func InferredType(op *graph.Op, attrs any, types ...tensor.Type) (tensor.Type, error) {
-	res, err := op.Infer(Delegated(&graph.Call{}, attrs, types...))
+	res, err := op.Infer(DelegatedCall(&graph.Call{}, attrs, types...))
 	if err != nil {
 		return tensor.Type{}, err
 	}

@@ -44,7 +44,7 @@ func ElementOpWith(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (te
 		if err != nil {
 			return nil, err
 		}
-		at, out := value(c), tensor.Zeros(t.DType, NumbersOf(t.Shape)...)
+		at, out := value(c), tensor.Zeros(t.DType, KnownSizes(t.Shape)...)
 		for i := range out.Numel() {
 			out.SetFlat(i, at(i, in))
 		}

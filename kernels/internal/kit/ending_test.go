@@ -31,7 +31,7 @@ func TestSort(t *testing.T) {
 			all := interrupttest.After(0)
 			Sort(all, s, cmp.Compare[int])
 			assert.True(t, slices.Equal(want, s), "%s, %d", name, n)
-			for look := 1; look <= all.Looks(); look += 1 + look/2 {
+			for look := 1; look <= all.Checks(); look += 1 + look/2 {
 				err := func() (err error) {
 					defer interrupt.Catch(&err)
 					Sort(interrupttest.After(look), slices.Clone(ended), cmp.Compare[int])
@@ -40,7 +40,7 @@ func TestSort(t *testing.T) {
 				assert.ErrorIs(t, err, interrupttest.ErrLooked, "%s, look %d", name, look)
 			}
 			if n > sortPiece {
-				assert.GreaterOrEqual(t, all.Looks(), n/sortPiece, name)
+				assert.GreaterOrEqual(t, all.Checks(), n/sortPiece, name)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ var (
 	ExIntegers   = Example(nil, ExInts, tensor.New(tensor.Int32, 3))
 )
 
-// Example is a call of operands with attributes, which may be nil.
+// Example returns an example of a call with the given attributes, which may be nil, and operands.
 func Example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
 
 // F32 returns a row-major float32 meta for examples.

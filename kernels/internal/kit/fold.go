@@ -10,9 +10,9 @@ func Accumulators[A tensor.Element](f *iter.Fold) *iter.Fold {
 	return iter.Yields(f, func(dst, a []A) { copy(dst, a) })
 }
 
-// Wide returns the dtype in which loops compute with elements of d: float32 for 16-bit floats, int64 for integers and
-// bool.
-func Wide(d tensor.DType) tensor.DType {
+// LoopDType returns the dtype in which loops compute with elements of d: float32 for 16-bit floats, int64 for integers
+// and bool.
+func LoopDType(d tensor.DType) tensor.DType {
 	if d.IsIntegral(true) {
 		return tensor.Int64
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Like returns the type of empty_like for t in format f. The format Preserve keeps the strides of t if t is
+// LikeType returns the type of empty_like for t in format f. The format Preserve keeps the strides of t if t is
 // non-overlapping and dense, and otherwise the order of its dimensions.
-func Like(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
+func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	if f == tensor.Preserve {
 		return rule.PreserveType(t), nil
 	}
@@ -129,9 +129,10 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// LaidBy returns an Infer function for ops that compute the loop p but choose the layout of the result: layout returns
-// the type of the result. The errors and the dtype of the result are those of the loop.
-func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result,
+// InferWithLayout returns an Infer function for ops that compute the loop p but choose the layout of the result: layout
+// returns the type of the result. The errors and the dtype of the result are those of the loop.
+func InferWithLayout(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type,
+	error)) func(*graph.Call) ([]graph.Result,
 	error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
 		res, err := p.Infer(c)
@@ -146,8 +147,9 @@ func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error))
 	}
 }
 
-// LaidOut returns the type of the first result of an iteration, laid out by PyTorch's permutation rule (package rule).
-func LaidOut(c rule.Config) (tensor.Type, error) {
+// LaidOutType returns the type of the first result of an iteration, laid out by PyTorch's permutation rule (package
+// rule).
+func LaidOutType(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {
 		return tensor.Type{}, err

@@ -19,9 +19,9 @@ func StepAt(m tensor.Meta, dim int) int {
 // LineSet enumerates the lines along one dimension of several values. The shapes of the values are equal except in this
 // dimension.
 type LineSet struct {
-	shape []int   // without the dimension of the lines
-	Sides [][]int // of each value, its strides in bytes by dimension of shape
-	Count int     // of lines
+	shape   []int   // without the dimension of the lines
+	Strides [][]int // of each value, its strides in bytes by dimension of shape
+	Count   int     // of lines
 }
 
 // NewLineSet enumerates the lines of a shape along dim. metas, at most four, have the same shape except in dim.
@@ -38,7 +38,7 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 		if len(steps) > 0 {
 			steps = slices.Delete(steps, dim, dim+1)
 		}
-		l.Sides = append(l.Sides, steps)
+		l.Strides = append(l.Strides, steps)
 	}
 	return l
 }
@@ -48,8 +48,8 @@ func (l *LineSet) At(i int) (off [4]int) {
 	for d := len(l.shape) - 1; d >= 0; d-- {
 		k := i % l.shape[d]
 		i /= l.shape[d]
-		for s := range l.Sides {
-			off[s] += k * l.Sides[s][d]
+		for s := range l.Strides {
+			off[s] += k * l.Strides[s][d]
 		}
 	}
 	return off

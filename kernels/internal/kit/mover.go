@@ -18,7 +18,7 @@ func ElemOf(dst, src tensor.DType) strided.Elem {
 	}
 	row := tensor.Converter(dst, src)
 	if c := conversionOf(dst, src); c != nil {
-		row = c.after(row)
+		row = c.rowLoop(row)
 	}
 	return strided.Convert(dst.Size(), src.Size(), row)
 }
@@ -52,8 +52,8 @@ func conversionOf(dst, src tensor.DType) *conversion {
 	return c
 }
 
-// Converting returns the listing of a conversion's machine code, or false if there is none.
-func Converting(dst, src tensor.DType) (expr.Listing, bool) {
+// ConversionListing returns the listing of a conversion's machine code, or false if there is none.
+func ConversionListing(dst, src tensor.DType) (expr.Listing, bool) {
 	if dst == src {
 		return expr.Listing{}, false
 	}
@@ -68,27 +68,27 @@ func Converting(dst, src tensor.DType) (expr.Listing, bool) {
 // converting tens of elements in Go.
 const longRow = 64
 
-// converting has the arguments of a call of machine code.
-type converting struct {
+// conversionCall has the arguments of a call of machine code.
+type conversionCall struct {
 	state   loops.State
 	ptrs    [2]unsafe.Pointer
 	strides [2]int
 }
 
-var convertings = sync.Pool{New: func() any { return new(converting) }}
+var conversionCalls = sync.Pool{New: func() any { return new(conversionCall) }}
 
-// after returns a row loop that uses machine code where possible, else other.
-func (c *conversion) after(other strided.Row) strided.Row {
+// rowLoop returns a row loop that uses machine code where possible, else other.
+func (c *conversion) rowLoop(other strided.Row) strided.Row {
 	return func(dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 		if dstStep != c.dst || srcStep != c.src || n < longRow {
 			other(dst, src, dstStep, srcStep, n)
 			return
 		}
-		x := convertings.Get().(*converting)
+		x := conversionCalls.Get().(*conversionCall)
 		x.ptrs = [2]unsafe.Pointer{dst, src}
 		c.loop.Run(&x.state, x.ptrs[:], x.strides[:], n, 1)
 		x.ptrs = [2]unsafe.Pointer{}
 		x.state.Release()
-		convertings.Put(x)
+		conversionCalls.Put(x)
 	}
 }

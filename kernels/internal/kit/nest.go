@@ -2,7 +2,7 @@ package kit
 
 import "github.com/graphrun/graphrun/graph"
 
-// Nest runs kernels within a kernel, in its memory.
+// Nest runs inner kernels within an outer kernel, in the memory of the outer kernel.
 type Nest struct {
 	// Scratch is the offset in bytes of the inner kernels' scratch memory within that of the outer kernel. It must be set
 	// before the outer kernel runs.
@@ -21,7 +21,7 @@ func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 			in.Ptrs = append(in.Ptrs, buffers[i].Address(m))
 		}
 		err := ph.Run(in, chunk)
-		m.Walk = in.Walk // the first loop of a worker makes it
+		m.Walk = in.Walk // created by the first loop of a worker
 		in.Release()
 		return err
 	}}

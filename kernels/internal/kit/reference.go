@@ -97,7 +97,7 @@ func EachIndex(shape []int, f func(index []int)) {
 	}
 }
 
-// Always makes the argument f of [PointwiseRef] for an op whose function of one element reads no attributes.
+// Always returns the argument f of [PointwiseRef] for an op whose element function does not depend on attributes.
 func Always(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }

@@ -11,7 +11,7 @@ import (
 type RowOps struct {
 	// Block handles n elements whose far side has a constant stride too.
 	Block func(near, far unsafe.Pointer, nearStep, farStep, n int)
-	// Each handles one element for each offset in places, which counts from far.
+	// Each handles one element for each offset in places; the offsets are relative to far.
 	Each func(near, far unsafe.Pointer, nearStep int, places []int)
 }
 

@@ -12,8 +12,8 @@ import (
 // Predicates on sizes for inference. Sizes may be unknown. A predicate becomes a guard if it cannot be decided from the
 // expressions and the bounds of its sizes.
 
-// Is reports whether a size is n.
-func Is(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
+// SizeIs reports whether a size is n.
+func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
 
 // AtLeastSize reports whether a size is n or more.
 func AtLeastSize(s sym.Int, n int) bool { return s.Ge(sym.Of(n)).Holds() }
@@ -22,25 +22,25 @@ func AtLeastSize(s sym.Int, n int) bool { return s.Ge(sym.Of(n)).Holds() }
 func Negative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 
 // Empty reports whether a value has no elements.
-func Empty(t tensor.Type) bool { return Is(t.Numel(), 0) }
+func Empty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 
-// NumberOf returns a known size as an int. Kernels and references have known sizes only.
-func NumberOf(s sym.Int) int {
+// KnownSize returns a known size as an int. Kernels and references have known sizes only.
+func KnownSize(s sym.Int) int {
 	n, _ := s.Known()
 	return n
 }
 
-// NumbersOf returns known sizes as ints.
-func NumbersOf(s []sym.Int) []int {
+// KnownSizes returns known sizes as ints.
+func KnownSizes(s []sym.Int) []int {
 	out := make([]int, len(s))
 	for i := range s {
-		out[i] = NumberOf(s[i])
+		out[i] = KnownSize(s[i])
 	}
 	return out
 }
 
-// OfNumbers returns a type with known sizes as a meta.
-func OfNumbers(t tensor.Type) tensor.Meta {
+// KnownMeta returns a type with known sizes as a meta.
+func KnownMeta(t tensor.Type) tensor.Meta {
 	m, _ := t.Meta()
 	return m
 }
@@ -70,16 +70,17 @@ func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	return t.Shape[dim]
 }
 
-// With returns a copy of sizes in which others replace the sizes from index at on. The copy is extended if necessary.
-func With(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
+// ReplaceSizes returns a copy of sizes in which the sizes from index at on are replaced by others. The copy is extended
+// if necessary.
+func ReplaceSizes(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
 	out := make([]sym.Int, max(len(sizes), at+len(others)))
 	copy(out, sizes)
 	copy(out[at:], others)
 	return out
 }
 
-// TooOften reports whether size*repeats is known and, in magnitude, above tensor.MaxBytes.
-func TooOften(size, repeats sym.Int) bool {
+// RepeatTooLarge reports whether size*repeats is known and, in magnitude, above tensor.MaxBytes.
+func RepeatTooLarge(size, repeats sym.Int) bool {
 	s, known := size.Known()
 	r, also := repeats.Known()
 	return known && also && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
@@ -98,29 +99,29 @@ func SizeOf(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// Huge is greater than every size, stride and distance. Sums of a few do not overflow.
-const Huge = min(1<<59, math.MaxInt/4)
+// MaxProduct is greater than every size, stride and distance. The sum of a few such numbers does not overflow.
+const MaxProduct = min(1<<59, math.MaxInt/4)
 
-// Times returns the product of nonnegative numbers, at most Huge.
-func Times(list ...int) int {
+// BoundedProduct returns the product of nonnegative numbers, at most Huge.
+func BoundedProduct(list ...int) int {
 	product := uint64(1)
 	for _, n := range list {
 		hi, lo := bits.Mul64(product, uint64(n))
-		if product = lo; hi != 0 || lo > Huge {
-			product = Huge
+		if product = lo; hi != 0 || lo > MaxProduct {
+			product = MaxProduct
 		}
 	}
 	return int(product)
 }
 
-// TimesSizes returns the product of two sizes, bounded by Huge in magnitude.
-func TimesSizes(a, b sym.Int) sym.Int {
+// BoundedSizeProduct returns the product of two sizes, bounded by Huge in magnitude.
+func BoundedSizeProduct(a, b sym.Int) sym.Int {
 	x, known := a.Known()
 	y, also := b.Known()
 	if !known || !also {
 		return a.Mul(b)
 	}
-	product := Times(max(x, -x), max(y, -y))
+	product := BoundedProduct(max(x, -x), max(y, -y))
 	if (x < 0) != (y < 0) {
 		product = -product
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Spaced returns the function that computes number i of the n numbers of linspace, in dtype d. As in PyTorch, the
-// second half is computed backward from the end.
-func Spaced(from, to tensor.Scalar, n int, d tensor.DType) func(i int) tensor.Scalar {
+// LinspaceElement returns the function that computes number i of the n numbers of linspace, in dtype d. As in PyTorch,
+// the second half is computed backward from the end.
+func LinspaceElement(from, to tensor.Scalar, n int, d tensor.DType) func(i int) tensor.Scalar {
 	half := n / 2
 	first, last := from.Tensor(d).At(), to.Tensor(d).At()
 	switch {

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Formula parses the formula of an op for one element: see package expr. It panics on an error.
+// Formula parses the formula that computes one element of an op's result; package expr describes the syntax. It panics
+// on an error.
 func Formula(text string, params ...string) *expr.Formula {
 	f, err := expr.Parse(text, params...)
 	if err != nil {
@@ -16,9 +17,10 @@ func Formula(text string, params ...string) *expr.Formula {
 	return f
 }
 
-// Stated returns the kernel of a formula. types are the dtypes of its results, followed by those of its operands. attrs
-// are the plain numbers that the formula names. The formula is typed when the kernel first runs.
-func Stated(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
+// FormulaKernel returns the kernel of a formula. types are the dtypes of its results, followed by those of its
+// operands. attrs are the plain numbers that the formula names. The types of the formula are inferred when the kernel
+// first runs.
+func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
 	return rule.ExprOf(func() (*expr.Code, error) {
 		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
 	}, results, types...)
@@ -43,9 +45,9 @@ func FormulaLoop(text string, names []string, types []tensor.DType, single []boo
 	return loops.New(&expr.Loop{Code: code, Scalar: single}, loops.Options{})
 }
 
-var itself = Formula("x", "x")
+var identityFormula = Formula("x", "x")
 
 // Conversion returns the expression that converts elements in a copy.
 func Conversion(from, to tensor.DType) (*expr.Code, error) {
-	return itself.Code([]tensor.DType{from}, expr.Typing{Out: []tensor.DType{to}})
+	return identityFormula.Code([]tensor.DType{from}, expr.Typing{Out: []tensor.DType{to}})
 }

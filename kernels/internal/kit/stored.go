@@ -5,9 +5,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Scattered moves the bytes of a result from dense to strided accesses in work if the innermost loop of the order by
-// does not run along the result's dimension of least stride. The walk w gives the layout of the results.
-func Scattered(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
+// AddScatteredAccess moves the bytes of a result from dense to strided accesses in work if the innermost loop of the
+// order by does not run along the result's dimension of least stride. The walk w gives the layout of the results.
+func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	for i, m := range c.Out {
 		if lies := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !sameFastest(lies, by) {
 			work.Bytes[graph.Strided] += float64(m.Bytes())

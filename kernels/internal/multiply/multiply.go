@@ -180,7 +180,7 @@ func (x *Multiplier) get(m *graph.Mem) *Job {
 	}
 	if x.epilogue != nil {
 		if !j.prepared {
-			x.follow(j)
+			x.chainEpilogue(j)
 		}
 		x.epilogue.Enter(&j.epilogue, m)
 	}
@@ -192,8 +192,8 @@ func (x *Multiplier) get(m *graph.Mem) *Job {
 	return j
 }
 
-// follow makes a job apply the epilogue after the callback that is already set.
-func (x *Multiplier) follow(j *Job) {
+// chainEpilogue makes a job apply the epilogue after the callback that is already set.
+func (x *Multiplier) chainEpilogue(j *Job) {
 	previous := j.Args.Epilogue
 	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
 		if previous != nil {

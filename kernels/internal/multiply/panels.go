@@ -33,7 +33,7 @@ type Panels struct {
 }
 
 // Each returns the number of elements of one packed matrix.
-func (p *Panels) Each() int { return kit.Times(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth) }
+func (p *Panels) Each() int { return kit.BoundedProduct(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth) }
 
 // terms returns the offset of each depth index from the start of its lane.
 func (p *Panels) terms() []int {
@@ -135,7 +135,7 @@ func PackingOf(list ...*Panels) graph.Packing {
 		if i > 0 {
 			pk.Form += " and "
 		}
-		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.Times(p.Each(), len(p.Starts))
+		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.BoundedProduct(p.Each(), len(p.Starts))
 	}
 	each := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := d.Size()

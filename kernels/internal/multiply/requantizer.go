@@ -56,10 +56,10 @@ func (r *Requantizer) Rows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Poi
 	}
 	a := &w.args
 	defer clear(a.Ptr[:])
-	a.Ptr[requantize.Point] = unsafe.Pointer(&w.point)
+	a.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&w.point)
 	a.Step[requantize.NextOut], a.Step[requantize.NextSums] = pitch, sumsPitch
 	for first := 0; first < columns; first += requantize.Columns {
-		a.Step[requantize.Present] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))
+		a.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))
 		a.Ptr[requantize.Scales] = kit.Elem[float32](scales, first)
 		for row := 0; row < rows; row += requantize.CallRows {
 			a.Rows = min(rows-row, requantize.CallRows)

@@ -27,7 +27,7 @@ func (o *Strips) Chunks() int { return o.cut.Chunks }
 // of strips of the next image.
 func (o *Strips) Made(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
-	images, band, rest, width := o.place(end)
+	images, band, rest, width := o.locate(end)
 	return images, band*o.Band + max(0, rest-(o.Blocks-1)*width)
 }
 
@@ -35,12 +35,13 @@ func (o *Strips) Made(chunk int) (images, strips int) {
 // and all earlier chunks have started.
 func (o *Strips) Begun(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
-	images, band, rest, width := o.place(end - 1)
+	images, band, rest, width := o.locate(end - 1)
 	return images, band*o.Band + min(width, rest+1)
 }
 
-// place returns the image of unit u, the band, the index of the unit in the band, and the number of strips of the band.
-func (o *Strips) place(u int) (image, band, rest, width int) {
+// locate returns the image of unit u, the band, the index of the unit in the band, and the number of strips of the
+// band.
+func (o *Strips) locate(u int) (image, band, rest, width int) {
 	image, rest = u/(o.Blocks*o.Strips), u%(o.Blocks*o.Strips)
 	band = rest / (o.Blocks * o.Band)
 	return image, band, rest - band*o.Blocks*o.Band, min(o.Band, o.Strips-band*o.Band)
@@ -49,7 +50,7 @@ func (o *Strips) place(u int) (image, band, rest, width int) {
 // Each visits the units of a chunk.
 func (o *Strips) Each(chunk int, visit func(image, block, strip int) error) error {
 	for u, end := o.cut.Range(chunk); u < end; u++ {
-		image, band, rest, width := o.place(u)
+		image, band, rest, width := o.locate(u)
 		if err := visit(image, rest/width, band*o.Band+rest%width); err != nil {
 			return err
 		}

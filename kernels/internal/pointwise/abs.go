@@ -20,7 +20,7 @@ var Abs = kit.Define[kit.None](graph.Op{
 			if !c.Type(0).DType.IsComplex() {
 				return magnitude.Infer(c)
 			}
-			return kit.LaidBy(&magnitude, preserved)(c) // unary_op_impl_with_complex_to_float
+			return kit.InferWithLayout(&magnitude, preserved)(c) // unary_op_impl_with_complex_to_float
 		},
 		Ref: kit.PointwiseRef(&magnitude, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {

@@ -25,7 +25,7 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := stepRounding(kit.Wide(d)) // a product may overflow the dtype
+			round := stepRounding(kit.LoopDType(d)) // a product may overflow the dtype
 			return kit.ByKind(
 				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
 				func(x []float64) float64 {

@@ -35,7 +35,7 @@ func Bounds(n *graph.Node) (least, most float64, ok bool) {
 		return least, most, false
 	}
 	bound := func(k clamping) {
-		if ok = !k.below && !k.above; !ok {
+		if ok = !k.hasLower && !k.hasUpper; !ok {
 			return
 		}
 		if k.min.IsSet() {
@@ -56,11 +56,11 @@ func Bounds(n *graph.Node) (least, most float64, ok bool) {
 		least, most, ok = a.Min.Float(), a.Max.Float(), true
 	case Clamp:
 		a := kit.Attrs[clampAttrs](c)
-		bound(clamping{min: a.Min, max: a.Max, below: c.Has(1), above: c.Has(2)})
+		bound(clamping{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)})
 	case ClampMin:
-		bound(clamping{min: kit.Attrs[clampMinAttrs](c).Min, below: c.Has(1)})
+		bound(clamping{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)})
 	case ClampMax:
-		bound(clamping{max: kit.Attrs[clampMaxAttrs](c).Max, above: c.Has(1)})
+		bound(clamping{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)})
 	}
 	return least, most, ok && least == least && most == most
 }

@@ -23,21 +23,26 @@ var (
 		func(c *graph.Call) clamping {
 			a := *kit.Attrs[clampAttrs](c)
 			if !a.Min.IsSet() || !a.Max.IsSet() {
-				// As in PyTorch, a NaN bound has no effect if it is the only bound. With clamp_min the result would be NaN.
+				// As in PyTorch, a NaN bound has no effect if it is the only bound. With clamp_min the result would be
+				// NaN.
 				a.Min, a.Max = unlessNaN(a.Min, -1), unlessNaN(a.Max, 1)
 			}
-			return clamping{min: a.Min, max: a.Max, below: c.Has(1), above: c.Has(2)}
+			return clamping{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)}
 		},
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
 		kit.Example(nil, kit.ExTransposed, tensor.Meta{}, kit.ExRow))
 	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
 		"Clamps self to at least min.", []graph.Param{kit.Self, minParam},
-		func(c *graph.Call) clamping { return clamping{min: kit.Attrs[clampMinAttrs](c).Min, below: c.Has(1)} },
+		func(c *graph.Call) clamping {
+			return clamping{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)}
+		},
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most max.", []graph.Param{kit.Self, maxParam},
-		func(c *graph.Call) clamping { return clamping{max: kit.Attrs[clampMaxAttrs](c).Max, above: c.Has(1)} },
+		func(c *graph.Call) clamping {
+			return clamping{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)}
+		},
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
 

@@ -14,12 +14,12 @@ import (
 
 // clamping holds the bounds of a call. The bounds are either attributes, or operands (tensors or plain numbers).
 type clamping struct {
-	min, max     tensor.Scalar // bounds given as attributes; unset if absent
-	below, above bool          // whether the lower and the upper bound are operands
+	min, max           tensor.Scalar // bounds given as attributes; unset if absent
+	hasLower, hasUpper bool          // whether the lower and the upper bound are operands
 }
 
 func (k clamping) check(c *graph.Call) error {
-	operands, numbers := k.below || k.above, k.min.IsSet() || k.max.IsSet()
+	operands, numbers := k.hasLower || k.hasUpper, k.min.IsSet() || k.max.IsSet()
 	switch {
 	case operands && numbers:
 		return errors.New("clamp: bounds must be all operands or all attributes")
@@ -34,7 +34,7 @@ func (k clamping) check(c *graph.Call) error {
 }
 
 func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	if k.below || k.above {
+	if k.hasLower || k.hasUpper {
 		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
 			EnforceSafeCastingToOutput(true).OpMath(true)
 		for _, a := range c.In {
@@ -61,11 +61,11 @@ func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error
 
 func (k clamping) body(name string, it *rule.Rule) (rule.Kernel, error) {
 	switch {
-	case k.below && k.above:
+	case k.hasLower && k.hasUpper:
 		return between.pick(name, it)
-	case k.below:
+	case k.hasLower:
 		return greater.pick(name, it)
-	case k.above:
+	case k.hasUpper:
 		return lesser.pick(name, it)
 	}
 	if it.DType(1) == tensor.Bool && it.DType(0) == tensor.Int64 {
@@ -119,9 +119,9 @@ func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	return nil
 }
 
-// wrapped converts a bound to the integer dtype d, where a negative bound wraps if d is unsigned. Bools are clamped as
-// int64. A bound that is not set becomes neutral.
-func wrapped(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
+// wrapBound converts a bound to the integer dtype d, where a negative bound wraps if d is unsigned. Bools are clamped
+// as int64. A bound that is not set becomes neutral.
+func wrapBound(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
 	switch {
 	case !s.IsSet():
 		return neutral
@@ -134,18 +134,18 @@ func wrapped(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
 // ref clamps one element; x holds self and then the bounds that are operands.
 func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	lo, hi := k.min, k.max
-	if k.below {
+	if k.hasLower {
 		lo = x[1]
 	}
-	if k.above {
+	if k.hasUpper {
 		hi = x[len(x)-1]
 	}
 	switch {
 	case d == tensor.Uint64:
-		least, most := wrapped(d, lo, 0), wrapped(d, hi, -1)
+		least, most := wrapBound(d, lo, 0), wrapBound(d, hi, -1)
 		return tensor.IntScalar(int64(min(max(uint64(x[0].Int()), uint64(least)), uint64(most))))
 	case d.IsIntegral(true):
-		least, most := wrapped(d, lo, math.MinInt64), wrapped(d, hi, math.MaxInt64)
+		least, most := wrapBound(d, lo, math.MinInt64), wrapBound(d, hi, math.MaxInt64)
 		return tensor.IntScalar(min(max(x[0].Int(), least), most))
 	}
 	v := x[0].Float()

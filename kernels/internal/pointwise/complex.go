@@ -101,7 +101,7 @@ var Angle = kit.Define[kit.None](graph.Op{
 				return angles.Infer(c)
 			}
 			// PyTorch resizes a new tensor for the real result, so it is row-major.
-			return kit.LaidBy(&angles, rowMajor)(c)
+			return kit.InferWithLayout(&angles, rowMajor)(c)
 		},
 		Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d.IsComplex() {

@@ -82,7 +82,7 @@ var typings = struct {
 func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	typings.Lock()
 	for _, t := range typings.of[a.Expr] {
-		if t.fits(c, a) {
+		if t.matches(c, a) {
 			typings.Unlock()
 			return t, nil
 		}
@@ -105,8 +105,8 @@ func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	return t, nil
 }
 
-// fits reports whether an expression was typed for the operands and attributes of a call.
-func (t *typedExpression) fits(c *graph.Call, a *expressionAttrs) bool {
+// matches reports whether an expression was typed for the operands and attributes of a call.
+func (t *typedExpression) matches(c *graph.Call, a *expressionAttrs) bool {
 	if len(c.In) != len(t.in) || (a.Params == nil) != (t.names == nil) || !slices.Equal(a.Params, t.names) ||
 		len(a.Numbers) != len(t.numbers) {
 		return false

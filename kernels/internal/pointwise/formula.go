@@ -45,7 +45,7 @@ func bodiesTo(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ..
 func bodiesFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
 	for _, list := range dtypes {
 		for _, d := range list {
-			t[d] = kit.Stated(f, nil, 1, types(d)...)
+			t[d] = kit.FormulaKernel(f, nil, 1, types(d)...)
 		}
 	}
 	return t
@@ -63,7 +63,7 @@ func with(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	for i := range types {
 		types[i] = it.DType(i)
 	}
-	return kit.Stated(f, attrs, it.NumOutputs(), types...)
+	return kit.FormulaKernel(f, attrs, it.NumOutputs(), types...)
 }
 
 // attributed makes the Body function of an op whose formula names attributes. dtypes are the supported operand dtypes.

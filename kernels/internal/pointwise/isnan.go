@@ -56,7 +56,7 @@ func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, err
 		Lowerings: graph.Lowerings{Pointwise: p},
 	}
 	if layout != nil {
-		op.Infer = kit.LaidBy(p, layout)
+		op.Infer = kit.InferWithLayout(p, layout)
 	}
 	return kit.Define[kit.None](op)
 }
@@ -78,7 +78,7 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 		return preserved(c)
 	}
 	t := realPart(c.Type(0))
-	same, err := kit.LaidOut(rule.Comparison(rule.Undefined(), rule.OfType(t), rule.OfType(t)))
+	same, err := kit.LaidOutType(rule.Comparison(rule.Undefined(), rule.OfType(t), rule.OfType(t)))
 	if err != nil {
 		return same, err
 	}
@@ -86,13 +86,14 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return size, err
 	}
-	return kit.LaidOut(rule.Binary(rule.Undefined(), rule.OfType(same), rule.OfType(size)))
+	return kit.LaidOutType(rule.Binary(rule.Undefined(), rule.OfType(same), rule.OfType(size)))
 }
 
 func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
-	abs, err := kit.LaidOut(rule.Unary(rule.Undefined(), rule.OfType(t)))
+	abs, err := kit.LaidOutType(rule.Unary(rule.Undefined(), rule.OfType(t)))
 	if err != nil {
 		return abs, err
 	}
-	return kit.LaidOut(rule.Comparison(rule.Undefined(), rule.OfType(abs), rule.Number(tensor.FloatScalar(math.Inf(1)))))
+	return kit.LaidOutType(rule.Comparison(rule.Undefined(), rule.OfType(abs),
+		rule.Number(tensor.FloatScalar(math.Inf(1)))))
 }

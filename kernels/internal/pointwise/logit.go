@@ -56,7 +56,7 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 		Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
 			"floats only.",
 		Params:   unary1,
-		Infer:    kit.LaidBy(&logSigmoids, rowMajor),
+		Infer:    kit.InferWithLayout(&logSigmoids, rowMajor),
 		Ref:      kit.PointwiseRef(&logSigmoids, kit.Always(logSigmoid)),
 		Examples: []graph.Example{kit.ExUnary},
 	},

@@ -47,7 +47,7 @@ func rowMajor(c *graph.Call) (tensor.Type, error) {
 
 // afterCast returns the layout of a unary op on self converted to d.
 func afterCast(t tensor.Type, d tensor.DType) (tensor.Type, error) {
-	return kit.LaidOut(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
+	return kit.LaidOutType(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
 }
 
 // resultType mirrors torch.result_type of operands and numbers.

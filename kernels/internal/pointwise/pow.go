@@ -31,7 +31,7 @@ var Square = kit.Define[kit.None](graph.Op{
 		Name:   "square",
 		Doc:    "Multiplies self by itself. Bools become int64.",
 		Params: unary1,
-		Infer: kit.LaidBy(&squaring, func(c *graph.Call) (tensor.Type, error) {
+		Infer: kit.InferWithLayout(&squaring, func(c *graph.Call) (tensor.Type, error) {
 			t := c.Type(0)
 			d := t.DType
 			if d == tensor.Bool {

@@ -29,9 +29,9 @@ var Prelu = kit.Define[kit.None](graph.Op{
 				channels = m.Shape[1]
 			}
 			switch {
-			case m.Rank() == 0 && !kit.Is(w.Numel(), 1):
+			case m.Rank() == 0 && !kit.SizeIs(w.Numel(), 1):
 				return nil, fmt.Errorf("Not allow zero-dim input tensor.")
-			case !kit.Is(w.Numel(), 1) && w.Numel().Ne(channels).Holds():
+			case !kit.SizeIs(w.Numel(), 1) && w.Numel().Ne(channels).Holds():
 				return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %v and "+
 					"channel size = %v.", w.Numel(), channels)
 			case w.Rank() > 1:
@@ -88,7 +88,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			ta, tb := tensor.Must(in[0].View(kit.OfNumbers(a))), tensor.Must(in[0].View(kit.OfNumbers(b)))
+			ta, tb := tensor.Must(in[0].View(kit.KnownMeta(a))), tensor.Must(in[0].View(kit.KnownMeta(b)))
 			out := tensor.Zeros(ta.DType, ta.Shape...)
 			kit.EachIndex(ta.Shape, func(i []int) {
 				out.Set(tensor.FloatScalar(ta.At(i...).Float()*kit.Sigmoid(tb.At(i...).Float())), i...)
@@ -106,7 +106,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			}
 			p, dim := compose.Of(into, c), kit.Attrs[gluAttrs](c).Dim
 			half := func(i int) graph.Arg {
-				n := kit.SizeOf(kit.OfNumbers(a), dim)
+				n := kit.SizeOf(kit.KnownMeta(a), dim)
 				return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
 			}
 			left, right := half(0), p.To(a.DType.OpMath(), half(1)) // so that only the product is rounded
@@ -126,7 +126,7 @@ func gluHalves(c *graph.Call) (a, b tensor.Type, err error) {
 		return a, b, err
 	}
 	n := m.Shape[d]
-	if !kit.Is(n.Mod(sym.Of(2)), 0) {
+	if !kit.SizeIs(n.Mod(sym.Of(2)), 0) {
 		return a, b, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", d, n)
 	}
 	half := n.Div(sym.Of(2))

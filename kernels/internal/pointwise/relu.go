@@ -59,7 +59,7 @@ func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) 
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unary1,
-			Infer: kit.LaidBy(p, preserved), Examples: examples,
+			Infer: kit.InferWithLayout(p, preserved), Examples: examples,
 			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
 				lo, hi := bounds(c)
 				return clamping{min: lo, max: hi}.ref

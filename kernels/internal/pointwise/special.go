@@ -100,7 +100,7 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 		Name: "nan_to_num",
 		Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
 			"supported.",
-		Params: unary1, Infer: kit.LaidBy(&replacing, preserved),
+		Params: unary1, Infer: kit.InferWithLayout(&replacing, preserved),
 		Ref: kit.PointwiseRef(&replacing, replaceRef),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTransposed),
 			kit.Example(nil, kit.ExInts)},

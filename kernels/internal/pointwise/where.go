@@ -16,7 +16,7 @@ var Where = kit.Define[kit.None](graph.Op{
 		Doc: "Takes self where condition is true and other elsewhere, with broadcasting. The condition is bool, or " +
 			"uint8 for compatibility; self and other are promoted.",
 		Params: []graph.Param{{Name: "condition"}, kit.SelfNum, kit.OtherNum},
-		Infer:  kit.LaidBy(&selection, whereLayout),
+		Infer:  kit.InferWithLayout(&selection, whereLayout),
 		Ref: kit.PointwiseRef(&selection, kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if x[0].Int() != 0 {
 				return x[1]
@@ -74,7 +74,7 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	for i := 1; i < 3; i++ {
 		cfg = cfg.Input(rule.OfType(rule.CastType(c.Type(i), d)))
 	}
-	return kit.LaidOut(cfg)
+	return kit.LaidOutType(cfg)
 }
 
 // selects holds the kernels for a condition of one byte, by the dtype of the condition. joint holds the kernels for a

@@ -94,7 +94,7 @@ func attentionType(c *graph.Call) (t tensor.Type, err error) {
 	kb, vb := lead(k), lead(v)
 	if at.EnableGQA {
 		n := q.Rank() - 3
-		if n < 0 || len(kb) != n+1 || len(vb) != n+1 || kit.Is(kb[n], 0) || !kit.Is(q.Shape[n].Mod(kb[n]), 0) ||
+		if n < 0 || len(kb) != n+1 || len(vb) != n+1 || kit.SizeIs(kb[n], 0) || !kit.SizeIs(q.Shape[n].Mod(kb[n]), 0) ||
 			vb[n].Ne(kb[n]).Holds() {
 			return t, errors.New("Number of heads in key and value must divide the number of heads in query")
 		}
@@ -145,7 +145,7 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 	buffers := []kit.Buffer{out}
 	for i := range 4 {
 		v := x.In(i)
-		if v.Given() && v.Meta.DType != tensor.Bool && v.Meta.DType != d {
+		if v.IsGiven() && v.Meta.DType != tensor.Bool && v.Meta.DType != d {
 			v = x.Dense(v, d)
 		}
 		buffers = append(buffers, v)
@@ -162,7 +162,7 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 		return x.Kernel()
 	}
 	z := headGroups{rank: out.Meta.Rank() - 2, group: at.groupOf(q, k)}
-	a := &graph.Attention{Out: z.split(out.Meta, false), Query: z.split(q, false), Key: exchanged(z.split(k, true)),
+	a := &graph.Attention{Out: z.split(out.Meta, false), Query: z.split(q, false), Key: swapLastDims(z.split(k, true)),
 		Value: z.split(v, true)}
 	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
 	switch {

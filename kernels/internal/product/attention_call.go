@@ -21,7 +21,7 @@ func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 	}
 	indexes := x.Temp(d, n)
 	x.Call(view.Arange, graph.Attrs{"end": n, "dtype": d}, []kit.Buffer{indexes})
-	return [2]kit.Buffer{indexes.Show(tensor.New(d, queries, 1)), indexes.Show(tensor.New(d, 1, keys))}
+	return [2]kit.Buffer{indexes.View(tensor.New(d, queries, 1)), indexes.View(tensor.New(d, 1, keys))}
 }
 
 // describeWeights expands the other operands of an attention to the shape of the scores, and sets the row program from
@@ -78,8 +78,8 @@ func (g headGroups) split(m tensor.Meta, shared bool) tensor.Meta {
 	return m
 }
 
-// exchanged returns a view of a value with the last two dimensions exchanged.
-func exchanged(m tensor.Meta) tensor.Meta {
+// swapLastDims returns a view of a value with the last two dimensions exchanged.
+func swapLastDims(m tensor.Meta) tensor.Meta {
 	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
 	i, j := m.Rank()-2, m.Rank()-1
 	m.Shape[i], m.Shape[j] = m.Shape[j], m.Shape[i]

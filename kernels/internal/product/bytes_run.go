@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// given returns the address of an operand, or nil if it is omitted.
-func given(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
+// operandAddress returns the address of an operand, or nil if it is omitted.
+func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 	if !c.Has(k) {
 		return func(*graph.Mem) unsafe.Pointer { return nil }
 	}
@@ -24,7 +24,7 @@ func scratch(m *graph.Mem, at int) unsafe.Pointer {
 
 // prepare returns the phase that packs operands and computes the contributions of zero points and bias.
 func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
-	aZero, bZero, bias := given(c, bytesAZero), given(c, bytesBZero), given(c, bytesBias)
+	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
 	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
 	biasStep := perIndex(c, bytesBias)
 	rowChunks := t.a.chunks()
@@ -34,12 +34,12 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	}
 	blockChunks := kit.DivUp(t.blocks(), group)
 	points := 0
-	if t.finishing.Columns {
+	if t.finishWork.Columns {
 		points = 1
 	}
 	first := len(t.aOff)*rowChunks + points
 	chunks := first
-	if !t.packed || t.begins || t.finishing.Rows {
+	if !t.packed || t.begins || t.finishWork.Rows {
 		chunks += len(t.bOff) * blockChunks
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
@@ -81,7 +81,7 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 // rows prepares a chunk of the rows of a matrix.
 func (t *byteTiles) rows(m *graph.Mem, r *packerRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
-	if t.finishing.Rows {
+	if t.finishWork.Rows {
 		list := kit.SliceOf[int32](m.Scratch, t.room.rows+matrix*t.m*groupBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zero(bytesA, zero, row) - total }
 	}
@@ -98,7 +98,7 @@ func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZer
 		begin := kit.SliceOf[int32](m.Scratch, t.room.begin+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
 		totals := kit.ElementsOf[int32](t.totals(panels, block), cols)
 		za := int32(0)
-		if !t.finishing.Columns {
+		if !t.finishWork.Columns {
 			za = t.factors.zero(bytesA, aZero, 0)
 		}
 		for j := range begin {
@@ -108,7 +108,7 @@ func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZer
 			}
 		}
 	}
-	if t.finishing.Rows && matrix == 0 {
+	if t.finishWork.Rows && matrix == 0 {
 		list := kit.SliceOf[int32](m.Scratch, t.room.columns+first*groupBytes, cols)
 		for j := range list {
 			list[j] = t.factors.zero(bytesB, bZero, first+j)
@@ -118,7 +118,7 @@ func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZer
 
 // multiply returns the phase that computes sums and converts them to results.
 func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
-	scale, zero := given(c, bytesScale), given(c, bytesZero)
+	scale, zero := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
@@ -131,7 +131,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			first := strip * t.stripH
 			rows := min(t.m, first+t.stripH) - first
 			to, step := unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.outStep()
-			if t.aside() {
+			if t.storesSums() {
 				to = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
 			if err := t.strip(m, r, entry, block, first, rows, to, step); err != nil {
@@ -153,13 +153,13 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	}}
 }
 
-// aside reports whether the sums of a strip are stored in worker memory before they are scaled.
-func (t *byteTiles) aside() bool { return t.finishing.Scaled && t.inTile == tile.Sums }
+// storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
+func (t *byteTiles) storesSums() bool { return t.finishWork.Scaled && t.inTile == tile.Sums }
 
 // outStep returns the bytes between rows of the output of tiles.
 func (t *byteTiles) outStep() int {
 	switch {
-	case t.aside():
+	case t.storesSums():
 		return t.width() * groupBytes
 	case t.inTile != tile.Sums:
 		return t.cRow * t.d.Size()
@@ -173,24 +173,26 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *gr
 		return
 	}
 	at := 0
-	if t.aside() {
+	if t.storesSums() {
 		at = t.stripH * t.width() * groupBytes
 	}
 	a := &r.args
 	a.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
 	if t.inTile != tile.Sums {
 		r.point = byteAt(zero(m), t.d, 0)
-		a.Ptr[tile.Scales], a.Ptr[tile.Point] = scale(m), unsafe.Pointer(&r.point)
+		a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = scale(m), unsafe.Pointer(&r.point)
 	}
 }
 
-// place returns the element offset, in the result, of the first element of a row in a block.
-func (t *byteTiles) place(entry, row, block int) int {
+// resultOffset returns the element offset, in the result, of the first element of a row in a block.
+func (t *byteTiles) resultOffset(entry, row, block int) int {
 	return t.cOff[entry] + row*t.cRow + block*t.width()
 }
 
 // at is place in bytes.
-func (t *byteTiles) at(entry, row, block int) int { return t.place(entry, row, block) * t.d.Size() }
+func (t *byteTiles) at(entry, row, block int) int {
+	return t.resultOffset(entry, row, block) * t.d.Size()
+}
 
 // strip computes the sums of a strip, which has the given number of rows from row `first` on, in a block of columns. It
 // writes the sums to `to`, with `step` bytes between rows.
@@ -207,7 +209,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	a.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	a.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * groupBytes
 	if t.inTile != tile.Sums {
-		a.Row[tile.Scales], a.Row[tile.Point] = block*t.width()*groupBytes, 0
+		a.Row[tile.Scales], a.Row[tile.ZeroPoint] = block*t.width()*groupBytes, 0
 	}
 	a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
 	a.Row[tile.Ahead] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
@@ -229,7 +231,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 				row := k.row + i*k.height
 				a.Rows = min(most, k.n-i)
 				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.a.step()+g*groupBytes, row*step
-				t.epilogue.At(a, t.place(entry, first+row, block)*groupBytes, block*t.width()*groupBytes)
+				t.epilogue.At(a, t.resultOffset(entry, first+row, block)*groupBytes, block*t.width()*groupBytes)
 				if err := t.codes[t.code(k.height, last, start, a.N)].Call(a); err != nil {
 					return err
 				}
@@ -253,15 +255,15 @@ func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first,
 	column := block * t.width()
 	operand(unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.cRow*t.d.Size())
 	operand(from, step)
-	if t.finishing.Rows {
+	if t.finishWork.Rows {
 		operand(scratch(m, t.room.rows+(t.aOf[entry]*t.m+first)*groupBytes), groupBytes)
 		operand(scratch(m, t.room.columns+column*groupBytes), 0)
 	}
-	if t.finishing.Columns {
+	if t.finishWork.Columns {
 		operand(scratch(m, t.room.points+first*groupBytes), groupBytes)
 		operand(t.totals(t.panels(m, t.bOf[entry]), block), 0)
 	}
-	if t.finishing.Scaled {
+	if t.finishWork.Scaled {
 		operand(kit.Elem[float32](scale, column*t.scaleStep), 0)
 		operand(zero, 0)
 	}

@@ -104,7 +104,7 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 		rows *= x.entries()
 	}
 	if one && x.n > 1 && perIndex(c, bytesAZero) == 0 {
-		x.fold()
+		x.mergeBatch()
 	}
 	return x, newByteShape(x.m, x.n, x.k, rows), nil
 }

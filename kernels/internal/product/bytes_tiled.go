@@ -41,7 +41,7 @@ type byteTiles struct {
 	finish            *loops.Loop           // converts sums that need corrections or have a single scale
 	levels            *multiply.Requantizer // converts sums without corrections, with a scale for each column
 	inTile            tile.Quantized        // conversion in tiles of the matrix unit, which replaces levels
-	finishing         multiply.Finish       // the corrections and the scaling of sums
+	finishWork        multiply.Finish       // the corrections and the scaling of sums
 	epilogue          multiply.TileEpilogue
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
@@ -90,14 +90,14 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	t := &byteTiles{byteShape: s, factors: newByteFactors(c), d: c.Out[0].DType, cRow: x.c.row,
 		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.factors.step[bytesA] > 0
-	t.finishing = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
+	t.finishWork = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
 		OneScale: t.scaleStep == 0, D: t.d}
 	t.begins = c.Has(bytesBias) || t.factors.shift[bytesA] && !perRow
 	switch {
-	case t.finishing == (multiply.Finish{Scaled: true, D: t.d}):
+	case t.finishWork == (multiply.Finish{Scaled: true, D: t.d}):
 		t.levels, err = multiply.NewRequantizer(t.d)
-	case t.finishing.Rows || t.finishing.Columns || t.finishing.Scaled:
-		t.finish, err = t.finishing.Loop()
+	case t.finishWork.Rows || t.finishWork.Columns || t.finishWork.Scaled:
+		t.finish, err = t.finishWork.Loop()
 	}
 	if err != nil {
 		return nil, err
@@ -109,14 +109,14 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 		}
 	}
 	t.takeEpilogue(fusion.EpilogueOf(c))
-	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
+	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishWork.Rows); err != nil {
 		return nil, err
 	}
 	if t.b, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
 		return nil, err
 	}
 	t.entries(c, x)
-	t.arrange()
+	t.chooseOrder()
 	return t, t.compile()
 }
 
@@ -124,7 +124,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 // points correct them later, or if several calls add to them. A separate phase over whole rows then costs less than a
 // loop over each strip.
 func (t *byteTiles) takeEpilogue(e *fusion.Epilogue) {
-	ok := !t.finishing.Rows && !t.finishing.Columns && t.groups <= callGroups
+	ok := !t.finishWork.Rows && !t.finishWork.Columns && t.groups <= callGroups
 	if ok {
 		t.epilogue, ok = multiply.NewTileEpilogue(e, t.n, tile.EpilogueOperands, true)
 	}
@@ -164,8 +164,8 @@ func (t *byteTiles) entries(c *graph.Call, x *contraction) {
 	}
 }
 
-// arrange divides rows into strips, chooses the order of computation and lays out scratch memory.
-func (t *byteTiles) arrange() {
+// chooseOrder divides rows into strips, chooses the order of computation and lays out scratch memory.
+func (t *byteTiles) chooseOrder() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStrip
 	if t.unit {
@@ -193,11 +193,11 @@ func (t *byteTiles) arrange() {
 	}
 	columns := t.blocks() * t.width() * groupBytes
 	t.room.a = take(t.a.copied, len(t.aOff)*t.m*t.rowBytes())
-	t.room.rows = take(t.finishing.Rows, len(t.aOff)*t.m*groupBytes)
-	t.room.points = take(t.finishing.Columns, t.m*groupBytes)
+	t.room.rows = take(t.finishWork.Rows, len(t.aOff)*t.m*groupBytes)
+	t.room.points = take(t.finishWork.Columns, t.m*groupBytes)
 	t.room.b = take(!t.packed, len(t.bOff)*t.matrixBytes())
 	t.room.begin = take(t.begins, len(t.bOff)*columns)
-	t.room.columns = take(t.finishing.Rows, columns)
+	t.room.columns = take(t.finishWork.Rows, columns)
 	t.room.all = at
 }
 
@@ -282,7 +282,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if t.unit {
 		k.Worker = tile.UnitScratchBytes
 	}
-	if t.aside() {
+	if t.storesSums() {
 		k.Worker += t.stripH * t.width() * groupBytes
 	}
 	k.Worker = max(k.Worker, t.a.room())

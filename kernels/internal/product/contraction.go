@@ -44,19 +44,19 @@ func (x *contraction) flops() float64 {
 	return 2 * float64(x.entries()) * float64(x.m) * float64(x.n) * float64(x.k)
 }
 
-// fold merges batch dimensions into m or n, because one large product is faster than many small ones. It merges a
+// mergeBatch merges batch dimensions into m or n, because one large product is faster than many small ones. It merges a
 // dimension into m if all its entries have the same matrix b and the rows of the other matrices follow each other with
 // the stride of rows. It merges a dimension into n if the same holds for matrix a and the columns of the others.
-func (x *contraction) fold() {
+func (x *contraction) mergeBatch() {
 	x.sharing = x.m
 	for d, n := range x.batch {
 		if x.b.batch[d] == 0 || n == 1 {
-			x.sharing = kit.Times(x.sharing, n)
+			x.sharing = kit.BoundedProduct(x.sharing, n)
 		}
 	}
 	for d := len(x.batch) - 1; d >= 0; d-- {
 		if x.batch[d] == 1 {
-			x.drop(d)
+			x.dropBatchDim(d)
 		}
 	}
 	for len(x.batch) > 0 {
@@ -81,7 +81,7 @@ func (x *contraction) fold() {
 		default:
 			return
 		}
-		x.drop(d)
+		x.dropBatchDim(d)
 	}
 }
 
@@ -95,8 +95,8 @@ func (x *contraction) colsFollow(d int) bool {
 	return follow(x.b) && follow(x.c) && (!x.hasAdd || follow(x.add))
 }
 
-// drop removes a dimension from the batch.
-func (x *contraction) drop(d int) {
+// dropBatchDim removes a dimension from the batch.
+func (x *contraction) dropBatchDim(d int) {
 	x.batch = slices.Delete(slices.Clone(x.batch), d, d+1)
 	for _, p := range []*matrices{&x.a, &x.b, &x.c, &x.add} {
 		if p.batch != nil {
@@ -145,8 +145,8 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	if !gemm.Multiplies(d) {
 		return nil, fmt.Errorf("no matrix product of %v", d)
 	}
-	x.fold()
-	w := &multiply.Multiplier{Entries: x.entries(), MACs: kit.Times(x.m, x.n, max(1, x.k))}
+	x.mergeBatch()
+	w := &multiply.Multiplier{Entries: x.entries(), MACs: kit.BoundedProduct(x.m, x.n, max(1, x.k))}
 	spec := x.spec(d)
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
@@ -206,7 +206,8 @@ func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	}
 	unit := p.row == 1 || p.col == 1
 	switch thin := (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit; {
-	case x.way == gemm.Loops || x.way == gemm.Thin, x.way == gemm.Any && (thin || kit.Times(x.m, x.n, x.k) <= tinyMACs):
+	case x.way == gemm.Loops || x.way == gemm.Thin, x.way == gemm.Any && (thin || kit.BoundedProduct(x.m, x.n,
+		x.k) <= tinyMACs):
 		return nil
 	}
 	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))

@@ -35,7 +35,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	}
 	cur := e.terms[0]
 	for i := 1; i < len(e.terms); i++ {
-		if cur, err = p.product(cur, e.terms[i], p.kept(i+1), i == len(e.terms)-1); err != nil {
+		if cur, err = p.product(cur, e.terms[i], p.keptLabels(i+1), i == len(e.terms)-1); err != nil {
 			return nil, err
 		}
 	}
@@ -70,8 +70,8 @@ func (p *einsumPlan) allLabels() []int {
 	return all
 }
 
-// kept returns the labels that must not be summed before term i: those of the result and of the terms from i on.
-func (p *einsumPlan) kept(i int) []int {
+// keptLabels returns the labels that must not be summed before term i: those of the result and of the terms from i on.
+func (p *einsumPlan) keptLabels(i int) []int {
 	all := slices.Clone(p.e.out)
 	for _, t := range p.e.terms[i:] {
 		all = append(all, t.labels...)
@@ -133,9 +133,9 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// arranged returns a term in which the labels in rows can be merged into one dimension, and so can those in cols. It is
-// t, or a copy of t. batch, rows and cols together have all labels of t.
-func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) einsumTerm {
+// mergeable returns a term in which the labels in rows can be merged into one dimension, and so can those in cols. It
+// is t, or a copy of t. batch, rows and cols together have all labels of t.
+func (p *einsumPlan) mergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.joinStep(&t, rows)
 	_, okCols := p.joinStep(&t, cols)
 	if okRows && okCols {
@@ -174,9 +174,9 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 			inner = append(inner, l)
 		}
 	}
-	a = p.arranged(a, batch, rows, inner)
+	a = p.mergeable(a, batch, rows, inner)
 	if !b.at.IsData() {
-		b = p.arranged(b, batch, inner, cols)
+		b = p.mergeable(b, batch, inner, cols)
 	}
 	before := p.k.Scratch
 	to := p.room(slices.Concat(batch, rows, cols))

@@ -55,8 +55,8 @@ func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides, Offset: m.Offset}, nil
 }
 
-// fold multiplies the terms from left to right and removes the dimensions that are summed.
-func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
+// multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
+func (s *einsumShadow) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
 	kept, all := len(s.e.out), len(s.counts)
 	cur := terms[0]
 	var err error
@@ -188,7 +188,7 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 			return m, false, err
 		}
 	}
-	out, err := s.fold(types)
+	out, err := s.multiplyTerms(types)
 	if err != nil {
 		return out, false, err
 	}

@@ -39,19 +39,19 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	}
 	p := compose.Of(into, c)
 	last := len(m.rows) - 1
-	a := shown(p, in[0], e.raw[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
-	b := shown(p, in[1], e.raw[1], slices.Concat(m.batch, []int{m.sum, m.col}))
+	a := addPermute(p, in[0], e.raw[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
+	b := addPermute(p, in[1], e.raw[1], slices.Concat(m.batch, []int{m.sum, m.col}))
 	for range m.rows[:min(last, last*len(m.batch))] { // b broadcasts over all labels in rows but the last
 		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
 	}
-	y := shown(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
+	y := addPermute(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
 	r.Why = "its labels are those of a product of matrices"
 	r.Results, err = p.Result(y)
 	return r, err
 }
 
-// shown adds a view that permutes the dimensions of a value from the order of labels to another order.
-func shown(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
+// addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.
+func addPermute(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
 	if slices.Equal(labels, order) {
 		return x
 	}

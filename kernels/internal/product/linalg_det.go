@@ -55,7 +55,7 @@ func detOp(name string) *graph.Op {
 				n, rows, cols := m.Shape[r], kit.StepAt(m, r), kit.StepAt(m, r+1)
 				lead := tensor.Meta{DType: m.DType, Shape: m.Shape[:r], Strides: m.Strides[:r]}
 				l := kit.NewLineSet(append(append([]int{}, m.Shape[:r]...), 1), r)
-				l.Sides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
+				l.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
 				load, store := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(m.DType, tensor.Complex128)
 				return &graph.Kernel{Worker: 16 * n * n,
 					Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {

@@ -72,7 +72,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := kit.OfNumbers(t)
+	m := kit.KnownMeta(t)
 	out := tensor.Zeros(m.DType, m.Shape...)
 	kit.EachIndex(m.Shape, func(at []int) {
 		last := len(at) - 1

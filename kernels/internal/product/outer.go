@@ -86,7 +86,7 @@ func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]ten
 			return nil, nil, err
 		}
 		a, err := to.Schema.Decode(nil, nil)
-		return kit.Delegated(c, a, types...), types, err
+		return kit.DelegatedCall(c, a, types...), types, err
 	}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		inner, _, err := of(c)

@@ -18,7 +18,7 @@ func TestPanelsDoNotDependOnRows(t *testing.T) {
 				a: matrices{batch: []int{apart[0]}, row: apart[1], col: 1},
 				b: matrices{batch: []int{0}, row: 1, col: 128},
 				c: matrices{batch: []int{apart[0]}, row: apart[1], col: 1}}
-			x.fold()
+			x.mergeBatch()
 			p := x.panels(false, tensor.Float32)
 			form := "none"
 			if p != nil {

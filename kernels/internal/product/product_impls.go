@@ -67,7 +67,7 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 					return graph.Packing{}, false
 				}
 				x.take(c, w.way)
-				x.fold()
+				x.mergeBatch()
 				p := x.panels(i == x.opA, d)
 				if p == nil {
 					return graph.Packing{}, false
@@ -105,10 +105,10 @@ func (x *contraction) take(c *graph.Call, w gemm.Way) {
 // because they are slower than other algorithms for all larger ones.
 func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
-	y.fold()
+	y.mergeBatch()
 	s := y.spec(multiply.ComputesIn(c))
 	if empty := s.M == 0 || s.N == 0 || s.K == 0; empty || w == gemm.Loops {
-		return w == gemm.Loops && (empty || kit.Times(s.M, s.N, s.K) <= tinyMACs)
+		return w == gemm.Loops && (empty || kit.BoundedProduct(s.M, s.N, s.K) <= tinyMACs)
 	}
 	return gemm.Supports(s, w)
 }
@@ -171,7 +171,7 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 // read in place.
 func (x *contraction) packings(c *graph.Call) (a, b string) {
 	y := *x
-	y.fold()
+	y.mergeBatch()
 	packsA, packsB := gemm.Packs(y.spec(multiply.ComputesIn(c)))
 	if packsA {
 		a = packing(y.a.col, y.a.row)
@@ -204,7 +204,7 @@ func packing(depth, lane int) string {
 // work adds the cost of the products of a call.
 func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	y := *x
-	y.fold()
+	y.mergeBatch()
 	entries, d := float64(y.entries()), c.Out[0].DType
 	macs := float64(y.m) * float64(y.n) * float64(y.k)
 	work.Do(multiply.Start, 1)

@@ -106,7 +106,7 @@ const repeatDepth = 6
 // repeated describes a value that repeats each index of a dimension of another value, the source, several times in
 // sequence. For the product, the source needs a dimension of size 1 after the repeated one.
 type repeated struct {
-	of       *graph.Value // the source
+	source   *graph.Value // the source
 	lacksOne bool         // the source does not have the dimension of size 1
 	dim      int          // the repeated dimension in the value
 	times    int          // the number of repetitions
@@ -115,7 +115,7 @@ type repeated struct {
 
 // matrices adds views that give the source the dimension of size 1 and the order of dimensions of the value.
 func (r repeated) matrices(p *compose.Parts) graph.Arg {
-	x := graph.Of(r.of)
+	x := graph.Of(r.source)
 	if r.lacksOne {
 		x = p.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
 	}
@@ -199,7 +199,7 @@ func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 		single := slices.Clone(t.Shape)
 		single[d] = sym.Of(1)
 		if sameSizes(joined, v.Type.Shape) && sameSizes(single, from.Alias.Type.Shape) {
-			return repeated{of: from.Alias, dim: d - 1, times: times}, true
+			return repeated{source: from.Alias, dim: d - 1, times: times}, true
 		}
 	}
 	return r, false
@@ -211,7 +211,7 @@ func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	if len(a) != len(b) {
 		return r, false
 	}
-	r = repeated{of: from, lacksOne: true, dim: -1}
+	r = repeated{source: from, lacksOne: true, dim: -1}
 	for d := range a {
 		if a[d].Same(b[d]) {
 			continue
@@ -237,7 +237,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 		if !ok || part.order != nil {
 			return r, false
 		}
-		of := part.of
+		of := part.source
 		if !part.lacksOne { // the source is a view that adds a dimension of size 1 to a part
 			if of.Alias == nil || of.Node.Op.ReadsStorage {
 				return r, false
@@ -261,14 +261,14 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	}
 	joined := slices.Clone(whole.Type.Shape)
 	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
-	r.of, r.lacksOne = whole, true
+	r.source, r.lacksOne = whole, true
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 
 // cutsAlong reports whether the parts of a value are cut along the repeated dimension. The other sizes of the first
 // part then equal those of the value.
 func cutsAlong(first graph.Arg, r repeated) bool {
-	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.of.Type.Shape)
+	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}
 	return sameSizes(shape, whole)
 }

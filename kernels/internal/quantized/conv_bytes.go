@@ -36,7 +36,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !zeroAlike(c, 0, q.xZero) {
 		return false
 	}
-	if q.scaled && c.Has(8) && !within(c.Const(8), math.MaxInt32/2) {
+	if q.scaled && c.Has(8) && !magnitudesAtMost(c.Const(8), math.MaxInt32/2) {
 		return false
 	}
 	fits := q.fits(c)
@@ -117,7 +117,7 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 // lessZero returns the weight minus its zero points as int8, which must fit. The differences are exact in float32.
 func (p parts) lessZero(q *quantConv) graph.Arg {
 	w := p.C.In[q.w]
-	if p.C.Has(q.wZero) && !within(p.C.Const(q.wZero), 0) {
+	if p.C.Has(q.wZero) && !magnitudesAtMost(p.C.Const(q.wZero), 0) {
 		w = p.minusZero(q.w, q.wZero, 0, tensor.Float32)
 	}
 	return p.To(tensor.Int8, w)

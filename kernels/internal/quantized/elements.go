@@ -32,7 +32,7 @@ func (q *rewriting) elements() (r graph.Rewrite, err error) {
 	v, least, most := q.unbounded()
 	of, to := graph.Of(v), first(q.to.scale)
 	r.Of = v.Node
-	finite := reach(of, reachDepth)/to < farLevels
+	finite := magnitudeBound(of, reachDepth)/to < farLevels
 	if finite {
 		if r.Results, err = q.pair(v.Node, least, most); r.Results != nil || err != nil {
 			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
@@ -40,8 +40,8 @@ func (q *rewriting) elements() (r graph.Rewrite, err error) {
 		}
 	}
 	scale := q.To(tensor.Float32, q.Along(q.to.scaleOf, 0, 0))
-	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: first(q.to.zero), least: least,
-		most: most}
+	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: first(q.to.zero), lowerBound: least,
+		upperBound: most}
 	in := []graph.Arg{of, q.Add(pointwise.Reciprocal, nil, scale), scale}
 	if !finite {
 		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
@@ -70,7 +70,7 @@ func (q *rewriting) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 	// Ties round to even. Adding an even number before rounding does not change that.
 	odd := math.Abs(math.Mod(first(q.to.zero), 2))
 	zero := first(q.to.zero) - odd
-	f := formula{zero: odd, least: least, most: most}
+	f := formula{zero: odd, lowerBound: least, upperBound: most}
 	if n.Op == pointwise.Mul {
 		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
@@ -92,11 +92,11 @@ func (q *rewriting) number(v float64) graph.Arg {
 // formula describes how quantized values are computed. v is computed, rounded to even and added to the zero point; the
 // sum is clamped.
 type formula struct {
-	text        string   // an expression program that computes v
-	names       []string // names of the operands in text
-	zero        float64  // zero point
-	least, most float64  // bounds before quantization; the sum is clamped to their quantized values
-	valid       string   // a condition; the result is 0 where it is false. Empty: always true
+	text                   string   // an expression program that computes v
+	names                  []string // names of the operands in text
+	zero                   float64  // zero point
+	lowerBound, upperBound float64  // bounds before quantization; the sum is clamped to their quantized values
+	valid                  string   // a condition; the result is 0 where it is false. Empty: always true
 }
 
 // rounded returns the quantized values that a formula computes from operands in.
@@ -106,7 +106,7 @@ func (q *rewriting) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) 
 	if f.zero != 0 {
 		level += fmt.Sprintf(" + %v", f.zero)
 	}
-	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.level(d, f.least), q.to.level(d, f.most))
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.level(d, f.lowerBound), q.to.level(d, f.upperBound))
 	if f.valid != "" {
 		level = fmt.Sprintf("where(%s, %s, 0)", f.valid, level)
 	}
@@ -120,9 +120,9 @@ const reachDepth = 8
 // manyNumbers is the number of elements from which reach does not inspect constants.
 const manyNumbers = 1 << 16
 
-// reach returns a bound of the magnitude of a value that cannot be NaN: a constant, dequantized numbers, or sums,
-// products and minima or maxima of such values. It returns infinity for all other values.
-func reach(a graph.Arg, depth int) float64 {
+// magnitudeBound returns a bound of the magnitude of a value that cannot be NaN: a constant, dequantized numbers, or
+// sums, products and minima or maxima of such values. It returns infinity for all other values.
+func magnitudeBound(a graph.Arg, depth int) float64 {
 	none := math.Inf(1)
 	if a.Kind != graph.TensorArg || depth == 0 {
 		return none
@@ -145,7 +145,7 @@ func reach(a graph.Arg, depth int) float64 {
 	}
 	n := a.Value.Node
 	if least, most, ok := pointwise.Bounds(n); ok {
-		far := reach(n.In[0], depth-1)
+		far := magnitudeBound(n.In[0], depth-1)
 		for _, bound := range []float64{least, most} {
 			if !math.IsInf(bound, 0) {
 				far = max(far, math.Abs(bound))
@@ -156,7 +156,7 @@ func reach(a graph.Arg, depth int) float64 {
 	if n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return none
 	}
-	x, y := reach(n.In[0], depth-1), reach(n.In[1], depth-1)
+	x, y := magnitudeBound(n.In[0], depth-1), magnitudeBound(n.In[1], depth-1)
 	if n.Op == pointwise.Mul {
 		x, y = x*y, 0
 	}

@@ -86,8 +86,8 @@ func first(t *tensor.Tensor) float64 {
 	return t.At(make([]int, t.Rank())...).Float()
 }
 
-// same reports whether l and m both have a single scale, and their scales and zero points are equal.
-func (l quantizedValues) same(m quantizedValues) bool {
+// sameParams reports whether l and m both have a single scale, and their scales and zero points are equal.
+func (l quantizedValues) sameParams(m quantizedValues) bool {
 	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && first(l.scale) == first(m.scale) &&
 		first(l.zero) == first(m.zero)
 }
@@ -122,12 +122,12 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	if n == nil {
 		return q.elements()
 	}
-	if from, ok := dequantized(c.In[0]); ok && from.same(to) && from.bytes.Type().DType == c.Out[0].DType {
+	if from, ok := dequantized(c.In[0]); ok && from.sameParams(to) && from.bytes.Type().DType == c.Out[0].DType {
 		r.Of, r.Why = n, "it has the same scale and zero point"
 		r.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
 		return r, err
 	}
-	if q.moved(n) {
+	if q.isMoveOp(n) {
 		return q.quantizedFirst(n)
 	}
 	if r, err = q.pooled(n); err != nil || r.Results != nil {
@@ -139,8 +139,8 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	return q.elements()
 }
 
-// moved reports whether node n, which makes the operand, only moves elements and can be applied to bytes instead.
-func (q *rewriting) moved(n *graph.Node) bool {
+// isMoveOp reports whether node n, which makes the operand, only moves elements and can be applied to bytes instead.
+func (q *rewriting) isMoveOp(n *graph.Node) bool {
 	views := n.Op.Kind == graph.View && !n.Op.ReadsStorage && n.Op.Expression == nil
 	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
 		return false
@@ -230,7 +230,7 @@ func (q *rewriting) product() (r graph.Rewrite, err error) {
 	}
 	r.Of = n
 	w, ok := dequantized(n.In[1])
-	b := bias{of: operand(n.Call(), 2)}
+	b := bias{operand: operand(n.Call(), 2)}
 	switch {
 	case q.Exact:
 		r.Why = "integers would round differently from floats"
@@ -238,7 +238,7 @@ func (q *rewriting) product() (r graph.Rewrite, err error) {
 		r.Why = "its float result has other readers"
 	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != of.axis:
 		r.Why = "its weight is not quantized to bytes per output channel or per tensor"
-	case !b.known(x, w):
+	case !b.isInt32Constant(x, w):
 		r.Why = "its bias is not constant, or too large for int32"
 	default:
 		r.Why = of.unserved(x, w)
@@ -304,13 +304,13 @@ func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
 		}
 		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
 		zeros := func(l quantizedValues) graph.Arg {
-			if l.zero == nil || within(l.zero, 0) {
+			if l.zero == nil || magnitudesAtMost(l.zero, 0) {
 				return graph.Arg{}
 			}
 			return q.row(l.zeroOf)
 		}
 		added := graph.Arg{}
-		if b.of.Kind != graph.Null {
+		if b.operand.Kind != graph.Null {
 			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
 		}
 		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, zeros(x), zeros(w), added,
@@ -354,7 +354,7 @@ func (q *rewriting) bounded(y graph.Arg, least, most float64) graph.Arg {
 
 // fits reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
 func (l quantizedValues) fits() bool {
-	if l.zero == nil || within(l.zero, 0) {
+	if l.zero == nil || magnitudesAtMost(l.zero, 0) {
 		return l.bytes.Type().DType == tensor.Int8 || l.rangeFits()
 	}
 	return l.rangeFits()
@@ -386,7 +386,7 @@ func (l quantizedValues) rangeFits() bool {
 
 // lessZero returns the weight minus its zero points as int8, which must fit.
 func (q *rewriting) lessZero(w quantizedValues) graph.Arg {
-	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || within(w.zero, 0)) {
+	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || magnitudesAtMost(w.zero, 0)) {
 		return w.bytes
 	}
 	wide := q.To(tensor.Int16, w.bytes)
@@ -398,21 +398,22 @@ func (q *rewriting) lessZero(w quantizedValues) graph.Arg {
 
 // bias is a constant that is added to sums. It is float, or dequantized from int32.
 type bias struct {
-	of     graph.Arg       // the operand of the convolution or product; null if there is none
-	values quantizedValues // the operands of dequantize_linear, if it computes the bias
-	whole  bool            // the scale of the bias is that of the sums, so its int32 values can be added unchanged
+	operand    graph.Arg       // the operand of the convolution or product; null if there is none
+	values     quantizedValues // the operands of dequantize_linear, if it computes the bias
+	isUnscaled bool            // the scale of the bias is that of the sums, so its int32 values can be added unchanged
 }
 
-// known reports whether a bias is a constant that fits int32 in units of the sums (the scale of x times that of w). It
-// is true if there is no bias.
-func (b *bias) known(x, w quantizedValues) bool {
-	if b.of.Kind == graph.Null {
+// isInt32Constant reports whether a bias is a constant that fits int32 in units of the sums (the scale of x times that
+// of w). It is true if there is no bias.
+func (b *bias) isInt32Constant(x, w quantizedValues) bool {
+	if b.operand.Kind == graph.Null {
 		return true
 	}
 	step := func(o int) float64 { return first(x.scale) * kit.OneOf(w.scale, []int{o}, 0) }
-	data, by := b.of.Value.Const, func(int) float64 { return 1 }
-	if l, ok := dequantized(b.of); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil || within(l.zero, 0)) {
-		b.values, b.whole, data = l, true, l.bytes.Value.Const
+	data, by := b.operand.Value.Const, func(int) float64 { return 1 }
+	if l, ok := dequantized(b.operand); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil ||
+		magnitudesAtMost(l.zero, 0)) {
+		b.values, b.isUnscaled, data = l, true, l.bytes.Value.Const
 		by = func(o int) float64 { return kit.OneOf(l.scale, []int{o}, 0) }
 	}
 	if data == nil || data.Rank() != 1 {
@@ -421,7 +422,7 @@ func (b *bias) known(x, w quantizedValues) bool {
 	ok := true
 	for o := range data.Shape[0] {
 		s := by(o)
-		b.whole = b.whole && math.Abs(s-step(o)) <= 1e-6*step(o)
+		b.isUnscaled = b.isUnscaled && math.Abs(s-step(o)) <= 1e-6*step(o)
 		ok = ok && math.Abs(data.At(o).Float()*s) <= step(o)*(math.MaxInt32/2)
 	}
 	return ok
@@ -430,13 +431,13 @@ func (b *bias) known(x, w quantizedValues) bool {
 // biasOf returns an int32 bias of o elements in units of sums, which step has, rounded to even.
 func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
-	case b.of.Kind == graph.Null:
+	case b.operand.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{o}, "fill_value": 0, "dtype": tensor.Int32})
-	case b.whole:
+	case b.isUnscaled:
 		return b.values.bytes
 	}
 	const d = tensor.Float64
-	v := q.To(d, b.of)
+	v := q.To(d, b.operand)
 	if b.values.scale != nil {
 		v = q.Add(pointwise.Mul, nil, q.To(d, b.values.bytes), q.To(d, q.row(b.values.scaleOf)))
 	}

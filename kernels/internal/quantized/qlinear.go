@@ -72,7 +72,7 @@ func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 		if err := byteDType(q.name, c, 7); err != nil {
 			return t, err
 		}
-		if !quantFloat(c.Type(1).DType) || !kit.IsOne(c, 6, 7) {
+		if !quantFloat(c.Type(1).DType) || !kit.HaveOneElement(c, 6, 7) {
 			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
 		}
 		if n := columnsOf(b); c.Has(8) && (c.Type(8).DType != tensor.Int32 || c.Type(8).Rank() != 1 ||
@@ -118,7 +118,8 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	k := a.Shape[a.Rank()-1]
 	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && zeroAlike(c, q.a, q.aZero) &&
 		zeroAlike(c, q.b, q.bZero)
-	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || within(c.Const(8), math.MaxInt32/2))) {
+	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || magnitudesAtMost(c.Const(8),
+		math.MaxInt32/2))) {
 		return p.Result(p.bytesProduct(q, q.aScale >= 0))
 	}
 	var sums graph.Arg
@@ -151,7 +152,7 @@ func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 		return p.C.In[i]
 	}
 	zero := func(i int) graph.Arg {
-		if !p.C.Has(i) || within(p.C.Const(i), 0) {
+		if !p.C.Has(i) || magnitudesAtMost(p.C.Const(i), 0) {
 			return graph.Arg{}
 		}
 		return flat(i)

@@ -46,8 +46,8 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	})
 }
 
-// inner returns the convolution of floats with the same attributes.
-func (q *quantConv) inner(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
+// floatConv returns the convolution of floats with the same attributes.
+func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
 	a, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
 	if rank < 3 || rank > 5 {
 		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
@@ -58,7 +58,7 @@ func (q *quantConv) inner(c *graph.Call) (op *graph.Op, at graph.Attrs, err erro
 
 // floatCall returns the call of the inner convolution in dtype d.
 func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.Call, error) {
-	op, at, err := q.inner(c)
+	op, at, err := q.floatConv(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,7 @@ func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.
 	if err != nil {
 		return nil, nil, err
 	}
-	return op, kit.Delegated(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...),
+	return op, kit.DelegatedCall(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...),
 		tensor.NewType(d, c.Type(q.w).Shape...)), nil
 }
 
@@ -86,7 +86,7 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 	if err := q.check(c); err != nil {
 		return t, err
 	}
-	if c.Has(q.xZero) && !kit.IsOne(c, q.xZero) {
+	if c.Has(q.xZero) && !kit.HaveOneElement(c, q.xZero) {
 		return t, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name,
 			tensor.Sizes(c.Type(q.xZero).Shape))
 	}
@@ -94,7 +94,7 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 		if err := byteDType(q.name, c, 7); err != nil {
 			return t, err
 		}
-		if !kit.IsOne(c, 1, 6, 7) {
+		if !kit.HaveOneElement(c, 1, 6, 7) {
 			return t, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
 		}
 		if b := c.Type(8); c.Has(8) && (b.DType != tensor.Int32 || b.Rank() != 1 || b.Shape[0].Ne(t.Shape[1]).Holds()) {
@@ -116,7 +116,7 @@ func (q *quantConv) check(c *graph.Call) error {
 }
 
 func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	op, at, err := q.inner(c)
+	op, at, err := q.floatConv(c)
 	if err != nil {
 		return nil, err
 	}

@@ -63,9 +63,9 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			p, a, d := parts{compose.Of(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
-			scale, zero := p.To(tensor.Float32, p.place(1, a.Axis, a.BlockSize)), graph.Arg{}
+			scale, zero := p.To(tensor.Float32, p.broadcastParam(1, a.Axis, a.BlockSize)), graph.Arg{}
 			if c.Has(2) {
-				zero = p.place(2, a.Axis, a.BlockSize)
+				zero = p.broadcastParam(2, a.Axis, a.BlockSize)
 			}
 			x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
 			return p.Result(p.quantized(x, zero, d))
@@ -115,9 +115,9 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 				d = tensor.Int64
 			}
 			if c.Has(2) {
-				x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.place(2, a.Axis, a.BlockSize)))
+				x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.broadcastParam(2, a.Axis, a.BlockSize)))
 			}
-			return p.Result(p.Add(pointwise.Mul, nil, p.To(f, x), p.To(f, p.place(1, a.Axis, a.BlockSize))))
+			return p.Result(p.Add(pointwise.Mul, nil, p.To(f, x), p.To(f, p.broadcastParam(1, a.Axis, a.BlockSize))))
 		},
 	},
 })
@@ -143,8 +143,8 @@ func quantServed(d tensor.DType) bool {
 
 // checkScales checks the shapes of scale and zero point.
 func checkScales(c *graph.Call, axis, block int) error {
-	t, s, single := c.Type(0), c.Type(1), block == 0 && kit.IsOne(c, 1)
-	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, s.Shape) && !(single && kit.IsOne(c, 2)) {
+	t, s, single := c.Type(0), c.Type(1), block == 0 && kit.HaveOneElement(c, 1)
+	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, s.Shape) && !(single && kit.HaveOneElement(c, 2)) {
 		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(z.Shape), tensor.Sizes(s.Shape))
 	}
 	if single {
@@ -168,9 +168,9 @@ func checkScales(c *graph.Call, axis, block int) error {
 	return nil
 }
 
-// place returns operand i (scales or zero points, which differ along axis) in a shape that broadcasts to operand 0. If
-// block is not 0, a scale or zero point applies to that number of adjacent elements along axis.
-func (p parts) place(i, axis, block int) graph.Arg {
+// broadcastParam returns operand i (scales or zero points, which differ along axis) in a shape that broadcasts to
+// operand 0. If block is not 0, a scale or zero point applies to that number of adjacent elements along axis.
+func (p parts) broadcastParam(i, axis, block int) graph.Arg {
 	x, m := p.C.In[i], p.C.Meta(0)
 	if m.Rank() == 0 || block == 0 {
 		return p.Along(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())

@@ -85,8 +85,8 @@ func saturated(d tensor.DType, x float64) int64 {
 // maxTerms is the maximum number of products of bytes in a sum that must not wrap in int32. It leaves room for a bias.
 const maxTerms = 1 << 14
 
-// within reports whether t is a known constant whose elements have magnitudes of at most limit.
-func within(t *tensor.Tensor, limit int64) bool {
+// magnitudesAtMost reports whether t is a known constant whose elements have magnitudes of at most limit.
+func magnitudesAtMost(t *tensor.Tensor, limit int64) bool {
 	if t == nil {
 		return false
 	}

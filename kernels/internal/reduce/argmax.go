@@ -68,7 +68,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 
 // trivial reports whether the dimension has size 1: PyTorch then returns index 0 and does not check the dtype.
 func trivial(t tensor.Type, mask []bool, dim *int) bool {
-	return dim != nil && t.Rank() > 0 && kit.Is(folds.Sizes(t.Shape, mask), 1)
+	return dim != nil && t.Rank() > 0 && kit.SizeIs(folds.Sizes(t.Shape, mask), 1)
 }
 
 func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {

@@ -126,7 +126,7 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	rows := m.IsContiguous()
-	contiguous := rows || m.IsChannelsLast() || kit.Is(m.Numel(), 1)
+	contiguous := rows || m.IsChannelsLast() || kit.SizeIs(m.Numel(), 1)
 	for i := 1; i < 5; i++ {
 		contiguous = contiguous && (!c.Has(i) || c.Type(i).IsContiguous())
 	}

@@ -17,7 +17,7 @@ type best[T kit.Sortable] struct {
 }
 
 func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
-	switch kit.Wide(d) {
+	switch kit.LoopDType(d) {
 	case tensor.Int64:
 		return bestOf[int64](greatest, values)
 	case tensor.Float32:
@@ -165,7 +165,8 @@ func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part 
 		}
 		return []folds.Part{folds.Real(best), index}
 	}
-	// A fold treats zeros of both signs as equal and returns either. The sign is therefore the last bit of the position.
+	// A fold treats zeros of both signs as equal and returns either. The sign is therefore the last bit of the
+	// position.
 	const i32 = tensor.Int32
 	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[b.DType(x).Size()]
 	negative := b.Convert(i32, b.Do(expr.Lt, b.Bits(bits, x), b.Int(bits, 0)))

@@ -58,8 +58,8 @@ func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x [
 
 // scanLoopsOf returns the loops of a dtype.
 func scanLoopsOf(op expr.Op, d tensor.DType, z [2]scanLoops) scanLoops {
-	if s := expr.Scanning(op, kit.Wide(d)); s != nil {
-		return scanLoops{kit.Wide(d), *s}
+	if s := expr.Scanning(op, kit.LoopDType(d)); s != nil {
+		return scanLoops{kit.LoopDType(d), *s}
 	}
 	if d == z[0].in {
 		return z[0]
@@ -126,7 +126,7 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 		return nil, err
 	}
 	b := expr.NewBuilder(m.DType)
-	x := b.Convert(kit.Wide(d), folds.Operand(b, 0, d).Re)
+	x := b.Convert(kit.LoopDType(d), folds.Operand(b, 0, d).Re)
 	return wholeRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
 }
 
@@ -176,7 +176,7 @@ func withDimLast(b kit.Buffer, dim int) kit.Buffer {
 	}
 	if m := b.Meta; m.Rank() > 0 {
 		m.Shape, m.Strides = last(m.Shape), last(m.Strides)
-		b = b.Show(m)
+		b = b.View(m)
 	}
 	return b
 }

@@ -25,7 +25,7 @@ func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 		if err != nil {
 			return err
 		}
-		if kit.Is(t.Shape[w], 0) {
+		if kit.SizeIs(t.Shape[w], 0) {
 			return fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, d)
 		}
 	}
@@ -74,7 +74,7 @@ func extremumRow(b *expr.Builder, x folds.Part, greatest bool) []folds.Part {
 
 // extremumFold is extremumRow in Go. Floats find the position too, which takes no longer: see greatestRow.
 func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
-	switch kit.Wide(d) {
+	switch kit.LoopDType(d) {
 	case tensor.Float32:
 		return extremeOf[float32](greatest)
 	case tensor.Float64:
@@ -111,14 +111,14 @@ func minIntRow(a *int64, x []int64, _ int) {
 	*a = min(m0, m1, m2, m3)
 }
 
-// four returns four elements from index i. Slicing them would cost more than the operation.
-func four[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
+// fourElements returns four elements from index i. Slicing them would cost more than the operation.
+func fourElements[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
 func maxIntTo(a, x []int64) {
 	i := 0
 	x = x[:len(a)]
 	for last := len(a) - 4; i <= last; i += 4 {
-		m, v := four(a, i), four(x, i)
+		m, v := fourElements(a, i), fourElements(x, i)
 		m[0] = max(m[0], v[0])
 		m[1] = max(m[1], v[1])
 		m[2] = max(m[2], v[2])
@@ -133,7 +133,7 @@ func minIntTo(a, x []int64) {
 	i := 0
 	x = x[:len(a)]
 	for last := len(a) - 4; i <= last; i += 4 {
-		m, v := four(a, i), four(x, i)
+		m, v := fourElements(a, i), fourElements(x, i)
 		m[0] = min(m[0], v[0])
 		m[1] = min(m[1], v[1])
 		m[2] = min(m[2], v[2])

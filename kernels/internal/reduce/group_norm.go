@@ -99,7 +99,7 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case a.NumGroups <= 0:
 		return nil, fmt.Errorf("Expected num groups to be greater than 0, got %d", a.NumGroups)
-	case !kit.Is(m.Shape[1].Mod(sym.Of(a.NumGroups)), 0):
+	case !kit.SizeIs(m.Shape[1].Mod(sym.Of(a.NumGroups)), 0):
 		return nil, fmt.Errorf("Expected number of channels in input to be divisible by num_groups, but got input of shape "+
 			"%s and num_groups=%d",
 			tensor.Sizes(m.Shape), a.NumGroups)
@@ -211,7 +211,7 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 // for each sample.
 func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Type(0)
-	if (c.Has(1) || c.Has(2)) && kit.Is(m.Shape[0], 0) {
+	if (c.Has(1) || c.Has(2)) && kit.SizeIs(m.Shape[0], 0) {
 		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
 	}
 	one, err := m.View(append([]sym.Int{sym.Of(1), m.Shape[0].Mul(m.Shape[1])}, m.Shape[2:]...))

@@ -30,18 +30,18 @@ func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Sp
 	}}
 }
 
-func (v variance) divisor() float64 { return max(float64(kit.NumberOf(v.n))-v.correction, 0) }
+func (v variance) divisor() float64 { return max(float64(kit.KnownSize(v.n))-v.correction, 0) }
 
 // fold returns the computation in Go of real numbers.
 func (v variance) fold() *iter.Fold {
-	if kit.Wide(v.dtype) == tensor.Float32 {
+	if kit.LoopDType(v.dtype) == tensor.Float32 {
 		return momentsFold[float32](v.divisor(), v.root, v.mean)
 	}
 	return momentsFold[float64](v.divisor(), v.root, v.mean)
 }
 
 func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
-	n := float64(kit.NumberOf(v.n))
+	n := float64(kit.KnownSize(v.n))
 	y, mean := varRow(b, x.Re, n, v.divisor())
 	mu := folds.Real(mean)
 	if x.Im != expr.None {

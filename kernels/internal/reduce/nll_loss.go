@@ -48,7 +48,7 @@ type nllLoss struct {
 	n, classes, inner int
 	reduction, ignore int
 	entropy           bool
-	soft              bool    // targets are class probabilities
+	hasProbabilities  bool    // targets are class probabilities
 	smoothing         float64 // share of the target that is spread over all classes
 }
 
@@ -60,7 +60,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 		if !(l.smoothing > 0) { // PyTorch ignores negative numbers and NaN
 			l.smoothing = 0
 		}
-		l.soft = entropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
+		l.hasProbabilities = entropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
 		return l, l.check(c)
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
@@ -123,7 +123,7 @@ func targetSizes(m tensor.Type) []sym.Int {
 // dtype returns the dtype of the result: probabilities and weights promote as usual.
 func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	d := c.Type(0).DType
-	if !l.soft {
+	if !l.hasProbabilities {
 		return d, nil
 	}
 	var err error
@@ -145,19 +145,19 @@ func (l *nllLoss) check(c *graph.Call) error {
 		return errors.New("input tensor should be 1D or 2D")
 	}
 	classes := m.Shape[min(1, m.Rank()-1)]
-	l.n, l.classes, l.inner = 1, kit.NumberOf(classes), 1
+	l.n, l.classes, l.inner = 1, kit.KnownSize(classes), 1
 	if m.Rank() > 1 {
-		l.n, l.inner = kit.NumberOf(m.Shape[0]), kit.NumberOf(tensor.Product(m.Shape[2:]))
+		l.n, l.inner = kit.KnownSize(m.Shape[0]), kit.KnownSize(tensor.Product(m.Shape[2:]))
 	}
 	if l.smoothing > 1 {
 		return fmt.Errorf("label_smoothing must be between 0.0 and 1.0. Got: %g", l.smoothing)
 	}
 	switch {
-	case l.soft && !t.DType.IsFloat():
+	case l.hasProbabilities && !t.DType.IsFloat():
 		return fmt.Errorf("Expected floating point type for target with class probabilities, got %s", t.DType.TorchName())
-	case l.soft && l.ignore >= 0:
+	case l.hasProbabilities && l.ignore >= 0:
 		return errors.New("ignore_index is not supported for floating point target")
-	case !l.soft:
+	case !l.hasProbabilities:
 		if err := checkTargets(m, t); err != nil {
 			return err
 		}
@@ -168,9 +168,9 @@ func (l *nllLoss) check(c *graph.Call) error {
 			"of shape: %s", classes, tensor.Sizes(w.Shape))
 	case !m.DType.IsFloat():
 		return kit.NotImplementedBy("nll_loss_out_frame", m.DType)
-	case !l.soft && t.DType != tensor.Int64:
+	case !l.hasProbabilities && t.DType != tensor.Int64:
 		return fmt.Errorf("expected scalar type Long but found %s", t.DType.TorchName())
-	case c.Has(2) && (!l.soft && w.DType != m.DType || !w.DType.IsFloat()):
+	case c.Has(2) && (!l.hasProbabilities && w.DType != m.DType || !w.DType.IsFloat()):
 		return fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
 	}
 	return nil
@@ -199,11 +199,11 @@ type lossData[T float32 | float64] struct {
 	target      []int64
 }
 
-// one returns the loss of target i and its weight in a mean.
-func (l *lossData[T]) one(i int) (loss, weight T, err error) {
+// lossAt returns the loss of target i and its weight in a mean.
+func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	base := i/l.inner*l.classes*l.inner + i%l.inner
-	if l.soft {
-		return -l.spread(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
+	if l.hasProbabilities {
+		return -l.sumClasses(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
 	}
 	t := l.target[i]
 	if t == int64(l.ignore) {
@@ -218,13 +218,13 @@ func (l *lossData[T]) one(i int) (loss, weight T, err error) {
 	}
 	loss = -l.v[base+int(t)*l.inner] * weight
 	if l.smoothing > 0 {
-		loss = loss*T(1-l.smoothing) - l.spread(base, 0, T(l.smoothing)/T(l.classes))
+		loss = loss*T(1-l.smoothing) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
 	}
 	return loss, weight, nil
 }
 
-// spread sums over the classes of a target: share times the probability, plus every for each class.
-func (l *lossData[T]) spread(base int, share, every T) T {
+// sumClasses sums over the classes of a target: share times the probability, plus every for each class.
+func (l *lossData[T]) sumClasses(base int, share, every T) T {
 	sum := 0.0
 	for k := range l.classes {
 		by := every
@@ -254,14 +254,14 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 		graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 			data := &lossData[T]{nllLoss: l, v: kit.ElementsOf[T](m.Ptrs[2], n*l.classes),
 				w: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
-			if l.soft {
+			if l.hasProbabilities {
 				data.probs = kit.ElementsOf[T](m.Ptrs[3], n*l.classes)
 			} else {
 				data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
 			}
 			loss, total := 0.0, 0.0
 			for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
-				one, by, err := data.one(i)
+				one, by, err := data.lossAt(i)
 				if err != nil {
 					return err
 				}
@@ -294,12 +294,12 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	if l.entropy {
 		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
 	}
-	each := tensor.Zeros(d, kit.NumbersOf(targetSizes(x.Meta.Type()))...)
+	each := tensor.Zeros(d, kit.KnownSizes(targetSizes(x.Meta.Type()))...)
 	loss, total := 0.0, 0.0
 	var err error
 	kit.EachIndex(each.Shape, func(index []int) {
 		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
-		if !l.soft {
+		if !l.hasProbabilities {
 			if k = int(t.At(index...).Int()); k == l.ignore {
 				return
 			}
@@ -317,17 +317,17 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 				by = in[2].At(class).Float()
 			}
 			prob := 0.0
-			if l.soft {
+			if l.hasProbabilities {
 				prob = t.At(at...).Float()
 			} else if class == k {
 				prob = 1
 				total += by
 			}
-			if prob = prob*(1-l.smoothing) + all; l.soft || prob != 0 {
+			if prob = prob*(1-l.smoothing) + all; l.hasProbabilities || prob != 0 {
 				one -= x.At(at...).Float() * prob * by
 			}
 		}
-		if l.soft {
+		if l.hasProbabilities {
 			total++
 		}
 		each.Set(tensor.FloatScalar(one), index...)

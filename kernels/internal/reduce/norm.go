@@ -119,7 +119,7 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 		if err != nil {
 			return err
 		}
-		if kit.Is(m.Shape[w], 0) {
+		if kit.SizeIs(m.Shape[w], 0) {
 			// The missing blank is PyTorch's.
 			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is "+
 				"empty and the operation does not have an identity", p, d)
@@ -202,7 +202,7 @@ func lengthFold(d tensor.DType, p float64) func() *iter.Fold {
 	switch {
 	case p != 2 || d.IsComplex():
 		return nil
-	case kit.Wide(d) == tensor.Float32:
+	case kit.LoopDType(d) == tensor.Float32:
 		return lengthOf[float32]
 	}
 	return lengthOf[float64]

@@ -123,7 +123,7 @@ func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
 		if p.Rank() == 0 {
 			return m, errors.New("select() cannot be applied to a 0-dim tensor.")
 		}
-		if kit.Is(p.Shape[0], 0) {
+		if kit.SizeIs(p.Shape[0], 0) {
 			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) +
 				" at dimension 0")
 		}

@@ -64,7 +64,7 @@ func prodFold(d tensor.DType) *iter.Fold {
 	if d == tensor.Bool {
 		return folds.Truth(false)
 	}
-	switch kit.Wide(d) {
+	switch kit.LoopDType(d) {
 	case tensor.Int64:
 		return kit.Accumulators[int64](iter.Folding(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
 	case tensor.Float32:

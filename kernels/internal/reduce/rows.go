@@ -23,20 +23,20 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 // compileSuitedRows is compileRows for suitable rows. Others would not stay in the cache between passes, or are too few
 // for all workers; the op's other kernel divides them.
 func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
-	return compileRows(c, suited(rows))
+	return compileRows(c, suitedExpressions(rows))
 }
 
 // lowerSuitedRows is compileSuitedRows with or without machine code.
 func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
-	r, err := suited(rows)(c)
+	r, err := suitedExpressions(rows)(c)
 	if r == nil || err != nil {
 		return nil, err
 	}
 	return fusion.LowerRows(r, c)
 }
 
-// suited returns the expressions of calls with suitable rows, and nil for others.
-func suited(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
+// suitedExpressions returns the expressions of calls with suitable rows, and nil for others.
+func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
 		if r == nil || err != nil || r.Unsuited(c.Meta(0).Shape) != "" {

@@ -55,5 +55,5 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Se
 	}
 	n := folds.Sizes(t.Shape, mask)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		How: func() folds.How { return folds.Summing(d, float64(kit.NumberOf(n))) }}, nil
+		How: func() folds.How { return folds.Summing(d, float64(kit.KnownSize(n))) }}, nil
 })

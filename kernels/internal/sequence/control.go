@@ -162,7 +162,7 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", ins, outs, a.Carried)
 	case max(len(c.In)-2, 0) != ins-2:
 		return nil, fmt.Errorf("the body takes %d values, got %d", ins-2, max(len(c.In)-2, 0))
-	case c.Has(0) && !kit.IsOne(c, 0) || c.Has(1) && !kit.IsOne(c, 1):
+	case c.Has(0) && !kit.HaveOneElement(c, 0) || c.Has(1) && !kit.HaveOneElement(c, 1):
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
 	return unknownResults(a.Body.Outputs[1:]), nil

@@ -41,7 +41,7 @@ var (
 				if err != nil {
 					return nil, err
 				}
-				return s.reference(in[0], kit.OfNumbers(t)), nil
+				return s.reference(in[0], kit.KnownMeta(t)), nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
 				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
@@ -77,7 +77,7 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 				if err != nil {
 					return nil, err
 				}
-				return s.reference(in[0], kit.OfNumbers(t)), nil
+				return s.reference(in[0], kit.KnownMeta(t)), nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}},
 				{In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
@@ -102,11 +102,12 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		return nil, m, kit.NotImplementedBy("dft", m.DType)
 	}
 	last := m.Rank() - 1
-	if last < 1 || !kit.Is(m.Shape[last], 1) && !kit.Is(m.Shape[last], 2) {
+	if last < 1 || !kit.SizeIs(m.Shape[last], 1) && !kit.SizeIs(m.Shape[last], 2) {
 		return nil, m, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s", tensor.Sizes(m.Shape))
 	}
-	s := &fourierSpec{inverse: a.Inverse, half: a.Onesided && !a.Inverse, pairs: true, fromReal: kit.Is(m.Shape[last], 1),
-		scale: 1}
+	s := &fourierSpec{inverse: a.Inverse, half: a.Onesided && !a.Inverse, pairs: true,
+		fromReal: kit.SizeIs(m.Shape[last], 1),
+		scale:    1}
 	s.mirrored = a.Onesided && a.Inverse
 	var err error
 	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {

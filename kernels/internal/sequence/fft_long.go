@@ -93,8 +93,8 @@ func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get fu
 	}
 }
 
-// line transforms a row of y and returns it: the frequencies k, k+rows, k+2*rows and so on.
-func (f *matrixFourier) line(y, room []complex128, k int) []complex128 {
+// transformLine transforms a row of y and returns it: the frequencies k, k+rows, k+2*rows and so on.
+func (f *matrixFourier) transformLine(y, room []complex128, k int) []complex128 {
 	x, room := room[:f.cols], room[f.cols:]
 	copy(x, y[k*f.cols:])
 	f.ofLines.forward(x, room)
@@ -182,14 +182,14 @@ func (f *longFourier) phases(most int) []graph.Phase {
 	})
 	if f.chirp == nil {
 		return []graph.Phase{columns, f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
-			f.deliver(unsafe.Add(m.Ptrs[0], line(i)[1]), f.line(f.matrix(m, i), room, k), k)
+			f.deliver(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformLine(f.matrix(m, i), room, k), k)
 		})}
 	}
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
 		f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
 			z, kern := f.matrix(m, most+i), f.matrix(m, 2*most)
-			for l, v := range f.line(f.matrix(m, i), room, k) {
+			for l, v := range f.transformLine(f.matrix(m, i), room, k) {
 				if l%columnLook == 0 {
 					m.CheckContext()
 				}
@@ -202,7 +202,7 @@ func (f *longFourier) phases(most int) []graph.Phase {
 			f.column(m, f.matrix(m, i), room, col, func(j int) complex128 { return z[j] })
 		}),
 		f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
-			x := f.line(f.matrix(m, i), room, k)
+			x := f.transformLine(f.matrix(m, i), room, k)
 			for l, v := range x {
 				if at := k + l*f.rows; at < f.fourierSpec.n {
 					x[l] = conj(v) * scale * f.chirped(at)
@@ -230,7 +230,7 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 		}),
 		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, room []complex128, _, k int) {
 			kern := f.matrix(mem, at)
-			for l, v := range f.line(f.matrix(mem, 0), room, k) {
+			for l, v := range f.transformLine(f.matrix(mem, 0), room, k) {
 				if l%columnLook == 0 {
 					mem.CheckContext()
 				}

@@ -84,7 +84,7 @@ func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 	if s.half {
 		out = points.Div(sym.Of(2)).Add(sym.Of(1))
 	}
-	s.in, s.n, s.out = kit.NumberOf(in), kit.NumberOf(points), kit.NumberOf(out)
+	s.in, s.n, s.out = kit.KnownSize(in), kit.KnownSize(points), kit.KnownSize(out)
 	shape := slices.Clone(m.Shape)
 	shape[s.dim] = out
 	return shape, nil

@@ -100,9 +100,9 @@ func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 	all := l.steps * l.batch
 	projected := x.Temp(d, l.dirs, all, rows)
 	for dir := range l.dirs {
-		to := projected.Show(tensor.Meta{DType: d, Shape: []int{all, rows}, Strides: []int{rows, 1},
+		to := projected.View(tensor.Meta{DType: d, Shape: []int{all, rows}, Strides: []int{rows, 1},
 			Offset: dir * all * rows})
-		from := bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
+		from := bias.View(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
 		if err := project(x, to, l.x, l.w[dir], from, all, rows, l.inputs); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 			parts = append(parts, &c.w[dir], &c.r[dir], &c.inBias[dir], &c.stateBias[dir])
 		}
 		for i, to := range parts {
-			if buffers[i].Given() {
+			if buffers[i].IsGiven() {
 				*to = kit.ElementsOf[T](m.Ptrs[i], buffers[i].Meta.Numel())
 			}
 		}
@@ -160,7 +160,7 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 	if err != nil {
 		return err
 	}
-	p := &multiply.Multiplier{Plan: plan, Entries: 1, MACs: kit.Times(m, n, max(k, 1))}
+	p := &multiply.Multiplier{Plan: plan, Entries: 1, MACs: kit.BoundedProduct(m, n, max(k, 1))}
 	p.Bind = func(mem *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}

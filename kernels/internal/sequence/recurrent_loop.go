@@ -56,8 +56,8 @@ func (t *cellText) operand(name string, at cellPlace, first int) string {
 	return name
 }
 
-// let adds a definition.
-func (t *cellText) let(name, value string) string {
+// define adds a definition.
+func (t *cellText) define(name, value string) string {
 	fmt.Fprintf(&t.lets, "%s = %s; ", name, value)
 	return name
 }
@@ -74,9 +74,9 @@ func (t *cellText) part(gate int) (x, g string) {
 	return t.operand(fmt.Sprint("x", gate), atInputs, first), t.operand(fmt.Sprint("g", gate), atGates, first)
 }
 
-// peep returns a value times the peephole weights of gate i, o or f.
-func (t *cellText) peep(gate int, v string) string {
-	if !t.peeps[t.dir].Given() {
+// peephole returns a value times the peephole weights of gate i, o or f.
+func (t *cellText) peephole(gate int, v string) string {
+	if !t.peeps[t.dir].IsGiven() {
 		return ""
 	}
 	return " + " + t.operand(fmt.Sprint("p", gate), atPeeps, gate*t.hidden) + " * " + v
@@ -87,21 +87,21 @@ func (t *cellText) gate(name string, f int, sum string) string {
 	if t.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))
 	}
-	return t.let(name, t.acts[t.dir][f].of(t.let("in_"+name, sum)))
+	return t.define(name, t.acts[t.dir][f].of(t.define("in_"+name, sum)))
 }
 
 // lstm returns the text of a step of an LSTM layer, and the destinations of its results.
 func (t *cellText) lstm() (string, []cellOperand) {
 	c := t.operand("c", atCell, 0)
-	i := t.gate("i", 0, t.sum(0)+t.peep(0, c))
+	i := t.gate("i", 0, t.sum(0)+t.peephole(0, c))
 	f := "(1 - i)"
 	if !t.couple {
-		f = t.gate("f", 0, t.sum(2)+t.peep(2, c))
+		f = t.gate("f", 0, t.sum(2)+t.peephole(2, c))
 	}
 	n := t.gate("n", 1, t.sum(3))
-	d := t.let("d", f+" * c + "+i+" * "+n)
-	o := t.gate("o", 0, t.sum(1)+t.peep(1, d))
-	h := t.let("h", o+" * "+"("+t.acts[t.dir][2].of(d)+")")
+	d := t.define("d", f+" * c + "+i+" * "+n)
+	o := t.gate("o", 0, t.sum(1)+t.peephole(1, d))
+	h := t.define("h", o+" * "+"("+t.acts[t.dir][2].of(d)+")")
 	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{at: atCell}, {at: atState}, {at: atY}}
 }
 
@@ -114,7 +114,7 @@ func (t *cellText) gru() (string, []cellOperand) {
 		z = t.gate("z", 0, t.sum(0))
 		reset := t.gate("r", 0, t.sum(1))
 		x, g := t.part(2)
-		if t.stateBias[t.dir].Given() {
+		if t.stateBias[t.dir].IsGiven() {
 			g = "(" + g + " + " + t.operand("b", atBias, t.order[2]*t.hidden) + ")"
 		}
 		sum = x + " + " + reset + " * " + g
@@ -122,7 +122,7 @@ func (t *cellText) gru() (string, []cellOperand) {
 		z, sum = t.operand("z", atGates, t.order[0]*t.hidden), t.sum(2)
 	}
 	n := t.gate("n", 1, sum)
-	y := t.let("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
+	y := t.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
 	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{at: atState}, {at: atY}}
 }
 

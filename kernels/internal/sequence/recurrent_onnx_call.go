@@ -67,7 +67,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 	}
 	a := kit.Attrs[onnxCellAttrs](c)
 	inputs, hidden := x.Shape[2], r.Shape[2]
-	if !kit.Is(a.HiddenSize, 0) && a.HiddenSize.Ne(hidden).Holds() {
+	if !kit.SizeIs(a.HiddenSize, 0) && a.HiddenSize.Ne(hidden).Holds() {
 		return nil, fmt.Errorf("%s: hidden_size is %v, but R has shape %s", o.name, a.HiddenSize, tensor.Sizes(r.Shape))
 	}
 	steps, batch, dirs := x.Shape[0], x.Shape[1], sym.Of(a.dirs())
@@ -149,13 +149,13 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	rows := l.hidden * o.kind.gates()
 	part := func(i, dir, per, at int, shape ...int) kit.Buffer {
 		s := ins[i]
-		if !s.Given() {
+		if !s.IsGiven() {
 			return s
 		}
 		if s.Packed { // directions are contiguous
 			return s.Shifted(dir*c.In[i].Value.Meta.Bytes()/l.dirs, s.Meta)
 		}
-		return s.Show(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
+		return s.View(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
 	}
 	l.x, l.lens, l.h0, l.c0 = ins[0], ins[4], ins[5], ins[6]
 	for dir := range l.dirs {

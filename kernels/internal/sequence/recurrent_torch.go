@@ -168,7 +168,7 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 				tensor.Sizes(t.Shape))
 		}
 	}
-	if kit.Is(steps, 0) {
+	if kit.SizeIs(steps, 0) {
 		return nil, errors.New("Expected sequence length to be larger than 0 in RNN")
 	}
 	if err := o.checkWeights(c, a, steps.Mul(batch)); err != nil {
@@ -216,7 +216,7 @@ func cellLoops(d tensor.DType) tensor.DType {
 	if d.IsComplex() {
 		return tensor.Complex128
 	}
-	return kit.Wide(d)
+	return kit.LoopDType(d)
 }
 
 // checkWeights checks the parameters; items is the number of vectors in the input.
@@ -271,7 +271,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		part := func(s kit.Buffer) kit.Buffer {
 			m := tensor.New(d, l.dirs, l.batch, l.hidden)
 			m.Offset = i * m.Numel()
-			return s.Show(m)
+			return s.View(m)
 		}
 		l.x, l.y = from, y
 		if i+1 < a.NumLayers {

@@ -67,7 +67,7 @@ func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, wh
 			return nil, whole, 0, err
 		}
 	}
-	whole, dim, err = joined(parts, j.dim(c, parts[0]))
+	whole, dim, err = concatType(parts, j.dim(c, parts[0]))
 	return parts, whole, dim, err
 }
 
@@ -98,7 +98,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 		if legacyEmpty(&t) {
 			continue
 		}
-		p := kit.OfNumbers(t)
+		p := kit.KnownMeta(t)
 		target, err := out.Meta.Narrow(dim, at, p.Shape[dim])
 		if err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 		if c.Placed(i) {
 			continue
 		}
-		jobs = append(jobs, copies.Job{Dst: out.Show(target), Src: kit.InBuffer(c, i).Show(p)})
+		jobs = append(jobs, copies.Job{Dst: out.View(target), Src: kit.InBuffer(c, i).View(p)})
 	}
 	if len(jobs) == 0 {
 		return &graph.Kernel{}, nil
@@ -121,13 +121,13 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(whole.DType, kit.NumbersOf(whole.Shape)...)
+	out := tensor.Zeros(whole.DType, kit.KnownSizes(whole.Shape)...)
 	at := 0
 	for i, part := range parts {
 		if legacyEmpty(&part) {
 			continue
 		}
-		p := kit.OfNumbers(part)
+		p := kit.KnownMeta(part)
 		t := in[i].CopyTo(tensor.New(p.DType, in[i].Shape...))
 		if t, err = t.View(tensor.New(t.DType, p.Shape...)); err != nil {
 			return nil, err

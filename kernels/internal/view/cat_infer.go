@@ -12,10 +12,10 @@ import (
 // fewParts is the number of operands whose types need no allocation during inference.
 const fewParts = 4
 
-// joined returns the type of the concatenation of parts, and the dimension as a non-negative number
+// concatType returns the type of the concatenation of parts, and the dimension as a non-negative number
 // (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and format, since early
 // versions of PyTorch had no other empty values.
-func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
+func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	var p tensor.Promotion
 	valid := -1
 	for i := range parts {
@@ -58,7 +58,7 @@ func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	return out, dim, err
 }
 
-func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.Is(t.Shape[0], 0) }
+func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
 
 // joins mirrors check_cat_shape_except_dim.
 func joins(first, shape []sym.Int, dim, at int) error {

@@ -28,7 +28,7 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 })
 
 func inferClone(c *graph.Call) ([]graph.Result, error) {
-	t, err := kit.Like(c.Type(0), kit.Attrs[cloneAttrs](c).MemoryFormat)
+	t, err := kit.LikeType(c.Type(0), kit.Attrs[cloneAttrs](c).MemoryFormat)
 	return c.One(t), err
 }
 
@@ -60,6 +60,6 @@ func inferContiguous(c *graph.Call) ([]graph.Result, error) {
 	if f == tensor.Preserve {
 		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
 	}
-	t, err := kit.Like(t, f)
+	t, err := kit.LikeType(t, f)
 	return c.One(t), err
 }

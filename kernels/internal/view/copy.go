@@ -52,7 +52,7 @@ func inferCopy(c *graph.Call) ([]graph.Result, error) {
 	self, t, shares := c.Type(0), c.Type(1), 1
 	var err error
 	if t.DType != self.DType {
-		if t, err = kit.Like(t.WithDType(self.DType), tensor.Preserve); err != nil {
+		if t, err = kit.LikeType(t.WithDType(self.DType), tensor.Preserve); err != nil {
 			return nil, err
 		}
 		shares = graph.Fresh
@@ -61,7 +61,7 @@ func inferCopy(c *graph.Call) ([]graph.Result, error) {
 		if t, err = t.Expand(self.Shape); err != nil {
 			return nil, err
 		}
-		if t, err = kit.Like(t, tensor.Preserve); err != nil {
+		if t, err = kit.LikeType(t, tensor.Preserve); err != nil {
 			return nil, err
 		}
 		shares = graph.Fresh

@@ -59,7 +59,7 @@ func compileEye(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	ones, _ := copies.Phase(copies.Job{Dst: out.Show(m), Fill: tensor.IntScalar(1).Tensor(out.Meta.DType)})
+	ones, _ := copies.Phase(copies.Job{Dst: out.View(m), Fill: tensor.IntScalar(1).Tensor(out.Meta.DType)})
 	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, Worker: w}, nil
 }
 

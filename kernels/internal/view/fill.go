@@ -30,7 +30,7 @@ func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Ty
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(t.DType, kit.NumbersOf(t.Shape)...)
+		out := tensor.Zeros(t.DType, kit.KnownSizes(t.Shape)...)
 		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberAtHint(value(c)), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
@@ -58,5 +58,5 @@ func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, 
 	if d != tensor.Invalid {
 		t = t.WithDType(d)
 	}
-	return kit.Like(t, f)
+	return kit.LikeType(t, f)
 }

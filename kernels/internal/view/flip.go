@@ -24,7 +24,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 			if _, err := flipDims(c); err != nil {
 				return nil, err
 			}
-			t, err := kit.Like(c.Type(0), tensor.Preserve)
+			t, err := kit.LikeType(c.Type(0), tensor.Preserve)
 			return c.One(t), err
 		},
 		Ref:      refFlip,

@@ -74,5 +74,5 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 // width: in int64, 40 steps from 1 to 9.5 differ between AVX2 and AVX-512.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[linspaceAttrs](c)
-	return kit.Spaced(a.Start, a.End, kit.NumberOf(a.Steps), a.dtype())
+	return kit.LinspaceElement(a.Start, a.End, kit.KnownSize(a.Steps), a.dtype())
 }

@@ -41,14 +41,14 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 			case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
 				return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 			}
-			out, err := kit.FreshType(tensor.Int64, kit.With(t.Shape, t.Rank()-1, a.NumSamples))
+			out, err := kit.FreshType(tensor.Int64, kit.ReplaceSizes(t.Shape, t.Rank()-1, a.NumSamples))
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, x := kit.Attrs[multinomialAttrs](c), in[0]
 			last := x.Rank() - 1
 			shape := slices.Clone(x.Shape)
-			shape[last] = kit.NumberOf(a.NumSamples)
+			shape[last] = kit.KnownSize(a.NumSamples)
 			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
 			for r := range rows {
 				w := make([]float64, x.Shape[last])
@@ -126,8 +126,8 @@ func (t weightTree) find(u float64) int {
 	return i - len(t)/2
 }
 
-// drop sets a weight to 0.
-func (t weightTree) drop(at int) {
+// clearWeight sets a weight to 0.
+func (t weightTree) clearWeight(at int) {
 	i := at + len(t)/2
 	for t[i] = 0; i > 1; {
 		i /= 2
@@ -141,10 +141,10 @@ func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
 	if !(sum > 0) {
 		return 0, errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
 	}
-	u := uniform(philox(uint64(row*kit.NumberOf(a.NumSamples)+k), uint64(a.Seed)), tensor.Float64) * sum
+	u := uniform(philox(uint64(row*kit.KnownSize(a.NumSamples)+k), uint64(a.Seed)), tensor.Float64) * sum
 	at := t.find(u)
 	if !a.Replacement {
-		t.drop(at)
+		t.clearWeight(at)
 	}
 	return at, nil
 }

@@ -52,7 +52,7 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[constantPadAttrs](c)
-			return []*tensor.Tensor{refConstantPad(in[0], kit.NumbersOf(a.Pad), a.Value)}, nil
+			return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(a.Pad), a.Value)}, nil
 		},
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 	},
@@ -60,7 +60,7 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[constantPadAttrs](c)
-			return compileConstantPad(c, kit.NumbersOf(a.Pad), a.Value)
+			return compileConstantPad(c, kit.KnownSizes(a.Pad), a.Value)
 		}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
 	},
 })
@@ -107,7 +107,7 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 		return nil, err
 	}
 	if !grows {
-		out, err := kit.Like(inner, tensor.Preserve)
+		out, err := kit.LikeType(inner, tensor.Preserve)
 		return c.One(out), err
 	}
 	shape := slices.Clone(t.Shape)
@@ -130,7 +130,7 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 
 // padsBefore returns the number of elements added before each dimension.
 func padsBefore(pad []sym.Int, rank int) []int {
-	list, numbers := make([]int, rank), kit.NumbersOf(pad)
+	list, numbers := make([]int, rank), kit.KnownSizes(pad)
 	for d := range list {
 		list[d], _ = padded(numbers, rank, d)
 	}
@@ -167,12 +167,12 @@ func padInner(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err 
 func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	a := kit.Attrs[padAttrs](c)
 	if a.Mode == "constant" {
-		return compileConstantPad(c, kit.NumbersOf(a.Pad), a.value())
+		return compileConstantPad(c, kit.KnownSizes(a.Pad), a.value())
 	}
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	spans, pad, in := copies.IdentitySpans(c.Out[0].Shape), kit.NumbersOf(a.Pad), c.Meta(0).Shape
+	spans, pad, in := copies.IdentitySpans(c.Out[0].Shape), kit.KnownSizes(a.Pad), c.Meta(0).Shape
 	for d := len(in) - len(pad)/2; d < len(in); d++ {
 		before, after := padded(pad, len(in), d)
 		spans[d] = borderSpans(a.Mode, in[d], before, after)
@@ -191,7 +191,7 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 	if err != nil {
 		return nil, err
 	}
-	inner := kit.OfNumbers(part)
+	inner := kit.KnownMeta(part)
 	var jobs []copies.Job
 	number := value.Tensor(dst.Meta.DType)
 	rest := dst.Meta
@@ -204,28 +204,28 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 			if err != nil {
 				return nil, err
 			}
-			jobs = append(jobs, copies.Job{Dst: dst.Show(m), Fill: number})
+			jobs = append(jobs, copies.Job{Dst: dst.View(m), Fill: number})
 		}
 		if rest, err = rest.Narrow(d, b, end-b); err != nil {
 			return nil, err
 		}
 	}
-	return copies.Kernel(append(jobs, copies.Job{Dst: dst.Show(rest), Src: src.Show(inner)})...), nil
+	return copies.Kernel(append(jobs, copies.Job{Dst: dst.View(rest), Src: src.View(inner)})...), nil
 }
 
 func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a := kit.Attrs[padAttrs](c)
 	if a.Mode == "constant" {
-		return []*tensor.Tensor{refConstantPad(in[0], kit.NumbersOf(a.Pad), a.value())}, nil
+		return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(a.Pad), a.value())}, nil
 	}
 	shape, err := borderShape(a, in[0].Meta.Type())
 	if err != nil {
 		return nil, err
 	}
-	if tensor.Numel(kit.NumbersOf(shape)) == 0 {
-		return []*tensor.Tensor{tensor.Zeros(in[0].DType, kit.NumbersOf(shape)...)}, nil
+	if tensor.Numel(kit.KnownSizes(shape)) == 0 {
+		return []*tensor.Tensor{tensor.Zeros(in[0].DType, kit.KnownSizes(shape)...)}, nil
 	}
-	return []*tensor.Tensor{copies.SpanRef(in[0], borderTables(a, in[0].Shape), kit.NumbersOf(shape))}, nil
+	return []*tensor.Tensor{copies.SpanRef(in[0], borderTables(a, in[0].Shape), kit.KnownSizes(shape))}, nil
 }
 
 func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.Tensor {

@@ -87,7 +87,7 @@ func checkBatch(mode string, t tensor.Type, n int) error {
 	if mode == "reflect" && n > 1 && t.Rank() == n+1 {
 		dims = dims[1:] // like reflection_pad2d, which ignores dimension 0
 	}
-	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return kit.Is(s, 0) }) {
+	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return kit.SizeIs(s, 0) }) {
 		return nil
 	}
 	if mode == "reflect" && n < 3 {
@@ -181,7 +181,7 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 func borderTables(a *padAttrs, shape []int) [][]int {
 	tables := make([][]int, len(shape))
 	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
-		before, after := padded(kit.NumbersOf(a.Pad), len(shape), d)
+		before, after := padded(kit.KnownSizes(a.Pad), len(shape), d)
 		tables[d] = borderTable(a.Mode, shape[d], before, after)
 	}
 	return tables
@@ -206,8 +206,8 @@ func borderTable(mode string, n, before, after int) []int {
 	if mode != "circular" || len(t) == 0 {
 		return t
 	}
-	// The padding is copied from the result itself, so with numbers of opposite signs it repeats the remaining part, not
-	// the operand. Where too little remains, PyTorch copies uninitialized memory; here the operand wraps around.
+	// The padding is copied from the result itself, so with numbers of opposite signs it repeats the remaining part,
+	// not the operand. Where too little remains, PyTorch copies uninitialized memory; here the operand wraps around.
 	first, last := max(before, 0), len(t)-max(after, 0)
 	for i := range first {
 		t[i] = t[last-before+i]

@@ -215,7 +215,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			if !t.DType.IsFloat() {
 				return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
 			}
-			out, err := kit.Like(t, tensor.Preserve)
+			out, err := kit.LikeType(t, tensor.Preserve)
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -48,7 +48,7 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				if err != nil {
 					return nil, err
 				}
-				out := tensor.Zeros(in[0].DType, kit.NumbersOf(res[0].Type.Shape)...)
+				out := tensor.Zeros(in[0].DType, kit.KnownSizes(res[0].Type.Shape)...)
 				lead := out.Rank() - in[0].Rank()
 				at := make([]int, in[0].Rank())
 				kit.EachIndex(out.Shape, func(index []int) {
@@ -63,7 +63,7 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 		},
 		Facts: graph.Facts{AnyOrder: true},
 		Lowerings: graph.Lowerings{
-			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.NumbersOf(repeats(c))) },
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.KnownSizes(repeats(c))) },
 		},
 	})
 }
@@ -75,7 +75,7 @@ func inferRepeat(c *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Resul
 	}
 	shape := slices.Clone(repeats)
 	for d, s := range t.Shape {
-		if kit.TooOften(s, repeats[lead+d]) {
+		if kit.RepeatTooLarge(s, repeats[lead+d]) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
 		shape[lead+d] = repeats[lead+d].Mul(s)

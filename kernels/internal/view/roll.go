@@ -93,7 +93,7 @@ func rollStarts(shape, shifts, dims []int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[d] = (out[d] + kit.NumberOf(rollStart(sym.Of(shape[d]), shifts[i]))) % shape[d]
+		out[d] = (out[d] + kit.KnownSize(rollStart(sym.Of(shape[d]), shifts[i]))) % shape[d]
 	}
 	return out, nil
 }

@@ -33,7 +33,7 @@ func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(res[0].Type.DType, kit.NumbersOf(res[0].Type.Shape)...)
+		out := tensor.Zeros(res[0].Type.DType, kit.KnownSizes(res[0].Type.Shape)...)
 		for i := range out.Numel() {
 			out.Set(at(c)(i), i)
 		}

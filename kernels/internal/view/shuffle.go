@@ -116,7 +116,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 					return &graph.Kernel{}, err
 				}
 				dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-				split, err := src.Meta.View(kit.NumbersOf(s.split))
+				split, err := src.Meta.View(kit.KnownSizes(s.split))
 				if err != nil {
 					return nil, err
 				}
@@ -127,7 +127,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 				if err != nil {
 					return nil, err
 				}
-				return copies.Kernel(copies.Job{Dst: dst.Show(target), Src: src.Show(split)}), nil
+				return copies.Kernel(copies.Job{Dst: dst.View(target), Src: src.View(split)}), nil
 			},
 		},
 	})
@@ -138,9 +138,9 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
 	}
 	if t.Numel() == 0 {
-		return []*tensor.Tensor{tensor.Zeros(t.DType, kit.NumbersOf(s.shape)...)}, nil
+		return []*tensor.Tensor{tensor.Zeros(t.DType, kit.KnownSizes(s.shape)...)}, nil
 	}
-	x, err := kit.RowMajorAs(context.Background(), t, kit.NumbersOf(s.split)...)
+	x, err := kit.RowMajorAs(context.Background(), t, kit.KnownSizes(s.split)...)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		out.Set(x.At(from...), at...)
 	})
-	y, err := out.View(tensor.New(t.DType, kit.NumbersOf(s.shape)...))
+	y, err := out.View(tensor.New(t.DType, kit.KnownSizes(s.shape)...))
 	return []*tensor.Tensor{y}, err
 }
 
@@ -170,9 +170,9 @@ func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err
 		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, r)
-	case r > maxSide || kit.TooOften(t.Shape[n-2], side) || kit.TooOften(t.Shape[n-1], side):
+	case r > maxSide || kit.RepeatTooLarge(t.Shape[n-2], side) || kit.RepeatTooLarge(t.Shape[n-1], side):
 		return s, fmt.Errorf("%s: a size times the upscale_factor %d overflows", op, r)
-	case !kit.Is(t.Shape[n-3].Mod(sym.Of(r*r)), 0):
+	case !kit.SizeIs(t.Shape[n-3].Mod(sym.Of(r*r)), 0):
 		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "+
 			"but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
 	}
@@ -199,12 +199,12 @@ func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, e
 		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, r)
-	case r > maxSide || kit.TooOften(t.Shape[n-3], side.Mul(side)):
+	case r > maxSide || kit.RepeatTooLarge(t.Shape[n-3], side.Mul(side)):
 		return s, fmt.Errorf("%s: a size times the square of the downscale_factor %d overflows", op, r)
-	case !kit.Is(t.Shape[n-2].Mod(side), 0):
+	case !kit.SizeIs(t.Shape[n-2].Mod(side), 0):
 		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not "+
 			"divisible by %d", op, t.Shape[n-2], r)
-	case !kit.Is(t.Shape[n-1].Mod(side), 0):
+	case !kit.SizeIs(t.Shape[n-1].Mod(side), 0):
 		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not "+
 			"divisible by %d", op, t.Shape[n-1], r)
 	}
@@ -231,7 +231,7 @@ func dealChannels(c *graph.Call) (s shuffle, err error) {
 		return s, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " + tensor.Sizes(t.Shape))
 	case g <= 0:
 		return s, fmt.Errorf("Number of groups to divide channels in must be positive. Value of groups:%d", g)
-	case !kit.Is(t.Shape[1].Mod(sym.Of(g)), 0):
+	case !kit.SizeIs(t.Shape[1].Mod(sym.Of(g)), 0):
 		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %v channels and %d groups.", t.Shape[1], g)
 	}
 	s.shape, s.whole = t.Shape, kit.Empty(t)

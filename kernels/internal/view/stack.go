@@ -51,7 +51,7 @@ func inferStack(c *graph.Call) ([]graph.Result, error) {
 			}
 		}
 	}
-	t, _, err := joined(parts, dim)
+	t, _, err := concatType(parts, dim)
 	if err != nil || dim == len(shape) {
 		return c.One(t), err
 	}
@@ -72,7 +72,7 @@ func compileStack(c *graph.Call) (*graph.Kernel, error) {
 		if err != nil {
 			return nil, err
 		}
-		jobs[i] = copies.Job{Dst: out.Show(target), Src: kit.InBuffer(c, i)}
+		jobs[i] = copies.Job{Dst: out.View(target), Src: kit.InBuffer(c, i)}
 	}
 	return copies.Kernel(jobs...), nil
 }

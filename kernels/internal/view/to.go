@@ -67,7 +67,7 @@ func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat
 	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
 		return c.Shared(t, 0), nil
 	}
-	t, err := kit.Like(t, f)
+	t, err := kit.LikeType(t, f)
 	return c.One(t.WithDType(d)), err
 }
 

@@ -26,7 +26,7 @@ var (
 			return c.Shared(asReal(t), 0), nil
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			m := kit.OfNumbers(asReal(in[0].Meta.Type()))
+			m := kit.KnownMeta(asReal(in[0].Meta.Type()))
 			out := tensor.Zeros(m.DType, m.Shape...)
 			kit.EachIndex(in[0].Shape, func(at []int) {
 				v := in[0].At(at...).Complex()
@@ -51,7 +51,7 @@ var (
 			if err != nil {
 				return nil, err
 			}
-			m := kit.OfNumbers(t)
+			m := kit.KnownMeta(t)
 			out := tensor.Zeros(m.DType, m.Shape...)
 			kit.EachIndex(m.Shape, func(at []int) {
 				re, im := in[0].At(append(slices.Clone(at), 0)...).Float(), in[0].At(append(slices.Clone(at), 1)...).Float()
@@ -65,7 +65,7 @@ var (
 
 func asReal(t tensor.Type) tensor.Type {
 	n, two := t.Rank(), sym.Of(2)
-	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.With(t.Shape, n, two), Strides: make([]sym.Int, n+1),
+	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.ReplaceSizes(t.Shape, n, two), Strides: make([]sym.Int, n+1),
 		Offset: two.Mul(t.Offset)}
 	for d, s := range t.Strides {
 		out.Strides[d] = two.Mul(s)
@@ -83,17 +83,17 @@ func asComplex(t tensor.Type) (tensor.Type, error) {
 	switch {
 	case n < 0:
 		return t, errors.New("Input tensor must have one or more dimensions")
-	case !kit.Is(t.Shape[n], 2):
+	case !kit.SizeIs(t.Shape[n], 2):
 		return t, errors.New("Tensor must have a last dimension of size 2")
-	case !kit.Is(t.Strides[n], 1):
+	case !kit.SizeIs(t.Strides[n], 1):
 		return t, errors.New("Tensor must have a last dimension with stride 1")
-	case !kit.Is(t.Offset.Mod(two), 0):
+	case !kit.SizeIs(t.Offset.Mod(two), 0):
 		return t, errors.New("Tensor must have a storage_offset divisible by 2")
 	}
 	out := tensor.Type{DType: t.DType.ToComplex(), Shape: t.Shape[:n], Strides: make([]sym.Int, n),
 		Offset: t.Offset.Div(two)}
 	for d, s := range t.Strides[:n] {
-		if !kit.Is(s.Mod(two), 0) {
+		if !kit.SizeIs(s.Mod(two), 0) {
 			return t, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
 		}
 		out.Strides[d] = s.Div(two)
@@ -117,7 +117,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 					d.TorchName(),
 					other.TorchName())
 			}
-			t, err := kit.LaidOut(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
+			t, err := kit.LaidOutType(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
 				c.In[1].Operand()))
 			return c.One(t), err
 		},
@@ -145,7 +145,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 	Facts: graph.Facts{AnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			out := kit.OfNumbers(asReal(c.Out[0].Type()))
+			out := kit.KnownMeta(asReal(c.Out[0].Type()))
 			if out.Numel() == 0 {
 				return &graph.Kernel{}, nil
 			}
@@ -160,7 +160,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 				if err != nil {
 					return nil, err
 				}
-				jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part), Src: src.Show(e)})
+				jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part), Src: src.View(e)})
 			}
 			return copies.Kernel(jobs...), nil
 		},

@@ -52,7 +52,7 @@ func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (
 		if c.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
 			return nil, errors.New("a non-empty view of an empty operand cannot be copied")
 		}
-		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(c, i), Src: kit.InBuffer(c, 0).Show(r.Meta())})
+		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(c, i), Src: kit.InBuffer(c, 0).View(r.Meta())})
 	}
 	return copies.Kernel(jobs...), nil
 }

@@ -62,7 +62,7 @@ func windowOp(attrs *graph.Schema, name, doc string,
 		return kit.FreshType(a.DType, []sym.Int{a.WindowLength})
 	}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 		a, w := spec(c)
-		length := kit.NumberOf(a.WindowLength)
+		length := kit.KnownSize(a.WindowLength)
 		n := length
 		if !a.Periodic {
 			n--
@@ -103,7 +103,7 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 	return kit.FreshType(a.DType, []sym.Int{a.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), a.NumMelBins})
 }, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 	a := kit.Attrs[melAttrs](c)
-	bins, length := kit.NumberOf(a.NumMelBins), kit.NumberOf(a.DftLength)
+	bins, length := kit.KnownSize(a.NumMelBins), kit.KnownSize(a.DftLength)
 	mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
 	low, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
 	edge := func(k int) int {

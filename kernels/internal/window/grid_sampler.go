@@ -31,7 +31,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 			if err := gridCheck(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
 				return nil, err
 			}
-			out, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
+			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -64,7 +64,7 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	case t.Shape[0].Ne(g.Shape[0]).Holds():
 		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s "+
 			"and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
-	case !kit.Is(g.Shape[n-1], n-2):
+	case !kit.SizeIs(g.Shape[n-1], n-2):
 		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2,
 			tensor.Sizes(g.Shape))
 	case t.DType != g.DType:
@@ -166,8 +166,8 @@ func (s *gridSampling) undefined(get func(k int) float64) bool {
 	return x-x != 0 || y-y != 0
 }
 
-// along stores the taps of coordinate x along one axis in room and returns their number.
-func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
+// coordinateTaps stores the taps of coordinate x along one axis in room and returns their number.
+func (s *gridSampling) coordinateTaps(x float64, ax gridAxis, room *[4]gridTap) int {
 	n := 0
 	add := func(at, w float64) {
 		if at >= 0 && at < float64(ax.size) {
@@ -204,7 +204,7 @@ func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	n := 1
 	for d, ax := range s.axes {
 		var one [4]gridTap
-		k := s.along(get(len(s.axes)-1-d), ax, &one)
+		k := s.coordinateTaps(get(len(s.axes)-1-d), ax, &one)
 		var next [16]gridTap
 		m := 0
 		for _, t := range room[:n] {
@@ -228,7 +228,7 @@ func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 	src := tensor.Meta{DType: m.DType, Shape: g.Shape[:last], Strides: make([]int, last)}
 	src.Strides[0] = m.Strides[0]
 	l := kit.NewLineSet(append(append([]int{}, g.Shape[:last]...), 1), last)
-	l.Sides = [][]int{kit.ByteStrides(grid), kit.ByteStrides(dst), kit.ByteStrides(src)}
+	l.Strides = [][]int{kit.ByteStrides(grid), kit.ByteStrides(dst), kit.ByteStrides(src)}
 	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
 	gs, from, to := kit.StepAt(g, last), kit.StepAt(m, 1), kit.StepAt(out, 1)
 	return &graph.Kernel{Phases: []graph.Phase{l.Phase(8*chans+16, func(mem *graph.Mem, off [4]int) error {
@@ -303,7 +303,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 			if n != 2 && n != 3 {
 				return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
 			}
-			if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.Is(t.Shape[1], n) || !kit.Is(t.Shape[2], n+1) {
+			if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.SizeIs(t.Shape[1], n) || !kit.SizeIs(t.Shape[2], n+1) {
 				return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1,
 					tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
 			}
@@ -384,7 +384,7 @@ func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.Tensor {
 	a := kit.Attrs[affineGridAttrs](c)
 	n := len(a.Size) - 2
-	out := tensor.Zeros(th.DType, kit.NumbersOf(affineShape(a.Size))...)
+	out := tensor.Zeros(th.DType, kit.KnownSizes(affineShape(a.Size))...)
 	kit.EachIndex(out.Shape, func(at []int) {
 		sum := kit.WidestOf[T](th.At(at[0], at[n+1], n))
 		for k := range n {
@@ -413,7 +413,7 @@ func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
 		x := tensor.FloatScalar((2*float64(i)+1)/float64(n) - 1)
 		switch {
 		case d.IsIntegral(true):
-			x = kit.Spaced(tensor.IntScalar(-1), tensor.IntScalar(1), n, d)(i).Tensor(d).At()
+			x = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), n, d)(i).Tensor(d).At()
 			if !align {
 				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(d).At()
 				x = tensor.IntScalar(int64(float32(product.Int()) / float32(n)))

@@ -44,7 +44,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
 		return c.One(t), err
 	}
-	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(c))) }
+	places := func(c *graph.Call) int { return tensor.Numel(kit.KnownSizes(size(c))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
@@ -55,7 +55,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 				if err != nil {
 					return nil, err
 				}
-				m := kit.OfNumbers(t)
+				m := kit.KnownMeta(t)
 				out := tensor.Zeros(m.DType, m.Shape...)
 				if m.Numel() == 0 { // PyTorch does not check the indices
 					return []*tensor.Tensor{out}, nil
@@ -99,7 +99,7 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 			tensor.Sizes(t.Shape), tensor.Sizes(index.Shape))
 	}
 	for d := 1; d < t.Rank(); d++ {
-		if kit.Is(t.Shape[d], 0) {
+		if kit.SizeIs(t.Shape[d], 0) {
 			return t, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch "+
 				"dimensions, but got %s with dimension %d being empty.",
 				dims, tensor.Sizes(t.Shape), d)
@@ -117,7 +117,7 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 	if dims == 2 {
 		f = t.SuggestMemoryFormat(false)
 	}
-	return tensor.NewTypeFormat(t.DType, kit.With(t.Shape, t.Rank()-dims, size...), f)
+	return tensor.NewTypeFormat(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...), f)
 }
 
 func maxUnpoolRange(at int, size []int) error {

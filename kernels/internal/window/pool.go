@@ -29,9 +29,9 @@ type poolFold struct {
 	norm         float64 // exponent of poolNorm
 }
 
-// counted returns the number of taps of a window along one dimension that an average counts. It is a float64, because
-// products of these numbers may exceed 2^63.
-func (f *poolFold) counted(w geometry.Range) float64 {
+// averageCount returns the number of taps of a window along one dimension that an average counts. It is a float64,
+// because products of these numbers may exceed 2^63.
+func (f *poolFold) averageCount(w geometry.Range) float64 {
 	if f.countPadding {
 		return float64(w.Padded)
 	}
@@ -42,7 +42,7 @@ func (f *poolFold) counted(w geometry.Range) float64 {
 func (f *poolFold) area(w [maxDims]geometry.Range) float64 {
 	area := 1.0
 	for _, r := range w {
-		area *= f.counted(r)
+		area *= f.averageCount(r)
 	}
 	return max(area, 1)
 }
@@ -63,15 +63,15 @@ func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 // dimensions; missing dimensions have stride 0. A plane is the elements of one channel of one batch element.
 type pool struct {
 	poolFold
-	meta  tensor.Meta // of the operand
-	outs  []tensor.Meta
-	n, c  int // sizes of batch and channel
-	axes  [maxDims]geometry.Axis
-	most  [maxDims]int // maximum number of taps of a window inside the operand, by dimension
-	taps  int          // product of most
-	in    [2 + maxDims]int
-	out   [2][2 + maxDims]int // of values and indices
-	plane int                 // elements of a plane of the operand
+	meta    tensor.Meta // of the operand
+	outs    []tensor.Meta
+	n, c    int // sizes of batch and channel
+	axes    [maxDims]geometry.Axis
+	maxTaps [maxDims]int // maximum number of taps of a window inside the operand, by dimension
+	taps    int          // product of most
+	in      [2 + maxDims]int
+	out     [2][2 + maxDims]int // of values and indices
+	plane   int                 // elements of a plane of the operand
 }
 
 // newPool describes the pooling of the last len(axes) dimensions of the first operand.
@@ -90,10 +90,10 @@ func newPool(c *graph.Call, f poolFold, axes []geometry.Axis) *pool {
 			p.axes[d] = axes[d-lead]
 		}
 		p.axes[d] = p.axes[d].Listed()
-		p.most[d] = p.axes[d].MaxCount()
+		p.maxTaps[d] = p.axes[d].MaxCount()
 		p.plane *= p.axes[d].Size
 	}
-	p.taps = kit.Times(p.most[:]...)
+	p.taps = kit.BoundedProduct(p.maxTaps[:]...)
 	return p
 }
 

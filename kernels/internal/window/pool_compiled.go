@@ -75,7 +75,7 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 		return len(in) - 1
 	}
 	if !begin {
-		add(t.carried(), false)
+		add(t.partialDType(), false)
 	}
 	first := len(in)
 	for range taps {
@@ -116,8 +116,8 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 
-// carried returns the dtype of the partial results between loops: maxima are stored in the result.
-func (t *tapLoops) carried() tensor.DType {
+// partialDType returns the dtype of the partial results between loops: maxima are stored in the result.
+func (t *tapLoops) partialDType() tensor.DType {
 	if t.kind == poolMax {
 		return t.d
 	}

@@ -80,14 +80,14 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 // offset returns the difference between the indices of tap k and of the first element of a window.
 func (p *pool) offset(k int) int {
 	step := func(d int) int { return max(1, p.axes[d].At(0).Step) }
-	return p.index(k/(p.most[1]*p.most[2])*step(0), k/p.most[2]%p.most[1]*step(1), k%p.most[2]*step(2))
+	return p.index(k/(p.maxTaps[1]*p.maxTaps[2])*step(0), k/p.maxTaps[2]%p.maxTaps[1]*step(1), k%p.maxTaps[2]*step(2))
 }
 
 // kernel iterates over rows of results.
 func (p *compiledPixels) kernel() *graph.Kernel {
 	nd, nh := p.axes[0].Results, p.axes[1].Results
 	rows := p.n * nd * nh
-	cut := machine.CutUnits(rows, kit.Times(p.axes[2].Results, p.c, p.taps), machine.ReduceGrain)
+	cut := machine.CutUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.c, p.taps), machine.ReduceGrain)
 	neutral := kit.AlignUp(p.c * p.size)
 	k := &graph.Kernel{Worker: neutral, Code: p.listings}
 	if !p.single && p.kind == poolAvg {
@@ -146,9 +146,9 @@ func (p *compiledPixels) streams(r *poolRun, at unsafe.Pointer, w [maxDims]geome
 	neutral unsafe.Pointer) (full bool) {
 	full = true
 	r.taps = r.taps[:0]
-	for d := range p.most[0] {
-		for h := range p.most[1] {
-			for k := range p.most[2] {
+	for d := range p.maxTaps[0] {
+		for h := range p.maxTaps[1] {
+			for k := range p.maxTaps[2] {
 				if d >= w[0].Count() || h >= w[1].Count() || k >= w[2].Count() {
 					full = false
 					r.taps = append(r.taps, tapStream{neutral, 0})

@@ -35,7 +35,7 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	if p.indices || !p.meta.IsContiguous() || !p.outs[0].IsContiguous() {
 		return nil, nil
 	}
-	d, lines := p.meta.DType, kit.Times(p.most[0], p.most[1])
+	d, lines := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
 	x := &compiledPlanes{planes: p.n * p.c, width: p.axes[2].Size, size: d.Size()}
 	cols, ok := newColumns(&p.axes[2])
 	if !ok || lines == 0 || lines > maxLoopTaps {
@@ -77,7 +77,7 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	}
 	// Rows with their padding must not be much longer than those of operand and results.
 	far := c.taps > 2*maxLoopTaps ||
-		kit.Times(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
+		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
 	return c, c.taps > 0 && !far && (c.step == 1 || c.step == 2)
 }
 
@@ -111,7 +111,7 @@ func (p *compiledPlanes) divide(of *pool, sum tensor.DType) bool {
 	if p.uniform {
 		nd, nh, nw = 1, 1, 1
 	}
-	n := kit.Times(nd, nh, nw)
+	n := kit.BoundedProduct(nd, nh, nw)
 	if n > maxDivisors {
 		return false
 	}
@@ -128,7 +128,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	depths := p.axes[0].Results
 	blocks, batches := kit.DivUp(p.axes[1].Results, p.rows), kit.DivUp(p.planes, p.batch)
 	units := batches * depths * blocks
-	work := p.batch * p.rows * (p.width*p.most[0]*p.most[1] + p.cols.results*p.cols.taps)
+	work := p.batch * p.rows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.cols.results*p.cols.taps)
 	cut := machine.CutUnits(units, work, machine.ReduceGrain)
 	neutral := kit.AlignUp(p.width * p.size)
 	return &graph.Kernel{Worker: neutral + p.batch*p.rows*p.pitch*p.sum.Size(), Code: p.listings,
@@ -198,8 +198,8 @@ func (p *compiledPlanes) foldDown(m *graph.Mem, r *poolRun, in unsafe.Pointer, d
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	m.Count(loopCall + p.width*n)
 	r.add(to.ptr, to.step)
-	for d := range p.most[0] {
-		for k := range p.most[1] {
+	for d := range p.maxTaps[0] {
+		for k := range p.maxTaps[1] {
 			if d < ds.Count() && k < hs.Count() {
 				r.add(unsafe.Add(in, p.index(ds.Start+d*ds.Step, hs.Start+k*hs.Step, 0)*p.size), step)
 			} else {

@@ -57,7 +57,7 @@ func (p *pooling) work(c *graph.Call, by poolWalk, w graph.Walk) graph.Work {
 		work.Do(poolResult[by], n)
 	}
 	work.Flops = n * area
-	kit.Scattered(&work, c, w, w.Order)
+	kit.AddScatteredAccess(&work, c, w, w.Order)
 	return work
 }
 

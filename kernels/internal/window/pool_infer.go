@@ -37,7 +37,7 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	if p.dims == 1 {
-		t, windows = asImages(t), []geometry.Window{{Taps: 1, Stride: 1, Dilation: 1}, list[0]}
+		t, windows = asImages(t), []geometry.Window{geometry.Unit().Window, list[0]}
 	}
 	shape, err := p.shape(t, windows, p.asymmetric(a))
 	if err != nil {
@@ -201,7 +201,7 @@ func checkPositive(windows []geometry.Window) error {
 func (p *pooling) checkNotEmpty(t tensor.Type, lead int) error {
 	for d := lead - 1; d < t.Rank(); d++ {
 		switch {
-		case !kit.Is(t.Shape[d], 0):
+		case !kit.SizeIs(t.Shape[d], 0):
 			continue
 		case p.dims < 3:
 			return emptyImages(t)
@@ -255,7 +255,7 @@ func (p *pooling) dtypeError(t tensor.Type) error {
 // inferMaxPool1d is infer for max_pool1d, which has its own checks and row-major results.
 func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
 	t, a := c.Type(0), p.args(c)
-	if r := t.Rank(); r != 2 && r != 3 || kit.Is(t.Shape[r-1], 0) || kit.Is(t.Shape[r-2], 0) {
+	if r := t.Rank(); r != 2 && r != 3 || kit.SizeIs(t.Shape[r-1], 0) || kit.SizeIs(t.Shape[r-2], 0) {
 		return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
 			"input, but got:" + tensor.Sizes(t.Shape))
 	}
@@ -284,7 +284,7 @@ func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
 	if !p.supports(a, t.DType) {
 		return nil, kit.NotImplementedBy("max_pool1d_impl", t.DType)
 	}
-	return c.One(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
+	return c.One(tensor.NewType(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-1, n)...)), nil
 }
 
 // inferAdaptive is infer for adaptive windows.
@@ -317,7 +317,7 @@ func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	single := p.kind == poolAvg && (dims == 2 || t.DType.IsComplex()) &&
-		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.Is(n, 1) })
+		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if single && dims == 2 {
 		return p.inferGlobalAvg(c, t)
 	}
@@ -327,7 +327,7 @@ func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
 	if !t.DType.IsFloat() && !(single && t.DType.IsComplex()) && !(p.kind == poolAvg && dims == 2 && kit.Empty(t)) {
 		return nil, p.dtypeError(t)
 	}
-	shape := kit.With(t.Shape, t.Rank()-dims, size...)
+	shape := kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...)
 	if _, err := kit.FreshType(t.DType, shape); err != nil {
 		return nil, err
 	}
@@ -345,7 +345,7 @@ func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
 			tensor.Sizes(t.Shape))
 	}
 	for d := first; d < t.Rank(); d++ {
-		if kit.Is(t.Shape[d], 0) {
+		if kit.SizeIs(t.Shape[d], 0) {
 			return fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s "+
 				"with dimension %d being empty", name, tensor.Sizes(t.Shape), d)
 		}
@@ -369,7 +369,7 @@ func (p *pooling) inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, 
 		return nil, errors.New("dim 0 appears multiple times in the list of dims")
 	}
 	one := sym.Of(1)
-	out := tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-2, one, one)...)
+	out := tensor.NewType(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-2, one, one)...)
 	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		out.Strides = []sym.Int{t.Shape[1], one, t.Shape[1], t.Shape[1]}
 	}

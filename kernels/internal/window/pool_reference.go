@@ -21,7 +21,7 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 		counts, start, area := make([]int, len(axes)), 0, 1.0
 		for d := range axes {
 			w := axes[d].At(index[lead+d])
-			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*f.counted(w)
+			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*f.averageCount(w)
 		}
 		src, w := slices.Clone(index), newFoldedWindow(t.DType, start)
 		kit.EachIndex(counts, func(tap []int) {

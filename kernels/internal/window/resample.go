@@ -16,12 +16,12 @@ import (
 // each result is a copy of one element, pickKernel copies all dimensions at once.
 
 // axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
-// weight. An index whose position is outside the input may have no taps; its results are [resampling.outside].
+// weight. An index whose position is outside the input may have no taps; its results are [resampling.outsideValue].
 type axisTaps struct {
 	out     int                                      // size of the output dimension
-	most    int                                      // maximum number of taps of an index
+	maxTaps int                                      // maximum number of taps of an index
 	nearest bool                                     // each index has at most one tap, of weight 1
-	each    func(i int, add func(at int, w float64)) // calls add with element and weight of each tap of index i
+	eachTap func(i int, add func(at int, w float64)) // calls add with element and weight of each tap of index i
 }
 
 // maxListedTaps bounds the entries of a table that is made when a kernel is lowered, about 1 MiB. A phase of the run
@@ -29,19 +29,19 @@ type axisTaps struct {
 const maxListedTaps = 1 << 16
 
 // listed reports whether the table of taps is made when a kernel is lowered.
-func (t *axisTaps) listed() bool { return kit.Times(t.out, t.most) <= maxListedTaps }
+func (t *axisTaps) listed() bool { return kit.BoundedProduct(t.out, t.maxTaps) <= maxListedTaps }
 
 // take calls add for the taps of index i whose weight is not 0.
 func (t *axisTaps) take(i int, add func(at int, w float64)) {
-	t.each(i, func(at int, w float64) {
+	t.eachTap(i, func(at int, w float64) {
 		if w != 0 {
 			add(at, w)
 		}
 	})
 }
 
-// picks reports whether each index is known to have at most one tap, of weight 1.
-func (t *axisTaps) picks() bool {
+// isSelection reports whether each index is known to have at most one tap, of weight 1.
+func (t *axisTaps) isSelection() bool {
 	return t.nearest || t.listed() && t.single(1)
 }
 
@@ -60,19 +60,19 @@ func (t *axisTaps) single(step int) bool {
 // pricedTaps is the number of indices that pricing samples.
 const pricedTaps = 64
 
-// price estimates from a sample of indices the number of taps per index, and whether [axisTaps.picks] holds.
+// price estimates from a sample of indices the number of taps per index, and whether [axisTaps.isSelection] holds.
 func (t *axisTaps) price() (taps float64, picks bool) {
 	step := max(1, t.out/pricedTaps)
 	n, sampled := 0, 0
 	for i := 0; i < t.out; i += step {
 		sampled++
-		if t.most > maxListedTaps {
-			n += t.most
+		if t.maxTaps > maxListedTaps {
+			n += t.maxTaps
 			continue
 		}
 		t.take(i, func(int, float64) { n++ })
 	}
-	return float64(n) / float64(max(1, sampled)), t.nearest || t.most <= maxListedTaps && t.single(step)
+	return float64(n) / float64(max(1, sampled)), t.nearest || t.maxTaps <= maxListedTaps && t.single(step)
 }
 
 // tapTable lists the taps of all indices. The taps of index i are the count[i] entries of at (elements) and w (weights)
@@ -118,14 +118,14 @@ func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 	t.at = k.Scratch
 	k.Scratch += kit.AlignUp(8 * n)
 	k.Phases = append(k.Phases, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
-		fill(t.of(m), begin, end)
+		fill(t.indicesOf(m), begin, end)
 		return nil
 	}))
 	return t
 }
 
-// of returns the list in a run.
-func (t *indexTable) of(m *graph.Mem) []int {
+// indicesOf returns the list in a run.
+func (t *indexTable) indicesOf(m *graph.Mem) []int {
 	if t.list != nil || t.n == 0 {
 		return t.list
 	}
@@ -134,8 +134,8 @@ func (t *indexTable) of(m *graph.Mem) []int {
 
 // resampling is a separable interpolation of an operand.
 type resampling struct {
-	taps    []*axisTaps // of each dimension; nil for dimensions that do not change
-	outside float64     // result at indices without taps
+	taps         []*axisTaps // of each dimension; nil for dimensions that do not change
+	outsideValue float64     // result at indices without taps
 }
 
 // shape returns the shape of the result for an operand of shape in.
@@ -185,7 +185,7 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Rank() == 0 {
 		return copies.Call(c)
 	}
-	if r.picks() {
+	if r.isSelection() {
 		return r.pickKernel(c), nil
 	}
 	if resampleDType(c.Out[0].DType) == tensor.Float32 {
@@ -194,10 +194,11 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	return resampleKernel[float64](r, c)
 }
 
-// picks reports whether each element of the result is known to be outside or the copy of an element of the operand.
-func (r *resampling) picks() bool {
+// isSelection reports whether each element of the result is known to be outside or the copy of an element of the
+// operand.
+func (r *resampling) isSelection() bool {
 	for _, t := range r.taps {
-		if t != nil && !t.picks() {
+		if t != nil && !t.isSelection() {
 			return false
 		}
 	}
@@ -217,18 +218,18 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 		tables[d] = newIndexTable(k, n, func(i int) int { return r.pick(d, i) * ss[d] })
 	}
 	outside := make([]byte, size)
-	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outside), 0, 0, 1)
+	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
 	cols := dst.Shape[last]
 	pieces := kit.DivUp(cols, rowPiece)
 	k.Phases = append(k.Phases, copies.CutUnits(dst.Numel()/cols*pieces, min(cols, rowPiece),
 		func(m *graph.Mem, begin, end int) error {
-			offsets := tables[last].of(m)
+			offsets := tables[last].indicesOf(m)
 			for u := begin; u < end; u++ {
 				to, from, rest, missing := 0, 0, u/pieces, false
 				for d := last - 1; d >= 0; d-- {
 					i := rest % dst.Shape[d]
 					rest /= dst.Shape[d]
-					at := tables[d].of(m)[i]
+					at := tables[d].indicesOf(m)[i]
 					missing = missing || at < 0
 					to, from = to+i*ds[d], from+at
 				}
@@ -270,7 +271,7 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 	if out.Numel() == 0 {
 		return out
 	}
-	if !r.picks() {
+	if !r.isSelection() {
 		if resampleDType(t.DType) == tensor.Float32 {
 			return resampled[float32](r, t)
 		}
@@ -283,7 +284,7 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 			outside = outside || at[d] < 0
 		}
 		if outside {
-			out.Set(tensor.FloatScalar(r.outside), index...)
+			out.Set(tensor.FloatScalar(r.outsideValue), index...)
 		} else {
 			out.Set(t.At(at...), index...)
 		}
@@ -300,7 +301,7 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 		shape[axis] = r.taps[axis].out
 		x = tensor.Zeros(d, shape...)
 		kit.EachIndex(shape, func(index []int) {
-			at, sum, n := slices.Clone(index), T(r.outside), 0
+			at, sum, n := slices.Clone(index), T(r.outsideValue), 0
 			r.taps[axis].take(index[axis], func(k int, w float64) {
 				at[axis] = k
 				product := T(T(w) * T(from.At(at...).Float()))

@@ -20,14 +20,14 @@ const (
 	minRowElements = 8
 	// loopTaps is the maximum number of taps of one loop.
 	loopTaps = 4
-	// Rows of at least longRow elements have separate calls of a loop. Up to sharedRows shorter rows with the same weights
-	// share a call; more rows would evict one another from the cache.
+	// Rows of at least longRow elements have separate calls of a loop. Up to sharedRows shorter rows with the same
+	// weights share a call; more rows would evict one another from the cache.
 	longRow    = 1024
 	sharedRows = 8
 	// gatheredTap is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
 	gatheredTap = 7
-	// summedTap is the approximate cost of a tap in loops over rows, in graph.Simple operations of float32. Memory access
-	// dominates the cost.
+	// summedTap is the approximate cost of a tap in loops over rows, in graph.Simple operations of float32. Memory
+	// access dominates the cost.
 	summedTap = 22
 	// loopRuns is the approximate cost of a call of a loop, in units of graph.Run.
 	loopRuns = 6
@@ -42,7 +42,7 @@ type resamplePass[T float32 | float64] struct {
 	taps             *axisTaps
 	list             tapTable[T]              // the table of taps if axisTaps.listed
 	table            int                      // offset of any other table in scratch memory, in bytes
-	outside          T                        // result at indices without taps
+	outsideValue     T                        // result at indices without taps
 	sums             [2][loopTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
 	state            graph.PerWorker[resampleRun]
 }
@@ -97,7 +97,7 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 	passes := r.passes(cur.Meta.Shape, order)
 	for i, one := range passes {
 		p := &resamplePass[T]{from: cur, outer: one.outer, in: one.in, inner: one.inner, taps: one.taps,
-			rows: rowsPerCall(one.outer, one.inner), outside: T(r.outside)}
+			rows: rowsPerCall(one.outer, one.inner), outsideValue: T(r.outsideValue)}
 		p.tabulate(k)
 		if p.to = last; i < len(passes)-1 || !direct {
 			p.to = scratch([]int{one.outer, one.taps.out, one.inner})
@@ -117,15 +117,15 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 
 // tabulate lists the taps, or adds a phase to the kernel that lists them.
 func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
-	n := p.taps.out * p.taps.most
+	n := p.taps.out * p.taps.maxTaps
 	if p.taps.listed() {
-		p.list = tapTable[T]{most: p.taps.most, count: make([]int, p.taps.out), at: make([]int, n), w: make([]T, n)}
+		p.list = tapTable[T]{most: p.taps.maxTaps, count: make([]int, p.taps.out), at: make([]int, n), w: make([]T, n)}
 		p.list.fill(p.taps, 0, p.taps.out)
 		return
 	}
 	p.table = k.Scratch
-	k.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outside))*n)
-	k.Phases = append(k.Phases, copies.CutUnits(p.taps.out, tabulatedTap*p.taps.most,
+	k.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outsideValue))*n)
+	k.Phases = append(k.Phases, copies.CutUnits(p.taps.out, tabulatedTap*p.taps.maxTaps,
 		func(m *graph.Mem, begin, end int) error {
 			t := p.tapsOf(m)
 			t.fill(p.taps, begin, end)
@@ -141,8 +141,8 @@ func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
 	if p.taps.listed() {
 		return p.list
 	}
-	out, n := p.taps.out, p.taps.out*p.taps.most
-	return tapTable[T]{most: p.taps.most, count: kit.SliceOf[int](m.Scratch, p.table, out),
+	out, n := p.taps.out, p.taps.out*p.taps.maxTaps
+	return tapTable[T]{most: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.table, out),
 		at: kit.SliceOf[int](m.Scratch, p.table+8*out, n), w: kit.SliceOf[T](m.Scratch, p.table+8*(out+n), n)}
 }
 
@@ -225,7 +225,7 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	}
 }
 
-// movesOnly estimates [resampling.picks] for pricing.
+// movesOnly estimates [resampling.isSelection] for pricing.
 func (r *resampling) movesOnly() bool {
 	for _, t := range r.taps {
 		if t == nil {
@@ -243,7 +243,7 @@ func (p *resamplePass[T]) loops() error {
 	if p.inner < minRowElements {
 		return nil
 	}
-	d, most := tensor.DTypeOf[T](), p.taps.most
+	d, most := tensor.DTypeOf[T](), p.taps.maxTaps
 	for more := range p.sums {
 		for n := range min(most, loopTaps) {
 			if more > 0 && most <= loopTaps {
@@ -280,7 +280,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}
 	n := p.taps.out
 	units := kit.DivUp(p.outer, p.rows) * n
-	grain := max(1, machine.MoveGrain/max(1, kit.Times(p.inner*p.rows, p.taps.most)))
+	grain := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.rows, p.taps.maxTaps)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		from, to, table := p.from.Address(m), p.to.Address(m), p.tapsOf(m)
 		s := p.state.Of(m)
@@ -303,12 +303,12 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 		for row := range rows {
 			to := unsafe.Slice((*T)(kit.Elem[T](dst, row*n*p.inner)), p.inner)
 			for at := range to {
-				to[at] = p.outside
+				to[at] = p.outsideValue
 			}
 		}
 		return
 	}
-	size := int(unsafe.Sizeof(p.outside))
+	size := int(unsafe.Sizeof(p.outsideValue))
 	for k, more := first, 0; k < end; more = 1 {
 		taps := min(end-k, loopTaps)
 		s.ptrs[0], s.steps[0] = dst, n*p.inner*size
@@ -329,7 +329,7 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 func (p *resamplePass[T]) gathers() graph.Phase {
 	n := p.taps.out
 	units := p.outer * n
-	grain := max(1, machine.GatherGrain/max(1, kit.Times(p.inner, p.taps.most)))
+	grain := max(1, machine.GatherGrain/max(1, kit.BoundedProduct(p.inner, p.taps.maxTaps)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		table := p.tapsOf(m)
 		p.gather(m.Context, &table, p.from.Address(m), p.to.Address(m), chunk*grain, min(units, (chunk+1)*grain))
@@ -361,7 +361,7 @@ func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src
 		at, w := table.at[begin:end], table.w[begin:end]
 		switch len(at) {
 		case 0:
-			dst[to] = p.outside
+			dst[to] = p.outsideValue
 		case 1:
 			dst[to] = w[0] * src[at[0]*inner]
 		case 2:

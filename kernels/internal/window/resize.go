@@ -69,7 +69,7 @@ func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, o
 	}
 	shape := slices.Clone(t.Shape)
 	for i, d := range axes {
-		if kit.Is(t.Shape[d], 0) && kit.AtLeastSize(sizes[i], 1) {
+		if kit.SizeIs(t.Shape[d], 0) && kit.AtLeastSize(sizes[i], 1) {
 			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", d)
 		}
 		shape[d] = sizes[i]
@@ -84,9 +84,9 @@ func newResize(c *graph.Call) (*resampling, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes := kit.NumbersOf(results)
+	sizes := kit.KnownSizes(results)
 	a, m := kit.Attrs[resizeAttrs](c), c.Meta(0)
-	r := &resampling{taps: make([]*axisTaps, m.Rank()), outside: a.Extrapolation}
+	r := &resampling{taps: make([]*axisTaps, m.Rank()), outsideValue: a.Extrapolation}
 	for i, d := range axes {
 		scale := float64(sizes[i]) / float64(m.Shape[d])
 		if scales != nil {
@@ -99,7 +99,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 		if a.Coordinates == "tf_crop_and_resize" {
 			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
 		}
-		r.taps[d] = &axisTaps{out: x.out, most: x.most(), nearest: a.Mode == "nearest", each: x.taps}
+		r.taps[d] = &axisTaps{out: x.out, maxTaps: x.maxTaps(), nearest: a.Mode == "nearest", eachTap: x.taps}
 	}
 	return r, nil
 }
@@ -170,7 +170,7 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 		switch {
 		case !kit.AtLeastSize(size, 1) || kit.AtLeastSize(size, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
-		case kit.Is(in, 0):
+		case kit.SizeIs(in, 0):
 			return nil, nil, fmt.Errorf("resize: dimension %d has no elements", d)
 		case kit.AtLeastSize(in, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", d)
@@ -184,7 +184,7 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 		}
 	}
 	size, in := a.Sizes[best], shape[axes[best]]
-	factor := float64(kit.NumberOf(size)) / float64(kit.NumberOf(in))
+	factor := float64(kit.KnownSize(size)) / float64(kit.KnownSize(in))
 	for i, d := range axes {
 		rounded := size
 		if i != best {
@@ -233,8 +233,8 @@ func (x *resizeAxis) source(i int) float64 {
 	return (at+0.5)/x.scale - 0.5
 }
 
-// most returns an upper bound of the number of taps of an index.
-func (x *resizeAxis) most() int {
+// maxTaps returns an upper bound of the number of taps of an index.
+func (x *resizeAxis) maxTaps() int {
 	switch {
 	case x.a.Mode == "nearest" || x.a.Mode == "linear" && !x.a.Antialias:
 		return 2
@@ -252,10 +252,10 @@ func (x *resizeAxis) wideTaps(radius float64) int { return 2 - 2*x.wideFirst(rad
 
 // wideFirst returns the first tap of that filter, relative to the element before the source position.
 func (x *resizeAxis) wideFirst(radius float64) int {
-	return int(math.Floor(max(-radius/min(x.scale, 1), -kit.Huge))) + 1
+	return int(math.Floor(max(-radius/min(x.scale, 1), -kit.MaxProduct))) + 1
 }
 
-// taps is [axisTaps.each] for the axis.
+// taps is [axisTaps.eachTap] for the axis.
 func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	at := x.source(i)
 	if x.a.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {

@@ -32,7 +32,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			a, t, r := kit.Attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
 			switch {
-			case t.Rank() != 4 || r.Rank() != 2 || !kit.Is(r.Shape[1], 5):
+			case t.Rank() != 4 || r.Rank() != 2 || !kit.SizeIs(r.Shape[1], 5):
 				return nil, errors.New("rois must have shape as Tensor[K, 5]")
 			case t.DType != r.DType:
 				return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
@@ -48,7 +48,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, x, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
-			out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], kit.NumberOf(a.PooledHeight), kit.NumberOf(a.PooledWidth))
+			out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], kit.KnownSize(a.PooledHeight), kit.KnownSize(a.PooledWidth))
 			var first error
 			kit.EachIndex(out.Shape, func(at []int) {
 				var roi [5]float64
@@ -96,7 +96,7 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 	if !a.Aligned {
 		rw, rh = max(rw, 1), max(rh, 1)
 	}
-	bh, bw := rh/float64(kit.NumberOf(a.PooledHeight)), rw/float64(kit.NumberOf(a.PooledWidth))
+	bh, bw := rh/float64(kit.KnownSize(a.PooledHeight)), rw/float64(kit.KnownSize(a.PooledWidth))
 	samples := func(b float64) int {
 		if a.SamplingRatio > 0 {
 			return a.SamplingRatio

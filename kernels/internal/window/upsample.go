@@ -59,7 +59,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		}
 		a, m := kit.Attrs[upsampleAttrs](c), c.Meta(0)
 		r := &resampling{taps: make([]*axisTaps, spatial+2)}
-		for i, n := range kit.NumbersOf(size) {
+		for i, n := range kit.KnownSizes(size) {
 			r.taps[2+i] = upsampleTaps(mode, m.DType, m.Shape[2+i], n, factors[i], a.AlignCorners)
 		}
 		return r, nil
@@ -82,7 +82,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 				if !rowMajor {
 					f = t.SuggestMemoryFormat(false)
 				}
-				out, err := kit.FreshIn(t.DType, kit.With(t.Shape, 2, size...), f)
+				out, err := kit.FreshIn(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), f)
 				return c.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -141,14 +141,14 @@ func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error
 				tensor.Sizes(t.Shape[2:]), tensor.Sizes(size))
 		}
 	}
-	if kit.Is(t.Shape[1], 0) {
+	if kit.SizeIs(t.Shape[1], 0) {
 		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(),
 			tensor.Sizes(t.Shape))
 	}
 	if !t.DType.IsFloat() && !(picks && t.DType == tensor.Uint8) {
 		return kit.NotImplementedBy(name, t.DType)
 	}
-	_, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, size...))
+	_, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, 2, size...))
 	return err
 }
 
@@ -161,7 +161,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 	}
 	if mode == "nearest" {
 		at := nearestIndex(d, in, out, factor)
-		return &axisTaps{out: out, most: 1, nearest: true, each: func(i int, add func(int, float64)) { add(at(i), 1) }}
+		return &axisTaps{out: out, maxTaps: 1, nearest: true, eachTap: func(i int, add func(int, float64)) { add(at(i), 1) }}
 	}
 	scale := round(float64(in) / float64(out))
 	if factor > 0 {
@@ -174,7 +174,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		}
 	}
 	most := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
-	return &axisTaps{out: out, most: most, nearest: mode == "exact", each: func(i int, add func(int, float64)) {
+	return &axisTaps{out: out, maxTaps: most, nearest: mode == "exact", eachTap: func(i int, add func(int, float64)) {
 		if mode == "linear" && in == out { // PyTorch ignores the factor
 			add(i, 1)
 			return

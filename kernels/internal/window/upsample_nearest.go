@@ -49,12 +49,12 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 	case !kit.AtLeastSize(h, 1) || !kit.AtLeastSize(w, 1) || !kit.AtLeastSize(size[0], 1) || !kit.AtLeastSize(size[1], 1):
 		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output "+
 			"(H: %v, W: %v)", h, w, size[0], size[1])
-	case kit.Is(t.Shape[1], 0):
+	case kit.SizeIs(t.Shape[1], 0):
 		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(t.Shape))
 	case !t.DType.IsFloat() && t.DType != tensor.Uint8:
 		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", t.DType.TorchName())
 	}
-	shape := kit.With(t.Shape, 2, size...)
+	shape := kit.ReplaceSizes(t.Shape, 2, size...)
 	out, err := kit.FreshIn(t.DType, shape, t.SuggestMemoryFormat(false))
 	return c.One(out), err
 }
@@ -159,7 +159,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	grain := max(1, machine.MoveGrain/each)
 	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
 		Run: func(m *graph.Mem, chunk int) error {
-			rows, cols := rowTable.of(m), colTable.of(m)
+			rows, cols := rowTable.indicesOf(m), colTable.indicesOf(m)
 			for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
 				first, r := u%pieces*rowPiece, u/pieces
 				part := cols[first:min(width, first+rowPiece)]
@@ -188,7 +188,7 @@ func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	shape := kit.NumbersOf(res[0].Type.Shape)
+	shape := kit.KnownSizes(res[0].Type.Shape)
 	if tensor.Numel(shape) == 0 {
 		return []*tensor.Tensor{tensor.Zeros(in[0].DType, shape...)}, nil
 	}

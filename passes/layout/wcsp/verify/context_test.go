@@ -27,12 +27,12 @@ func TestSolutionContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := interrupttest.After(0)
-	if err := verify.SolutionContext(all, p, s); err != nil || all.Looks() < 8 {
-		t.Fatalf("%v after %d looks", err, all.Looks())
+	if err := verify.SolutionContext(all, p, s); err != nil || all.Checks() < 8 {
+		t.Fatalf("%v after %d looks", err, all.Checks())
 	}
-	for n := 1; n <= all.Looks(); n += n {
+	for n := 1; n <= all.Checks(); n += n {
 		if err := verify.SolutionContext(interrupttest.After(n), p, s); err != interrupttest.ErrLooked {
-			t.Errorf("at look %d of %d: %v", n, all.Looks(), err)
+			t.Errorf("at look %d of %d: %v", n, all.Checks(), err)
 		}
 	}
 }
