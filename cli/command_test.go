@@ -20,6 +20,7 @@ import (
 type result struct {
 	code        int
 	out, errors string
+	disturbed   []string // notes of disturbed measurements, which errors does not have: they depend on the machine
 }
 
 // call runs a command line in this process.
@@ -32,7 +33,20 @@ func callIn(t *testing.T, ctx context.Context, ext *command.Extensions, args ...
 	t.Helper()
 	var out, errs bytes.Buffer
 	code := execute(ctx, ext, args, &out, &errs)
-	return result{code, out.String(), errs.String()}
+	return resultOf(code, out.String(), errs.String())
+}
+
+// resultOf separates notes of disturbed measurements from other messages.
+func resultOf(code int, out, messages string) result {
+	r := result{code: code, out: out}
+	for line := range strings.Lines(messages) {
+		if strings.Contains(line, ": disturbed measurement: ") {
+			r.disturbed = append(r.disturbed, line)
+		} else {
+			r.errors += line
+		}
+	}
+	return r
 }
 
 // complaints is what stderr holds besides notes.

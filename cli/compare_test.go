@@ -27,7 +27,7 @@ const sized = `{"version": 1, "symbols": {"N": {"min": 1, "max": 64}},
 func TestSweep(t *testing.T) {
 	a, b, dir := write(t, "a.json", sized), write(t, "b.json", sized), t.TempDir()
 	table, bench, page := filepath.Join(dir, "o.csv"), filepath.Join(dir, "o.txt"), filepath.Join(dir, "o.html")
-	text := succeed(t, "compare", a, b, "--dim", "N=1,3", "--threads", "1,2", "--strategies", "propagate,contiguous",
+	text := succeed(t, "compare", a, b, "--dim", "N=1,3", "--threads", "1,2", "--strategies", "propagate,greedy",
 		"--runs", "6", "--json", "--csv", table, "--benchstat", bench, "--report", page)
 	valid(t, "compare", text)
 	doc := decode[compareDoc](t, text)
@@ -42,7 +42,7 @@ func TestSweep(t *testing.T) {
 	for _, file := range []string{"a.json", "b.json"} {
 		for _, n := range []int{1, 3} {
 			for _, threads := range []int{1, 2} {
-				for _, s := range []string{"propagate", "contiguous"} {
+				for _, s := range []string{"propagate", "greedy"} {
 					want = append(want, fmt.Sprintf("%s/N=%d/threads=%d %s", file, n, threads, s))
 				}
 			}
@@ -50,6 +50,14 @@ func TestSweep(t *testing.T) {
 	}
 	if !doc.Equal || !slices.Equal(places, want) {
 		t.Errorf("%v, want %v", places, want)
+	}
+	for i, v := range doc.Verdicts {
+		if v.Place() != doc.Strategies[2*i].Place() || len(v.Pairs) != 1 || v.Text == "" {
+			t.Errorf("verdict %d: %+v", i, v)
+		}
+	}
+	if doc.Verdict != nil || len(doc.Verdicts) != 8 {
+		t.Errorf("%d verdicts, one %v", len(doc.Verdicts), doc.Verdict)
 	}
 	checkCSV(t, string(read(t, table)), doc)
 	checkBenchmarks(t, string(read(t, bench)), doc)
@@ -67,7 +75,7 @@ func checkCSV(t *testing.T, text string, doc compareDoc) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(rows[0], " "); got != "file dim_N threads strategy run ns cost_ns lower_bound_ns gap copies "+
-		"copied_bytes moved_bytes peak_bytes peak_with_weights_bytes plan_ms" {
+		"copied_bytes moved_bytes peak_bytes peak_with_weights_bytes plan_ms measured_as" {
 		t.Error(got)
 	}
 	if len(rows) != 1+6*len(doc.Strategies) {
@@ -78,7 +86,7 @@ func checkCSV(t *testing.T, text string, doc compareDoc) {
 		ns, err := strconv.ParseFloat(row[5], 64)
 		if err != nil || ns != r.Samples[i%6] || row[0] != r.File || row[1] != strconv.Itoa(r.Dims["N"]) ||
 			row[2] != strconv.Itoa(r.Threads) || row[3] != r.Name || row[4] != strconv.Itoa(i%6+1) ||
-			row[11] != strconv.Itoa(r.MovedBytes) || row[13] != strconv.Itoa(r.PeakWithWeights) {
+			row[11] != strconv.Itoa(r.MovedBytes) || row[13] != strconv.Itoa(r.PeakWithWeights) || row[15] != r.Name {
 			t.Errorf("row %d is %v", i+1, row)
 		}
 	}
@@ -105,29 +113,91 @@ func checkBenchmarks(t *testing.T, text string, doc compareDoc) {
 	}
 }
 
-// The table omits constant columns, and its heads have the units.
+// The table always has the columns of sizes and threads, and its heads have the units.
 func TestCompareTable(t *testing.T) {
 	path := write(t, "g.json", sized)
 	out := succeed(t, "compare", path, "--dim", "N=1,3", "--runs", "2", "--threads", "1")
 	head, rest, _ := strings.Cut(out, "\n")
-	if !regexp.MustCompile(`^N  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
+	if !regexp.MustCompile(`^N  threads  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
 		`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != len(graphrun.Strategies()) ||
-		!strings.Contains(rest, "2 runs each, 1 thread, turns of 2 runs after an unmeasured one, in rounds of random") ||
+		!strings.Contains(rest, "2 runs each, turns of 2 runs after an unmeasured one, in rounds of random") ||
 		!strings.Contains(rest, "∞") {
 		t.Errorf("got\n%s", out)
 	}
 	for turn, want := range map[string]string{"9": "turns of 2 runs after an unmeasured one, in",
 		"2": "turns of 1 run after",
-		"1": "1 thread, in rounds"} {
+		"1": "2 runs each, in rounds"} {
 		out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "2", "--turn", turn, "--threads", "1")
 		if !strings.Contains(out, "2 runs each, ") || !strings.Contains(out, want) {
 			t.Errorf("--turn %s: no %q in\n%s", turn, want, out)
 		}
 	}
 	out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "1", "--markdown", "--threads", "1,2")
-	if !strings.HasPrefix(out, "| threads | strategy | cost/") || !strings.Contains(out, "\n| ---: | --- | ---: |") ||
-		strings.Count(out, "\n| 2 | ") != len(graphrun.Strategies()) ||
+	if !strings.HasPrefix(out, "| N | threads | strategy | cost/") ||
+		!strings.Contains(out, "\n| ---: | ---: | --- | ---: |") ||
+		strings.Count(out, "\n| 3 | 2 | ") != len(graphrun.Strategies()) ||
 		!strings.Contains(out, "all strategies give equal values") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+// TestVerdict wants the verdict in the text, in JSON and in the report. In the graph all strategies but greedy and push
+// have one plan.
+func TestVerdict(t *testing.T) {
+	path, page := write(t, "g.json", sized), filepath.Join(t.TempDir(), "out.html")
+	r := call(t, "compare", path, "--dim", "N=3", "--runs", "3", "--json", "--report", page)
+	valid(t, "compare", r.out)
+	doc := decode[compareDoc](t, r.out)
+	if noise := doc.Verdict.Noise; (len(r.disturbed) == 1) != (noise != "") ||
+		!strings.HasSuffix(strings.Join(r.disturbed, ""), noise+strings.Repeat("\n", len(r.disturbed))) {
+		t.Errorf("noise %q, notes %q", noise, r.disturbed)
+	}
+	if len(doc.Verdicts) != 1 || doc.Verdict == nil || doc.Verdict.Text != doc.Verdicts[0].Text {
+		t.Fatalf("%+v", doc)
+	}
+	v := doc.Verdict
+	if !slices.Equal(slices.Concat(v.SamePlan...), []string{"propagate", "contiguous", "channels_last", "favourite",
+		"optimal", "greedy", "push"}) || len(v.SamePlan) != 2 {
+		t.Errorf("equal plans %v", v.SamePlan)
+	}
+	if len(v.Pairs) != 1 || v.Pairs[0].A != "propagate" || v.Pairs[0].B != "greedy" || v.Pairs[0].PHolm != v.Pairs[0].P {
+		t.Errorf("pairs %+v", v.Pairs)
+	}
+	if html := string(read(t, page)); !strings.Contains(html, "<p>"+v.Text+".</p>") || v.Text == "" {
+		t.Errorf("no %q in\n%s", v.Text, html)
+	}
+	for _, r := range doc.Strategies {
+		same := map[string]string{"contiguous": "propagate", "channels_last": "propagate", "favourite": "propagate",
+			"optimal": "propagate", "push": "greedy"}[r.Name]
+		base := doc.Strategies[0].Samples
+		if r.MeasuredAs != same || same == "propagate" && (r.P != nil || !slices.Equal(r.Samples, base)) {
+			t.Errorf("%+v", r)
+		}
+	}
+	out := succeed(t, "compare", path, "--dim", "N=3", "--threads", "1,2", "--runs", "3")
+	for _, want := range []string{"3        2  push (= greedy)", "=: equal plans, measured once\n",
+		"\ng.json/N=3/threads=1: fastest, without a significant difference: ", "\ng.json/N=3/threads=2: fastest, "} {
+		if !strings.Contains(strings.ReplaceAll(out, "\nonce", " once"), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// A narrow confidence interval needs more runs than --runs permits, a wide one no more than the least number.
+func TestUntil(t *testing.T) {
+	path := write(t, "g.json", sized)
+	args := []string{"compare", path, "--strategies", "propagate", "--json"}
+	doc := decode[compareDoc](t, succeed(t, append(args, "--until", "0.0001%", "--runs", "30")...))
+	if doc.Strategies[0].Runs != 30 || !slices.Equal(doc.Verdict.Unreached, []string{"propagate"}) ||
+		!strings.HasSuffix(doc.Verdict.Text, "; the confidence interval of propagate is wider than demanded") {
+		t.Errorf("%+v", doc)
+	}
+	doc = decode[compareDoc](t, succeed(t, append(args, "--until", "99.9%")...))
+	if r := doc.Strategies[0]; r.Runs < 20 || doc.Verdict.Unreached != nil {
+		t.Errorf("%+v", doc)
+	}
+	out := succeed(t, "compare", path, "--until", "0.0001%", "--runs", "25")
+	if !strings.Contains(out, "\n25 runs each, ") {
 		t.Errorf("got\n%s", out)
 	}
 }
@@ -162,6 +232,12 @@ func TestCompareRefuses(t *testing.T) {
 		path + " --strategies wishful":     `unknown strategy "wishful"`,
 		path + " --pin q=contiguous":       "--pin q=contiguous",
 		path + " none.json":                "there is no such file",
+		path + " --until 1":                "--until 1: want a percentage, as in 1%",
+		path + " --until x%":               "--until x%: want a percentage, as in 1%",
+		path + " --until 0%":               "--until 0%: want more than 0% and less than 100%",
+		path + " --until=-1%":              "--until -1%: want more than 0% and less than 100%",
+		path + " --until NaN%":             "--until NaN%: want more than 0% and less than 100%",
+		path + " --until 100%":             "--until 100%: want more than 0% and less than 100%",
 	} {
 		r := call(t, append([]string{"compare", "--runs", "1"}, strings.Fields(args)...)...)
 		if r.code != exit.CodeWrong || !strings.Contains(r.errors, want) || r.out != "" {

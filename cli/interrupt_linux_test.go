@@ -68,7 +68,7 @@ func interrupted(t *testing.T, ready func(p *exec.Cmd), args ...string) result {
 	if !stuck.Stop() {
 		t.Fatalf("graphrun %s did not stop", strings.Join(args, " "))
 	}
-	return result{p.ProcessState.ExitCode(), out.String(), errs.String()}
+	return resultOf(p.ProcessState.ExitCode(), out.String(), errs.String())
 }
 
 // measuring interrupts a command after a second of work, or later where that was before its

@@ -34,7 +34,7 @@ func limited(t *testing.T, kib int, args ...string) result {
 	if err := p.Run(); err != nil && p.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return result{p.ProcessState.ExitCode(), out.String(), errs.String()}
+	return resultOf(p.ProcessState.ExitCode(), out.String(), errs.String())
 }
 
 // sixGB is the limit under which a run of 8 GiB died.

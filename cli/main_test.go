@@ -46,5 +46,5 @@ func piped(t *testing.T, env []string, args ...string) result {
 	if err := p.Run(); err != nil && p.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return result{p.ProcessState.ExitCode(), out.String(), errs.String()}
+	return resultOf(p.ProcessState.ExitCode(), out.String(), errs.String())
 }

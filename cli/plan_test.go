@@ -80,6 +80,9 @@ type compareDoc struct {
 	Equal       bool          `json:"equal"`
 	Differences []string      `json:"differences"`
 	Strategies  []compare.Row `json:"strategies"`
+
+	Verdict  *experiment.Ranking `json:"verdict"`
+	Verdicts []compare.Verdict   `json:"verdicts"`
 }
 
 // oneLoop is a single pointwise step with a known walk.

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -25,6 +27,10 @@ type Options struct {
 	// Runs is the number of measured runs of each program; 0 means 20. Before the first measured run, two more runs warm
 	// up caches and buffers.
 	Runs int
+	// Until, if set, continues the measurement until the half-width of the 95% confidence interval of each program's
+	// median is at most this part of the median: 0.01 is 1%. At least 20 runs are measured. The measurement ends early
+	// after Runs runs, or if Runs is 0 after 1000 runs or a minute: see [Ranking.Unreached].
+	Until float64
 	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because the
 	// caches hold data of another program; the following runs measure the steady state. If Turn is 1 every run is
 	// measured, each after a run of another program.
@@ -33,17 +39,31 @@ type Options struct {
 	Seed uint64
 	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must then
 	// have the same graph, pins and prices. If it is nil, the gap of a program is relative to the bound that its own plan
-	// reports.
+	// or the plan of another candidate with the same graph, sizes, pins, options and prices reports.
 	BoundNS *float64
-	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds.
+	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds, which
+	// is 0 if Until is set.
 	Progress func(done, total int)
+
+	apart bool // measures equal plans separately, for tests of the statistics
 }
 
-// warmUps is the number of runs before the measured rounds; defaultTurn is the default of [Options.Turn].
-const (
-	warmUps     = 2
-	defaultTurn = 3
-)
+// complete checks the options and sets defaults.
+func (o *Options) complete() error {
+	if math.IsNaN(o.Until) || o.Until < 0 || o.Until >= 1 {
+		return fmt.Errorf("Options.Until is %v: want a part of the median between 0 and 1, such as 0.01", o.Until)
+	}
+	if o.Runs <= 0 && o.Until == 0 {
+		o.Runs = defaultRuns
+	}
+	if o.Turn <= 0 {
+		o.Turn = defaultTurn
+	}
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
+	}
+	return nil
+}
 
 // Comparison is the result of [Compare].
 type Comparison struct {
@@ -55,11 +75,14 @@ type Comparison struct {
 	Differences []string
 	// Outputs says that all candidates returned outputs, so that values were compared.
 	Outputs bool
+	// Verdict says which candidates are fastest. It is nil if a candidate was not measured.
+	Verdict *Ranking
 }
 
 // Measurement has the times of a program and the costs of its plan.
 type Measurement struct {
-	Name string `json:"strategy" doc:"The strategy that was applied, or the name of a candidate."`
+	Name       string `json:"strategy" doc:"The strategy that was applied, or the name of a candidate."`
+	MeasuredAs string `json:"measured_as,omitzero" doc:"The candidate with an equal plan whose runs these are; left out if the candidate was measured itself."`
 	Spread
 	Versus
 	report.Costs
@@ -71,12 +94,12 @@ type Measurement struct {
 // Compare measures programs of one graph on the same inputs, which the programs must not change. In each round every
 // program has a turn, in a random order, so that disturbances affect all programs alike. Compare measures the steady
 // state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way: with the
-// caller's strategies, costs or passes, with or without pins.
+// caller's strategies, costs or passes, with or without pins. Programs with equal plans are measured once.
 //
-// Values of outputs are compared with those of the first program. Integers and bools must be equal. If both programs
-// are exact (graphrun.Options.Exact), only the order of summation differs, and floats must agree within a few units in
-// the last place. Otherwise they must agree within 2e-5 (float32) of the output's largest value. Differences are not an
-// error: they are listed in [Comparison.Differences].
+// Every pair of plans is tested for a difference: see [Ranking]. Values of outputs are compared with those of the first
+// program. Integers and bools must be equal. If both programs are exact (graphrun.Options.Exact), only the order of
+// summation differs, and floats must agree within a few units in the last place. Otherwise they must agree within 2e-5
+// (float32) of the output's largest value. Differences are not an error: they are listed in [Comparison.Differences].
 //
 // If ctx ends, Compare returns the measurements until then without an error. It fails if a run fails, if there are no
 // candidates, or if two candidates have the same name. It returns a [*graphrun.MemoryError] if memory does not suffice
@@ -86,35 +109,48 @@ func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.
 	if ctx == nil {
 		return nil, errors.New("Compare needs a context: it is nil")
 	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
 	all, err := contenders(candidates)
 	if err != nil {
 		return nil, err
 	}
-	if o.Runs <= 0 {
-		o.Runs = 20
+	if !o.apart {
+		join(ctx, all)
 	}
-	if o.Turn <= 0 {
-		o.Turn = defaultTurn
-	}
-	if o.Progress == nil {
-		o.Progress = func(int, int) {}
-	}
+	return compare(ctx, all, in, o, new(loadMeter))
+}
+
+// compare measures contenders and summarizes the measurements. A nil load is not sampled.
+func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, o Options,
+	load *loadMeter) (*Comparison, error) {
+	s := &session{all: measured(all), several: len(all) > 1, in: in, Options: o,
+		random: rand.New(rand.NewPCG(o.Seed, 0)), load: load}
 	c := &Comparison{}
-	if c.Interrupted, err = measure(ctx, all, in, o); err != nil {
+	var err error
+	if c.Interrupted, err = s.measure(ctx); err != nil {
 		return nil, err
 	}
-	c.summarize(all, o.BoundNS)
+	c.addRows(all, bounds(ctx, all, o.BoundNS))
+	c.judge(all, s)
 	return c, nil
 }
 
 // contender is a candidate with its measurements.
 type contender struct {
-	name    string
-	program *graphrun.Program
-	report  *report.Plan
-	exact   bool
-	times   []float64                 // ns
-	out     map[string]*tensor.Tensor // of the last run
+	name   string
+	report *report.Plan
+	exact  bool
+	same   *contender // an earlier contender with an equal plan, which is measured instead; nil for none
+	identity
+	// run runs the program once.
+	run func(ctx context.Context, in map[string]*tensor.Tensor) (out map[string]*tensor.Tensor, took time.Duration,
+		err error)
+
+	times []float64                 // of the measured runs, in nanoseconds
+	turns []float64                 // by turn, the median of times
+	out   map[string]*tensor.Tensor // of the last run
 }
 
 // contenders checks the candidates, and that memory suffices. Each program keeps its arena and the outputs of its last
@@ -136,7 +172,8 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 			return nil, fmt.Errorf("two candidates are called %q", x.Name)
 		}
 		names[x.Name] = true
-		all = append(all, &contender{name: x.Name, program: x.Program, report: r, exact: r.Exact})
+		all = append(all, &contender{name: x.Name, report: r, exact: r.Exact, run: timed(x.Program),
+			identity: identityOf((*program.Program)(x.Program), r)})
 		programs = append(programs, x.Program)
 		most = max(most, x.Program.Need().Outputs)
 	}
@@ -148,75 +185,71 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	return all, nil
 }
 
-// measure runs all contenders in rounds, until the last round or until ctx ends.
-func measure(ctx context.Context, all []*contender, in map[string]*tensor.Tensor,
-	o Options) (interrupted bool, err error) {
-	r := rand.New(rand.NewPCG(o.Seed, 0))
-	each := max(1, o.Turn-1) // measured runs per turn
-	rounds := 1 + (o.Runs+each-1)/each
-	for i := range rounds {
-		o.Progress(i, rounds)
-		first, runs := 0, warmUps
-		if i > 0 {
-			first = o.Turn - each
-			runs = first + min(each, o.Runs-(i-1)*each)
-		}
-		for _, k := range r.Perm(len(all)) {
-			for j := range runs {
-				if ctx.Err() != nil {
-					return true, nil
-				}
-				err := all[k].once(ctx, in, i > 0 && j >= first)
-				switch {
-				case err == nil:
-				case ctx.Err() != nil:
-					return true, nil
-				case len(all) > 1:
-					return false, fmt.Errorf("%w (strategy %s)", err, all[k].name)
-				default:
-					return false, err
-				}
+// timed returns a function that runs a program and measures the time.
+func timed(p *graphrun.Program) func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
+	time.Duration, error) {
+	return func(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, time.Duration, error) {
+		start := time.Now()
+		out, err := p.Run(ctx, in)
+		return out, time.Since(start), err
+	}
+}
+
+// join finds contenders with equal plans.
+func join(ctx context.Context, all []*contender) {
+	for i, x := range all {
+		for _, y := range measured(all[:i]) {
+			if x.samePlan(ctx, &y.identity) {
+				x.same = y
+				break
 			}
 		}
 	}
-	return false, nil
 }
 
-// once runs the program, and records the time if it is measured.
-func (c *contender) once(ctx context.Context, in map[string]*tensor.Tensor, measured bool) error {
-	start := time.Now()
-	out, err := c.program.Run(ctx, in)
-	took := time.Since(start)
-	if err != nil {
-		return err
-	}
-	c.out = out
-	if measured {
-		c.times = append(c.times, float64(took))
-	}
-	return nil
+// measured returns the contenders that are measured themselves.
+func measured(all []*contender) []*contender {
+	return slices.DeleteFunc(slices.Clone(all), func(x *contender) bool { return x.same != nil })
 }
 
-// summarize makes the rows, and compares the outputs of the last runs with those of the base.
-func (c *Comparison) summarize(all []*contender, bound *float64) {
-	base := all[0]
+// bounds returns a lower bound on the cost of any plan for each contender, nil if none is known: the given bound, or
+// the greatest one that a plan of the same layout problem proves.
+func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
+	list := make([]*float64, len(all))
+	for i, x := range all {
+		list[i] = cmp.Or(given, x.report.LowerBoundNS)
+		for _, y := range all {
+			b := y.report.LowerBoundNS
+			if given == nil && b != nil && (list[i] == nil || *b > *list[i]) && x.sameProblem(ctx, &y.identity) {
+				list[i] = b
+			}
+		}
+	}
+	return list
+}
+
+// addRows makes the rows, and compares the outputs of the last runs with those of the base.
+func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 	c.Outputs = true
 	for i, x := range all {
-		r := x.report
-		m := Measurement{Name: x.name, Spread: SpreadOf(x.times), Costs: r.Costs(), Samples: notNil(x.times)}
-		if b := cmp.Or(bound, r.LowerBoundNS); b != nil && *b > 0 && !math.IsInf(*b, 0) {
+		m := Measurement{Name: x.name, Costs: x.report.Costs()}
+		if b := bounds[i]; b != nil && *b > 0 && !math.IsInf(*b, 0) {
 			gap := m.CostNS / *b - 1
 			if math.Abs(gap) < 1e-12 { // rounding of sums
 				gap = 0
 			}
 			m.BoundNS, m.Gap = b, &gap
 		}
+		if x.same != nil {
+			m.MeasuredAs = x.same.name
+			x = x.same
+		}
+		m.Spread, m.Samples = SpreadOf(x.times), notNil(x.times)
 		if i > 0 {
-			m.Versus = VersusOf(base.times, x.times)
-			m.Base = base.name
-			c.Differences = append(c.Differences, disagree(base, x)...)
-		} else if m.Runs > 0 {
-			m.Ratio = new(1.0)
+			m.Base = all[0].name
+			if x != all[0] && m.MeasuredAs == "" {
+				c.Differences = append(c.Differences, disagree(all[0], x)...)
+			}
 		}
 		c.Outputs = c.Outputs && x.out != nil
 		c.Rows = append(c.Rows, m)

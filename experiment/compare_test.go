@@ -2,6 +2,7 @@ package experiment_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -125,6 +127,102 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// The gap of any strategy refers to the bound that a candidate of the same layout problem proves.
+func TestGapOfOwnStrategy(t *testing.T) {
+	g, in := image(t)
+	again, _ := image(t)
+	other := graph.New("other", kernels.Lookup)
+	other.Output("y", op.Relu(other.Input("x", tensor.Float32, 1, 8, 12, 12)))
+	own := mine{graphrun.ChannelsLast}
+	list := []experiment.Candidate{
+		candidate(t, "", g, graphrun.Options{Strategy: own}),
+		candidate(t, "", g, graphrun.Options{}),
+		candidate(t, "again", again, graphrun.Options{Strategy: own}),
+		candidate(t, "pinned", g, graphrun.Options{Strategy: own,
+			Pins: map[string]graph.Pin{"conv": {Format: tensor.Contiguous}}}),
+		candidate(t, "exact", g, graphrun.Options{Strategy: own, Exact: true}),
+		candidate(t, "unfused", g, graphrun.Options{Strategy: own, NoFusion: true}),
+		candidate(t, "other prices", g, graphrun.Options{Strategy: own, Costs: dearSteps(t)}),
+	}
+	c, err := experiment.Compare(ctx, list, in, experiment.Options{Runs: 1})
+	require.NoError(t, err)
+	bound := list[1].Program.Report().LowerBoundNS
+	require.NotNil(t, bound)
+	for i, row := range c.Rows {
+		if i > 2 {
+			assert.Nil(t, row.Gap, row.Name)
+			continue
+		}
+		require.NotNil(t, row.Gap, row.Name)
+		assert.InDelta(t, row.CostNS / *bound - 1, *row.Gap, 1e-12, row.Name)
+		assert.Equal(t, *bound, *row.BoundNS)
+	}
+	assert.Contains(t, c.Table().Heads, "gap")
+}
+
+// dearSteps is a profile with other prices than the default one.
+func dearSteps(t *testing.T) *layout.Profile {
+	t.Helper()
+	var p layout.Profile
+	text, err := json.Marshal(layout.DefaultProfile())
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &p))
+	p.StepPS *= 2
+	return &p
+}
+
+// Programs with equal plans are measured once. Options that matter to a run are part of the plan.
+func TestEqualPlans(t *testing.T) {
+	g, in := image(t)
+	again, _ := image(t)
+	var ran []string
+	pins := map[string]graph.Pin{"y": {Format: tensor.Contiguous}} // as under every strategy
+	list := []experiment.Candidate{
+		candidate(t, "channels_last", g, graphrun.Options{Strategy: graphrun.ChannelsLast, Threads: 1}),
+		candidate(t, "contiguous", g, graphrun.Options{Strategy: graphrun.Contiguous, Threads: 1}),
+		candidate(t, "mine", g, graphrun.Options{Strategy: mine{graphrun.ChannelsLast}, Threads: 1}),
+		candidate(t, "pinned", g, graphrun.Options{Strategy: graphrun.ChannelsLast, Pins: pins, Threads: 1}),
+		candidate(t, "loaded again", again, graphrun.Options{Strategy: graphrun.ChannelsLast, Threads: 1}),
+		candidate(t, "two threads", g, graphrun.Options{Strategy: graphrun.ChannelsLast, Threads: 2}),
+		candidate(t, "traced", g, graphrun.Options{Strategy: graphrun.ChannelsLast, Threads: 1,
+			Tracer: turns{name: "traced", to: &ran}}),
+	}
+	c, err := experiment.Compare(ctx, list, in, experiment.Options{Runs: 8})
+	require.NoError(t, err)
+	for i, want := range []string{"", "", "channels_last", "channels_last", "channels_last", "", ""} {
+		assert.Equal(t, want, c.Rows[i].MeasuredAs, c.Rows[i].Name)
+		if want != "" {
+			assert.Equal(t, c.Rows[0].Samples, c.Rows[i].Samples)
+			assert.Equal(t, 1.0, *c.Rows[i].Ratio)
+			assert.Nil(t, c.Rows[i].P)
+			assert.Equal(t, c.Rows[i].Name+" (= channels_last)", c.Table().Rows[i][0])
+		}
+	}
+	v := c.Verdict
+	assert.Equal(t, [][]string{{"channels_last", "mine", "pinned", "loaded again"}}, v.SamePlan)
+	assert.Len(t, v.Pairs, 6)
+	assert.Equal(t, *c.Rows[1].PHolm, v.Pairs[0].PHolm)
+	assert.Contains(t, v.Text, "channels_last, mine, pinned and loaded again (the same plan)")
+	assert.Empty(t, c.Differences)
+	assert.True(t, c.Outputs)
+}
+
+// Equal graphs with different constants have different plans.
+func TestPlansWithOtherConstants(t *testing.T) {
+	program := func(name string, x float32) experiment.Candidate {
+		g := graph.New(name, kernels.Lookup)
+		added := g.Constant("c", tensor.Must(tensor.FromSlice([]float32{x, x}, 2)))
+		g.Output("y", op.Add(g.Input("x", tensor.Float32, 2), added))
+		return candidate(t, name, g, graphrun.Options{})
+	}
+	c, err := experiment.Compare(ctx, []experiment.Candidate{program("one", 1), program("two", 2), program("same", 1)},
+		map[string]*tensor.Tensor{"x": floats(2)}, experiment.Options{Runs: 1})
+	require.NoError(t, err)
+	assert.Empty(t, c.Rows[1].MeasuredAs)
+	assert.Len(t, c.Differences, 1)
+	assert.Empty(t, c.Verdict.SamePlan)
+}
+
 // turns notes which program runs.
 type turns struct {
 	graphrun.Tracer // is told of nothing but runs, since BeginRun says no
@@ -192,6 +290,10 @@ func TestCompareRefuses(t *testing.T) {
 		experiment.Options{Runs: 1})
 	assert.ErrorContains(t, err, "(strategy ")
 	var none context.Context
+	for _, until := range []float64{-0.01, 1, math.NaN(), math.Inf(1)} {
+		_, err = experiment.Compare(ctx, []experiment.Candidate{one}, in, experiment.Options{Until: until})
+		assert.ErrorContains(t, err, "Options.Until is ")
+	}
 	_, err = experiment.Compare(none, []experiment.Candidate{one}, in, experiment.Options{})
 	assert.EqualError(t, err, "Compare needs a context: it is nil")
 }

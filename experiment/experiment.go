@@ -6,6 +6,7 @@
 //
 //	c, err := experiment.Compare(ctx, []experiment.Candidate{{Program: p}, {Program: q}}, in, experiment.Options{})
 //	fmt.Print(c.Table())
+//	fmt.Println(c.Verdict.Text)
 //	d, err := experiment.Diff(p, q) // the values, copies and steps that differ, and their costs
 //
 // The other functions concern the layout problem of a graph, which strategy Optimal solves: [LowerBound] on the cost of

@@ -76,7 +76,7 @@ func (r ranked) exact() float64 {
 			choices := 1.0 // the binomial coefficient of t and drawn: exact for t <= 2*maxExact
 			for drawn := 1; drawn <= min(k, t); drawn++ {
 				choices = choices * float64(t-drawn+1) / float64(drawn)
-				for s := len(ways[k]) - 1; s >= drawn*twice; s-- {
+				for s := min(len(ways[k])-1, 2*k*(before+t)); s >= drawn*twice; s-- { // no sum is greater
 					ways[k][s] += choices * ways[k-drawn][s-drawn*twice]
 				}
 			}

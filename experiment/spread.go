@@ -22,7 +22,7 @@ const Confidence = 0.95
 
 // SpreadOf summarizes times in nanoseconds, in any order. NaN and infinities are ignored. The ends of the confidence
 // interval are order statistics that the binomial distribution determines, so the interval is valid for any
-// distribution of times.
+// distribution of independent times.
 func SpreadOf(times []float64) Spread {
 	t := slices.Sorted(slices.Values(finite(times)))
 	if len(t) == 0 {
@@ -34,6 +34,14 @@ func SpreadOf(times []float64) Spread {
 		s.Low, s.High = &t[k], &t[len(t)-1-k]
 	}
 	return s
+}
+
+// halfWidth is the half-width of the confidence interval of the median, as a part of the median; nil if unknown.
+func (s *Spread) halfWidth() *float64 {
+	if s.Low == nil || *s.Median == 0 {
+		return nil
+	}
+	return new(max(*s.High-*s.Median, *s.Median-*s.Low) / *s.Median)
 }
 
 // quantile returns quantile q of sorted values, interpolated.
@@ -51,29 +59,36 @@ func finite(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
-// Significance is the p-value below which [Versus.Significant] is true.
-const Significance = 0.05
+// Significance is the p-value below which a difference is significant. With Holm's correction it bounds the rate of
+// comparisons of equal plans that find a difference. Disturbances that affect one candidate only add to this rate.
+const Significance = 0.01
 
 // Versus compares measured times with those of the base, the first candidate.
 type Versus struct {
 	Base        string   `json:"base,omitzero" doc:"The name of the base; left out for the base itself."`
 	Ratio       *float64 `json:"ratio" doc:"Its median divided by the median of the base; null if one of them was not measured."`
-	P           *float64 `json:"p_value" doc:"The p-value of the Mann-Whitney U test; null for the base."`
-	Significant bool     `json:"significant" doc:"Whether times differ from the base's with a p_value below 0.05."`
+	P           *float64 `json:"p_value" doc:"The p-value of the Mann-Whitney U test on the medians of turns; null for the base and its plan."`
+	PHolm       *float64 `json:"p_holm" doc:"The p-value with Holm's correction for the tests of all pairs; null for the base and its plan."`
+	Significant bool     `json:"significant" doc:"Whether times differ from the base's with a p_holm below 0.01."`
 }
 
 // VersusOf compares times with those of a base, both in nanoseconds and in any order. Like benchstat it uses the
-// two-sided Mann-Whitney U test, which assumes no distribution. The test is exact for up to 25 times a side. If all
-// times are equal, P is 1. NaN and infinities are ignored. P is nil if one side is empty.
+// two-sided Mann-Whitney U test, which assumes no distribution. The test is exact for up to 25 times a side. There is
+// one test, so PHolm is P. If all times are equal, P is 1. NaN and infinities are ignored. P is nil if one side is
+// empty.
 func VersusOf(base, times []float64) Versus {
 	a, b := SpreadOf(base), SpreadOf(times)
 	if a.Runs == 0 || b.Runs == 0 {
 		return Versus{}
 	}
-	v := Versus{P: new(mannWhitney(finite(base), finite(times)))}
-	if *a.Median > 0 {
-		v.Ratio = new(*b.Median / *a.Median)
+	p := mannWhitney(finite(base), finite(times))
+	return Versus{Ratio: a.ratio(&b), P: &p, PHolm: &p, Significant: p < Significance}
+}
+
+// ratio is the median of other divided by that of s; nil if it is unknown.
+func (s *Spread) ratio(other *Spread) *float64 {
+	if s.Median == nil || other.Median == nil || *s.Median <= 0 {
+		return nil
 	}
-	v.Significant = *v.P < Significance
-	return v
+	return new(*other.Median / *s.Median)
 }

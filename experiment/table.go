@@ -24,10 +24,11 @@ func (c *Comparison) Table() *Table {
 }
 
 // TableOf returns measurements of one comparison or several as a table. The columns are:
-//   - the name;
+//   - the name, with the name of the candidate that was measured instead, because it has an equal plan;
 //   - the estimated cost, and its gap to the lower bound if one is known;
 //   - the median time, and the half width of its confidence interval in percent;
-//   - the difference from the base, or "~" if it is not significant, and its p-value;
+//   - the difference from the base, "~" if it is not significant or "=" for an equal plan, and its p-value with Holm's
+//     correction;
 //   - the inserted copies and their bytes;
 //   - the bytes that steps read and write;
 //   - the peak memory without inputs and constants, and with constants;
@@ -58,7 +59,7 @@ func TableOf(rows []Measurement) *Table {
 	if len(rows) > 0 {
 		base = rows[0].Name
 	}
-	texts("strategy", false, func(m *Measurement) string { return m.Name })
+	texts("strategy", false, func(m *Measurement) string { return m.title() })
 	numbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
 	if slices.ContainsFunc(rows, func(m Measurement) bool { return m.Gap != nil }) {
 		texts("gap", true, func(m *Measurement) string { return m.gap() })
@@ -76,6 +77,14 @@ func TableOf(rows []Measurement) *Table {
 	return t
 }
 
+// title prints the name, and the name of the candidate that was measured instead.
+func (m *Measurement) title() string {
+	if m.MeasuredAs == "" {
+		return m.Name
+	}
+	return fmt.Sprintf("%s (= %s)", m.Name, m.MeasuredAs)
+}
+
 // gap prints the gap to the lower bound.
 func (m *Measurement) gap() string {
 	if m.Gap == nil {
@@ -86,20 +95,23 @@ func (m *Measurement) gap() string {
 
 // reach prints the half width of the confidence interval of the median, as benchstat does.
 func (s *Spread) reach() string {
+	half := s.halfWidth()
 	switch {
+	case half != nil:
+		return fmt.Sprintf("%.0f%%", 100**half)
 	case s.Median == nil || *s.Median == 0:
 		return "-"
-	case s.Low == nil:
-		return "∞"
 	}
-	return fmt.Sprintf("%.0f%%", 100*max(*s.High-*s.Median, *s.Median-*s.Low) / *s.Median)
+	return "∞"
 }
 
 // change prints the difference from the base, if it is significant.
 func (v *Versus) change() string {
 	switch {
-	case v.Base == "" || v.P == nil || v.Ratio == nil:
+	case v.Base == "" || v.Ratio == nil:
 		return "-"
+	case v.PHolm == nil:
+		return "="
 	case !v.Significant:
 		return "~"
 	}
@@ -109,12 +121,12 @@ func (v *Versus) change() string {
 // pValue prints the p-value.
 func (v *Versus) pValue() string {
 	switch {
-	case v.Base == "" || v.P == nil:
+	case v.Base == "" || v.PHolm == nil:
 		return "-"
-	case *v.P < 0.001:
+	case *v.PHolm < 0.001:
 		return "<0.001"
 	}
-	return fmt.Sprintf("%.3f", *v.P)
+	return fmt.Sprintf("%.3f", *v.PHolm)
 }
 
 // String prints the table in columns, two spaces apart.

@@ -46,8 +46,8 @@ func main() {
 	check(compare(g))
 }
 
-// measure measures the plans of all strategies in turns and prints the table of graphrun compare. It prints to standard
-// error, because times differ between runs.
+// measure measures the plans of all strategies in turns and prints the table and the verdict of graphrun compare. It
+// prints to standard error, because times differ between runs.
 func measure(g *graph.Graph) error {
 	var list []experiment.Candidate
 	for _, s := range append(graphrun.Strategies(), descent{}) {
@@ -62,6 +62,7 @@ func measure(g *graph.Graph) error {
 		return err
 	}
 	fmt.Fprint(os.Stderr, c.Table())
+	fmt.Fprintln(os.Stderr, c.Verdict.Text)
 	fmt.Println("all strategies give the same values:", len(c.Differences) == 0)
 	return nil
 }

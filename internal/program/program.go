@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -56,6 +57,7 @@ type Options struct {
 // package's Program has the same underlying type, so exported fields would be public.
 type Program struct {
 	graph       *graph.Graph // with pins; nil once nothing more is planned
+	origin      weak.Pointer[graph.Graph]
 	options     Options
 	ownPasses   bool           // Options.Passes was set: the list of passes cannot be reproduced by others
 	infers      bool           // the graph must be inferred again before planning
@@ -143,7 +145,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 		}
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
-	p := &Program{graph: g, options: o, fixed: givenSizes(g), ownPasses: own, pool: new(tensor.Pool)}
+	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g), ownPasses: own, pool: new(tensor.Pool)}
 	p.bindings.Number, p.bindings.Bytes = keptBindings, max(o.MemoryLimit, 0)
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
@@ -350,6 +352,11 @@ func (p *Program) Refused() []report.RefusedHint { return slices.Clone(p.refused
 
 // OwnPasses reports whether the options had a list of passes.
 func (p *Program) OwnPasses() bool { return p.ownPasses }
+
+// SameOrigin reports whether two programs were compiled from one graph in memory, which may have changed in between.
+func (p *Program) SameOrigin(q *Program) bool {
+	return p.origin == q.origin && p.First() != nil && q.First() != nil
+}
 
 // First returns the binding that Compile made, for the first hint or the assumed sizes; nil for a nil or zero program.
 func (p *Program) First() *Binding {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,8 @@ type flags struct {
 	dims, pins      []string
 	threads         []int
 	runs, turn      int
+	untilText       string
+	until           float64 // of --until, as a part of the median; 0 for none
 	costs           string
 	prices          *machine.Profile // of --costs
 	noFusion, exact bool
@@ -47,22 +50,28 @@ type flags struct {
 	csv, benchstat, report string
 }
 
-func Command(ext *command.Extensions) *cobra.Command {
-	f := flags{ext: ext}
-	cmd := &cobra.Command{
-		Use:   "compare FILE...",
-		Short: "Measure strategies side by side and check that they agree",
-		Long: `Runs graphs under several strategies on the same inputs, in rounds. In each round every strategy has a
+const help = `Runs graphs under several strategies on the same inputs, in rounds. In each round every strategy has a
 turn, in random order, so that disturbances of the machine affect all strategies equally. A turn is
 three consecutive runs; the first is not measured, because another strategy left its caches (--turn 1
 measures every run). Inputs come from --inputs and --input, else they are generated from --seed, as in
 run. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads 1,2) is
-measured.
+measured. Strategies with equal plans are measured once.
+
+The last lines are the verdict for each combination: the fastest strategies and how much slower the
+others are. All pairs of plans are tested (Mann-Whitney U test of the medians of turns) with Holm's
+correction; a difference is significant if p < 0.01. For pairs without a significant difference the
+verdict has the number of runs that would find a difference of 2%. Notes warn of disturbances: times
+that vary or drift, and other busy processes (on Linux).
+
+--until 1% measures until the 95% confidence interval of each median is at most that wide to either
+side, after at least 20 runs. It ends early after --runs runs, or without --runs after 1000 runs or a
+minute.
 
 Columns for each strategy:
   cost      the estimated cost of the plan on one core, and the gap to a proved lower bound
   median    of the measured times, with its 95% confidence interval (±)
-  vs        the difference from the first strategy if significant (Mann-Whitney U test, p < 0.05), else ~
+  vs        the difference from the first strategy if significant, else ~; = for an equal plan
+  p         the p-value with Holm's correction
   copies    the inserted copies, their bytes, and the bytes that all steps read and write (moved)
   peak      memory without inputs and constants, and with constants (+weights)
   plan      the time of planning and compiling, without folded constants and generated code
@@ -75,11 +84,19 @@ writes the format of Go benchmarks, for benchstat -col /strategy; --report write
 With --json every row has its samples, in the order of the runs.
 
 Ctrl-C or a failure ends the measurement; the measurements so far are printed and written
-("interrupted" is true in JSON). The exit code is then 130, or that of the failure.`,
+("interrupted" is true in JSON). The exit code is then 130, or that of the failure.`
+
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "compare FILE...",
+		Short: "Measure strategies side by side and check that they agree",
+		Long:  help,
 		Example: `  graphrun compare examples/models/residual.json
   graphrun compare model.json --strategies propagate,channels_last --runs 50 --json
   graphrun compare model.onnx --inputs in.npz --pin conv1=channels_last
   graphrun compare small.onnx large.onnx --dim N=1,2,4 --threads 1,2 --csv times.csv
+  graphrun compare model.onnx --until 1%
   graphrun compare model.json --benchstat times.txt --report out.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -110,7 +127,9 @@ func (f *flags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
-	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each strategy, after warm-up")
+	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each strategy, after warm-up; with --until at most N")
+	fl.StringVar(&f.untilText, "until", "",
+		"measure until the confidence interval of each median is at most ± `PERCENT`, such as 1%, or a limit is reached")
 	fl.IntVar(&f.turn, "turn", 3,
 		"run each strategy `N` times in a turn and measure all runs but the first, or with 1 all")
 	fl.IntSliceVar(&f.threads, "threads", nil,
@@ -134,6 +153,9 @@ func (f *flags) check(cmd *cobra.Command) error {
 	}
 	if f.runs < 1 {
 		return exit.Wrongf("--runs %d: want at least 1", f.runs)
+	}
+	if err := f.readUntil(cmd); err != nil {
+		return err
 	}
 	if err := f.solver.Check(); err != nil {
 		return err
@@ -166,6 +188,25 @@ func (f *flags) check(cmd *cobra.Command) error {
 		if err := outfile.CheckWritable(file[0], file[1]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readUntil reads --until. With it and without --runs, the default limits of [experiment.Options] apply.
+func (f *flags) readUntil(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed("until") {
+		return nil
+	}
+	number, percent := strings.CutSuffix(f.untilText, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	if !percent || err != nil {
+		return exit.Wrongf("--until %s: want a percentage, as in 1%%", f.untilText)
+	}
+	if f.until = x / 100; !(f.until > 0 && f.until < 1) {
+		return exit.Wrongf("--until %s: want more than 0%% and less than 100%%", f.untilText)
+	}
+	if !cmd.Flags().Changed("runs") {
+		f.runs = 0
 	}
 	return nil
 }
@@ -229,6 +270,7 @@ type comparison struct {
 	flags       flags
 	files       map[string]string // by path: the name of the file in results
 	rows        []Row
+	Verdicts    []Verdict
 	Interrupted bool     // the measurement is not complete
 	Unchecked   bool     // some outputs were not compared
 	Different   []string // differences of values
@@ -288,7 +330,7 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 		return exit.InFile(path, err)
 	}
 	c, err := experiment.Compare(j.Context, list, t.Inputs.Values,
-		experiment.Options{Runs: s.flags.runs, Turn: s.flags.turn,
+		experiment.Options{Runs: s.flags.runs, Until: s.flags.until, Turn: s.flags.turn,
 			BoundNS: bound, Seed: s.flags.src.Seed, Progress: j.Report})
 	if err != nil {
 		return t.Inputs.Blame(err)
@@ -348,8 +390,12 @@ func sizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 
 // add adds the measurements of one combination.
 func (s *comparison) add(path string, dims map[string]int, threads int, c *experiment.Comparison) {
+	place := Combination{s.files[path], dims, threads}
 	for _, m := range c.Rows {
-		s.rows = append(s.rows, Row{s.files[path], dims, threads, m})
+		s.rows = append(s.rows, Row{place, m})
+	}
+	if c.Verdict != nil {
+		s.Verdicts = append(s.Verdicts, Verdict{place, *c.Verdict})
 	}
 	for _, d := range c.Differences {
 		if len(s.flags.threads) > 1 || len(s.flags.dims) > 0 {
@@ -362,6 +408,12 @@ func (s *comparison) add(path string, dims map[string]int, threads int, c *exper
 
 // printNotes prints each note once and keeps it for documents.
 func (s *comparison) printNotes(cmd *cobra.Command, path string, t inputs.Workload) {
+	for _, v := range s.Verdicts {
+		if noise := v.Noise; noise != "" && v.File == s.files[path] && !s.seen[v.Place()+noise] {
+			s.seen[v.Place()+noise] = true
+			term.Note(cmd, "%s: disturbed measurement: %s", v.Place(), noise)
+		}
+	}
 	n := report.NotesOf(t.Graph)
 	if text := fmt.Sprint(path, n); !s.seen[text] {
 		s.seen[text] = true

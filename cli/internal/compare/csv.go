@@ -1,12 +1,14 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/csv"
 	"io"
 	"strconv"
 )
 
 // writeCSV writes a row for each run in order, with the constant properties of its strategy. Unknown values are empty.
+// The runs of a plan are repeated for each of its strategies.
 func (s *comparison) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head := []string{"file"}
@@ -15,7 +17,7 @@ func (s *comparison) writeCSV(w io.Writer) error {
 		head = append(head, "dim_"+name)
 	}
 	head = append(head, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
-		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms")
+		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as")
 	_ = out.Write(head) // Flush returns the error
 	for _, r := range s.rows {
 		first := []string{r.File}
@@ -29,7 +31,7 @@ func (s *comparison) writeCSV(w io.Writer) error {
 		first = append(first, strconv.Itoa(r.Threads), r.Name)
 		last := []string{decimal(&r.CostNS), decimal(r.BoundNS), decimal(r.Gap), strconv.Itoa(r.Copies),
 			strconv.Itoa(r.CopiedBytes), strconv.Itoa(r.MovedBytes), strconv.Itoa(r.PeakBytes),
-			strconv.Itoa(r.PeakWithWeights), decimal(&r.PlanMS)}
+			strconv.Itoa(r.PeakWithWeights), decimal(&r.PlanMS), cmp.Or(r.MeasuredAs, r.Name)}
 		for i, ns := range r.Samples {
 			row := append(append([]string{}, first...), strconv.Itoa(i+1), decimal(&ns))
 			_ = out.Write(append(row, last...))

@@ -23,29 +23,47 @@ type Document struct {
 	Equal       bool     `json:"equal" doc:"Whether no output differs between strategies."`
 	Differences []string `json:"differences" doc:"The outputs that differ, in words."`
 	Strategies  []Row    `json:"strategies" doc:"A row for each strategy and combination of file, sizes and threads; the first row of a combination is its base."`
+	// Verdict repeats the only element of Verdicts.
+	Verdict  *experiment.Ranking `json:"verdict" doc:"The verdict; null if verdicts has none or several."`
+	Verdicts []Verdict           `json:"verdicts" doc:"The verdict for each combination of file, sizes and threads."`
 	report.Notes
+}
+
+// Verdict is the verdict for a combination.
+type Verdict struct {
+	Combination
+	experiment.Ranking
+}
+
+// Combination is a combination of file, sizes and threads.
+type Combination struct {
+	File    string         `json:"file" doc:"The file of the graph."`
+	Dims    map[string]int `json:"dims" doc:"The sizes of its symbols."`
+	Threads int            `json:"threads" doc:"The workers of a run."`
 }
 
 // Row is a measured strategy.
 type Row struct {
-	File    string         `json:"file" doc:"The file of the graph."`
-	Dims    map[string]int `json:"dims" doc:"The sizes of its symbols."`
-	Threads int            `json:"threads" doc:"The workers of a run."`
+	Combination
 	experiment.Measurement
 }
 
 func (s *comparison) doc() *Document {
-	return &Document{Interrupted: s.Interrupted, Equal: len(s.Different) == 0, Differences: document.NotNil(s.Different),
-		Strategies: s.rows, Notes: s.notes}
+	d := &Document{Interrupted: s.Interrupted, Equal: len(s.Different) == 0, Differences: document.NotNil(s.Different),
+		Strategies: s.rows, Verdicts: document.NotNil(s.Verdicts), Notes: s.notes}
+	if len(s.Verdicts) == 1 {
+		d.Verdict = &s.Verdicts[0].Ranking
+	}
+	return d
 }
 
-// Place returns the combination of file, sizes and threads to which a row belongs.
-func (r *Row) Place() string {
-	parts := []string{r.File}
-	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {
-		parts = append(parts, fmt.Sprintf("%s=%d", name, r.Dims[name]))
+// Place returns the combination as the part of a benchmark's name.
+func (c *Combination) Place() string {
+	parts := []string{c.File}
+	for _, name := range slices.Sorted(maps.Keys(c.Dims)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, c.Dims[name]))
 	}
-	return strings.Join(append(parts, "threads="+strconv.Itoa(r.Threads)), "/")
+	return strings.Join(append(parts, "threads="+strconv.Itoa(c.Threads)), "/")
 }
 
 // symbols lists the symbols of all rows.
@@ -72,20 +90,19 @@ func (r *Row) dimText(name string) string {
 	return "-"
 }
 
-// table has the columns that distinguish combinations, then those of [experiment.TableOf].
+// table has the columns of the combinations, then those of [experiment.TableOf].
 func (s *comparison) table() *term.Table {
 	var t term.Table
 	texts := func(c term.Column, of func(*Row) string) {
-		if !s.varies(of) {
-			return
-		}
 		cells := make([]string, len(s.rows))
 		for i := range s.rows {
 			cells[i] = of(&s.rows[i])
 		}
 		t.AddColumn(c, cells)
 	}
-	texts(term.NameCol("file"), func(r *Row) string { return r.File })
+	if file := func(r *Row) string { return r.File }; s.varies(file) {
+		texts(term.NameCol("file"), file)
+	}
 	for _, name := range s.symbols() {
 		texts(term.NumberCol(name), func(r *Row) string { return r.dimText(name) })
 	}
@@ -105,33 +122,48 @@ func (s *comparison) table() *term.Table {
 	return &t
 }
 
-// runs returns the least number of runs of a row.
-func (s *comparison) runs() int {
-	n := s.flags.runs
-	for _, r := range s.rows {
-		n = min(n, r.Runs)
-	}
-	return n
-}
-
 // caption describes the measurement and the columns.
 func (s *comparison) caption() string {
+	least, most := s.flags.runs, 0
+	for i, r := range s.rows {
+		if most = max(most, r.Runs); i == 0 || r.Runs < least {
+			least = r.Runs
+		}
+	}
 	text := format.Count(s.flags.runs, "run") + " each"
 	switch {
-	case s.Interrupted && s.runs() < s.flags.runs:
-		text = fmt.Sprintf("interrupted after %d of %s", s.runs(), text)
+	case s.Interrupted && s.flags.runs == 0:
+		text = fmt.Sprintf("interrupted after %s each", format.Count(least, "run"))
+	case s.Interrupted && least < s.flags.runs:
+		text = fmt.Sprintf("interrupted after %d of %s", least, text)
 	case s.Interrupted:
 		text += ", incomplete"
-	}
-	if len(s.rows) > 0 && !s.varies(func(r *Row) string { return strconv.Itoa(r.Threads) }) {
-		text += ", " + format.Count(s.rows[0].Threads, "thread")
+	case least < most:
+		text = fmt.Sprintf("%d to %d runs each", least, most)
+	case s.flags.until > 0:
+		text = format.Count(most, "run") + " each"
 	}
 	if s.flags.turn > 1 {
-		text += fmt.Sprintf(", turns of %s after an unmeasured one",
-			format.Count(min(s.flags.turn-1, s.flags.runs), "run"))
+		text += fmt.Sprintf(", turns of %s after an unmeasured one", format.Count(min(s.flags.turn-1, most), "run"))
 	}
-	return text + ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
-		"(Mann-Whitney U test, p < 0.05)"
+	text += ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
+		"(Mann-Whitney U test of turns with Holm's correction, p < 0.01)"
+	if slices.ContainsFunc(s.rows, func(r Row) bool { return r.MeasuredAs != "" }) {
+		text += "; =: equal plans, measured once"
+	}
+	return text
+}
+
+// verdictTexts returns the verdict of each combination in words.
+func (s *comparison) verdictTexts() (list []string) {
+	for _, v := range s.Verdicts {
+		text := v.Text
+		if len(s.Verdicts) > 1 {
+			text = v.Place() + ": " + text
+		}
+		list = append(list, text)
+	}
+	return list
 }
 
 func (s *comparison) writeTable(w io.Writer, show term.Display) {
@@ -148,6 +180,9 @@ func (s *comparison) writeTable(w io.Writer, show term.Display) {
 	}
 	for _, d := range s.Different {
 		fmt.Fprintln(w, "DIFFERENT: "+d)
+	}
+	for _, text := range s.verdictTexts() {
+		fmt.Fprintf(w, "\n%s\n", format.Wrap(text, show.ProseWidth()))
 	}
 }
 

@@ -22,7 +22,8 @@ func (s *comparison) writeHTML(w io.Writer) error {
 		Heads          []string
 		Rows           []pageRow
 		Wanted         int
-	}{comparison: s, Caption: s.caption(), Wanted: s.flags.runs}
+		VerdictTexts   []string
+	}{comparison: s, Caption: s.caption(), Wanted: s.flags.runs, VerdictTexts: s.verdictTexts()}
 	var files []string
 	for _, r := range s.rows {
 		if !slices.Contains(files, r.File) {

@@ -1,0 +1,136 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"runtime"
+	"strconv"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/report"
+)
+
+// identity identifies the plan of a program and its layout problem among programs of one graph.
+type identity struct {
+	program *program.Program
+	plan    string // a digest; empty if a run depends on more than the plan
+	problem string // a digest; empty if there is no problem of the whole graph
+	graph   string // a digest of the graph, made on request
+}
+
+func identityOf(p *program.Program, r *report.Plan) identity {
+	id, o, b := identity{program: p}, p.Options(), p.First()
+	if b.Segmented() || o.KeepGoing {
+		return id
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%v %q %q %t %t %d %s", b.Graph.Bound(), pinsOf(b.Graph), passNames(r), o.NoFusion, o.Exact,
+		o.MemoryLimit, r.Profile.Digest)
+	id.problem = hex.EncodeToString(h.Sum(nil))
+	if o.Tracer != nil { // it may take time
+		return id
+	}
+	h.Reset()
+	fmt.Fprintf(h, "%d %+v %+v", cmp.Or(o.Threads, runtime.GOMAXPROCS(0)), r.Memory, r.PackedInRuns)
+	hashSteps(h, b)
+	id.plan = hex.EncodeToString(h.Sum(nil))
+	return id
+}
+
+func passNames(r *report.Plan) []string {
+	names := make([]string, len(r.Passes))
+	for i, p := range r.Passes {
+		names[i] = p.Pass
+	}
+	return names
+}
+
+// hashSteps hashes the steps of a program in order: computed nodes, implementation, operands, layouts, buffers and
+// loops.
+func hashSteps(h hash.Hash, b *program.Binding) {
+	name := func(v *graph.Value) string {
+		if v == nil {
+			return "-"
+		}
+		return strconv.Quote(v.Name)
+	}
+	for _, v := range b.Plan.Graph.Constants {
+		fmt.Fprintf(h, "\nconstant %s", name(v))
+		hashLayout(h, v)
+	}
+	for _, s := range b.Program.Steps() {
+		n := s.Node
+		fmt.Fprintf(h, "\nstep %q %q %d %s", s.Name, s.Ops, s.Buffer, callOf(n, name))
+		if n.Impl != nil {
+			fmt.Fprintf(h, " by %q", n.Impl.Name)
+		}
+		if s.Loop == nil {
+			fmt.Fprintf(h, " order %v", n.Walk)
+		} else { // orders of dimensions that are joined or of size 1 do not matter
+			fmt.Fprintf(h, " loop %v", s.Loop.WalkShape())
+			for i := range s.Loop.Len() {
+				fmt.Fprintf(h, " %v", s.Loop.WalkStrides(i))
+			}
+		}
+		for _, a := range n.In {
+			fmt.Fprintf(h, "\n in %v %s", a.Kind, name(a.Value))
+			if a.Kind == graph.NumberArg {
+				fmt.Fprintf(h, " %v:%v", a.Number.DType(), a.Number)
+			}
+		}
+		for _, v := range n.Out {
+			fmt.Fprintf(h, "\n out %s of %s in %s", name(v), name(v.Alias), name(v.Within))
+			hashLayout(h, v)
+		}
+	}
+	for _, o := range b.Plan.Graph.Outputs {
+		fmt.Fprintf(h, "\noutput %q %s", o.Name, name(o.Value))
+	}
+}
+
+func hashLayout(h hash.Hash, v *graph.Value) {
+	fmt.Fprintf(h, " %v %v %v %d", v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
+	if v.Packed != nil {
+		fmt.Fprintf(h, " packed %q", v.Packed.Form)
+	}
+}
+
+// samePlan reports whether two programs of one graph run equal steps.
+func (id *identity) samePlan(ctx context.Context, other *identity) bool {
+	return id.plan != "" && id.plan == other.plan && id.sameGraph(ctx, other)
+}
+
+// sameProblem reports whether two programs choose layouts for one graph with equal sizes, pins, options and prices, so
+// that a bound on the cost of any plan holds for both.
+func (id *identity) sameProblem(ctx context.Context, other *identity) bool {
+	return id.problem != "" && id.problem == other.problem && id.sameGraph(ctx, other)
+}
+
+// sameGraph reports whether two programs were compiled from one graph or from equal graphs.
+func (id *identity) sameGraph(ctx context.Context, other *identity) bool {
+	if id.program.SameOrigin(other.program) {
+		return true
+	}
+	a, b := id.digest(ctx), other.digest(ctx)
+	return a != "" && a == b
+}
+
+// digest returns a digest of the graph with the data of its constants; empty if there is none.
+func (id *identity) digest(ctx context.Context) string {
+	if id.graph == "" {
+		id.graph, _ = digestUntil(ctx, id.program.First().Whole())
+	}
+	return id.graph
+}
+
+// digestUntil is digestOf, with an error when the context ends.
+func digestUntil(ctx context.Context, g *graph.Graph) (digest string, err error) {
+	defer interrupt.Catch(&err)
+	return digestOf(ctx, g)
+}

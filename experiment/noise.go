@@ -1,0 +1,121 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Disturbances describes the disturbances of a measurement. Noise is a warning for each of these: a Spread above 10%, a
+// significant Drift above 1%, and a Load above 0.5.
+type Disturbances struct {
+	Noise  string   `json:"noise" doc:"The warnings of disturbances, in words; empty if there are none."`
+	Spread float64  `json:"spread" doc:"The greatest interquartile range of the times of a candidate, divided by their median."`
+	Drift  float64  `json:"drift" doc:"The relative change of times from the first to the last round, by the Theil-Sen slope."`
+	DriftP float64  `json:"drift_p_value" doc:"The p-value of the Mann-Kendall test for a trend over the rounds."`
+	Load   *float64 `json:"load" doc:"The mean number of runnable threads of other processes, on Linux; null if unknown."`
+}
+
+// Limits of [Disturbances]; driftLevel is the level of the test for a trend.
+const (
+	maxSpread  = 0.1
+	maxDrift   = 0.01
+	driftLevel = 0.01
+	maxLoad    = 0.5
+)
+
+// disturbancesOf describes the disturbances of measured contenders.
+func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
+	n := Disturbances{Load: load.mean()}
+	widest := ""
+	for _, x := range all {
+		sorted := slices.Sorted(slices.Values(x.times))
+		if middle := quantile(sorted, 0.5); middle > 0 {
+			if r := (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / middle; r > n.Spread {
+				n.Spread, widest = r, x.name
+			}
+		}
+	}
+	rounds := roundTimes(all)
+	n.DriftP = mannKendall(rounds)
+	n.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1))
+	var list []string
+	if n.Spread > maxSpread {
+		list = append(list, fmt.Sprintf("the times of %s vary: their interquartile range is %.0f%% of the median", widest,
+			100*n.Spread))
+	}
+	if n.DriftP < driftLevel && math.Abs(n.Drift) > maxDrift {
+		list = append(list, fmt.Sprintf("times changed by %+.0f%% from the first to the last round (Mann-Kendall test, "+
+			"p %s)", 100*n.Drift, belowText(n.DriftP)))
+	}
+	if n.Load != nil && *n.Load > maxLoad {
+		list = append(list, fmt.Sprintf("%.1f threads of other processes were runnable on average", *n.Load))
+	}
+	n.Noise = strings.Join(list, "; ")
+	return n
+}
+
+// maxPeriods bounds the samples of the test for a trend, whose time is quadratic.
+const maxPeriods = 500
+
+// roundTimes returns for each round the mean, over all contenders, of the logarithm of the time of a turn relative to
+// the median of the contender's turns. More than maxPeriods rounds are divided into periods of equal length, and the
+// result has the means of the periods.
+func roundTimes(all []*contender) []float64 {
+	rounds := len(all[0].turns)
+	for _, x := range all {
+		rounds = min(rounds, len(x.turns))
+	}
+	length := (rounds + maxPeriods - 1) / maxPeriods
+	list := make([]float64, rounds/max(1, length))
+	for _, x := range all {
+		middle := *SpreadOf(x.turns).Median
+		for i, t := range x.turns[:len(list)*length] {
+			if middle > 0 && t > 0 {
+				list[i/length] += math.Log(t/middle) / float64(len(all)*length)
+			}
+		}
+	}
+	return list
+}
+
+// mannKendall is the p-value of the two-sided Mann-Kendall test for a trend (Mann 1945, Kendall 1975), by the normal
+// approximation with a correction for ties. It is 1 for a constant list. Samples are in the order of time.
+func mannKendall(list []float64) float64 {
+	s, n := 0, float64(len(list))
+	for i, x := range list {
+		for _, y := range list[i+1:] {
+			switch {
+			case x < y:
+				s++
+			case x > y:
+				s--
+			}
+		}
+	}
+	variance := n * (n - 1) * (2*n + 5)
+	for _, ties := range rank(list, nil).ties {
+		t := float64(ties)
+		variance -= t * (t - 1) * (2*t + 5)
+	}
+	if variance <= 0 {
+		return 1
+	}
+	return min(1, 2*normalCDF(-math.Abs(float64(s))/math.Sqrt(variance/18)))
+}
+
+// theilSen is the median of the slopes between all pairs of a list, per index; 0 for fewer than two samples.
+func theilSen(list []float64) float64 {
+	var slopes []float64
+	for i, x := range list {
+		for j := i + 1; j < len(list); j++ {
+			slopes = append(slopes, (list[j]-x)/float64(j-i))
+		}
+	}
+	if len(slopes) == 0 {
+		return 0
+	}
+	slices.Sort(slopes)
+	return quantile(slopes, 0.5)
+}

@@ -1,0 +1,206 @@
+package experiment
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Ranking is the verdict of a comparison. Candidates with equal plans are measured once, as the first one of them.
+//
+// Each pair of plans is tested by the two-sided Mann-Whitney U test. A sample is the median of the runs of one turn,
+// because consecutive runs are not independent. Holm's correction (Holm 1979, A simple sequentially rejective multiple
+// test procedure) bounds the probability that any pair of equally fast plans differs significantly by [Significance].
+type Ranking struct {
+	Text     string     `json:"text" doc:"The verdict in words."`
+	Fastest  []string   `json:"fastest" doc:"The candidate with the least median time, and those without a significant difference from it, by time."`
+	SamePlan [][]string `json:"same_plan" doc:"The groups of candidates with equal plans."`
+	Pairs    []Pair     `json:"pairs" doc:"All pairs of different plans, each plan by its first candidate."`
+	// RunsFor2Percent is Noether's sample size: see runsToTell.
+	RunsFor2Percent *int     `json:"runs_for_2_percent" doc:"The runs of each candidate with which a difference of 2% would be significant with a probability of 80%, for the pairs without a significant difference; null if there are none."`
+	Unreached       []string `json:"until_unreached,omitzero" doc:"The candidates whose confidence interval is wider than --until demands."`
+	Disturbances
+}
+
+// Pair is the comparison of two candidates.
+type Pair struct {
+	A           string   `json:"a" doc:"A candidate."`
+	B           string   `json:"b" doc:"Another candidate."`
+	Ratio       *float64 `json:"ratio" doc:"The median of b divided by the median of a; null if the latter is 0."`
+	P           float64  `json:"p_value" doc:"The p-value of the Mann-Whitney U test on the medians of turns."`
+	PHolm       float64  `json:"p_holm" doc:"The p-value with Holm's correction for the tests of all pairs."`
+	Significant bool     `json:"significant" doc:"Whether p_holm is below 0.01."`
+}
+
+// judge sets the verdict, and compares the rows with the base.
+func (c *Comparison) judge(all []*contender, s *session) {
+	for i := range c.Rows {
+		if r := &c.Rows[i]; r.Runs > 0 {
+			r.Ratio = c.Rows[0].ratio(&r.Spread)
+		}
+	}
+	if slices.ContainsFunc(s.all, func(x *contender) bool { return len(x.turns) == 0 }) {
+		return
+	}
+	r := &Ranking{Pairs: pairsOf(s.all), SamePlan: samePlans(all), Disturbances: disturbancesOf(s.all, s.load),
+		Unreached: s.unreached()}
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		if p := r.pair(c.Rows[0].Name, cmp.Or(row.MeasuredAs, row.Name)); p != nil {
+			row.P, row.PHolm, row.Significant = &p.P, &p.PHolm, p.Significant
+		}
+	}
+	r.Fastest = r.fastest(all)
+	r.RunsFor2Percent = runsFor2Percent(r.Pairs, s)
+	c.Verdict = r
+	r.Text = c.words()
+}
+
+// fastest returns the names of the contenders without a significant difference from the one with the least median, by
+// median.
+func (r *Ranking) fastest(all []*contender) []string {
+	byTime := slices.Clone(all)
+	slices.SortStableFunc(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
+	names := []string{}
+	for _, x := range byTime {
+		if p := r.pair(byTime[0].measuredAs().name, x.measuredAs().name); p == nil || !p.Significant {
+			names = append(names, x.name)
+		}
+	}
+	return names
+}
+
+// measuredAs returns the contender whose runs represent x.
+func (x *contender) measuredAs() *contender { return cmp.Or(x.same, x) }
+
+func (x *contender) median() float64 { return *SpreadOf(x.measuredAs().times).Median }
+
+// samePlans returns the names of candidates with equal plans.
+func samePlans(all []*contender) [][]string {
+	groups := [][]string{}
+	for _, x := range measured(all) {
+		group := []string{x.name}
+		for _, y := range all {
+			if y.same == x {
+				group = append(group, y.name)
+			}
+		}
+		if len(group) > 1 {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// pairsOf tests all pairs.
+func pairsOf(all []*contender) []Pair {
+	pairs := []Pair{}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			x, y := SpreadOf(a.times), SpreadOf(b.times)
+			pairs = append(pairs, Pair{A: a.name, B: b.name, Ratio: x.ratio(&y), P: mannWhitney(a.turns, b.turns)})
+		}
+	}
+	values := make([]float64, len(pairs))
+	for i, p := range pairs {
+		values[i] = p.P
+	}
+	for i, p := range holm(values) {
+		pairs[i].PHolm, pairs[i].Significant = p, p < Significance
+	}
+	return pairs
+}
+
+// pair returns the test of two measured candidates; nil if they are the same.
+func (r *Ranking) pair(a, b string) *Pair {
+	for i, p := range r.Pairs {
+		if p.A == a && p.B == b || p.A == b && p.B == a {
+			return &r.Pairs[i]
+		}
+	}
+	return nil
+}
+
+// holm returns p-values with Holm's correction: the k-th smallest of n is multiplied by n-k+1, and none is less than a
+// smaller one.
+func holm(values []float64) []float64 {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(i, j int) bool { return values[order[i]] < values[order[j]] })
+	corrected, least := make([]float64, len(values)), 0.0
+	for k, i := range order {
+		least = max(least, min(1, values[i]*float64(len(values)-k)))
+		corrected[i] = least
+	}
+	return corrected
+}
+
+// runsFor2Percent is the largest result of runsToTell for pairs without a significant difference; nil if there is none.
+func runsFor2Percent(pairs []Pair, s *session) *int {
+	turns := map[string][]float64{}
+	for _, x := range s.all {
+		turns[x.name] = x.turns
+	}
+	var most *int
+	for _, p := range pairs {
+		n, ok := turnsToTell(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
+		if n *= s.perTurn(); !p.Significant && ok && (most == nil || n > *most) {
+			most = &n
+		}
+	}
+	return most
+}
+
+// power is the probability with which turnsToTell demands that a difference is significant.
+const power = 0.8
+
+// turnsToTell returns the number of samples a side with which the Mann-Whitney test finds a relative difference of
+// effect, at a level and with a probability of power:
+//
+//	n = (z(1-level/2) + z(power))² / (6 (p - 1/2)²)
+//
+// where z is the quantile of the normal distribution, and p the probability that a sample is less than another one that
+// is larger by effect (Noether 1987, Sample size determination for some common nonparametric tests). p is estimated
+// from the samples, each divided by the median of its side. It returns false for fewer than 5 samples a side, from
+// which p cannot be estimated, and for results above a million.
+func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
+	var all []float64
+	for _, side := range [][]float64{a, b} {
+		middle := *SpreadOf(side).Median
+		if middle <= 0 || len(side) < 5 {
+			return 0, false
+		}
+		for _, x := range side {
+			all = append(all, x/middle)
+		}
+	}
+	slices.Sort(all)
+	less, n := 0, len(all)
+	for _, x := range all {
+		from, _ := slices.BinarySearch(all, x/(1+effect))
+		less += n - from - 1 // without x itself
+	}
+	apart := float64(less)/(float64(n)*float64(n-1)) - 0.5
+	z := normalQuantile(1-level/2) + normalQuantile(power)
+	if needed := math.Ceil(z * z / (6 * apart * apart)); apart > 0 && needed <= 1e6 {
+		return max(fewestSamples(level), int(needed)), true
+	}
+	return 0, false
+}
+
+// fewestSamples returns the number of samples a side from which the exact Mann-Whitney test can be below a level: the
+// least p-value of n samples a side is 2 of the (2n)!/(n!)² choices of ranks.
+func fewestSamples(level float64) int {
+	p := 2.0
+	for n := 1; ; n++ {
+		if p *= float64(n) / float64(2*(2*n-1)); p < level {
+			return n
+		}
+	}
+}
+
+// normalQuantile is the inverse of normalCDF.
+func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }

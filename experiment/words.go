@@ -1,0 +1,146 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// words says the verdict of a comparison.
+func (c *Comparison) words() string {
+	plans := c.plans()
+	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
+	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !fast(p) })
+	list := []string{fastestText(fastest, len(plans), len(c.Rows))}
+	for _, p := range plans {
+		if !fast(p) {
+			pair := c.Verdict.pair(plans[0].name, p.name)
+			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slower(plans[0].ns), belowText(pair.PHolm)))
+		}
+	}
+	list = append(list, c.unresolved(plans)...)
+	if u := c.Verdict.Unreached; len(u) > 0 {
+		list = append(list, "the confidence interval of "+enumerate(u)+" is wider than demanded")
+	}
+	return strings.Join(list, "; ")
+}
+
+// planTime is a measured plan.
+type planTime struct {
+	name   string // of the measured candidate
+	title  string // the names of all candidates with the plan
+	ns     float64
+	single bool // there is one such candidate
+}
+
+// plans returns the measured plans, the fastest first.
+func (c *Comparison) plans() []planTime {
+	var list []planTime
+	for _, row := range c.Rows {
+		if row.MeasuredAs != "" {
+			continue
+		}
+		p := planTime{row.Name, row.Name, *row.Median, true}
+		for _, group := range c.Verdict.SamePlan {
+			if group[0] == row.Name {
+				p.title, p.single = enumerate(group)+" (the same plan)", false
+			}
+		}
+		list = append(list, p)
+	}
+	slices.SortStableFunc(list, func(a, b planTime) int { return cmp.Compare(a.ns, b.ns) })
+	return list
+}
+
+// fastestText says which of some plans are the fastest.
+func fastestText(fastest []planTime, plans, candidates int) string {
+	first := fastest[0]
+	switch {
+	case candidates == 1:
+		return first.name + " takes " + timeText(first.ns)
+	case plans == 1:
+		return "all candidates have the same plan: " + timeText(first.ns)
+	case len(fastest) == 1 && first.single:
+		return first.title + " is fastest: " + timeText(first.ns)
+	case len(fastest) == 1:
+		return first.title + " are fastest: " + timeText(first.ns)
+	}
+	var list []string
+	for _, p := range fastest {
+		list = append(list, p.title+" "+timeText(p.ns))
+	}
+	return "fastest, without a significant difference: " + strings.Join(list, ", ")
+}
+
+// slower says how much slower a plan is than the fastest.
+func (p *planTime) slower(least float64) string {
+	is, takes := "are", "take"
+	if p.single {
+		is, takes = "is", "takes"
+	}
+	switch ratio := p.ns / least; {
+	case ratio >= 1.995:
+		return fmt.Sprintf("%s %.1f times as long", takes, ratio)
+	case ratio < 1.0095:
+		return fmt.Sprintf("%s %.1f%% slower", is, 100*(ratio-1))
+	default:
+		return fmt.Sprintf("%s %.0f%% slower", is, 100*(ratio-1))
+	}
+}
+
+// listedPairs bounds the pairs in the text of a verdict.
+const listedPairs = 4
+
+// unresolved lists the pairs without a significant difference that are not both among the fastest, and says how many
+// runs would find a difference of 2%.
+func (c *Comparison) unresolved(plans []planTime) []string {
+	var list, pairs []string
+	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
+	for i, a := range plans {
+		for _, b := range plans[i+1:] {
+			if p := c.Verdict.pair(a.name, b.name); !p.Significant && !(fast(a) && fast(b)) {
+				pairs = append(pairs, a.name+" and "+b.name)
+			}
+		}
+	}
+	if more := len(pairs) - listedPairs; more > 0 {
+		pairs = append(pairs[:listedPairs], fmt.Sprintf("%d more pairs", more))
+	}
+	if len(pairs) > 0 {
+		list = append(list, "no significant difference between "+strings.Join(pairs, ", "))
+	}
+	alike := slices.ContainsFunc(c.Verdict.Pairs, func(p Pair) bool { return !p.Significant })
+	switch n := c.Verdict.RunsFor2Percent; {
+	case n != nil:
+		list = append(list, fmt.Sprintf("%d runs of each would find a difference of 2%%", *n))
+	case alike:
+		list = append(list, "more runs are needed to find a difference of 2%")
+	}
+	return list
+}
+
+// timeText prints a time with its unit.
+func timeText(ns float64) string {
+	unit, cells := timeUnits.cells([]*float64{&ns})
+	return cells[0] + " " + unit
+}
+
+// belowText prints a p-value as a bound.
+func belowText(p float64) string {
+	for _, bound := range []float64{0.001, Significance} {
+		if p < bound {
+			return fmt.Sprintf("< %v", bound)
+		}
+	}
+	return fmt.Sprintf("= %.2f", p)
+}
+
+// enumerate joins names: a, b and c.
+func enumerate(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
