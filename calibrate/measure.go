@@ -33,7 +33,7 @@ func (p *probe) measure(ctx context.Context, each time.Duration) error {
 	}
 	p.runTimes = append(p.runTimes, r.watch.runTimes...)
 	if p.ns = median(p.runTimes); p.ns == 0 {
-		return errors.New("none of its steps is timed")
+		return errors.New("no step was timed")
 	}
 	return nil
 }

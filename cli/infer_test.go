@@ -81,7 +81,7 @@ func TestInferGuards(t *testing.T) {
 func TestInferBroken(t *testing.T) {
 	path := write(t, "g.json", broken)
 	sum := inferError{"sum", "add", sizeMismatch, path, 9, 5}
-	after := inferError{"after", "exp", `depends on "sum", which was refused`, path, 10, 5}
+	after := inferError{"after", "exp", `depends on "sum", which was rejected`, path, 10, 5}
 
 	r := call(t, "infer", "--json", path)
 	doc := decode[inferDoc](t, r.out)

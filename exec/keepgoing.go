@@ -212,8 +212,8 @@ func (e *jointMemoryError) Error() string {
 // Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
-// restore sets the outputs to those of the whole graph, of which the program computes only some, and adds the errors of
-// nodes that were omitted before the program was compiled.
+// restore sets the outputs to the outputs of the complete graph; the program computes only some of these. It adds the
+// errors of nodes that were omitted before the program was compiled.
 func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 	p.failed = append(left, p.failed...)
 	if len(left) == 0 {

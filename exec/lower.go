@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lowered is the kernel of a node, or the error. A view has neither.
+// lowered is the kernel of a node, or the error of its compilation. A view has no kernel and no error.
 type lowered struct {
 	kernel *graph.Kernel
 	err    error

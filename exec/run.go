@@ -80,7 +80,7 @@ func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.T
 	return s.runInto(ctx, nil, s.in, s.out)
 }
 
-// listInputs lists inputs by name in the order of the graph; missing ones are nil. Unknown names are an error.
+// listInputs lists inputs by name in the order of the graph; missing inputs are nil. Unknown names are an error.
 func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*tensor.Tensor) error {
 	found := 0
 	for i, v := range inputs {

@@ -14,7 +14,7 @@ import (
 // dimensions of the matrices.
 
 // attention collects the parts of an attention: see [Fuser.Attends]. Parts may have the batch in several shapes, such
-// as [b*h] and [b, h]. The attention has the finest shape, of which each other shape is a view.
+// as [b*h] and [b, h]. The attention has the finest shape; each other shape is a view of it.
 func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {

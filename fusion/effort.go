@@ -18,7 +18,7 @@ type Effort struct {
 	Divide float64 // divisions and square roots for each element
 	Folds  float64 // folds; folds of 64 bits count twice
 	Row    float64 // instructions for each row
-	Passes float64 // folds, each of which takes a pass over the rows
+	Passes float64 // number of folds; each fold takes a pass over the rows
 	Scans  float64 // running folds, which run in Go
 }
 

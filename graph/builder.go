@@ -193,7 +193,7 @@ func (a Attrs) clone() Attrs {
 }
 
 // errRejected is the error of a node that uses the output of a rejected node.
-var errRejected = errors.New("depends on a node that was refused")
+var errRejected = errors.New("depends on a rejected node")
 
 func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
 	switch {

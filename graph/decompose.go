@@ -88,7 +88,7 @@ func (p *Parts) check(i int, v *Value) error {
 	is := p.whole.Out[i]
 	switch {
 	case v == nil || v.Node == nil || v.Node.Part != p.whole || !slices.Contains(p.nodes, v.Node):
-		return fmt.Errorf("result %d is made by none of its parts", i)
+		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != is.Meta.DType || !slices.Equal(v.Meta.Shape, is.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, and its own %v", i, v.Meta, is.Meta)
 	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(is.Meta) || (v.Alias == nil) != (is.Alias == nil) && !p.shows(v)):

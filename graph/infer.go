@@ -188,7 +188,7 @@ func (n *Node) setInferred(res []Result) error {
 	for i := range res {
 		r := &res[i]
 		if r.Alias >= len(n.In) {
-			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
+			return fmt.Errorf("result %d shares the storage of operand %d, which does not exist", i, r.Alias)
 		}
 		v := n.Out[i]
 		v.Alias, v.Dynamic = nil, r.Dynamic
@@ -304,7 +304,7 @@ func (n *Node) dependsOn(rejected map[*Node]*Error) error {
 type dependent struct{ on string }
 
 // Error names the operand that was rejected.
-func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was refused", e.on) }
+func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was rejected", e.on) }
 
 // InferFor returns the inferred results of the node for operands of other types, in the order of In, and for given
 // values of symbols. It does not change the graph. Sizes may be unknown; if the op needs a number instead of one, a

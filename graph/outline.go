@@ -168,7 +168,8 @@ func (q *outlining) ranks() int {
 // and rejects the hint.
 var outlineHints = []int{3, 1, 2, 5, 64, 224}
 
-// infer returns the outlines for one dtype and one rank in place of unknown ones; nil if the op rejects all sizes.
+// infer returns the outlines if unknown dtypes and ranks are replaced by the given dtype and rank; nil if the op
+// rejects all sizes.
 func (q *outlining) infer(d tensor.DType, rank int) []Outline {
 	for _, hint := range outlineHints {
 		env := sym.NewEnv()

@@ -24,7 +24,7 @@ import (
 type Segment struct {
 	Nodes []*Node // in the order of the graph
 	// In are the operands computed outside: inputs of the graph and results of earlier segments. Awaits are the values
-	// that are attributes. Constants are in neither.
+	// that are attributes. Neither list contains constants.
 	In, Awaits []*Value
 	Out        []*Value // results that later segments or outputs of the graph read
 	After      []int    // ascending indices of the earlier segments that compute In and Awaits
@@ -373,7 +373,7 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
 	s.sizes, s.assumed, s.warnings, s.folded, s.ctx = bound, g.assumed, g.warnings, g.folded, ctx
-	// Nodes keep their numbers. Nodes that passes add get higher ones.
+	// Nodes keep their numbers. Nodes that passes add get higher numbers.
 	s.nodes, s.rejected = g.nodes, map[int32]error{}
 	if g.places != nil {
 		s.places = nodePlaces{g.places}

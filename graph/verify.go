@@ -236,7 +236,7 @@ func (n *Node) typed() error {
 	case err != nil:
 		return err
 	case slices.ContainsFunc(res, func(r Result) bool { return r.Alias >= len(n.In) }):
-		return errors.New("a result shares the storage of an operand that there is not")
+		return errors.New("a result shares the storage of an operand that does not exist")
 	case len(res) != len(n.Out):
 		return fmt.Errorf("infers %d outputs, has %d", len(res), len(n.Out))
 	}

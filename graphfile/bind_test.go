@@ -40,7 +40,7 @@ func TestKeepGoing(t *testing.T) {
 	must(t, err)
 	refused := g.InferAll()
 	if len(refused) != 2 || refused[g.Nodes[1]].Error() !=
-		`g.json:4:84: node "b" (relu): depends on "a", which was refused` {
+		`g.json:4:84: node "b" (relu): depends on "a", which was rejected` {
 		t.Errorf("refused %v", refused)
 	}
 	for _, bad := range []string{`"attrs": {"dims": "N"}`, `"attrs": {"more": 1}`, `"attrs": {}`} {

@@ -8,7 +8,7 @@
 //
 // A [Config] lists outputs, then inputs, and has options for dtypes and for outputs that the caller supplies. [Unary],
 // [Binary], [Comparison], [Reduction] and similar functions return PyTorch's common configurations. [Config.Build] has
-// these steps, of which package rule implements 1 to 4:
+// the following steps; package rule implements steps 1 to 4:
 //
 //  1. inconsistent operands are rejected, and outputs that overlap in memory, with themselves
 //     or partially with an input, as PyTorch defines it ([OverlapOf]);

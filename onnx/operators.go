@@ -131,9 +131,9 @@ func mapped[A, B any](list []A, f func(A) B) []B {
 	return out
 }
 
-// Apply applies an op of the graph's catalogue. An operand is a [Value], a number, a bool, a tensor, or nil
-// if omitted. If all operands are small constants, so are the results, and the graph is not changed. An op
-// with a variable number of results makes as many as the node has outputs.
+// Apply applies an op of the graph's catalogue. An operand is a [Value], a number, a bool, a tensor, or nil if omitted.
+// If all operands are small constants, so are the results, and the graph is not changed. An op with a variable number
+// of results returns one result for each output of the node.
 func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
 	if n.n == nil {
 		return nil, errNoNode

@@ -43,7 +43,7 @@ type dependency struct{ on *val }
 // Error names the value.
 func (d *dependency) Error() string {
 	if d.on.v != nil {
-		return fmt.Sprintf("depends on %q, which was refused", d.on.v.Name)
+		return fmt.Sprintf("depends on %q, which was rejected", d.on.v.Name)
 	}
 	return fmt.Sprintf("depends on %s %q, which cannot be read", d.on.source, d.on.name)
 }

@@ -82,7 +82,7 @@ func TestWrongParts(t *testing.T) {
 		"its parts make 0 values, and it makes 1": func(*graph.Parts, *graph.Call) ([]*graph.Value, error) {
 			return nil, nil
 		},
-		"result 0 is made by none of its parts": func(_ *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		"no part computes result 0": func(_ *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			return []*graph.Value{c.In[0].Value}, nil
 		},
 		"result 0 of its parts is float32[3]": func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {

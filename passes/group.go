@@ -132,7 +132,7 @@ func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// commonSpace returns the space of the union of two groups, of which the second reads the first, if the space of one
+// commonSpace returns the space of the union of two groups, where the second group reads the first, if the space of one
 // covers both. Otherwise it returns a space without a shape.
 func commonSpace(a, b space) space {
 	same := slices.Equal(a.shape, b.shape)

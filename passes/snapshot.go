@@ -9,7 +9,7 @@ import (
 )
 
 // snapshot has everything that the values of a graph depend on, at the time when the graph was evaluated. If a pass
-// changes none of this, the graph need not be evaluated again.
+// changes nothing in the snapshot, the graph need not be evaluated again.
 type snapshot struct {
 	nodes   []node
 	values  []value

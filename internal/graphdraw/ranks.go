@@ -121,7 +121,7 @@ func lastLayer(b int, ranks []int, n *Net) int {
 	return f
 }
 
-// compactLayers renumbers the layers without empty ones.
+// compactLayers removes empty layers and renumbers the others.
 func compactLayers(ranks []int) []int {
 	most := 0
 	for _, r := range ranks {

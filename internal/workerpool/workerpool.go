@@ -4,7 +4,7 @@
 // A worker spins for some tens of microseconds after its last job, and then ends. While jobs follow each other, a
 // worker therefore joins the next job within a fraction of a microsecond, where waking a goroutine would take tens of
 // microseconds. An idle process has no workers, and the pool need not be closed. There is only one pool, because cores
-// belong to the process: workers move from run to run, and there are at most as many workers as cores.
+// belong to the process: workers move from run to run, and their number is at most the number of cores.
 //
 // A job is complete without workers: its owner does the work that no worker takes.
 package workerpool

@@ -39,8 +39,8 @@ func (o *Operand) names() []string {
 // OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Measure] requires numbers.
 func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
 
-// Of returns an operand of which only the meta is known, like a borrowed operand of PyTorch. The caller supplies its
-// address when the iteration runs.
+// Of returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller supplies
+// its address when the iteration runs.
 func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
 
 // OfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap, and run

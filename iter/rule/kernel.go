@@ -80,7 +80,7 @@ func (k Kernel) Unchecked() Kernel {
 	return k
 }
 
-// Invalid returns a kernel of which every use returns err.
+// Invalid returns a kernel whose uses all return err.
 func Invalid(err error) Kernel { return Kernel{err: err} }
 
 // Results returns the dtypes of the results.

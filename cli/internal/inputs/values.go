@@ -1,4 +1,4 @@
-// Package inputs reads the inputs of a graph from files, and generates those that no file gives.
+// Package inputs reads the inputs of a graph from files, and generates random values for the other inputs.
 package inputs
 
 import (

@@ -16,14 +16,14 @@ func ByteChannels(cpu machine.Features) int {
 }
 
 // Bytes specifies code that computes rows of depthwise convolutions with quantized values: the input has bytes, the
-// weights int8, and the sums are int32, which wrap. The sums are scaled and rounded to bytes, or are the result
-// themselves (Sums). In pairs, rows precede columns. A Bytes must not be modified after it was compiled.
+// weights int8, and the sums are int32, which wrap. The sums are scaled and rounded to bytes, or, with Sums, are the
+// result. In pairs, rows precede columns. A Bytes must not be modified after it was compiled.
 //
 // For each channel the code gathers four bytes from four consecutive window rows of a column into a lane of 32 bits,
 // because VPDPBUSD multiplies and adds up four bytes of a lane; without VPDPBUSD it gathers two bytes as words of 16
-// bits (Words). Unpack instructions do so within each 16 bytes of a vector, and the pack instructions that narrow the
-// results restore the order of the channels. The weights, initial sums and scales must have the intermediate order of
-// the channels, which [ByteChannel] returns.
+// bits (Words). Unpack instructions gather within each 16 bytes of a vector, which changes the order of the channels.
+// The pack instructions that narrow the results restore it. The weights, initial sums and scales must have the
+// intermediate order of the channels, which [ByteChannel] returns.
 type Bytes struct {
 	Tile     int    // results of a row kept in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -33,7 +33,7 @@ type Bytes struct {
 	In, Out [2]int // distances in bytes between rows and between pixels
 	Overlap int    // number of results of the last tile that overlap the tile before it
 
-	// Flip says that the input is signed: 128 is added to its bytes. Signed says that the results are signed.
+	// Flip says that the input is signed: 128 is added to its bytes. Signed says that the results are signed bytes.
 	Flip, Signed bool
 
 	// Sums says that the int32 sums are the result, without scales and zero point.
@@ -41,7 +41,7 @@ type Bytes struct {
 	// Words says that pairs of words are multiplied, with int16 weights: for AVX2 without VPDPBUSD.
 	Words bool
 	// Channels is the number of channels, for AVX2 with fewer than [ByteChannels]; otherwise 0. The code reads
-	// [ByteChannels] channels, of which those past the end may have any value, and writes only the given number.
+	// [ByteChannels] channels, whose elements past Channels may have any value, and writes only Channels channels.
 	Channels int
 }
 

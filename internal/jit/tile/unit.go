@@ -10,7 +10,7 @@ import (
 
 // Limits of the matrix unit (AMX), which multiplies tile registers. A group is four bytes: one element, and one term.
 const (
-	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of as many rows.
+	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
 	// UnitTerms is the maximum number of terms of a chunk: the terms that one instruction multiplies.
 	UnitTerms = 16

@@ -127,8 +127,8 @@ func fewestInstructions(most, pixels, panel int) (best int) {
 	return best
 }
 
-// pieces divides n into count pieces whose sizes differ by at most 1, the longer ones first. There are no pieces if n
-// is 0.
+// pieces divides n into count pieces whose sizes differ by at most 1; longer pieces come first. There are no pieces if
+// n is 0.
 type pieces struct{ n, count int }
 
 // split divides n into pieces of at most `most`.
@@ -145,7 +145,7 @@ func (p pieces) at(i int) int {
 // size returns the size of piece i.
 func (p pieces) size(i int) int { return p.at(i+1) - p.at(i) }
 
-// kinds returns up to two sets of equal pieces: the longer ones and the shorter ones.
+// kinds returns up to two sets of equal pieces: the longer pieces and the shorter pieces.
 func (p pieces) kinds() (list []pieces) {
 	if p.count == 0 {
 		return nil

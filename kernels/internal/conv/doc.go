@@ -1,5 +1,6 @@
-// Package conv has the convolutions: of sequences, images and volumes ([Conv1d], [Conv2d], [Conv3d]), transposed ones
-// ([ConvTranspose2d]), deformable ones ([DeformConv2d]), and convolutions of quantized images ([ConvBytes]).
+// Package conv has the convolutions of sequences, images and volumes ([Conv1d], [Conv2d], [Conv3d]), transposed
+// convolutions ([ConvTranspose2d]), deformable convolutions ([DeformConv2d]), and convolutions of quantized images
+// ([ConvBytes]).
 //
 // # Geometry
 //

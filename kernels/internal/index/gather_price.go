@@ -11,8 +11,8 @@ const (
 	lookUp   = "gather.lookup" // an element that is looked up separately
 )
 
-// gathering returns the implementation of an op that takes slices or elements of operand 0. Of operand 0 it reads only
-// as many bytes as the result has.
+// gathering returns the implementation of an op that takes slices or elements of operand 0. The number of bytes that it
+// reads from operand 0 is the size of the result.
 func gathering(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	m := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if slices {

@@ -50,7 +50,7 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	return r, err
 }
 
-// rewriteShared replaces a batch, each item of which multiplies one row by the same matrix, by one product of all rows
+// rewriteShared replaces a batch, in which each item multiplies one row by the same matrix, by one product of all rows
 // with this matrix.
 func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]

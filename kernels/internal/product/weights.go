@@ -59,7 +59,7 @@ func rewriteWeighed(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err erro
 	return r, err
 }
 
-// untransposed returns the value of which x is a view with the last two dimensions exchanged.
+// untransposed returns a value v such that x is a view of v with the last two dimensions exchanged.
 func untransposed(x graph.Arg) (of graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return of, false

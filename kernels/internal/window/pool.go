@@ -97,7 +97,8 @@ func newPool(c *graph.Call, f poolFold, axes []geometry.Axis) *pool {
 	return p
 }
 
-// poolStrides returns the strides of m in bytes for batch, channel and spatial dimensions, of which m has dims.
+// poolStrides returns the strides of m in bytes for batch, channel and spatial dimensions; m has dims spatial
+// dimensions.
 func poolStrides(m tensor.Meta, dims int) (st [2 + maxDims]int) {
 	size, lead := m.DType.Size(), m.Rank()-dims
 	for d, s := range m.Strides {
