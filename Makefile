@@ -66,12 +66,13 @@ CODE_ONLY = ^(TestEmittedForms|TestForms)$$
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
 
+# With -short, tests of whole graphs draw fewer of the graphs that make test draws.
 # -count=1: go test's cache does not take GODEBUG into account. The target extreme draws calls for this path.
 avx2:
 	@$(SAID); \
 	case "$$said" in \
 	*'this process: avx512'*) set -x; \
-		GODEBUG=cpu.avx512f=off $(TEST) -count=1 -vet=off -skip '$(BOTH_SETS)' \
+		GODEBUG=cpu.avx512f=off $(TEST) -short -count=1 -vet=off -skip '$(BOTH_SETS)' \
 			$$($(GO) list $(PATHS) | grep -vxF "$$($(GO) list $(GENERATORS) ./kernels/internal/extreme)") ;; \
 	*'this process: '*) echo "avx2: nothing to do, this processor has no AVX-512: make test ran without" ;; \
 	*) echo "avx2: TestInstructions does not tell what this process has"; exit 1 ;; \
@@ -99,7 +100,7 @@ portable:
 # Without any assembly of this module: what other processors run.
 noasm:
 	$(GO) vet -tags noasm $(STUBS)
-	$(TEST) -tags noasm -vet=off -skip '$(CODE_ONLY)' $(PATHS)
+	$(TEST) -short -tags noasm -vet=off -skip '$(CODE_ONLY)' $(PATHS)
 
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector

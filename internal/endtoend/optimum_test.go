@@ -309,7 +309,7 @@ func without(list []passes.Pass, name string) []passes.Pass {
 
 // TestOptimum goes over random graphs; GRAPHRUN_OPTIMUM=FIRST:COUNT over others.
 func TestOptimum(t *testing.T) {
-	first, count := uint64(0), uint64(2000)
+	first, count := uint64(0), uint64(1000)
 	if testing.Short() || raceEnabled || os.Getenv("GRAPHRUN_JIT") != "" || os.Getenv("GODEBUG") != "" ||
 		!machine.Host().Has(machine.AVX2) { // what is chosen does not depend on how it is computed
 		count = 200

@@ -169,7 +169,7 @@ var rarePins = []uint64{1225, 1235, 1330, 1460, 1708, 1894}
 // TestPinsHold draws graphs and pins. Under every strategy pinned values of the program have the demanded layout,
 // results equal the reference, and the optimum costs what brute force finds. GRAPHRUN_PINS=FIRST:COUNT draws others.
 func TestPinsHold(t *testing.T) {
-	first, count := uint64(0), uint64(300)
+	first, count := uint64(0), uint64(150)
 	if testing.Short() || raceEnabled || !machine.Host().Has(machine.AVX2) {
 		count = 60
 	}

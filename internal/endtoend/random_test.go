@@ -204,10 +204,11 @@ func stepNodes(p *exec.Program) (names []string) {
 	return names
 }
 
-// randomGraphs is how many random graphs a test looks at: of those that it has, fewer under the race detector, which is
-// for what runs at the same time. What graphs give is looked at without it.
+// randomGraphs returns how many of n random graphs a test draws. Under the race detector, and with -short on the other
+// paths, it draws fewer: plans and agreement of strategies hardly depend on the instruction set, and the tests of
+// kernels compare results in full on each path.
 func randomGraphs(n uint64) uint64 {
-	if raceEnabled {
+	if raceEnabled || testing.Short() {
 		return n / 6
 	}
 	return n
