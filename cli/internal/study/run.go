@@ -113,7 +113,8 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result)
 			return nil, err
 		}
 		plan := p.Report()
-		x := Plan{Strategy: name, Plan: digestOfPlan(plan), Costs: plan.Costs(), Samples: []float64{}}
+		x := Plan{Strategy: name, Plan: digestOfPlan(plan), Costs: plan.Costs(), SavedNS: plan.SavedNS,
+			Samples: []float64{}}
 		for _, pass := range plan.Passes {
 			if pass.Pass == "layout" {
 				x.LayoutMS = pass.MS
@@ -129,12 +130,7 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result)
 			list = append(list, experiment.Candidate{Name: name, Program: p})
 		}
 	}
-	for i := range res.Plans {
-		x := &res.Plans[i]
-		if x.Gap = x.CostNS/res.BoundNS - 1; x.Gap < 1e-12 && x.Gap > -1e-12 || res.BoundNS == 0 { // rounding of sums
-			x.Gap = 0
-		}
-	}
+	res.setGaps()
 	return list, nil
 }
 

@@ -46,6 +46,7 @@ func (s store) load(t *Task) (*Result, error) {
 		return nil, errDamaged
 	}
 	r.Task = *t // with the fields that are not in the file
+	r.setGaps()
 	return r, nil
 }
 

@@ -35,9 +35,10 @@ func (p *printer) table(title string, t *term.Table) {
 // write prints the document.
 func (d *Document) write(p *printer) {
 	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.show.ProseWidth()))
-	p.table("Gaps to the certified bound", d.summaryTable())
+	p.table("Gaps to the certified bound: "+d.Conditions[0], d.summaryTable())
 	if len(d.Conditions) > 1 {
-		p.table("Geometric mean of the gap, %", d.conditionTable())
+		p.table("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
+		p.table("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
 	order, by := d.groups()
 	for i, g := range order {
@@ -91,25 +92,35 @@ func percent(x float64, digits int) string {
 	return text
 }
 
-// summaryTable has a row for each condition, number of threads and strategy.
+// summaryTable has a row for each number of threads and strategy, for the first condition. Columns about measured times
+// are left out if there are none.
 func (d *Document) summaryTable() *term.Table {
-	number := term.NumberCol
-	t := term.NewTable(term.NameCol("condition"), number("threads").Unless("0"), term.WholeCol("strategy"),
-		number("graphs"), number("mean gap %"), number("worst gap %"), term.NameCol("worst on"), number("optimal on"),
-		number("time").Unless("-"))
+	number, measured := term.NumberCol, len(d.Orders) > 0
+	t := term.NewTable(term.WholeCol("strategy"), number("graphs"), number("mean gap %"), number("worst gap %"),
+		term.NameCol("worst on"), number("optimal on"))
+	if measured {
+		t.Columns = append(t.Columns, number("threads"), number("time"))
+	}
 	for _, s := range d.Summaries {
-		ratio := "-"
-		if s.MeanRatio != nil {
-			ratio = fmt.Sprintf("%.3f", *s.MeanRatio)
+		if s.Condition != d.Conditions[0] {
+			continue
 		}
-		t.Add(s.Condition, s.Threads, s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.WorstGap, 1),
-			cmp.Or(s.WorstOn, "-"), s.OptimalOn, ratio)
+		cells := []any{s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.WorstGap, 1), cmp.Or(s.WorstOn, "-"),
+			s.OptimalOn}
+		if measured {
+			ratio := "-"
+			if s.MeanRatio != nil {
+				ratio = fmt.Sprintf("%.3f", *s.MeanRatio)
+			}
+			cells = append(cells, s.Threads, ratio)
+		}
+		t.Add(cells...)
 	}
 	return t
 }
 
 // conditionTable has a row for each condition and a column for each strategy.
-func (d *Document) conditionTable() *term.Table {
+func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
 	t := term.NewTable(term.NameCol("condition"))
 	for _, name := range d.Strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name))
@@ -119,8 +130,8 @@ func (d *Document) conditionTable() *term.Table {
 		if from > 0 && d.Summaries[from-1].Condition == d.Summaries[from].Condition {
 			continue // the same plans with another number of threads
 		}
-		for _, s := range d.Summaries[from : from+len(d.Strategies)] {
-			cells = append(cells, percent(s.MeanGap, 2))
+		for i := range d.Strategies {
+			cells = append(cells, cell(&d.Summaries[from+i]))
 		}
 		t.Add(cells...)
 	}
@@ -134,8 +145,7 @@ func graphTable(strategies []string, list []*Result) *term.Table {
 	for _, name := range strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name+" %"))
 	}
-	t.Columns = append(t.Columns, term.NumberCol("copies"), term.NumberCol("layout ms"),
-		term.NumberCol("certificate KiB"))
+	t.Columns = append(t.Columns, term.NumberCol("copies"), term.NumberCol("certificate KiB"))
 	for _, r := range list {
 		best, proved := r.best(), "yes"
 		switch {
@@ -148,7 +158,7 @@ func graphTable(strategies []string, list []*Result) *term.Table {
 		for _, p := range r.Plans {
 			cells = append(cells, percent(p.Gap, 1))
 		}
-		t.Add(append(cells, best.Copies, fmt.Sprintf("%.1f", best.LayoutMS), (r.ProofSize+512)/1024)...)
+		t.Add(append(cells, best.Copies, (r.ProofSize+512)/1024)...)
 	}
 	return t
 }

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -146,10 +147,22 @@ type Plan struct {
 	Strategy string `json:"strategy" doc:"The strategy."`
 	Plan     string `json:"plan" doc:"The sha256 of the plan's steps; strategies with the same plan share their measurements."`
 	report.Costs
-	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound."`
+	// SavedNS is part of the saving that CostNS includes. Optimal models most of it, but not all.
+	SavedNS  float64 `json:"saved_ns" doc:"The saving, in nanoseconds, of writing values in place where the strategy did not know of it; the cost includes it."`
+	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound; negative if values are written in place in ways that the layout problem leaves out."`
 	LayoutMS float64 `json:"layout_ms" doc:"The time of the layout pass, in milliseconds."`
 	experiment.Spread
 	Samples []float64 `json:"samples_ns" doc:"The time of each measured run, in nanoseconds, in the order of the runs."`
+}
+
+// setGaps computes the gaps of the plans.
+func (r *Result) setGaps() {
+	for i := range r.Plans {
+		x := &r.Plans[i]
+		if x.Gap = x.CostNS/r.BoundNS - 1; math.Abs(x.Gap) < nearlyZero || r.BoundNS == 0 {
+			x.Gap = 0
+		}
+	}
 }
 
 // best returns the strategy whose plan reaches the bound; the first plan if none does.
