@@ -3,45 +3,47 @@ package graph
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
+
+	gonum "gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/encoding"
+	"gonum.org/v1/gonum/graph/encoding/dot"
+	"gonum.org/v1/gonum/graph/multi"
 )
 
 // DOT returns the graph in Graphviz's language. Inputs, constants, nodes and outputs are boxes with name, op, dtype,
 // shape and strides. Each operand is an arrow. Nodes that a pass inserted are dashed and have the reason.
 func (g *Graph) DOT() ([]byte, error) {
-	var boxes, arrows bytes.Buffer
-	of := map[*Value]int{} // boxes of values
-	count := 0
-	add := func(label []string, style string) int {
-		fmt.Fprintf(&boxes, "  %d [label=%s%s];\n", count, strconv.Quote(strings.Join(label, "\n")), style)
-		count++
-		return count - 1
+	m := &drawing{multi.NewDirectedGraph()}
+	of := map[*Value]gonum.Node{}
+	next := int64(0)
+	add := func(b *box) gonum.Node {
+		b.id = next
+		next++
+		m.AddNode(b)
+		return b
 	}
 	for _, v := range g.Inputs {
-		of[v] = add([]string{v.Name, "input", v.Meta.String()}, inputStyle)
+		of[v] = add(&box{label: []string{v.Name, "input", v.Meta.String()}, style: inputStyle})
 	}
 	for _, v := range g.Constants {
-		of[v] = add([]string{v.Name, "constant", v.Meta.String()}, constantStyle)
+		of[v] = add(&box{label: []string{v.Name, "constant", v.Meta.String()}, style: constantStyle})
 	}
 	for _, n := range g.Nodes {
-		box := add(n.box())
+		b := add(n.box())
 		for _, v := range n.Out {
-			of[v] = box
+			of[v] = b
 		}
 	}
-	link := func(v *Value, to int, label string) error {
-		from, known := of[v]
-		if !known || from == to {
+	link := func(v *Value, to gonum.Node, label string) error {
+		from := of[v]
+		if from == nil || from == to {
 			return fmt.Errorf("value %q is not of the graph, or made from itself", v.Name)
 		}
 		if v.Node != nil && len(v.Node.Out) > 1 {
 			label = strings.TrimSpace(v.Name + " " + label)
 		}
-		if label != "" {
-			label = " [label=" + strconv.Quote(label) + "]"
-		}
-		fmt.Fprintf(&arrows, "  %d -> %d%s;\n", from, to, label)
+		m.SetLine(&arrow{Line: m.NewLine(from, to), label: label})
 		return nil
 	}
 	for _, n := range g.Nodes {
@@ -59,12 +61,12 @@ func (g *Graph) DOT() ([]byte, error) {
 		if o.Pin.Lays() {
 			label = append(label, o.Pin.String())
 		}
-		if err := link(o.Value, add(label, outputStyle), ""); err != nil {
+		if err := link(o.Value, add(&box{label: label, style: outputStyle}), ""); err != nil {
 			return nil, err
 		}
 	}
-	return fmt.Appendf(nil, "digraph %s {\n%s%s%s}\n", strconv.Quote(g.Name), dotDefaults, boxes.Bytes(), arrows.Bytes()),
-		nil
+	text, err := dot.MarshalMulti(m, g.Name, "", "  ")
+	return append(bytes.TrimRight(text, "\n"), '\n'), err
 }
 
 // operandLabel returns the name of an operand; empty if the node has only one.
@@ -79,39 +81,35 @@ func (n *Node) operandLabel(i int) string {
 	return fmt.Sprintf("%s[%d]", ps[len(ps)-1].Name, i-len(ps)+1)
 }
 
-// Attributes of the drawing, and of kinds of boxes.
-const (
-	dotDefaults = "  rankdir=TB;\n" +
-		"  node [shape=box, fontname=Helvetica];\n" +
-		"  edge [fontname=Helvetica, fontsize=10];\n"
-	inputStyle    = `, style=filled, fillcolor="#dbe9f6"`
-	constantStyle = `, style=filled, fillcolor="#eeeeee"`
-	outputStyle   = `, style=filled, fillcolor="#dff0d8"`
-	insertedStyle = `, style="filled,dashed", fillcolor="#fde2d2", color="#c0392b"`
+var (
+	inputStyle    = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#dbe9f6"}}
+	constantStyle = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#eeeeee"}}
+	outputStyle   = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#dff0d8"}}
+	insertedStyle = []encoding.Attribute{{Key: "style", Value: "filled,dashed"}, {Key: "fillcolor", Value: "#fde2d2"},
+		{Key: "color", Value: "#c0392b"}}
 )
 
-// box returns the label and the style of a node.
-func (n *Node) box() (label []string, style string) {
+func (n *Node) box() *box {
 	op := n.Op.Name
 	if numbers := n.numbers(); numbers != "" {
 		op += " " + numbers
 	}
-	label = []string{n.Name, op}
+	b := &box{label: []string{n.Name, op}}
 	for _, v := range n.Out {
 		text := v.Meta.String()
 		if len(n.Out) > 1 {
 			text = v.Name + ": " + text
 		}
-		label = append(label, text)
+		b.label = append(b.label, text)
 	}
 	if n.Pin != (Pin{}) {
-		label = append(label, "pinned to "+n.Pin.String())
+		b.label = append(b.label, "pinned to "+n.Pin.String())
 	}
 	if n.Why != "" {
-		label = append(label, n.Why)
-		style = insertedStyle
+		b.label = append(b.label, n.Why)
+		b.style = insertedStyle
 	}
-	return label, style
+	return b
 }
 
 // numbers lists the operands that are plain numbers, which have no arrow: "other=0.5".
@@ -128,3 +126,45 @@ func (n *Node) numbers() string {
 	}
 	return strings.Join(list, ", ")
 }
+
+// drawing is a graph with parallel edges, and with the attributes that all boxes share.
+type drawing struct{ *multi.DirectedGraph }
+
+// DOTAttributers returns the attributes of the graph, of all nodes and of all edges.
+func (d *drawing) DOTAttributers() (graph, node, edge encoding.Attributer) {
+	return &encoding.Attributes{{Key: "rankdir", Value: "TB"}},
+		&encoding.Attributes{{Key: "shape", Value: "box"}, {Key: "fontname", Value: "Helvetica"}},
+		&encoding.Attributes{{Key: "fontname", Value: "Helvetica"}, {Key: "fontsize", Value: "10"}}
+}
+
+// box is an input, constant, node or output.
+type box struct {
+	id    int64
+	label []string
+	style []encoding.Attribute
+}
+
+// ID returns the index of the box.
+func (b *box) ID() int64 { return b.id }
+
+// Attributes returns label and style.
+func (b *box) Attributes() []encoding.Attribute {
+	return append([]encoding.Attribute{{Key: "label", Value: strings.Join(b.label, "\n")}}, b.style...)
+}
+
+// arrow is an operand.
+type arrow struct {
+	gonum.Line
+	label string
+}
+
+// Attributes returns the label, if there is one.
+func (a *arrow) Attributes() []encoding.Attribute {
+	if a.label == "" {
+		return nil
+	}
+	return []encoding.Attribute{{Key: "label", Value: a.label}}
+}
+
+// ReversedLine returns the reversed arrow.
+func (a *arrow) ReversedLine() gonum.Line { return &arrow{a.Line.ReversedLine(), a.label} }
