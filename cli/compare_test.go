@@ -61,8 +61,9 @@ func TestSweep(t *testing.T) {
 	}
 	checkCSV(t, string(read(t, table)), doc)
 	checkBenchmarks(t, string(read(t, bench)), doc)
-	if html := string(read(t, page)); strings.Count(html, `<tr class="first">`) != 8 || strings.Count(html, "<tr") != 17 ||
-		!strings.Contains(html, "All strategies give equal values") {
+	if html := string(read(t, page)); strings.Count(html, "<h2>Measured: ") != 8 || strings.Count(html, "<tr") != 17 ||
+		!strings.Contains(html, "<h2>Estimated: b.json/N=3<") || !strings.Contains(html, "lower bound") ||
+		!strings.Contains(html, "sha256 ") || strings.Contains(html, dir) || !strings.Contains(html, "All strategies give equal values") {
 		t.Errorf("the page says\n%s", html)
 	}
 }
@@ -163,7 +164,7 @@ func TestVerdict(t *testing.T) {
 	if len(v.Pairs) != 1 || v.Pairs[0].A != "propagate" || v.Pairs[0].B != "greedy" || v.Pairs[0].PHolm != v.Pairs[0].P {
 		t.Errorf("pairs %+v", v.Pairs)
 	}
-	if html := string(read(t, page)); !strings.Contains(html, "<p>"+v.Text+".</p>") || v.Text == "" {
+	if html := string(read(t, page)); !strings.Contains(html, `<p class="summary">`+v.Text+".</p>") || v.Text == "" {
 		t.Errorf("no %q in\n%s", v.Text, html)
 	}
 	for _, r := range doc.Strategies {

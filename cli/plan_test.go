@@ -240,7 +240,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("got\n%s", out)
 	}
 	html, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(html), "<td>channels_last") {
+	if err != nil || !strings.Contains(string(html), ">channels_last<") {
 		t.Errorf("%v\n%s", err, html)
 	}
 }

@@ -247,7 +247,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		}
 	}
 	command.CollectEarly()
-	s := &comparison{flags: f, files: command.FileLabels(paths), seen: map[string]bool{}}
+	s := &comparison{flags: f, files: command.FileLabels(paths), line: command.Line(cmd, paths), seen: map[string]bool{}}
 	err = s.measureAll(cmd, paths, sizes)
 	cut := exit.Stopped(cmd.Context())
 	if err != nil && len(s.rows) == 0 {
@@ -269,6 +269,8 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 type comparison struct {
 	flags       flags
 	files       map[string]string // by path: the name of the file in results
+	line        string            // the command line
+	profile     report.Profile    // the prices of all plans
 	rows        []Row
 	Verdicts    []Verdict
 	Interrupted bool     // the measurement is not complete
@@ -359,6 +361,7 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 			}
 			list = append(list, experiment.Candidate{Program: p})
 			bound = cmp.Or(bound, p.Report().LowerBoundNS)
+			s.profile = p.Report().Profile
 		}
 	}
 	runtime.KeepAlive(first)

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"encoding/csv"
 	"io"
+	"slices"
 	"strconv"
 )
 
-// writeCSV writes a row for each run in order, with the constant properties of its strategy. Unknown values are empty.
-// The runs of a plan are repeated for each of its strategies.
-func (s *comparison) writeCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
+// writeCSV writes the records as CSV.
+func (s *comparison) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(s.records()) }
+
+// records returns a head, and a record for each run in order, with the constant properties of its strategy. Unknown
+// values are empty. The runs of a plan are repeated for each of its strategies.
+func (s *comparison) records() [][]string {
 	head := []string{"file"}
 	symbols := s.symbols()
 	for _, name := range symbols {
@@ -18,7 +21,7 @@ func (s *comparison) writeCSV(w io.Writer) error {
 	}
 	head = append(head, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
 		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as")
-	_ = out.Write(head) // Flush returns the error
+	list := [][]string{head}
 	for _, r := range s.rows {
 		first := []string{r.File}
 		for _, name := range symbols {
@@ -33,12 +36,10 @@ func (s *comparison) writeCSV(w io.Writer) error {
 			strconv.Itoa(r.CopiedBytes), strconv.Itoa(r.MovedBytes), strconv.Itoa(r.PeakBytes),
 			strconv.Itoa(r.PeakWithWeights), decimal(&r.PlanMS), cmp.Or(r.MeasuredAs, r.Name)}
 		for i, ns := range r.Samples {
-			row := append(append([]string{}, first...), strconv.Itoa(i+1), decimal(&ns))
-			_ = out.Write(append(row, last...))
+			list = append(list, slices.Concat(first, []string{strconv.Itoa(i + 1), decimal(&ns)}, last))
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return list
 }
 
 // decimal formats a number for programs; empty for nil.

@@ -1,64 +1,149 @@
 package compare
 
 import (
-	_ "embed"
-	"html/template"
+	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/page"
 )
-
-//go:embed report.html
-var pageText string
-
-var pageTemplate = template.Must(template.New("report").Parse(pageText))
 
 // writeHTML writes the comparison as a self-contained page without scripts.
 func (s *comparison) writeHTML(w io.Writer) error {
+	about, err := page.About(s.line, slices.Sorted(maps.Keys(s.files)), s.profile)
+	if err != nil {
+		return err
+	}
+	p := page.Page{Title: "Strategies for " + strings.Join(slices.Sorted(maps.Values(s.files)), ", "), About: about}
+	for _, text := range s.verdictTexts() {
+		p.Summary = append(p.Summary, text+".")
+	}
+	if len(s.Different) == 0 && !s.Unchecked {
+		p.Summary = append(p.Summary, "All strategies give equal values.")
+	}
+	for _, d := range s.Different {
+		p.Warnings = append(p.Warnings, "different values: "+d)
+	}
+	if s.Interrupted {
+		p.Warnings = append(p.Warnings, "the measurement was interrupted")
+	}
+	for _, v := range s.Verdicts {
+		if v.Noise != "" {
+			p.Warnings = append(p.Warnings, v.Place()+": disturbed measurement: "+v.Noise)
+		}
+	}
+	planned := "" // the file and the sizes before; plans do not depend on the number of threads
+	for rows := range s.combinations() {
+		p.Sections = append(p.Sections, timesSection(rows))
+		if graph := fmt.Sprint(rows[0].File, rows[0].Dims); graph != planned {
+			planned = graph
+			p.Sections = append(p.Sections, costsSection(rows))
+		}
+	}
+	p.Sections = append(p.Sections, predictionSection(s.rows), s.tableSection())
+	return p.Write(w)
+}
+
+// combinations iterates over the rows of each combination of file, sizes and threads.
+func (s *comparison) combinations() func(yield func([]Row) bool) {
+	return func(yield func([]Row) bool) {
+		for rest := s.rows; len(rest) > 0; {
+			n := slices.IndexFunc(rest, func(r Row) bool { return r.Place() != rest[0].Place() })
+			if n < 0 {
+				n = len(rest)
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// valueOf returns an optional number for a chart.
+func valueOf(x *float64) float64 {
+	if x == nil {
+		return page.Unknown()
+	}
+	return *x
+}
+
+// timesSection shows the measured times of the strategies of a combination.
+func timesSection(rows []Row) page.Section {
+	chart := &page.Intervals{Axis: page.Axis{Title: "median time of a run", Format: format.Nanoseconds},
+		Reference: page.Unknown()}
+	for _, r := range rows {
+		text := format.Nanoseconds(valueOf(r.Median))
+		switch {
+		case r.Median == nil:
+			text = "not measured"
+		case r.MeasuredAs != "":
+			text += ", the plan of " + r.MeasuredAs
+		case r.Significant:
+			text += fmt.Sprintf(", %+.1f%%", 100*(*r.Ratio-1))
+		}
+		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: valueOf(r.Median), Low: valueOf(r.Low),
+			High: valueOf(r.High), Text: text})
+	}
+	return page.Section{Title: "Measured: " + rows[0].Place(), Chart: chart,
+		Note: fmt.Sprintf("Medians of %s with their 95%% confidence intervals. Percentages are the significant differences "+
+			"from %s (p < 0.01).", format.Count(rows[0].Runs, "run"), rows[0].Name)}
+}
+
+// costsSection shows the estimated costs of the strategies of a combination, and the lower bound.
+func costsSection(rows []Row) page.Section {
+	chart := &page.Intervals{Axis: page.Axis{Title: "estimated cost on one core", Format: format.Nanoseconds},
+		Reference: page.Unknown()}
+	note := "The estimated costs of the plans."
+	for _, r := range rows {
+		text := format.Nanoseconds(r.CostNS) + ", " + format.CountIrregular(r.Copies, "inserted copy", "inserted copies")
+		if r.BoundNS != nil {
+			chart.Reference, chart.ReferenceName = *r.BoundNS, "lower bound"
+			note = "The estimated costs of the plans, their gaps to the proved lower bound on the cost of any plan, and " +
+				"their inserted copies."
+			text = fmt.Sprintf("%s, gap %.1f%%", text, 100*valueOf(r.Gap))
+		}
+		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: r.CostNS, Low: page.Unknown(),
+			High: page.Unknown(), Text: text})
+	}
+	place, _, _ := strings.Cut(rows[0].Place(), "/threads=")
+	return page.Section{Title: "Estimated: " + place, Chart: chart, Note: note}
+}
+
+// predictionSection compares estimated costs with measured times.
+func predictionSection(rows []Row) page.Section {
+	chart := &page.Scatter{
+		X: page.Axis{Title: "estimated cost on one core", Format: format.Nanoseconds, Log: true},
+		Y: page.Axis{Title: "median time", Format: format.Nanoseconds, Log: true}}
+	var costs []float64
+	for _, r := range rows {
+		if r.Median == nil || r.MeasuredAs != "" {
+			continue
+		}
+		costs = append(costs, r.CostNS)
+		chart.Points = append(chart.Points, page.Point{X: r.CostNS, Y: *r.Median, Name: r.Name,
+			Label: fmt.Sprintf("%s, %s: estimated %s, measured %s", r.Place(), r.Name, format.Nanoseconds(r.CostNS),
+				format.Nanoseconds(*r.Median))})
+	}
+	if len(costs) > 0 {
+		least, most := slices.Min(costs), slices.Max(costs)
+		chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {most, most}}}}
+	}
+	return page.Section{Title: "Estimated against measured", Chart: chart,
+		Note: "Each point is a measured plan. Estimates are for one core and an otherwise idle machine."}
+}
+
+// tableSection has the table of the text output, and all runs as data.
+func (s *comparison) tableSection() page.Section {
 	t := s.table()
-	page := struct {
-		*comparison
-		Files, Caption string
-		Heads          []string
-		Rows           []pageRow
-		Wanted         int
-		VerdictTexts   []string
-	}{comparison: s, Caption: s.caption(), Wanted: s.flags.runs, VerdictTexts: s.verdictTexts()}
-	var files []string
-	for _, r := range s.rows {
-		if !slices.Contains(files, r.File) {
-			files = append(files, r.File)
-		}
-	}
-	page.Files = strings.Join(files, ", ")
+	shown := &page.Table{Rows: t.Rows}
 	for _, c := range t.Columns {
-		page.Heads = append(page.Heads, c.Head)
+		shown.Heads, shown.Right = append(shown.Heads, c.Head), append(shown.Right, c.Right)
 	}
-	slowest := s.slowest()
-	for i, r := range s.rows {
-		row := pageRow{Cells: t.Rows[i], First: r.Base == ""}
-		if most := slowest[r.Place()]; r.Median != nil && most > 0 {
-			row.Percent = 100 * *r.Median / most
-		}
-		page.Rows = append(page.Rows, row)
-	}
-	return pageTemplate.Execute(w, page)
-}
-
-// pageRow is a row of the table, with the median in percent of the slowest strategy of the same combination.
-type pageRow struct {
-	Cells   []string
-	First   bool // of a combination
-	Percent float64
-}
-
-// slowest returns the greatest median by [Row.Place].
-func (s *comparison) slowest() map[string]float64 {
-	most := map[string]float64{}
-	for _, r := range s.rows {
-		if r.Median != nil {
-			most[r.Place()] = max(most[r.Place()], *r.Median)
-		}
-	}
-	return most
+	records := s.records()
+	return page.Section{Title: "All figures", Table: shown, Note: s.caption() + ".",
+		Data: &page.Table{Name: "runs", Heads: records[0], Rows: records[1:]}}
 }
