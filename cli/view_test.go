@@ -172,25 +172,22 @@ func TestViewHTML(t *testing.T) {
 	page := viewed(t, ".html", residual, "--strategy", "channels_last", "--dim", "N=2")
 	assert.Equal(t, page, viewed(t, ".html", residual, "--strategy", "channels_last", "--dim", "N=2"))
 	for _, at := range regexp.MustCompile(`(?i)(https?:|url\(|@import|src=|href=)\S*`).FindAllString(page, -1) {
-		assert.Equal(t, `http://www.w3.org/2000/svg"`, at, "nothing is loaded")
-	}
-	_, svg, found := strings.Cut(page, `<main id="stage">`)
-	require.True(t, found)
-	svg, _, _ = strings.Cut(svg, "</main>")
-	boxes := 0
-	for _, class := range textsOf(t, svg)["class"] {
-		if strings.HasPrefix(class, "node ") {
-			boxes++
-		}
+		assert.Equal(t, `http://www.w3.org/2000/svg"`, strings.TrimRight(at, ";,>"), "nothing is loaded")
 	}
 	var d struct {
 		Boxes []struct {
 			Facts   []struct{ Text string }
 			Explain []string
+			SVG     string
 		}
+		Groups []struct{ Items []int }
 	}
 	require.NoError(t, json.Unmarshal(pageJSON(t, page), &d))
-	assert.Len(t, d.Boxes, boxes, "each box that is drawn is told of")
+	require.Len(t, d.Groups, 1, "a small graph has no groups")
+	assert.Len(t, d.Groups[0].Items, len(d.Boxes), "every box is drawn")
+	for _, b := range d.Boxes {
+		assert.NotEmpty(t, textsOf(t, "<g>"+b.SVG+"</g>")["text"])
+	}
 	explained := map[string]string{}
 	for _, b := range d.Boxes {
 		explained[b.Facts[0].Text] = strings.Join(b.Explain, "\n\n")
@@ -224,10 +221,11 @@ func TestViewUnplanned(t *testing.T) {
 	assert.Contains(t, textsOf(t, string(text))["text"], "as written: 0 nodes, 0 constants")
 }
 
-func TestViewTooLarge(t *testing.T) {
+// TestViewDense draws a graph with long lines, whose number per drawing is bounded by groups.
+func TestViewDense(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(`{"version": 1, "inputs": [{"name": "n0", "dtype": "float32", "shape": [1]}], "nodes": [`)
-	const n = 800 // each is read by the next, and by the last: these pass all that lie between
+	const n = 3000 // each is read by the next, and by the last
 	all := []string{}
 	for i := 1; i < n; i++ {
 		fmt.Fprintf(&b, `{"name": "n%d", "op": "relu", "inputs": ["n%d"]},`, i, i-1)
@@ -235,8 +233,8 @@ func TestViewTooLarge(t *testing.T) {
 	}
 	fmt.Fprintf(&b, `{"name": "y", "op": "cat", "inputs": [%s]}], "outputs": ["y"]}`, strings.Join(all, ","))
 	path := write(t, "g.json", b.String())
-	r := call(t, "view", path, "-o", filepath.Join(t.TempDir(), "x.svg"))
-	assert.Equal(t, exit.CodeFailed, r.code)
-	assert.Contains(t, r.errors, "too large to be drawn in layers: graphrun view -o OUT.dot")
-	assert.NotEmpty(t, viewed(t, ".dot", path))
+	assert.Contains(t, textsOf(t, viewed(t, ".svg", path))["text"], "2998 equal blocks, 2998 boxes")
+	assert.NotEmpty(t, viewed(t, ".svg", path, "--open", "all"))
+	assert.NotEmpty(t, viewed(t, ".html", path))
+	assert.NotEmpty(t, viewed(t, ".svg", path, "--around", "n7"))
 }

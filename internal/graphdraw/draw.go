@@ -12,8 +12,22 @@ import (
 	"math"
 )
 
-// Box is the size of a box to draw.
-type Box struct{ Width, Height float64 }
+// Box is the size of a box to draw, and its side of the drawing.
+type Box struct {
+	Width, Height float64
+	Side          Side
+}
+
+// Side is the side of a drawing at which a box is fixed.
+type Side int
+
+// Free boxes may be in any layer. First and Last boxes are above or below all others: no net goes to a First box, or
+// from a Last box.
+const (
+	Free Side = iota
+	First
+	Last
+)
 
 // Net connects a box to boxes below it, by number. It is drawn as one trunk with branches.
 type Net struct {
@@ -33,6 +47,19 @@ type Drawing struct {
 	Width, Height float64
 	Corners       []Point     // upper left corner of each box
 	Nets          [][]Segment // segments of each net, from its box on
+	Layers        []Band      // of boxes, from top to bottom
+	Ranks         []int       // layer of each box
+	Routes        []Route     // the x coordinates of each net
+}
+
+// Band is the range of y of a layer.
+type Band struct{ Top, Bottom float64 }
+
+// Route has the x coordinates of a net: where it leaves its box, where it crosses each layer below the box, and where
+// it arrives at the box of each element of To. The segments of the net follow from it and the layers.
+type Route struct {
+	Leave         float64
+	Cross, Arrive []float64
 }
 
 // Distances between elements, in the units of boxes.
@@ -51,9 +78,9 @@ const MaxCells = 1 << 18
 // ErrTooLarge says that a graph needs more than MaxCells cells.
 var ErrTooLarge = errors.New("too large to be drawn in layers")
 
-// Draw computes the positions of boxes and the routes of nets. It fails if a net refers to an unknown box or if the
-// nets have a cycle, and returns [ErrTooLarge] for a graph with more than [MaxCells] cells. A net has one branch for
-// each occurrence of a box.
+// Draw computes the positions of boxes and the routes of nets. It fails if a net refers to an unknown box, if the nets
+// have a cycle, or if they contradict the side of a box. It returns [ErrTooLarge] for a graph with more than [MaxCells]
+// cells. A net has one branch for each occurrence of a box.
 func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, n := range nets {
 		for _, b := range append([]int{n.From}, n.To...) {
@@ -62,7 +89,7 @@ func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 			}
 		}
 	}
-	ranks, err := assignLayers(len(boxes), nets)
+	ranks, err := assignLayers(boxes, nets)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,8 @@ func someGraph(t *rapid.T) ([]Box, []Net) {
 	boxes := make([]Box, n)
 	names := make([]int, n)
 	for i := range boxes {
-		boxes[i] = Box{float64(rapid.IntRange(10, 300).Draw(t, "width")), float64(rapid.IntRange(10, 90).Draw(t, "height"))}
+		boxes[i] = Box{Width: float64(rapid.IntRange(10, 300).Draw(t, "width")),
+			Height: float64(rapid.IntRange(10, 90).Draw(t, "height"))}
 		names[i] = i
 	}
 	names = rapid.Permutation(names).Draw(t, "names")
@@ -29,6 +30,19 @@ func someGraph(t *rapid.T) ([]Box, []Net) {
 				net.To = append(net.To, names[x])
 			}
 			nets = append(nets, net)
+		}
+	}
+	enters, leaves := make([]bool, n), make([]bool, n)
+	for _, net := range nets {
+		leaves[net.From] = leaves[net.From] || len(net.To) > 0
+		for _, to := range net.To {
+			enters[to] = true
+		}
+	}
+	for i := range boxes {
+		switch side := rapid.SampledFrom([]Side{Free, Free, First, Last}).Draw(t, "side"); {
+		case side == First && !enters[i], side == Last && !leaves[i]:
+			boxes[i].Side = side
 		}
 	}
 	return boxes, nets
@@ -74,10 +88,27 @@ func TestDrawings(t *testing.T) {
 		for i, net := range nets {
 			checkNet(t, d, boxes, net, d.Nets[i])
 		}
+		checkLayers(t, d, boxes)
 		again, err := Draw(boxes, nets)
 		require.NoError(t, err)
 		assert.Equal(t, d, again)
 	})
+}
+
+// checkLayers checks that boxes are in the bands of their layers, and those with a side beyond all others.
+func checkLayers(t *rapid.T, d *Drawing, boxes []Box) {
+	for i, b := range boxes {
+		band := d.Layers[d.Ranks[i]]
+		if at := d.Corners[i]; at.Y < band.Top-0.2 || at.Y+b.Height > band.Bottom+0.2 {
+			t.Fatalf("box %d at %v is outside its layer %v", i, at, band)
+		}
+		for k, other := range boxes {
+			if b.Side == First && other.Side != First && d.Ranks[k] <= d.Ranks[i] ||
+				b.Side == Last && other.Side != Last && d.Ranks[k] >= d.Ranks[i] {
+				t.Fatalf("box %d, on side %d, is in layer %d, and box %d in layer %d", i, b.Side, d.Ranks[i], k, d.Ranks[k])
+			}
+		}
+	}
 }
 
 // checkNet follows a net downwards from its box: it must come to all boxes that it joins, and through none.
@@ -118,10 +149,10 @@ func checkNet(t *rapid.T, d *Drawing, boxes []Box, net Net, pieces []Segment) {
 func TestRanks(t *testing.T) {
 	// 0 is read by a long path, and joined at its end by what is computed of an input of its own.
 	nets := []Net{{0, []int{1}}, {1, []int{2}}, {2, []int{3}}, {4, []int{5}}, {5, []int{3}}}
-	ranks, err := assignLayers(6, nets)
+	ranks, err := assignLayers(make([]Box, 6), nets)
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, 1, 2, 3, 1, 2}, ranks, "a branch lies beside what it is joined with")
-	_, err = assignLayers(3, []Net{{0, []int{1}}, {1, []int{2}}, {2, []int{1}}})
+	_, err = assignLayers(make([]Box, 3), []Net{{0, []int{1}}, {1, []int{2}}, {2, []int{1}}})
 	assert.ErrorIs(t, err, errCycle)
 }
 
@@ -137,10 +168,10 @@ func TestCrossings(t *testing.T) {
 
 func TestStraight(t *testing.T) {
 	// A value passes boxes of many widths, beside a row of them.
-	boxes := []Box{{90, 20}}
+	boxes := []Box{{Width: 90, Height: 20}}
 	nets := []Net{{0, []int{1, 9}}}
 	for i := 1; i <= 9; i++ {
-		boxes = append(boxes, Box{float64(60 + 37*i%90), 20})
+		boxes = append(boxes, Box{Width: float64(60 + 37*i%90), Height: 20})
 		if i < 9 {
 			nets = append(nets, Net{i, []int{i + 1}})
 		}
@@ -164,7 +195,11 @@ func TestRefused(t *testing.T) {
 		_, err := Draw(make([]Box, 2), []Net{n})
 		assert.ErrorContains(t, err, "of 2")
 	}
-	_, err := Draw(make([]Box, 2), []Net{{0, []int{1}}, {1, []int{0}}})
+	_, err := Draw([]Box{{}, {Side: First}}, []Net{{0, []int{1}}})
+	assert.ErrorContains(t, err, "above all others")
+	_, err = Draw([]Box{{Side: Last}, {}}, []Net{{0, []int{1}}})
+	assert.ErrorContains(t, err, "below all others")
+	_, err = Draw(make([]Box, 2), []Net{{0, []int{1}}, {1, []int{0}}})
 	assert.ErrorIs(t, err, errCycle)
 	_, err = Draw(make([]Box, MaxCells+1), nil)
 	assert.ErrorIs(t, err, ErrTooLarge)

@@ -135,5 +135,18 @@ func (l *layeredLayout) drawing() *Drawing {
 	}
 	d.Height = roundTenth(y + margin)
 	d.Nets = r.segments(d)
+	for k := range l.layers {
+		d.Layers = append(d.Layers, Band{roundTenth(r.top[k]), roundTenth(r.bottom[k])})
+	}
+	for i := range l.boxes {
+		d.Ranks = append(d.Ranks, l.cells[i].layer)
+	}
+	for i := range l.nets {
+		route := Route{Leave: r.leaves[i], Arrive: r.arrives[i]}
+		for _, c := range l.trunks[i] {
+			route.Cross = append(route.Cross, l.cells[c].x)
+		}
+		d.Routes = append(d.Routes, route)
+	}
 	return d
 }

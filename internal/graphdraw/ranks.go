@@ -2,6 +2,7 @@ package graphdraw
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -12,8 +13,8 @@ type netsAt struct{ in, out []int } // net numbers
 
 // assignLayers assigns each box to a layer below those of its predecessors. It starts with the highest possible
 // layers, and then moves boxes down while that does not increase the total length of nets.
-func assignLayers(boxes int, nets []Net) ([]int, error) {
-	of := make([]netsAt, boxes)
+func assignLayers(boxes []Box, nets []Net) ([]int, error) {
+	of := make([]netsAt, len(boxes))
 	for i, n := range nets {
 		of[n.From].out = append(of[n.From].out, i)
 		for _, to := range n.To {
@@ -21,7 +22,7 @@ func assignLayers(boxes int, nets []Net) ([]int, error) {
 		}
 	}
 	order, ranks := longestPath(nets, of)
-	if len(order) < boxes {
+	if len(order) < len(boxes) {
 		return nil, errCycle
 	}
 	const rounds = 8 // two or three suffice for networks
@@ -37,7 +38,32 @@ func assignLayers(boxes int, nets []Net) ([]int, error) {
 			break
 		}
 	}
+	if err := fixSides(boxes, ranks, of, nets); err != nil {
+		return nil, err
+	}
 	return compactLayers(ranks), nil
+}
+
+// fixSides moves boxes with a side to a layer of their own, above or below all others.
+func fixSides(boxes []Box, ranks []int, of []netsAt, nets []Net) error {
+	last := 0
+	for i := range ranks {
+		ranks[i]++
+		last = max(last, ranks[i])
+	}
+	for i, b := range boxes {
+		switch {
+		case b.Side == First && len(of[i].in) > 0:
+			return fmt.Errorf("graphdraw: a net goes to box %d, which is above all others", i)
+		case b.Side == Last && slices.ContainsFunc(of[i].out, func(n int) bool { return len(nets[n].To) > 0 }):
+			return fmt.Errorf("graphdraw: a net leaves box %d, which is below all others", i)
+		case b.Side == First:
+			ranks[i] = 0
+		case b.Side == Last:
+			ranks[i] = last + 1
+		}
+	}
+	return nil
 }
 
 // longestPath returns the boxes in topological order, and their layers by the longest path. Boxes on cycles, and

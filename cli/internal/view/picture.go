@@ -23,11 +23,14 @@ const (
 	viewBox     boxKind = "view"
 	copyBox     boxKind = "copy"
 	outputBox   boxKind = "output"
+	groupBox    boxKind = "group" // a folded group of boxes
+	restBox     boxKind = "rest"  // omitted boxes beside an excerpt
 )
 
 // picture is a drawing of a graph as written or of a plan.
 type picture struct {
 	title   string
+	graph   *graph.Graph // the graph that is drawn
 	remarks []string
 	boxes   []pictureBox
 	nets    []pictureNet
@@ -37,6 +40,9 @@ type picture struct {
 // pictureBox is an input, a step, a view, an inserted copy, or an output.
 type pictureBox struct {
 	kind  boxKind
+	name  string   // of the node, the input or the output
+	scope []string // the scopes of the name, the outermost first
+	code  string   // equal for boxes with equal ops, attributes, implementations, types and layouts
 	head  string   // the op
 	lines []string // further text
 	why   string   // the reason of a copy
@@ -45,6 +51,8 @@ type pictureBox struct {
 	layout     int // of the first result, as an index of the legend; -1 for none
 	facts      []fact
 	explain    []string // the names of the values of the graph as written that the box computes
+	values     []string // the names of its results
+	omitted    int      // of a restBox, the number of lines to it
 }
 
 // fact is a line of the details of a box.
@@ -69,13 +77,14 @@ type pictureLayout struct {
 
 // pictured returns the picture of a graph. The report is nil for a graph as written.
 func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
-	p := &painter{picture: &picture{title: title}, report: r, made: map[*graph.Value]int{}, index: map[string]int{},
+	p := &painter{picture: &picture{title: title, graph: g}, report: r, made: map[*graph.Value]int{},
+		index: map[string]int{},
 		steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
 	if r != nil {
 		p.addPlan(r)
 	}
 	for _, v := range g.Inputs {
-		p.made[v] = p.add(pictureBox{kind: inputBox, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
+		p.made[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
 			layout: p.layoutIndex(v),
 			facts:  append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explain: []string{v.Name}})
 	}
@@ -156,7 +165,8 @@ func (p *painter) layoutIndex(v *graph.Value) int {
 
 // node returns the box of a node.
 func (p *painter) node(n *graph.Node) pictureBox {
-	b := pictureBox{kind: stepBox, head: opsOf(n), layout: -1, explain: writtenIn(n)}
+	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, explain: writtenIn(n)}
+	b.scope = scopeOf(b.explain)
 	if len(n.Out) > 0 {
 		b.layout = p.layoutIndex(n.Out[0])
 	}
@@ -168,12 +178,10 @@ func (p *painter) node(n *graph.Node) pictureBox {
 		if c != nil {
 			b.head, b.why = "copy of "+c.Value, c.Why
 			b.explain = []string{c.Value}
+			b.scope = scopeOf(b.explain)
 		}
 	case p.report != nil && s == nil, p.report == nil && len(n.Out) > 0 && n.Out[0].Alias != nil:
 		b.kind = viewBox
-	}
-	if b.kind != copyBox && n.Name != b.head {
-		b.lines = append(b.lines, n.Name)
 	}
 	b.facts = append(b.facts, fact{string(b.kind), n.Name}, fact{"op", opsOf(n)})
 	if len(b.explain) > 1 {
@@ -190,7 +198,9 @@ func (p *painter) node(n *graph.Node) pictureBox {
 	if b.why != "" {
 		b.facts = append(b.facts, fact{"why", b.why})
 	}
+	b.code = codeOf(n, &b)
 	for i, v := range n.Out {
+		b.values = append(b.values, v.Name)
 		name := "makes"
 		if len(n.Out) > 1 {
 			name = fmt.Sprintf("makes %d", i)
@@ -208,6 +218,47 @@ func (p *painter) node(n *graph.Node) pictureBox {
 		}
 	}
 	return b
+}
+
+// scopeOf returns the common scope of names: the parts before the last one. Parts are separated by slashes, as in ONNX
+// models, or else by dots, as in PyTorch.
+func scopeOf(names []string) []string {
+	var common []string
+	for i, name := range names {
+		separator := "."
+		if strings.Contains(name, "/") {
+			separator = "/"
+		}
+		parts := strings.Split(strings.Trim(name, separator), separator)
+		parts = parts[:len(parts)-1]
+		if i == 0 {
+			common = parts
+		}
+		same := 0
+		for same < min(len(common), len(parts)) && common[same] == parts[same] {
+			same++
+		}
+		common = common[:same]
+	}
+	return common
+}
+
+// codeOf returns the code of the box of a node.
+func codeOf(n *graph.Node, b *pictureBox) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s %s %t %v", b.kind, b.head, b.why != "", n.Pin)
+	if n.Impl != nil {
+		s.WriteString(n.Impl.Name)
+	}
+	for name, value := range n.Written() {
+		if _, isValue := value.(graph.Ref); !isValue {
+			fmt.Fprintf(&s, " %s=%v", name, value)
+		}
+	}
+	for _, v := range n.Out {
+		fmt.Fprintf(&s, " %s %v", typeText(v), v.Meta.Strides)
+	}
+	return s.String()
 }
 
 // price adds the cost of a step to its box.
@@ -312,10 +363,10 @@ func (p *painter) addOutputs(g *graph.Graph) {
 	for _, o := range g.Outputs {
 		if _, there := p.made[o.Value]; !there {
 			v := o.Value
-			p.made[v] = p.add(pictureBox{kind: constantBox, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
+			p.made[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
 				layout: p.layoutIndex(v), facts: valueFacts("constant", v), explain: []string{v.Name}})
 		}
-		b := pictureBox{kind: outputBox, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
+		b := pictureBox{kind: outputBox, name: o.Name, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
 			valueFacts("is", o.Value)...)}
 		if o.Pin.Lays() {
 			b.lines = []string{"pinned to " + o.Pin.String()}

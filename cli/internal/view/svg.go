@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/format"
@@ -29,9 +31,8 @@ var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4
 // usualLayouts have the same colors in all pictures; other layouts take the next colors in order.
 var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", partLayout}
 
-// layoutDashes are the dash patterns: the first one for the first use of every color, the second one for the second
-// use, and so on.
-var layoutDashes = []string{"none", "7 3", "2 3", "9 3 2 3"}
+// layoutDashes are the dash patterns. Consecutive layouts have different ones, so that they differ without colors, too.
+var layoutDashes = []string{"none", "8 3", "2 3", "9 3 2 3"}
 
 // svgStyle is the style sheet.
 const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
@@ -40,52 +41,9 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .input .box{fill:#ddeafa;stroke:#3b7dd8}.output .box{fill:#dff3e2;stroke:#2f8f46}.constant .box{fill:#eee}
 .view .box{fill:#f6f8fa;stroke-dasharray:2 3}.copy .box{fill:#ffebe6;stroke:#cf222e;stroke-width:2;stroke-dasharray:6 3}
 .copy .head{fill:#cf222e}.bar{fill:#d0d7de}.part{fill:#57606a}
+.group .box{fill:#fff8e1;stroke:#9a6700}.frame .box{fill:none;stroke:#9a6700;stroke-dasharray:8 3}
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
 `
-
-// svgBox is a box with its lines of text.
-type svgBox struct {
-	*pictureBox
-	heads, lines []string
-	size         graphdraw.Box
-}
-
-// boxed breaks the text of a box into lines.
-func boxed(b *pictureBox) svgBox {
-	s := svgBox{pictureBox: b, heads: boxLines(format.Printable(b.head))}
-	for _, line := range b.lines {
-		s.lines = append(s.lines, term.CutMiddle(format.Printable(line), boxColumns))
-	}
-	if b.why != "" {
-		s.lines = append(s.lines, boxLines(format.Printable(b.why))...)
-	}
-	width := 0.0
-	for _, line := range s.heads {
-		width = max(width, headWidth*float64(term.Width(line)))
-	}
-	for _, line := range s.lines {
-		width = max(width, columnWidth*float64(term.Width(line)))
-	}
-	s.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
-		Height: lineHeight*float64(len(s.heads)+len(s.lines)) + boxPadding}
-	if b.bar > 0 {
-		s.size.Height += 6
-	}
-	return s
-}
-
-// boxLines breaks a text into lines and cuts it to the size of a box.
-func boxLines(text string) []string {
-	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
-	if len(lines) > mostLines {
-		lines = lines[:mostLines]
-		lines[mostLines-1] = term.CutEnd(lines[mostLines-1]+" "+term.Ellipsis, boxColumns)
-	}
-	for i, line := range lines {
-		lines[i] = term.CutMiddle(line, boxColumns)
-	}
-	return lines
-}
 
 // escaped escapes a text for XML. Characters that XML does not allow are printed as escapes or replaced.
 func escaped(text string) string {
@@ -99,54 +57,45 @@ func escaped(text string) string {
 // notXML replaces characters that XML does not allow, other than control characters.
 var notXML = strings.NewReplacer("\ufffe", "\ufffd", "\uffff", "\ufffd")
 
-// svgWriter writes a picture as SVG.
+// num formats a coordinate in tenths.
+func num(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
+
+// svgWriter writes a scene as SVG.
 type svgWriter struct {
 	bytes.Buffer
-	*picture
-	boxes   []svgBox
-	drawing *graphdraw.Drawing
-	top     float64 // of the drawing, below title and legend
-	width   float64
+	*scene
+	top   float64 // of the drawing, below title and legend
+	width float64
 }
 
-// svg returns the drawing. It fails if the graph is too large.
-func (p *picture) svg() ([]byte, error) {
-	w := svgWriter{picture: p}
-	sizes := make([]graphdraw.Box, len(p.boxes))
-	for i := range p.boxes {
-		w.boxes = append(w.boxes, boxed(&p.boxes[i]))
-		sizes[i] = w.boxes[i].size
-	}
-	nets := make([]graphdraw.Net, len(p.nets))
-	for i, n := range p.nets {
-		nets[i] = graphdraw.Net{From: n.from, To: n.to}
-	}
-	var err error
-	if w.drawing, err = graphdraw.Draw(sizes, nets); err != nil {
-		return nil, err
-	}
+// svg returns the drawing of all open groups.
+func (s *scene) svg() []byte {
+	w := svgWriter{scene: s}
+	drawing := s.levels[s.root]
+	size := s.along(graphdraw.Box{Width: drawing.Width, Height: drawing.Height})
 	const narrowest = 760
-	w.width = max(narrowest, w.drawing.Width)
+	w.width = max(narrowest, size.Width)
 	head := w.header()
-	height := w.top + w.drawing.Height
-	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %g %g" role="img">`+"\n",
-		w.width, height, w.width, height)
-	fmt.Fprintf(&w, "<title>%s</title>\n<style>\n%s", escaped(p.title), svgStyle)
+	width, height := num(w.width), num(w.top+size.Height)
+	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img">`+"\n",
+		width, height, width, height)
+	fmt.Fprintf(&w, "<title>%s</title>\n<style>\n%s%s", escaped(s.title), svgStyle, s.layoutStyle())
+	fmt.Fprintf(&w, "</style>\n"+
+		"<rect class=\"page\" width=\"%s\" height=\"%s\"/>\n<g id=\"head\">\n%s</g>\n", width, height, head)
+	fmt.Fprintf(&w, "<g transform=\"translate(%s %s)\">\n", num((w.width-size.Width)/2), num(w.top))
+	w.group(s.root, graphdraw.Point{})
+	w.WriteString("</g>\n</svg>\n")
+	return w.Bytes()
+}
+
+// layoutStyle returns the style of the lines and boxes of each layout.
+func (p *picture) layoutStyle() string {
+	var b strings.Builder
 	for i := range p.legend {
 		color, dash := p.colorOf(i)
-		fmt.Fprintf(&w, ".l%d{stroke:%s;stroke-dasharray:%s}.f%d{fill:%s}\n", i, color, dash, i, color)
+		fmt.Fprintf(&b, ".l%d{stroke:%s;stroke-dasharray:%s}.f%d{fill:%s}\n", i, color, dash, i, color)
 	}
-	fmt.Fprintf(&w, "</style>\n"+
-		"<rect class=\"page\" width=\"%g\" height=\"%g\"/>\n<g id=\"head\">\n%s</g>\n", w.width, height, head)
-	fmt.Fprintf(&w, "<g transform=\"translate(%g %g)\">\n", (w.width-w.drawing.Width)/2, w.top)
-	for i := range p.nets {
-		w.net(i)
-	}
-	for i := range w.boxes {
-		w.box(i)
-	}
-	w.WriteString("</g>\n</svg>\n")
-	return w.Bytes(), nil
+	return b.String()
 }
 
 // colorOf returns color and dashes of a layout of the legend.
@@ -160,7 +109,7 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 			}
 		}
 	}
-	return layoutColors[at%len(layoutColors)], layoutDashes[at/len(layoutColors)%len(layoutDashes)]
+	return layoutColors[at%len(layoutColors)], layoutDashes[(at+at/len(layoutColors))%len(layoutDashes)]
 }
 
 // header writes title, remarks and legend, and sets the top of the drawing.
@@ -194,14 +143,14 @@ func (w *svgWriter) header() string {
 		})
 	}
 	kinds := map[boxKind]bool{}
-	for i := range w.boxes {
-		kinds[w.boxes[i].kind] = true
+	for _, t := range w.texts {
+		kinds[t.kind] = true
 	}
 	for _, k := range []struct {
 		kind boxKind
 		text string
 	}{{inputBox, "input"}, {outputBox, "output"}, {constantBox, "constant"}, {viewBox, "view: nothing runs"},
-		{copyBox, "copy that was inserted"}} {
+		{copyBox, "copy that was inserted"}, {groupBox, "group of steps"}} {
 		if kinds[k.kind] {
 			item(k.text, func(x, y float64) {
 				fmt.Fprintf(&b, `<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`, k.kind, x, y-6)
@@ -212,98 +161,125 @@ func (w *svgWriter) header() string {
 	return b.String()
 }
 
-// net draws a value as a path of lines and curves, with an arrowhead at each reader.
-func (w *svgWriter) net(i int) {
-	n := &w.nets[i]
-	class := "net"
-	if n.layout >= 0 {
-		class = fmt.Sprintf("net l%d", n.layout)
+// group draws the items of an open group and the lines between them. origin is the corner of its drawing.
+func (w *svgWriter) group(g *item, origin graphdraw.Point) {
+	l := w.levels[g]
+	for i := range l.lines {
+		w.line(g, l, i, origin)
 	}
-	fmt.Fprintf(w, `<g class="value" data-from="%d" data-to="%s"><title>%s</title><path class="%s" d="`, n.from,
-		strings.Trim(format.Ints(n.to), "[]"), escaped(w.netTip(i)), class)
-	at := graphdraw.Point{X: -1}
-	for _, s := range w.drawing.Nets[i] {
-		if s.From != at {
-			fmt.Fprintf(w, "M%g %g", s.From.X, s.From.Y)
+	for i, x := range g.items {
+		t, at := w.texts[x], l.Corners[i]
+		at = graphdraw.Point{X: at.X + origin.X, Y: at.Y + origin.Y}
+		real := w.turn(at)
+		if !x.open {
+			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, num(real.X), num(real.Y))
+			if tip := t.tip(); tip != "" {
+				fmt.Fprintf(w, "<title>%s</title>", escaped(tip))
+			}
+			w.WriteString(t.markup() + "</g>\n")
+			continue
 		}
-		switch half := (s.To.Y - s.From.Y) / 2; {
-		case s.From.X == s.To.X:
-			fmt.Fprintf(w, "V%g", s.To.Y)
-		default:
-			fmt.Fprintf(w, "C%g %g %g %g %g %g", s.From.X, s.From.Y+half, s.To.X, s.To.Y-half, s.To.X, s.To.Y)
+		inner, size := w.levels[x], w.along(l.sizes[i])
+		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
+			`<text class="head" x="10" y="18">%s</text></g>`+"\n", num(real.X), num(real.Y), num(size.Width), num(size.Height),
+			escaped(t.frameLabel))
+		whole := w.along(graphdraw.Box{Width: inner.Width, Height: inner.Height})
+		shift := w.turn(graphdraw.Point{X: (size.Width - whole.Width) / 2, Y: frameHead})
+		within := graphdraw.Point{X: at.X + shift.X, Y: at.Y + shift.Y}
+		w.joinPorts(l, i, len(x.items), inner, origin, within)
+		w.group(x, within)
+	}
+}
+
+// turn swaps the coordinates of a horizontal drawing.
+func (s *scene) turn(p graphdraw.Point) graphdraw.Point {
+	if s.horizontal {
+		p.X, p.Y = p.Y, p.X
+	}
+	return p
+}
+
+// curve returns the path of a curve that begins and ends along the direction of the picture.
+func (s *scene) curve(from, to graphdraw.Point) string {
+	half := (to.Y - from.Y) / 2
+	list := []string{"C"}
+	for _, p := range []graphdraw.Point{{X: from.X, Y: from.Y + half}, {X: to.X, Y: to.Y - half}, to} {
+		p = s.turn(p)
+		list = append(list, num(p.X), num(p.Y))
+	}
+	return strings.Join(list, " ")
+}
+
+func (s *scene) point(command string, p graphdraw.Point) string {
+	p = s.turn(p)
+	return command + num(p.X) + " " + num(p.Y)
+}
+
+// joinPorts continues the lines around an open group to its ports.
+func (w *svgWriter) joinPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
+	for k, p := range inner.ports {
+		at, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
+		from := graphdraw.Point{X: within.X + at.X + portGap/2, Y: within.Y + at.Y}
+		to := graphdraw.Point{X: origin.X + route.Leave, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
+		if !p.out {
+			from, to = graphdraw.Point{X: origin.X + route.Arrive[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
+		}
+		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", n.layout), w.point("M", from), w.curve(from, to))
+	}
+}
+
+// lineClass returns the class of a line with a layout.
+func lineClass(class, letter string, layout int) string {
+	if layout < 0 {
+		return class
+	}
+	return fmt.Sprintf("%s %s%d", class, letter, layout)
+}
+
+// line draws values as a path of lines and curves, with an arrowhead at each reader.
+func (w *svgWriter) line(g *item, l *level, i int, origin graphdraw.Point) {
+	n := &l.lines[i]
+	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escaped(w.lineTip(n)),
+		lineClass("net", "l", n.layout))
+	at := graphdraw.Point{X: -1}
+	for _, s := range l.Nets[i] {
+		from := graphdraw.Point{X: s.From.X + origin.X, Y: s.From.Y + origin.Y}
+		to := graphdraw.Point{X: s.To.X + origin.X, Y: s.To.Y + origin.Y}
+		if s.From != at {
+			w.WriteString(w.point("M", from))
+		}
+		if from.X == to.X {
+			w.WriteString(w.point("L", to))
+		} else {
+			w.WriteString(w.curve(from, to))
 		}
 		at = s.To
 	}
 	w.WriteString(`"/>`)
-	fill := "tip"
-	if n.layout >= 0 {
-		fill = fmt.Sprintf("tip f%d", n.layout)
-	}
-	for _, end := range w.ends(i) {
-		fmt.Fprintf(w, `<path class="%s" d="M%g %gl-4 -7h8z"/>`, fill, end.X, end.Y)
+	for k, to := range n.to {
+		if to >= len(g.items) || g.items[to].open {
+			continue // the line goes on inside, or outside
+		}
+		x, y := l.Routes[i].Arrive[k]+origin.X, l.Corners[to].Y+origin.Y
+		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", n.layout), w.point("M", graphdraw.Point{X: x, Y: y}),
+			w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}), w.point("L", graphdraw.Point{X: x + 4, Y: y - 7}))
 	}
 	w.WriteString("</g>\n")
 }
 
-// ends returns the points where the lines of a net reach boxes.
-func (w *svgWriter) ends(i int) []graphdraw.Point {
-	goesOn := map[graphdraw.Point]bool{}
-	for _, s := range w.drawing.Nets[i] {
-		goesOn[s.From] = true
-	}
-	var list []graphdraw.Point
-	for _, s := range w.drawing.Nets[i] {
-		if !goesOn[s.To] {
-			list = append(list, s.To)
+// lineTip returns the tooltip of a line.
+func (s *scene) lineTip(l *line) string {
+	var list []string
+	for _, v := range l.values {
+		var readers []string
+		for _, to := range s.nets[v].to {
+			readers = append(readers, s.boxes[to].facts[0].Text)
 		}
+		list = append(list, s.nets[v].tip+"\nread by "+format.Few(readers))
 	}
-	return list
-}
-
-// netTip returns the tooltip of a value.
-func (w *svgWriter) netTip(i int) string {
-	var readers []string
-	for _, to := range w.nets[i].to {
-		readers = append(readers, w.boxes[to].facts[0].Text)
+	const most = 4
+	if len(list) > most {
+		list = append(list[:most], fmt.Sprintf("and %d more values", len(list)-most))
 	}
-	return w.nets[i].tip + "\nread by " + format.Few(readers)
-}
-
-// box draws a box with its details as a tooltip.
-func (w *svgWriter) box(i int) {
-	b, at := &w.boxes[i], w.drawing.Corners[i]
-	var tip strings.Builder
-	for k, f := range b.facts {
-		if k > 0 {
-			tip.WriteByte('\n')
-		}
-		fmt.Fprintf(&tip, "%s: %s", f.Name, f.Text)
-	}
-	fmt.Fprintf(w, `<g class="node %s" id="n%d" transform="translate(%g %g)"><title>%s</title>`, b.kind, i, at.X, at.Y,
-		escaped(tip.String()))
-	round := 4
-	if b.kind == inputBox || b.kind == outputBox {
-		round = 12
-	}
-	fmt.Fprintf(w, `<rect class="box" width="%g" height="%g" rx="%d"/>`, b.size.Width, b.size.Height, round)
-	if b.layout >= 0 && round == 4 {
-		fmt.Fprintf(w, `<rect class="f%d" x="0" y="3" width="4" height="%g"/>`, b.layout, b.size.Height-6)
-	}
-	y := 2.0
-	text := func(class, line string) {
-		y += lineHeight
-		fmt.Fprintf(w, `<text%s x="%g" y="%g">%s</text>`, class, boxPadding+2, y, escaped(line))
-	}
-	for _, line := range b.heads {
-		text(` class="head"`, line)
-	}
-	for _, line := range b.lines {
-		text(` class="dim"`, line)
-	}
-	if b.bar > 0 {
-		whole := b.size.Width - 2*boxPadding - 2
-		fmt.Fprintf(w, `<rect class="bar" x="%g" y="%g" width="%g" height="4"/><rect class="part" x="%g" y="%g" width="%.1f" `+
-			`height="4"/>`, boxPadding+2, y+6, whole, boxPadding+2, y+6, b.bar*whole)
-	}
-	w.WriteString("</g>\n")
+	return strings.Join(list, "\n")
 }

@@ -30,6 +30,9 @@ type flags struct {
 	out, strategy, costs string
 	exact, noFusion      bool
 	dims, pins           []string
+	open                 []string
+	depth, hops          int
+	around, direction    string
 }
 
 func Command(ext *command.Extensions) *cobra.Command {
@@ -42,10 +45,17 @@ implementation and its estimated cost, and a line for every value, in the color 
 copies are dashed and red, with their costs and reasons. Constants are not drawn; they are in the details
 of their readers. Text that does not fit into a box is in its tooltip.
 
-OUT.svg is a picture. OUT.html is a self-contained page with search and zoom; clicking a step shows its
-details and what graphrun explain prints for its values. OUT.dot is a graph in Graphviz's language.`,
+More than 60 boxes are folded: scopes of names (/layer1/layer1.0/conv1/Conv), then equal blocks in sequence
+("layer1.1 to layer1.2 × 2"), then sections of boxes. --depth and --open say how many groups are open;
+--around draws the neighbourhood of a value.
+
+OUT.svg is a picture. OUT.html is a self-contained page with search, zoom and an overview; clicking a group
+opens it, and clicking a step shows its details and what graphrun explain prints for its values. OUT.dot is
+a graph in Graphviz's language.`,
 		Example: `  graphrun view examples/models/residual.json -o residual.svg --strategy optimal
   graphrun view model.onnx -o model.html --strategy channels_last --pin conv1=impl:nchw
+  graphrun view model.onnx -o part.svg --around /layer1/layer1.0/Add_output_0 --hops 3
+  graphrun view model.onnx -o model.svg --open layer1/layer1.0 --direction horizontal
   graphrun view model.json -o model.dot && dot -Tpdf -O model.dot`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
@@ -58,6 +68,7 @@ details and what graphrun explain prints for its values. OUT.dot is a graph in G
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	cmd.Flags().Lookup("strategy").DefValue = "the graph as written"
 	f.strategy = ""
+	f.drawingFlags(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
@@ -73,6 +84,9 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 		return nil, exit.Wrongf("view wants -o OUT.svg, OUT.html or OUT.dot")
 	case !slices.Contains([]string{".svg", ".html", ".dot"}, ext):
 		return nil, exit.Wrongf("-o %s: want a file .svg, .html or .dot", f.out)
+	}
+	if err := f.checkDrawing(cmd); err != nil {
+		return nil, err
 	}
 	if f.strategy == "" {
 		for _, flag := range []string{"costs", "exact", "no-fusion"} {
@@ -138,23 +152,47 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 		}
 		runs, plan = p.Graph(), p.Report()
 	}
-	if filepath.Ext(f.out) == ".dot" {
-		return runs.DOT()
-	}
 	drawing := pictured(title, runs, plan)
 	if plan == nil {
 		drawing.remarks = append(drawing.remarks, fmt.Sprintf("as written: %s, %s", format.Count(len(g.Nodes), "node"),
 			format.Count(len(g.Constants), "constant")))
 	}
 	drawing.addSizes(g)
-	svg, err := drawing.svg()
+	return f.drawing(ctx, drawing, g, p)
+}
+
+// drawing returns a picture as a file of the demanded kind.
+func (f *flags) drawing(ctx context.Context, p *picture, g *graph.Graph, program *graphrun.Program) ([]byte, error) {
+	if f.around != "" {
+		part, found := p.around(f.around, f.hops)
+		if !found {
+			return nil, exit.Wrongf("--around %s: no box of the picture has this value", f.around)
+		}
+		p = part
+	}
+	root, err := f.folded(p)
+	if err != nil {
+		return nil, err
+	}
+	ext := filepath.Ext(f.out)
+	if ext == ".dot" {
+		if f.around == "" && f.direction != horizontal && root.whole() {
+			return p.graph.DOT()
+		}
+		return p.dot(root, f.direction == horizontal), nil
+	}
+	scene, err := p.stage(root, f.direction == horizontal, ext == ".html")
 	if errors.Is(err, graphdraw.ErrTooLarge) {
-		return nil, fmt.Errorf("the graph is %w: graphrun view -o OUT.dot leaves the drawing to Graphviz", err)
+		return nil, fmt.Errorf("the graph is %w: --depth or --around draws a part, and graphrun view -o OUT.dot leaves "+
+			"the drawing to Graphviz", err)
 	}
-	if err != nil || filepath.Ext(f.out) == ".svg" {
-		return svg, err
+	if err != nil {
+		return nil, err
 	}
-	return drawing.page(ctx, svg, g, p)
+	if ext == ".svg" {
+		return scene.svg(), nil
+	}
+	return scene.page(ctx, g, program)
 }
 
 // addSizes adds the sizes of symbols to the remarks.

@@ -1,0 +1,101 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/graphdraw"
+)
+
+// svgBox is a box with its lines of text.
+type svgBox struct {
+	*pictureBox
+	heads, lines []string
+	size         graphdraw.Box
+	frameLabel   string // of an open group
+}
+
+// boxed breaks the text of a box into lines. The name is a line of its own if it is not the head.
+func boxed(b *pictureBox, name string) *svgBox {
+	s := &svgBox{pictureBox: b, heads: boxLines(format.Printable(b.head))}
+	if b.kind != copyBox && name != b.head && name != "" {
+		s.lines = append(s.lines, name)
+	}
+	for _, line := range b.lines {
+		s.lines = append(s.lines, term.CutMiddle(format.Printable(line), boxColumns))
+	}
+	if b.why != "" {
+		s.lines = append(s.lines, boxLines(format.Printable(b.why))...)
+	}
+	width := 0.0
+	for _, line := range s.heads {
+		width = max(width, headWidth*float64(term.Width(line)))
+	}
+	for _, line := range s.lines {
+		width = max(width, columnWidth*float64(term.Width(line)))
+	}
+	s.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
+		Height: lineHeight*float64(len(s.heads)+len(s.lines)) + boxPadding}
+	if b.bar > 0 {
+		s.size.Height += 6
+	}
+	return s
+}
+
+// boxLines breaks a text into lines and cuts it to the size of a box.
+func boxLines(text string) []string {
+	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
+	if len(lines) > mostLines {
+		lines = lines[:mostLines]
+		lines[mostLines-1] = term.CutEnd(lines[mostLines-1]+" "+term.Ellipsis, boxColumns)
+	}
+	for i, line := range lines {
+		lines[i] = term.CutMiddle(line, boxColumns)
+	}
+	return lines
+}
+
+// tip returns the details of a box as a text.
+func (b *pictureBox) tip() string {
+	lines := make([]string, len(b.facts))
+	for i, f := range b.facts {
+		lines[i] = f.Name + ": " + f.Text
+	}
+	return strings.Join(lines, "\n")
+}
+
+// markup draws the box at the origin.
+func (b *svgBox) markup() string {
+	var w strings.Builder
+	round := 4
+	if b.kind == inputBox || b.kind == outputBox {
+		round = 12
+	}
+	width, height := num(b.size.Width), num(b.size.Height)
+	if b.kind == groupBox { // a stack of boxes
+		fmt.Fprintf(&w, `<path class="box" d="M5 0v-4h%sv%sh-5"/>`, width, height)
+	}
+	fmt.Fprintf(&w, `<rect class="box" width="%s" height="%s" rx="%d"/>`, width, height, round)
+	if b.layout >= 0 && round == 4 {
+		fmt.Fprintf(&w, `<rect class="f%d" x="0" y="3" width="4" height="%s"/>`, b.layout, num(b.size.Height-6))
+	}
+	y := 2.0
+	text := func(class, line string) {
+		y += lineHeight
+		fmt.Fprintf(&w, `<text%s x="%g" y="%s">%s</text>`, class, boxPadding+2, num(y), escaped(line))
+	}
+	for _, line := range b.heads {
+		text(` class="head"`, line)
+	}
+	for _, line := range b.lines {
+		text(` class="dim"`, line)
+	}
+	if b.bar > 0 {
+		whole := b.size.Width - 2*boxPadding - 2
+		fmt.Fprintf(&w, `<rect class="bar" x="%g" y="%s" width="%s" height="4"/><rect class="part" x="%g" y="%s" width="%s" `+
+			`height="4"/>`, boxPadding+2, num(y+6), num(whole), boxPadding+2, num(y+6), num(b.bar*whole))
+	}
+	return w.String()
+}

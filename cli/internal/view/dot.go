@@ -1,0 +1,81 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+)
+
+// dot returns the picture in Graphviz's language: open groups are clusters, folded ones are boxes.
+func (p *picture) dot(root *item, horizontal bool) []byte {
+	w := dotWriter{scene: &scene{picture: p, root: root}, names: map[int]string{}}
+	fmt.Fprintf(&w, "digraph %s {\n  node [shape=box];\n", quoted(p.title))
+	if horizontal {
+		w.WriteString("  rankdir=LR;\n")
+	}
+	w.group(root, "  ", "")
+	drawn := map[string]bool{}
+	for _, n := range p.nets {
+		for _, to := range n.to {
+			arrow := fmt.Sprintf("  %s -> %s;\n", w.names[n.from], w.names[to])
+			if w.names[n.from] != w.names[to] && !drawn[arrow] {
+				drawn[arrow] = true
+				w.WriteString(arrow)
+			}
+		}
+	}
+	w.WriteString("}\n")
+	return w.Bytes()
+}
+
+// dotWriter writes a picture in Graphviz's language.
+type dotWriter struct {
+	bytes.Buffer
+	*scene
+	names  map[int]string // the node of each box
+	groups int
+}
+
+func (w *dotWriter) group(g *item, indent, scope string) {
+	if g.scope != "" {
+		scope = g.scope
+	}
+	names := w.scene.names(g, scope)
+	for i, x := range g.items {
+		t := w.boxed(x, names[i])
+		if x.open {
+			w.groups++
+			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoted(t.frameLabel))
+			w.group(x, indent+"  ", scope)
+			fmt.Fprintf(w, "%s}\n", indent)
+			continue
+		}
+		name := fmt.Sprintf("n%d", x.from)
+		style := map[boxKind]string{groupBox: ", peripheries=2", inputBox: ", style=rounded", outputBox: ", style=rounded",
+			viewBox: ", style=dotted", restBox: ", style=dotted", copyBox: ", style=dashed"}[t.kind]
+		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoted(slices.Concat(t.heads, t.lines)...), style)
+		w.name(x, name)
+	}
+}
+
+// name gives the boxes of a folded item its name.
+func (w *dotWriter) name(x *item, name string) {
+	if x.box >= 0 {
+		w.names[x.box] = name
+	}
+	for _, y := range x.items {
+		w.name(y, name)
+	}
+}
+
+// quoted returns lines as a string of Graphviz's language.
+func quoted(lines ...string) string {
+	for i, line := range lines {
+		line = strings.ToValidUTF8(format.Printable(line), "\ufffd")
+		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(line)
+	}
+	return `"` + strings.Join(lines, `\n`) + `"`
+}

@@ -1,0 +1,103 @@
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+)
+
+// The directions of a picture, and the value of --open that opens all groups.
+const (
+	vertical   = "vertical"
+	horizontal = "horizontal"
+	openAll    = "all"
+)
+
+// drawingFlags adds the flags that concern the drawing alone.
+func (f *flags) drawingFlags(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.open, "open", nil,
+		"open all groups of a `SCOPE`, as layer1/layer1.0; all opens every group (repeatable)")
+	fl.IntVar(&f.depth, "depth", -1, "open `N` levels of groups; 0 folds all")
+	fl.Lookup("depth").DefValue = "as many as are readable"
+	fl.StringVar(&f.around, "around", "", "draw the neighbourhood of a `VALUE`")
+	fl.IntVar(&f.hops, "hops", 2, "with --around: draw boxes within `N` lines of the value")
+	fl.StringVar(&f.direction, "direction", vertical,
+		"draw from operands to results in a `DIRECTION`: vertical or horizontal")
+	_ = cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{vertical, horizontal},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkDrawing validates these flags.
+func (f *flags) checkDrawing(cmd *cobra.Command) error {
+	switch {
+	case f.direction != vertical && f.direction != horizontal:
+		return exit.Wrongf("--direction %s: want vertical or horizontal", f.direction)
+	case cmd.Flags().Changed("depth") && f.depth < 0:
+		return exit.Wrongf("--depth %d: want 0 or more", f.depth)
+	case f.hops < 0:
+		return exit.Wrongf("--hops %d: want 0 or more", f.hops)
+	case cmd.Flags().Changed("hops") && f.around == "":
+		return exit.Wrongf("--hops is the size of a neighbourhood: add --around VALUE")
+	}
+	return nil
+}
+
+// folded returns the groups of a picture, open as the flags demand. A small picture has no groups unless the flags
+// demand them.
+func (f *flags) folded(p *picture) (*item, error) {
+	if len(p.boxes) <= mostVisible && f.depth < 0 && len(f.open) == 0 {
+		return p.flat(), nil
+	}
+	root := p.fold()
+	switch {
+	case slices.Contains(f.open, openAll):
+		root.openTo(root.depth())
+		return root, nil
+	case f.depth >= 0:
+		root.openTo(f.depth)
+	case len(f.open) > 0:
+		root.openTo(0)
+	default:
+		root.openFew(firstVisible)
+	}
+	for _, scope := range f.open {
+		if !root.openScope(scope) {
+			return nil, exit.Wrongf("--open %s: the picture has no such group; want all or one of %s", scope,
+				strings.Join(root.scopes(), ", "))
+		}
+	}
+	return root, nil
+}
+
+// flat returns the boxes of a picture without groups.
+func (p *picture) flat() *item {
+	root := &item{box: -1, label: p.title, upTo: len(p.boxes), open: true}
+	for i := range p.boxes {
+		root.items = append(root.items, &item{box: i, label: p.boxes[i].name, from: i, upTo: i + 1})
+	}
+	return root
+}
+
+// whole reports whether no group is folded.
+func (g *item) whole() bool {
+	return !slices.ContainsFunc(g.items, func(i *item) bool { return i.box < 0 && (!i.open || !i.whole()) })
+}
+
+// scopes lists the outer groups by their names for --open.
+func (g *item) scopes() []string {
+	var list []string
+	for _, i := range g.items {
+		if i.box < 0 {
+			name := i.scope
+			if name == "" {
+				name = i.label
+			}
+			list = append(list, name)
+		}
+	}
+	return list
+}

@@ -1,0 +1,71 @@
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+// distinct shortens names to a width. Names that differ still differ where there is room: the part is kept in which a
+// name differs from the most similar others.
+func distinct(names []string, width int) []string {
+	ends := make([]string, len(names))
+	for i, name := range names {
+		ends[i] = reversed(name)
+	}
+	before, after := sharedWithOthers(names), sharedWithOthers(ends)
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = keepPart(name, before[name], after[ends[i]], width)
+	}
+	return list
+}
+
+// keepPart shortens a name that shares its first `before` and its last `after` characters with others. It keeps both
+// ends if they have a part that differs; otherwise it keeps that part with its surroundings.
+func keepPart(name string, before, after, width int) string {
+	runes := []rune(name)
+	n := len(runes)
+	from, upTo := before, max(n-after, before+1)
+	half := (width - 1) / 2
+	if term.Width(name) <= width || term.Width(name) != n || from < half || upTo > n-half {
+		return term.CutMiddle(name, width)
+	}
+	upTo = min(upTo, from+width-2)
+	for left := true; upTo-from+2 < width; left = !left { // neither end is in reach
+		if left {
+			from--
+		} else {
+			upTo++
+		}
+	}
+	return term.Ellipsis + string(runes[from:upTo]) + term.Ellipsis
+}
+
+// sharedWithOthers returns the number of characters at the start that each name shares with another name.
+func sharedWithOthers(names []string) map[string]int {
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	shared := map[string]int{}
+	for k := 1; k < len(sorted); k++ {
+		a, b := []rune(sorted[k-1]), []rune(sorted[k])
+		n := 0
+		for n < min(len(a), len(b)) && a[n] == b[n] {
+			n++
+		}
+		for _, name := range sorted[k-1 : k+1] {
+			shared[name] = max(shared[name], n)
+		}
+	}
+	return shared
+}
+
+func reversed(s string) string {
+	runes := []rune(s)
+	slices.Reverse(runes)
+	var b strings.Builder
+	for _, r := range runes {
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,117 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"slices"
+
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+// leastRepeated is the least number of boxes of a sequence of equal blocks.
+const leastRepeated = 6
+
+var blockSeed = maphash.MakeSeed()
+
+// tandem is a sequence of equal blocks of items.
+type tandem struct{ from, period, count int }
+
+func (t tandem) upTo() int { return t.from + t.period*t.count }
+
+// repeats groups equal blocks of items that follow one another: their boxes have equal ops, attributes,
+// implementations, types and layouts, and are connected in the same way.
+func (f *folder) repeats(items []*item) []*item {
+	codes := make([]uint64, len(items))
+	for i, x := range items {
+		codes[i] = f.code(x)
+	}
+	var list []*item
+	at := 0
+	for _, t := range tandems(codes, func(t tandem) bool {
+		return items[t.upTo()-1].upTo-items[t.from].from >= leastRepeated
+	}) {
+		list = append(list, items[at:t.from]...)
+		blocks := make([]*item, t.count)
+		for k := range blocks {
+			block := items[t.from+k*t.period : t.from+(k+1)*t.period]
+			if t.period == 1 {
+				blocks[k] = block[0]
+				continue
+			}
+			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1), items: f.sections(f.repeats(block)),
+				from: block[0].from, upTo: block[t.period-1].upTo}
+		}
+		last := blocks[t.count-1]
+		list = append(list, &item{box: -1, label: f.repeatLabel(blocks[0], last, t.period), repeats: t.count,
+			items: f.sections(blocks), from: blocks[0].from, upTo: last.upTo})
+		at = t.upTo()
+	}
+	return append(list, items[at:]...)
+}
+
+// repeatLabel is the label of a sequence of equal blocks.
+func (f *folder) repeatLabel(first, last *item, period int) string {
+	op := func(i int) string { return f.boxes[f.order[i]].head }
+	switch {
+	case period == 1 && first.box < 0:
+		return first.label + " to " + last.label
+	case period == 1:
+		return op(first.from)
+	}
+	return op(first.from) + " " + term.Ellipsis + " " + op(first.upTo-1)
+}
+
+// code returns a hash that is equal for equal items.
+func (f *folder) code(x *item) uint64 {
+	const reach = 16 // of connections that distinguish single boxes
+	var h maphash.Hash
+	h.SetSeed(blockSeed)
+	for i := x.from; i < x.upTo; i++ {
+		b := f.order[i]
+		h.WriteString(f.boxes[b].code)
+		for _, from := range f.reads[b] {
+			back := i - f.place[from]
+			if x.box < 0 && f.place[from] < x.from || back > reach && x.box >= 0 || f.boxes[from].kind == inputBox {
+				back = 0
+			}
+			fmt.Fprintf(&h, " %d", back)
+		}
+		h.WriteByte(0)
+	}
+	return h.Sum64()
+}
+
+// tandems returns disjoint sequences of equal blocks, from left to right. Sequences of more items are preferred, then
+// shorter blocks.
+func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
+	var found []tandem
+	for period := 1; period <= min(len(codes)/2, mostPeriod); period++ {
+		for i := 0; i+period < len(codes); {
+			run := 0
+			for i+run+period < len(codes) && codes[i+run] == codes[i+run+period] {
+				run++
+			}
+			if t := (tandem{i, period, run/period + 1}); t.count > 1 && worthwhile(t) {
+				found = append(found, t)
+			}
+			i += run + 1
+		}
+	}
+	slices.SortStableFunc(found, func(a, b tandem) int {
+		return cmp.Or(cmp.Compare(b.period*b.count, a.period*a.count), cmp.Compare(a.period, b.period))
+	})
+	var list []tandem
+	used := make([]bool, len(codes))
+	for _, t := range found {
+		if used[t.from] || used[t.upTo()-1] { // sequences that are in use are not shorter
+			continue
+		}
+		for i := t.from; i < t.upTo(); i++ {
+			used[i] = true
+		}
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b tandem) int { return cmp.Compare(a.from, b.from) })
+	return list
+}

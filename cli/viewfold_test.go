@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+)
+
+// TestViewFolds checks the groups that are drawn, and the options that open them.
+func TestViewFolds(t *testing.T) {
+	path := blockModel(t)
+	heads := func(args ...string) string {
+		return strings.Join(textsOf(t, viewed(t, ".svg", path, args...))["text"], "\n")
+	}
+	folded := heads("--depth", "0")
+	assert.Contains(t, folded, "net\n57 boxes\n")
+	assert.NotContains(t, folded, "layer1")
+	assert.Contains(t, heads("--depth", "1"), "layer0\n19 boxes\n")
+	two := heads("--depth", "2")
+	assert.Contains(t, two, "layer1.0\n7 boxes\n")
+	assert.Contains(t, two, "layer1.1 to layer1.3 × 3\n3 equal blocks, 12 boxes\n")
+	one := heads("--open", "net/layer1")
+	assert.Contains(t, one, "layer1.1 to layer1.3 × 3\n")
+	assert.Contains(t, one, "down\nrelu\nfloat32 [2,3]", "names are relative to the group around them")
+	assert.Contains(t, one, "layer2\n19 boxes\n")
+	assert.NotContains(t, heads("--open", "all"), "boxes\n", "no group is folded")
+	assert.Contains(t, heads("--depth", "1", "--direction", "horizontal"), "19 boxes")
+
+	for ext, marks := range map[string][]string{
+		".dot":  {`label="net"`, `subgraph cluster1`, `layer0\n19 boxes`},
+		".html": {`"label":"layer1.1 to layer1.3 × 3"`},
+	} {
+		text := viewed(t, ext, path, "--depth", "1")
+		for _, mark := range marks {
+			assert.Contains(t, text, mark)
+		}
+	}
+	whole := viewed(t, ".dot", path, "--open", "all")
+	assert.Contains(t, whole, "/net/layer1/layer1.2/neg_1", "the dot of the whole graph")
+	for _, c := range [][]string{
+		{"--open", "nothing", "--open nothing: the picture has no such group; want all or one of net"},
+		{"--around", "nothing", "--around nothing: no box of the picture has this value"},
+		{"--hops", "3", "--hops is the size of a neighbourhood"},
+		{"--hops=-1", "--around", "x", "--hops -1: want 0 or more"},
+		{"--depth=-2", "--depth -2: want 0 or more"},
+		{"--direction", "up", "--direction up: want vertical or horizontal"},
+	} {
+		last := len(c) - 1
+		args := append([]string{"view", path, "-o", filepath.Join(t.TempDir(), "x.svg")}, c[:last]...)
+		r := call(t, args...)
+		assert.Equal(t, exit.CodeWrong, r.code, c)
+		assert.Contains(t, r.errors, c[last])
+	}
+}
+
+func TestViewAround(t *testing.T) {
+	path := blockModel(t)
+	scope := "/net/layer1/layer1.2/"
+	part := textsOf(t, viewed(t, ".svg", path, "--around", scope+"neg_1", "--hops", "1"))["text"]
+	for _, name := range []string{scope + "exp_0", scope + "neg_1", scope + "sigmoid_2", "… 1 operand", "… 1 reader"} {
+		assert.Contains(t, part, name)
+	}
+	assert.NotContains(t, part, scope+"sum")
+	wide := textsOf(t, viewed(t, ".svg", path, "--around", scope+"neg_1", "--hops", "2"))["text"]
+	assert.Contains(t, wide, scope+"sum")
+	assert.Contains(t, viewed(t, ".dot", path, "--around", scope+"neg_1"), "… 2 readers")
+}
