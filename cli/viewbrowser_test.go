@@ -71,7 +71,7 @@ func TestViewInBrowser(t *testing.T) {
 	for name, args := range map[string][]string{
 		"written":    nil,
 		"horizontal": {"--direction", "horizontal"},
-		"plan":       {"--strategy", "propagate", "--no-fusion", "--depth", "2"},
+		"plans":      {"--strategies", "propagate,channels_last", "--no-fusion", "--depth", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			driven(t, chromium, viewed(t, ".html", path, args...), string(script))

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 )
@@ -68,4 +70,45 @@ func TestViewAround(t *testing.T) {
 	wide := textsOf(t, viewed(t, ".svg", path, "--around", scope+"neg_1", "--hops", "2"))["text"]
 	assert.Contains(t, wide, scope+"sum")
 	assert.Contains(t, viewed(t, ".dot", path, "--around", scope+"neg_1"), "… 2 readers")
+}
+
+// TestViewPair compares the marks of two plans with the output of diff.
+func TestViewPair(t *testing.T) {
+	const first, second = "contiguous", "channels_last"
+	args := []string{"--strategies", first + "," + second, "--dim", "N=2"}
+	var d struct {
+		Values []struct{ Value string }
+		Only   []any `json:"copies_only_first"`
+	}
+	text := succeed(t, append([]string{"diff", residual, "--json"}, args...)...)
+	require.NoError(t, json.Unmarshal([]byte(text), &d))
+	require.NotEmpty(t, d.Values)
+	require.NotEmpty(t, d.Only)
+	doc := viewed(t, ".svg", residual, args...)
+	texts := textsOf(t, doc)["text"]
+	counts := map[string]int{}
+	for _, line := range texts {
+		kind, _, _ := strings.Cut(line, ",")
+		counts[kind]++
+	}
+	assert.Equal(t, 2*len(d.Values), counts["≠ layout"], texts)
+	assert.Contains(t, texts, "+ only here: not in "+second)
+	assert.Contains(t, texts, first)
+	assert.Contains(t, texts, second)
+	assert.Positive(t, counts["≠ implementation"])
+	assert.Positive(t, strings.Count(doc, `class="flag"`), "differences have a shape, too")
+
+	same := textsOf(t, viewed(t, ".svg", residual, "--strategies", "propagate,propagate"))
+	assert.Contains(t, same["text"], "the plans of propagate and propagate are equal")
+	assert.NotContains(t, same["class"], "mark")
+	for _, wrong := range [][]string{{"--strategies", "propagate"}, {"--strategies", "propagate,optimal", "--strategy", "push"},
+		{"--strategies", "propagate,nothing"}} {
+		r := call(t, append([]string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg")}, wrong...)...)
+		assert.Equal(t, exit.CodeWrong, r.code)
+		assert.Contains(t, r.errors, "want")
+	}
+	page := viewed(t, ".html", residual, args...)
+	for _, want := range []string{`"peer":`, `"marks":["≠ implementation, channels_last: direct_nhwc`, "Under strategy channels_last"} {
+		assert.Contains(t, page, want)
+	}
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/format"
@@ -13,6 +14,7 @@ import (
 type svgBox struct {
 	*pictureBox
 	heads, lines []string
+	marks        []string
 	size         graphdraw.Box
 	frameLabel   string // of an open group
 }
@@ -26,6 +28,9 @@ func boxed(b *pictureBox, name string) *svgBox {
 	for _, line := range b.lines {
 		s.lines = append(s.lines, term.CutMiddle(format.Printable(line), boxColumns))
 	}
+	for _, m := range b.marks {
+		s.marks = append(s.marks, boxLines(format.Printable(m))...)
+	}
 	if b.why != "" {
 		s.lines = append(s.lines, boxLines(format.Printable(b.why))...)
 	}
@@ -33,11 +38,11 @@ func boxed(b *pictureBox, name string) *svgBox {
 	for _, line := range s.heads {
 		width = max(width, headWidth*float64(term.Width(line)))
 	}
-	for _, line := range s.lines {
+	for _, line := range slices.Concat(s.lines, s.marks) {
 		width = max(width, columnWidth*float64(term.Width(line)))
 	}
 	s.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
-		Height: lineHeight*float64(len(s.heads)+len(s.lines)) + boxPadding}
+		Height: lineHeight*float64(len(s.heads)+len(s.lines)+len(s.marks)) + boxPadding}
 	if b.bar > 0 {
 		s.size.Height += 6
 	}
@@ -91,6 +96,12 @@ func (b *svgBox) markup() string {
 	}
 	for _, line := range b.lines {
 		text(` class="dim"`, line)
+	}
+	for _, line := range b.marks {
+		text(` class="mark"`, line)
+	}
+	if len(b.marks) > 0 {
+		fmt.Fprintf(&w, `<path class="flag" d="M%s 0h-14l14 14z"/>`, width)
 	}
 	if b.bar > 0 {
 		whole := b.size.Width - 2*boxPadding - 2

@@ -58,6 +58,8 @@ type pageBox struct {
 	Share   float64  `json:"share"`
 	Facts   []fact   `json:"facts"`
 	Explain []string `json:"explain"` // the output of explain for each value
+	Marks   []string `json:"marks,omitempty"`
+	Peer    *int     `json:"peer,omitempty"`
 	pageMarkup
 }
 
@@ -110,18 +112,21 @@ type pageLine struct {
 }
 
 // page returns an HTML page, which needs no other files, with the drawings of all groups and the explanations of
-// values. program is nil for a graph as written.
-func (s *scene) page(ctx context.Context, g *graph.Graph, program *graphrun.Program) ([]byte, error) {
+// values, by side of the picture.
+func (s *scene) page(ctx context.Context, sides ...*explainer) ([]byte, error) {
 	d := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal,
 		Legend: []pageLayout{}, Boxes: []pageBox{}, Values: []pageValue{}}
 	for i, l := range s.legend {
 		color, dash := s.colorOf(i)
 		d.Legend = append(d.Legend, pageLayout{l.name, l.count, color, dash})
 	}
-	e := newExplainer(g, program)
 	for i := range s.boxes {
 		b := &s.boxes[i]
-		box := pageBox{Kind: b.kind, Head: format.Printable(b.head), Share: b.share, Facts: []fact{}, Explain: []string{}}
+		box := pageBox{Kind: b.kind, Head: format.Printable(b.head), Share: b.share, Facts: []fact{}, Explain: []string{},
+			Marks: b.marks}
+		if len(sides) > 1 && b.peer >= 0 {
+			box.Peer = &b.peer
+		}
 		for _, f := range b.facts {
 			box.Facts = append(box.Facts, fact{f.Name, format.Printable(f.Text)})
 		}
@@ -129,7 +134,7 @@ func (s *scene) page(ctx context.Context, g *graph.Graph, program *graphrun.Prog
 			if err := exit.Stopped(ctx); err != nil {
 				return nil, err
 			}
-			box.Explain = append(box.Explain, e.texts(name)...)
+			box.Explain = append(box.Explain, sides[b.side].texts(name)...)
 		}
 		d.Boxes = append(d.Boxes, box)
 	}

@@ -206,13 +206,16 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 		return boxed(&s.boxes[x.box], name)
 	}
 	sum := &pictureBox{kind: groupBox, head: x.label, layout: -1}
-	ops, copies, boxes := map[string]int{}, 0, 0
+	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
 	var list []string
 	s.each(x, func(b *pictureBox) {
 		boxes++
 		sum.share += b.share
 		if b.kind == copyBox {
 			copies++
+		}
+		if len(b.marks) > 0 {
+			marked++
 		}
 		if ops[b.head]++; ops[b.head] == 1 {
 			list = append(list, b.head)
@@ -235,6 +238,9 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 	if copies > 0 {
 		sum.lines = append(sum.lines, format.CountIrregular(copies, "inserted copy", "inserted copies"))
 	}
+	if marked > 0 {
+		sum.marks = []string{"≠ " + format.CountIrregular(marked, "box differs", "boxes differ")}
+	}
 	if sum.share > 0 {
 		sum.lines = append(sum.lines, format.Percent(sum.share)+" of the cost")
 	}
@@ -254,6 +260,7 @@ func (s *scene) names(g *item, scope string) []string {
 		for _, prefix := range []string{"/" + scope + "/", scope + "/", strings.ReplaceAll(scope, "/", ".") + "."} {
 			if rest, is := strings.CutPrefix(list[i], prefix); is && scope != "" && rest != "" {
 				list[i] = rest
+				break
 			}
 		}
 	}

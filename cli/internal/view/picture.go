@@ -53,6 +53,9 @@ type pictureBox struct {
 	explain    []string // the names of the values of the graph as written that the box computes
 	values     []string // the names of its results
 	omitted    int      // of a restBox, the number of lines to it
+	marks      []string // differences to another plan
+	side       int      // of a picture of two plans
+	peer       int      // the box of the other side for the same node; -1 for none
 }
 
 // fact is a line of the details of a box.

@@ -42,6 +42,7 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .view .box{fill:#f6f8fa;stroke-dasharray:2 3}.copy .box{fill:#ffebe6;stroke:#cf222e;stroke-width:2;stroke-dasharray:6 3}
 .copy .head{fill:#cf222e}.bar{fill:#d0d7de}.part{fill:#57606a}
 .group .box{fill:#fff8e1;stroke:#9a6700}.frame .box{fill:none;stroke:#9a6700;stroke-dasharray:8 3}
+.mark{font-weight:bold}.flag{fill:#24292f}
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
 `
 

@@ -30,7 +30,7 @@ type flags struct {
 	out, strategy, costs string
 	exact, noFusion      bool
 	dims, pins           []string
-	open                 []string
+	open, strategies     []string
 	depth, hops          int
 	around, direction    string
 }
@@ -49,11 +49,15 @@ More than 60 boxes are folded: scopes of names (/layer1/layer1.0/conv1/Conv), th
 ("layer1.1 to layer1.2 × 2"), then sections of boxes. --depth and --open say how many groups are open;
 --around draws the neighbourhood of a value.
 
+--strategies A,B draws two plans side by side. Boxes that differ have a corner and lines that begin with ≠,
+and boxes of one plan only a line that begins with +.
+
 OUT.svg is a picture. OUT.html is a self-contained page with search, zoom and an overview; clicking a group
 opens it, and clicking a step shows its details and what graphrun explain prints for its values. OUT.dot is
 a graph in Graphviz's language.`,
 		Example: `  graphrun view examples/models/residual.json -o residual.svg --strategy optimal
   graphrun view model.onnx -o model.html --strategy channels_last --pin conv1=impl:nchw
+  graphrun view model.onnx -o both.html --strategies propagate,optimal
   graphrun view model.onnx -o part.svg --around /layer1/layer1.0/Add_output_0 --hops 3
   graphrun view model.onnx -o model.svg --open layer1/layer1.0 --direction horizontal
   graphrun view model.json -o model.dot && dot -Tpdf -O model.dot`,
@@ -68,6 +72,8 @@ a graph in Graphviz's language.`,
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	cmd.Flags().Lookup("strategy").DefValue = "the graph as written"
 	f.strategy = ""
+	cmd.Flags().StringSliceVar(&f.strategies, "strategies", nil, "draw the plans of strategies `A,B` side by side")
+	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
 	f.drawingFlags(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
@@ -88,15 +94,20 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.checkDrawing(cmd); err != nil {
 		return nil, err
 	}
-	if f.strategy == "" {
+	if err := f.checkPair(); err != nil {
+		return nil, err
+	}
+	if f.strategy == "" && len(f.strategies) == 0 {
 		for _, flag := range []string{"costs", "exact", "no-fusion"} {
 			if cmd.Flags().Changed(flag) {
 				return nil, exit.Wrongf("--%s concerns plans, and without --strategy the graph is drawn as written: add --strategy",
 					flag)
 			}
 		}
-	} else if err := f.ext.CheckStrategy(f.strategy); err != nil {
-		return nil, err
+	} else if len(f.strategies) == 0 {
+		if err := f.ext.CheckStrategy(f.strategy); err != nil {
+			return nil, err
+		}
 	}
 	if err := outfile.CheckWritable("-o", f.out); err != nil {
 		return nil, err
@@ -139,15 +150,13 @@ func run(cmd *cobra.Command, path string, f flags) error {
 // drawn returns the content of the output file.
 func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
 	title := filepath.Base(path)
+	if len(f.strategies) > 0 {
+		return f.pair(ctx, title, g, costs)
+	}
 	runs, p, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
 	if f.strategy != "" {
-		if err := command.RejectDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
-			return nil, err
-		}
 		var err error
-		p, err = f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			NoFusion: f.noFusion, Exact: f.exact, Costs: costs, MemoryLimit: -1}) // the plan may be for another machine
-		if err != nil {
+		if p, err = f.compiled(ctx, g, f.strategy, costs); err != nil {
 			return nil, err
 		}
 		runs, plan = p.Graph(), p.Report()
@@ -158,25 +167,44 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 			format.Count(len(g.Constants), "constant")))
 	}
 	drawing.addSizes(g)
-	return f.drawing(ctx, drawing, g, p)
-}
-
-// drawing returns a picture as a file of the demanded kind.
-func (f *flags) drawing(ctx context.Context, p *picture, g *graph.Graph, program *graphrun.Program) ([]byte, error) {
-	if f.around != "" {
-		part, found := p.around(f.around, f.hops)
-		if !found {
-			return nil, exit.Wrongf("--around %s: no box of the picture has this value", f.around)
-		}
-		p = part
-	}
-	root, err := f.folded(p)
+	drawing, err := f.part(drawing)
 	if err != nil {
 		return nil, err
 	}
+	root, err := f.folded(drawing)
+	if err != nil {
+		return nil, err
+	}
+	return f.written(ctx, drawing, root, newExplainer(g, p))
+}
+
+// compiled plans a graph with a strategy.
+func (f *flags) compiled(ctx context.Context, g *graph.Graph, strategy string,
+	costs *machine.Profile) (*graphrun.Program, error) {
+	if err := command.RejectDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
+		return nil, err
+	}
+	return f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), NoFusion: f.noFusion, Exact: f.exact,
+		Costs: costs, MemoryLimit: -1}) // the plan may be for another machine
+}
+
+// part returns the neighbourhood of the value of --around, or the whole picture.
+func (f *flags) part(p *picture) (*picture, error) {
+	if f.around == "" {
+		return p, nil
+	}
+	part, found := p.around(f.around, f.hops)
+	if !found {
+		return nil, exit.Wrongf("--around %s: no box of the picture has this value", f.around)
+	}
+	return part, nil
+}
+
+// written returns a picture as a file of the demanded kind. A page has the explanations of each side.
+func (f *flags) written(ctx context.Context, p *picture, root *item, sides ...*explainer) ([]byte, error) {
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
-		if f.around == "" && f.direction != horizontal && root.whole() {
+		if f.around == "" && f.direction != horizontal && p.graph != nil && root.whole() {
 			return p.graph.DOT()
 		}
 		return p.dot(root, f.direction == horizontal), nil
@@ -192,7 +220,7 @@ func (f *flags) drawing(ctx context.Context, p *picture, g *graph.Graph, program
 	if ext == ".svg" {
 		return scene.svg(), nil
 	}
-	return scene.page(ctx, g, program)
+	return scene.page(ctx, sides...)
 }
 
 // addSizes adds the sizes of symbols to the remarks.

@@ -88,7 +88,7 @@ function draw() {
 }
 
 // The view: the point at the upper left corner, and the scale.
-let seen = { x: 0, y: 0, scale: 1 }, pending = false;
+let seen = { x: 0, y: 0, scale: 1 }, pending = false, printed = ""; // printed: the theme before the page is printed
 const size = () => stage.getBoundingClientRect();
 let room = size();
 function show(v) {
@@ -98,6 +98,7 @@ function show(v) {
   requestAnimationFrame(() => { pending = false; paint(); });
 }
 function paint() {
+  if (printed) return;
   world.setAttribute("transform", "scale(" + seen.scale + ") translate(" + -seen.x + " " + -seen.y + ")");
   svg.classList.toggle("far", seen.scale < .3);
   cull();
@@ -107,6 +108,7 @@ function paint() {
   frame.height = (Math.min(all.h, seen.y + room.height / seen.scale) - y) * mapScale + "px";
 }
 function cull() {
+  if (printed) return;
   const u = seen.x + room.width / seen.scale, v = seen.y + room.height / seen.scale;
   for (const c of chunks) {
     const hidden = c.x > u || c.y > v || c.u < seen.x || c.v < seen.y;
@@ -234,11 +236,11 @@ function make(tag, text, into, name) {
   return x;
 }
 const nameOf = b => b.facts.length ? b.facts[0].text : b.head;
-function table(panel, list, last) {
-  const t = make("table", undefined, panel, "steps");
+function table(panel, list, last, name = "steps") {
+  const t = make("table", undefined, panel, name);
   for (const i of list) {
     const row = make("tr", undefined, t), b = data.boxes[i];
-    make("td", nameOf(b) + (b.head === nameOf(b) ? "" : " · " + b.head), row);
+    make("td", b.kind === "copy" || b.head === nameOf(b) ? b.head : nameOf(b) + " · " + b.head, row);
     make("td", last(b), row);
     row.tabIndex = 0;
     const go = () => { reveal(i); pick(i); look(i); };
@@ -248,6 +250,8 @@ function table(panel, list, last) {
 }
 const cost = b => (b.facts.find(f => f.name === "cost") || { text: "" }).text;
 function lists(panel, boxes) {
+  const marked = boxes.filter(i => data.boxes[i].marks);
+  if (marked.length) { make("h3", "Differences", panel); table(panel, marked.slice(0, 40), b => b.marks[0], "steps wide"); }
   const copies = boxes.filter(i => data.boxes[i].kind === "copy");
   if (copies.length) { make("h3", "Inserted copies", panel); table(panel, copies, cost); }
   const dear = boxes.filter(i => data.boxes[i].share > 0).sort((a, b) => data.boxes[b].share - data.boxes[a].share).slice(0, 12);
@@ -277,6 +281,7 @@ function mark() { // marks hits and the picked item
   for (const v of visible) {
     const n = v.frame || shown.get(v.i);
     n.classList.toggle("picked", v.i === picked);
+    n.classList.toggle("peer", picked >= 0 && picked !== null && data.boxes[picked].peer === v.i);
     n.classList.toggle("hit", !v.frame && (isGroup(v.i) ? boxesIn(groupOf(v.i)).some(i => hits.has(i)) : hits.has(v.i)));
   }
   const near = picked === null ? new Set() : new Set(isGroup(picked) ? boxesIn(groupOf(picked)) : [picked]);
@@ -304,6 +309,10 @@ function pick(i) {
   make("h2", b.head, panel);
   const list = make("dl", undefined, panel);
   for (const f of b.facts) { make("dt", f.name, list); make("dd", f.text, list, f.name === "why" ? "why" : ""); }
+  if (b.peer !== undefined) {
+    const other = make("button", "Go to the same step of the other plan", panel);
+    other.onclick = () => { reveal(b.peer); pick(b.peer); look(b.peer); };
+  }
   for (const text of b.explain) make("pre", text, panel);
 }
 
@@ -359,9 +368,8 @@ new ResizeObserver(() => {
 
 // On paper: all that is open, on a page of its size.
 const paper = document.head.appendChild(document.createElement("style"));
-let light = null;
 addEventListener("beforeprint", () => {
-  light = root.dataset.theme;
+  printed = root.dataset.theme;
   root.dataset.theme = "light";
   const sheet = by("sheet");
   sheet.replaceChildren();
@@ -381,7 +389,8 @@ addEventListener("beforeprint", () => {
 addEventListener("afterprint", () => {
   svg.removeAttribute("viewBox"); svg.removeAttribute("style");
   paper.textContent = "";
-  theme(light);
+  theme(printed);
+  printed = "";
   paint();
   mark();
 });

@@ -1,0 +1,210 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// checkPair validates --strategies.
+func (f *flags) checkPair() error {
+	if len(f.strategies) == 0 {
+		return nil
+	}
+	if f.strategy != "" || len(f.strategies) != 2 {
+		return exit.Wrongf("--strategies %s: want two strategies A,B, without --strategy", strings.Join(f.strategies, ","))
+	}
+	for _, s := range f.strategies {
+		if err := f.ext.CheckStrategy(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pair returns a picture of the plans of two strategies, with their differences marked.
+func (f *flags) pair(ctx context.Context, title string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
+	var programs [2]*graphrun.Program
+	var sides [2]*picture
+	for i, name := range f.strategies {
+		var err error
+		if programs[i], err = f.compiled(ctx, g, name, costs); err != nil {
+			return nil, err
+		}
+		sides[i] = pictured(title, programs[i].Graph(), programs[i].Report())
+	}
+	d, err := experiment.Diff(programs[0], programs[1])
+	if err != nil {
+		return nil, err
+	}
+	markDifferences(sides, d)
+	both := &picture{title: title, remarks: []string{differenceText(d)}}
+	both.addSizes(g)
+	root := &item{box: -1, label: title, open: true}
+	for i, p := range sides {
+		part, err := f.part(p)
+		if err != nil {
+			return nil, err
+		}
+		tree, err := f.folded(part)
+		if err != nil {
+			return nil, err
+		}
+		tree.label = f.strategies[i]
+		both.remarks = append(both.remarks, part.remarks...)
+		both.join(part, tree, i)
+		root.items = append(root.items, tree)
+	}
+	root.upTo = len(both.boxes)
+	both.linkPeers()
+	return f.written(ctx, both, root, newExplainer(g, programs[0]), newExplainer(g, programs[1]))
+}
+
+// differenceText summarizes the differences.
+func differenceText(d *experiment.Difference) string {
+	if d.Same {
+		return fmt.Sprintf("the plans of %s and %s are equal", d.First.Strategy, d.Second.Strategy)
+	}
+	share := ""
+	if d.First.CostNS > 0 {
+		share = fmt.Sprintf(" (%+.1f%%)", 100*d.DeltaNS/d.First.CostNS)
+	}
+	return fmt.Sprintf("%s against %s: %s%s; %s, %s with another layout, %s of one plan only", d.Second.Strategy, d.First.Strategy,
+		signed(d.DeltaNS), share, format.CountIrregular(len(d.Steps), "difference of steps", "differences of steps"),
+		format.Count(len(d.Values), "value"),
+		format.CountIrregular(len(d.OnlyFirst)+len(d.OnlySecond), "copy", "copies"))
+}
+
+func signed(ns float64) string {
+	if ns < 0 {
+		return "-" + format.Nanoseconds(-ns)
+	}
+	return "+" + format.Nanoseconds(ns)
+}
+
+// markDifferences adds the differences of two plans to the boxes of their pictures.
+func markDifferences(sides [2]*picture, d *experiment.Difference) {
+	var steps, values [2]map[string]string
+	for i := range sides {
+		steps[i], values[i] = map[string]string{}, map[string]string{}
+	}
+	names := [2]string{d.First.Strategy, d.Second.Strategy}
+	for _, s := range d.Steps {
+		both := [2][]experiment.StepSummary{s.First, s.Second}
+		cost := [2]float64{s.FirstNS, s.SecondNS}
+		for i := range sides {
+			text := differentStep(s.What, names[1-i], both[1-i], cost[1-i])
+			for _, step := range both[i] {
+				steps[i][step.Name] = text
+			}
+		}
+	}
+	for _, v := range d.Values {
+		values[0][v.Value] = fmt.Sprintf("%s: %s", names[1], v.Second.Layout)
+		values[1][cmp.Or(v.Other, v.Value)] = fmt.Sprintf("%s: %s", names[0], v.First.Layout)
+	}
+	for i, p := range sides {
+		for k := range p.boxes {
+			b := &p.boxes[k]
+			if text := steps[i][b.name]; text != "" && (b.kind == stepBox || b.kind == copyBox) {
+				b.marks = append(b.marks, text)
+			}
+			for _, v := range b.values {
+				if text := values[i][v]; text != "" {
+					b.marks = append(b.marks, "≠ layout, "+text)
+				}
+			}
+			for _, m := range b.marks {
+				b.facts = append(b.facts, fact{"difference", m})
+			}
+			b.code += strings.Join(b.marks, ";")
+		}
+	}
+}
+
+// differentStep describes a difference of a step to the steps of the other plan.
+func differentStep(what, other string, steps []experiment.StepSummary, ns float64) string {
+	switch {
+	case len(steps) == 0:
+		return "+ only here: not in " + other
+	case what == "implementation":
+		return fmt.Sprintf("≠ implementation, %s: %s, %s", other, steps[0].Impl, format.Nanoseconds(ns))
+	case what == "grouping":
+		return fmt.Sprintf("≠ grouping, %s: %s, %s", other, format.Count(len(steps), "step"), format.Nanoseconds(ns))
+	}
+	return fmt.Sprintf("≠ cost, %s: %s", other, format.Nanoseconds(ns))
+}
+
+// join adds the boxes and lines of a picture with its groups, which become the given side.
+func (p *picture) join(part *picture, tree *item, side int) {
+	first := len(p.boxes)
+	layouts := make([]int, len(part.legend))
+	for i, l := range part.legend {
+		layouts[i] = slices.IndexFunc(p.legend, func(o pictureLayout) bool { return o.name == l.name })
+		if layouts[i] < 0 {
+			layouts[i] = len(p.legend)
+			p.legend = append(p.legend, pictureLayout{name: l.name})
+		}
+		p.legend[layouts[i]].count += l.count
+	}
+	layout := func(l int) int {
+		if l < 0 {
+			return l
+		}
+		return layouts[l]
+	}
+	for _, b := range part.boxes {
+		b.layout, b.side = layout(b.layout), side
+		p.boxes = append(p.boxes, b)
+	}
+	for _, n := range part.nets {
+		n.from, n.to, n.layout = n.from+first, slices.Clone(n.to), layout(n.layout)
+		for i := range n.to {
+			n.to[i] += first
+		}
+		p.nets = append(p.nets, n)
+	}
+	tree.shift(first)
+}
+
+// shift renumbers the boxes of a group.
+func (g *item) shift(by int) {
+	g.from, g.upTo = g.from+by, g.upTo+by
+	if g.box >= 0 {
+		g.box += by
+	}
+	for _, x := range g.items {
+		x.shift(by)
+	}
+}
+
+// linkPeers links the boxes of the two sides that compute the same node.
+func (p *picture) linkPeers() {
+	var of [2]map[string]int
+	for i := range of {
+		of[i] = map[string]int{}
+	}
+	key := func(b *pictureBox) string {
+		return fmt.Sprint(b.kind == copyBox, b.kind == outputBox, b.kind == inputBox, " ", b.name)
+	}
+	for i := range p.boxes {
+		b := &p.boxes[i]
+		b.peer = -1
+		of[b.side][key(b)] = i
+	}
+	for name, i := range maps.All(of[0]) {
+		if k, is := of[1][name]; is {
+			p.boxes[i].peer, p.boxes[k].peer = k, i
+		}
+	}
+}
