@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
 // TestViewFolds checks the groups that are drawn, and the options that open them.
@@ -110,5 +112,42 @@ func TestViewPair(t *testing.T) {
 	page := viewed(t, ".html", residual, args...)
 	for _, want := range []string{`"peer":`, `"marks":["≠ implementation, channels_last: direct_nhwc`, "Under strategy channels_last"} {
 		assert.Contains(t, page, want)
+	}
+}
+
+// TestViewTimes draws measured times beside predicted ones.
+func TestViewTimes(t *testing.T) {
+	plan := decode[planJSON](t, succeed(t, "plan", residual, "--strategy", "propagate", "--dim", "N=2", "--json"))
+	step := plan.Steps[0]
+	bench := write(t, "bench.json", fmt.Sprintf(
+		`{"strategy": "propagate", "steps": 4, "by_step": [{"name": %q, "time_ns": %g}, {"name": "none", "time_ns": 1}]}`,
+		step.Name, 2*step.CostNS))
+	measured := write(t, "plan.json", fmt.Sprintf(`{"strategy": "propagate", "steps": [{"name": %q, "measured_ns": %g}]}`,
+		step.Name, 2*step.CostNS))
+	for _, times := range []string{bench, measured} {
+		args := []string{"--strategy", "propagate", "--dim", "N=2", "--profile", times}
+		texts := textsOf(t, viewed(t, ".svg", residual, args...))["text"]
+		assert.Contains(t, texts, "measured "+format.Nanoseconds(2*step.CostNS)+", 2.00 × predicted")
+		assert.Contains(t, strings.Join(texts, " "), "in 1 of 4 steps")
+		assert.Contains(t, viewed(t, ".html", residual, args...), `"name":"measured"`)
+	}
+	for _, c := range [][]string{
+		{bench, "propagate,optimal", "", "--profile has the times of one plan"},
+		{bench, "", "", "without --strategy the graph is drawn as written"},
+		{bench, "", "contiguous", "measure the plan of strategy contiguous"},
+		{write(t, "none.json", "{}"), "", "propagate", "it has no times of steps"},
+		{write(t, "text.json", "times"), "", "propagate", "not the output of bench --profile --json"},
+		{"missing.json", "", "propagate", "missing.json"},
+	} {
+		args := []string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--profile", c[0]}
+		if c[1] != "" {
+			args = append(args, "--strategies", c[1])
+		}
+		if c[2] != "" {
+			args = append(args, "--strategy", c[2])
+		}
+		r := call(t, args...)
+		assert.Equal(t, exit.CodeWrong, r.code)
+		assert.Contains(t, r.errors, c[3])
 	}
 }

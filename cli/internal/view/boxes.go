@@ -46,6 +46,9 @@ func boxed(b *pictureBox, name string) *svgBox {
 	if b.bar > 0 {
 		s.size.Height += 6
 	}
+	if b.measured > 0 {
+		s.size.Height += 6
+	}
 	return s
 }
 
@@ -103,10 +106,17 @@ func (b *svgBox) markup() string {
 	if len(b.marks) > 0 {
 		fmt.Fprintf(&w, `<path class="flag" d="M%s 0h-14l14 14z"/>`, width)
 	}
-	if b.bar > 0 {
+	bar := func(class string, share float64) {
 		whole := b.size.Width - 2*boxPadding - 2
-		fmt.Fprintf(&w, `<rect class="bar" x="%g" y="%s" width="%s" height="4"/><rect class="part" x="%g" y="%s" width="%s" `+
-			`height="4"/>`, boxPadding+2, num(y+6), num(whole), boxPadding+2, num(y+6), num(b.bar*whole))
+		fmt.Fprintf(&w, `<rect class="bar" x="%g" y="%s" width="%s" height="4"/><rect class="%s" x="%g" y="%s" width="%s" `+
+			`height="4"/>`, boxPadding+2, num(y+6), num(whole), class, boxPadding+2, num(y+6), num(share*whole))
+		y += 6
+	}
+	if b.bar > 0 {
+		bar("part", b.bar)
+	}
+	if b.measured > 0 {
+		bar("part measured", b.measuredBar)
 	}
 	return w.String()
 }

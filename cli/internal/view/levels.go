@@ -207,10 +207,14 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 	}
 	sum := &pictureBox{kind: groupBox, head: x.label, layout: -1}
 	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
+	measured, predicted := 0.0, 0.0
 	var list []string
 	s.each(x, func(b *pictureBox) {
 		boxes++
 		sum.share += b.share
+		if b.measured > 0 {
+			measured, predicted = measured+b.measured, predicted+b.predicted
+		}
 		if b.kind == copyBox {
 			copies++
 		}
@@ -243,6 +247,9 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 	}
 	if sum.share > 0 {
 		sum.lines = append(sum.lines, format.Percent(sum.share)+" of the cost")
+	}
+	if measured > 0 {
+		sum.lines = append(sum.lines, "measured "+measuredText(measured, predicted))
 	}
 	b := boxed(sum, "")
 	b.frameLabel = format.Printable(sum.head)

@@ -21,6 +21,9 @@ func (f *flags) checkPair() error {
 	if len(f.strategies) == 0 {
 		return nil
 	}
+	if f.profile != "" {
+		return exit.Wrongf("--profile has the times of one plan: draw it with --strategy")
+	}
 	if f.strategy != "" || len(f.strategies) != 2 {
 		return exit.Wrongf("--strategies %s: want two strategies A,B, without --strategy", strings.Join(f.strategies, ","))
 	}

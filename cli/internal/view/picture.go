@@ -48,14 +48,17 @@ type pictureBox struct {
 	why   string   // the reason of a copy
 	// share is the cost of the step divided by the total cost. bar is its cost divided by that of the most expensive step.
 	share, bar float64
-	layout     int // of the first result, as an index of the legend; -1 for none
-	facts      []fact
-	explain    []string // the names of the values of the graph as written that the box computes
-	values     []string // the names of its results
-	omitted    int      // of a restBox, the number of lines to it
-	marks      []string // differences to another plan
-	side       int      // of a picture of two plans
-	peer       int      // the box of the other side for the same node; -1 for none
+	// predicted and measured are the times of a step in nanoseconds; measured is 0 without --profile. measuredBar is the
+	// measured time divided by the longest time of a step.
+	predicted, measured, measuredBar float64
+	layout                           int // of the first result, as an index of the legend; -1 for none
+	facts                            []fact
+	explain                          []string // the names of the values of the graph as written that the box computes
+	values                           []string // the names of its results
+	omitted                          int      // of a restBox, the number of lines to it
+	marks                            []string // differences to another plan
+	side                             int      // of a picture of two plans
+	peer                             int      // the box of the other side for the same node; -1 for none
 }
 
 // fact is a line of the details of a box.
@@ -124,6 +127,9 @@ func (p *painter) addPlan(r *report.Plan) {
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		p.steps[s.Name], p.most = s, max(p.most, s.CostNS)
+		if s.MeasuredNS != nil {
+			p.most = max(p.most, *s.MeasuredNS)
+		}
 	}
 	bytes := 0
 	for i := range r.Copies {
@@ -267,6 +273,7 @@ func codeOf(n *graph.Node, b *pictureBox) string {
 // price adds the cost of a step to its box.
 func (p *painter) price(b *pictureBox, s *report.Step) {
 	text := format.Nanoseconds(s.CostNS)
+	b.predicted = s.CostNS
 	if p.report.CostNS > 0 {
 		b.share = s.CostNS / p.report.CostNS
 		text += " (" + format.Percent(b.share) + ")"
@@ -275,15 +282,31 @@ func (p *painter) price(b *pictureBox, s *report.Step) {
 		b.bar = s.CostNS / p.most
 	}
 	b.facts = append(b.facts, fact{"cost", text})
+	if s.MeasuredNS != nil {
+		b.measured, b.measuredBar = *s.MeasuredNS, *s.MeasuredNS/max(p.most, 1)
+		b.facts = append(b.facts, fact{"measured", measuredText(b.measured, s.CostNS)})
+	}
 	if s.Impl != "" {
 		b.facts = append(b.facts, fact{"implementation", s.Impl})
 		text = s.Impl + " · " + text
 	}
 	b.lines = append(b.lines, text)
+	if b.measured > 0 {
+		b.lines = append(b.lines, "measured "+measuredText(b.measured, s.CostNS))
+	}
 	b.facts = append(b.facts, fact{"moves", format.Bytes(s.Bytes)})
 	if s.Loop != nil {
 		b.facts = append(b.facts, fact{"loop", format.Ints(s.Loop.Shape)}, fact{"fast set-up", s.FastSetup})
 	}
+}
+
+// measuredText is a measured time, and its ratio to the predicted one.
+func measuredText(measured, predicted float64) string {
+	text := format.Nanoseconds(measured)
+	if predicted > 0 {
+		text += fmt.Sprintf(", %.2f × predicted", measured/predicted)
+	}
+	return text
 }
 
 // copyOf returns the report of a node that is a copy; nil for other nodes.

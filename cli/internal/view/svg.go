@@ -40,7 +40,7 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .dim{fill:#57606a}.box{stroke-width:1.2;fill:#fff;stroke:#8c959f}
 .input .box{fill:#ddeafa;stroke:#3b7dd8}.output .box{fill:#dff3e2;stroke:#2f8f46}.constant .box{fill:#eee}
 .view .box{fill:#f6f8fa;stroke-dasharray:2 3}.copy .box{fill:#ffebe6;stroke:#cf222e;stroke-width:2;stroke-dasharray:6 3}
-.copy .head{fill:#cf222e}.bar{fill:#d0d7de}.part{fill:#57606a}
+.copy .head{fill:#cf222e}.bar{fill:#d0d7de}.part{fill:#57606a}.part.measured{fill:#bf5700}
 .group .box{fill:#fff8e1;stroke:#9a6700}.frame .box{fill:none;stroke:#9a6700;stroke-dasharray:8 3}
 .mark{font-weight:bold}.flag{fill:#24292f}
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}

@@ -33,6 +33,7 @@ type flags struct {
 	open, strategies     []string
 	depth, hops          int
 	around, direction    string
+	profile              string
 }
 
 func Command(ext *command.Extensions) *cobra.Command {
@@ -49,6 +50,7 @@ More than 60 boxes are folded: scopes of names (/layer1/layer1.0/conv1/Conv), th
 ("layer1.1 to layer1.2 × 2"), then sections of boxes. --depth and --open say how many groups are open;
 --around draws the neighbourhood of a value.
 
+--profile shows measured times beside the predicted ones, as text and as a second bar.
 --strategies A,B draws two plans side by side. Boxes that differ have a corner and lines that begin with ≠,
 and boxes of one plan only a line that begins with +.
 
@@ -57,6 +59,8 @@ opens it, and clicking a step shows its details and what graphrun explain prints
 a graph in Graphviz's language.`,
 		Example: `  graphrun view examples/models/residual.json -o residual.svg --strategy optimal
   graphrun view model.onnx -o model.html --strategy channels_last --pin conv1=impl:nchw
+  graphrun bench model.onnx --strategy optimal --profile --json > times.json
+  graphrun view model.onnx -o times.html --strategy optimal --profile times.json
   graphrun view model.onnx -o both.html --strategies propagate,optimal
   graphrun view model.onnx -o part.svg --around /layer1/layer1.0/Add_output_0 --hops 3
   graphrun view model.onnx -o model.svg --open layer1/layer1.0 --direction horizontal
@@ -74,6 +78,9 @@ a graph in Graphviz's language.`,
 	f.strategy = ""
 	cmd.Flags().StringSliceVar(&f.strategies, "strategies", nil, "draw the plans of strategies `A,B` side by side")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
+	cmd.Flags().StringVar(&f.profile, "profile", "",
+		"show the measured times of `FILE`, the output of bench --profile --json or plan --measure --json")
+	_ = cmd.MarkFlagFilename("profile", "json")
 	f.drawingFlags(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
@@ -98,7 +105,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 		return nil, err
 	}
 	if f.strategy == "" && len(f.strategies) == 0 {
-		for _, flag := range []string{"costs", "exact", "no-fusion"} {
+		for _, flag := range []string{"costs", "exact", "no-fusion", "profile"} {
 			if cmd.Flags().Changed(flag) {
 				return nil, exit.Wrongf("--%s concerns plans, and without --strategy the graph is drawn as written: add --strategy",
 					flag)
@@ -161,7 +168,17 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 		}
 		runs, plan = p.Graph(), p.Report()
 	}
+	times := ""
+	if plan != nil {
+		var err error
+		if times, err = f.addTimes(plan); err != nil {
+			return nil, err
+		}
+	}
 	drawing := pictured(title, runs, plan)
+	if times != "" {
+		drawing.remarks = append(drawing.remarks, times)
+	}
 	if plan == nil {
 		drawing.remarks = append(drawing.remarks, fmt.Sprintf("as written: %s, %s", format.Count(len(g.Nodes), "node"),
 			format.Count(len(g.Constants), "constant")))
