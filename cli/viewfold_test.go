@@ -103,7 +103,8 @@ func TestViewPair(t *testing.T) {
 	same := textsOf(t, viewed(t, ".svg", residual, "--strategies", "propagate,propagate"))
 	assert.Contains(t, same["text"], "the plans of propagate and propagate are equal")
 	assert.NotContains(t, same["class"], "mark")
-	for _, wrong := range [][]string{{"--strategies", "propagate"}, {"--strategies", "propagate,optimal", "--strategy", "push"},
+	for _, wrong := range [][]string{{"--strategies", "propagate"},
+		{"--strategies", "propagate,optimal", "--strategy", "push"},
 		{"--strategies", "propagate,nothing"}} {
 		r := call(t, append([]string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg")}, wrong...)...)
 		assert.Equal(t, exit.CodeWrong, r.code)

@@ -82,8 +82,9 @@ func differenceText(d *experiment.Difference) string {
 	if d.First.CostNS > 0 {
 		share = fmt.Sprintf(" (%+.1f%%)", 100*d.DeltaNS/d.First.CostNS)
 	}
-	return fmt.Sprintf("%s against %s: %s%s; %s, %s with another layout, %s of one plan only", d.Second.Strategy, d.First.Strategy,
-		signed(d.DeltaNS), share, format.CountIrregular(len(d.Steps), "difference of steps", "differences of steps"),
+	return fmt.Sprintf("%s against %s: %s%s; %s, %s with another layout, %s of one plan only", d.Second.Strategy,
+		d.First.Strategy, signed(d.DeltaNS), share,
+		format.CountIrregular(len(d.Steps), "difference of steps", "differences of steps"),
 		format.Count(len(d.Values), "value"),
 		format.CountIrregular(len(d.OnlyFirst)+len(d.OnlySecond), "copy", "copies"))
 }

@@ -37,7 +37,8 @@ func readTimes(path string) (strategy string, times map[string]float64, err erro
 	}
 	var d measuredTimes
 	if err := json.Unmarshal(text, &d); err != nil {
-		return "", nil, exit.Wrongf("--profile: %w", files.InFile(path, fmt.Errorf("not the output of bench --profile --json: %w", err)))
+		return "", nil, exit.Wrongf("--profile: %w",
+			files.InFile(path, fmt.Errorf("not the output of bench --profile --json: %w", err)))
 	}
 	times = map[string]float64{}
 	for _, s := range d.ByStep {
@@ -52,8 +53,8 @@ func readTimes(path string) (strategy string, times map[string]float64, err erro
 		}
 	}
 	if len(times) == 0 {
-		return "", nil, exit.Wrongf("--profile: %s: it has no times of steps: want the output of bench --profile --json, or of "+
-			"plan --measure --json", path)
+		return "", nil, exit.Wrongf("--profile: %s: it has no times of steps: want the output of bench --profile --json, "+
+			"or of plan --measure --json", path)
 	}
 	return d.Strategy, times, nil
 }
@@ -78,9 +79,9 @@ func (f *flags) addTimes(r *report.Plan) (string, error) {
 		}
 	}
 	if count == 0 || strategy != r.Strategy {
-		return "", exit.Wrongf("--profile: %s: it measured strategy %s and has the times of %d of the %s: measure the plan of "+
-			"strategy %s", f.profile, strategy, count, format.Count(len(r.Steps), "step"), r.Strategy)
+		return "", exit.Wrongf("--profile: %s: it measured strategy %s and has the times of %d of the %s: measure the "+
+			"plan of strategy %s", f.profile, strategy, count, format.Count(len(r.Steps), "step"), r.Strategy)
 	}
-	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured), format.Nanoseconds(predicted),
-		count, format.Count(len(r.Steps), "step")), nil
+	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured),
+		format.Nanoseconds(predicted), count, format.Count(len(r.Steps), "step")), nil
 }
