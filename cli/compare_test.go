@@ -63,7 +63,8 @@ func TestSweep(t *testing.T) {
 	checkBenchmarks(t, string(read(t, bench)), doc)
 	if html := string(read(t, page)); strings.Count(html, "<h2>Measured: ") != 8 || strings.Count(html, "<tr") != 17 ||
 		!strings.Contains(html, "<h2>Estimated: b.json/N=3<") || !strings.Contains(html, "lower bound") ||
-		!strings.Contains(html, "sha256 ") || strings.Contains(html, dir) || !strings.Contains(html, "All strategies give equal values") {
+		!strings.Contains(html, "sha256 ") || strings.Contains(html, dir) ||
+		!strings.Contains(html, "All strategies give equal values") {
 		t.Errorf("the page says\n%s", html)
 	}
 }
