@@ -14,6 +14,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 // sized is a graph with a symbol.
@@ -22,6 +23,39 @@ const sized = `{"version": 1, "symbols": {"N": {"min": 1, "max": 64}},
  "nodes": [{"name": "c", "op": "clone", "inputs": ["x"], "attrs": {"memory_format": "channels_last"}},
            {"name": "y", "op": "relu", "inputs": ["c"]}],
  "outputs": ["y"]}`
+
+// byDefault is the number of strategies that compare measures by default.
+var byDefault = len(graphrun.Strategies()) - len(layout.Published())
+
+// TestStrategyGroups checks the groups that --strategies accepts, and that no strategy has the name of a group.
+func TestStrategyGroups(t *testing.T) {
+	var published, all []string
+	for _, s := range graphrun.Strategies() {
+		all = append(all, s.Name())
+	}
+	for _, s := range layout.Published() {
+		published = append(published, s.Name())
+	}
+	path := write(t, "g.json", small)
+	for group, want := range map[string][]string{"published": published, "all": all,
+		"optimal,published": append([]string{"optimal"}, published...)} {
+		doc := decode[compareDoc](t, succeed(t, "compare", path, "--strategies", group, "--runs", "1", "--json"))
+		var got []string
+		for _, r := range doc.Strategies {
+			got = append(got, r.Name)
+		}
+		if !doc.Equal || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", group, got, want)
+		}
+	}
+	if r := call(t, "compare", path, "--strategies", "all,pbqp"); r.code != 2 || !strings.Contains(r.errors, "twice") {
+		t.Errorf("exit %d, stderr %s", r.code, r.errors)
+	}
+	out := call(t, "__complete", "compare", "--strategies", "optimal,p").out
+	if !strings.Contains(out, "optimal,published\n") || !strings.Contains(out, "optimal,pbqp\n") {
+		t.Errorf("completions: %s", out)
+	}
+}
 
 // TestSweep measures every combination of files, sizes and threads, and writes all of it.
 func TestSweep(t *testing.T) {
@@ -121,7 +155,7 @@ func TestCompareTable(t *testing.T) {
 	out := succeed(t, "compare", path, "--dim", "N=1,3", "--runs", "2", "--threads", "1")
 	head, rest, _ := strings.Cut(out, "\n")
 	if !regexp.MustCompile(`^N  threads  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
-		`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != len(graphrun.Strategies()) ||
+		`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != byDefault ||
 		!strings.Contains(rest, "2 runs each, turns of 2 runs after an unmeasured one, in rounds of random") ||
 		!strings.Contains(rest, "∞") {
 		t.Errorf("got\n%s", out)
@@ -137,7 +171,7 @@ func TestCompareTable(t *testing.T) {
 	out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "1", "--markdown", "--threads", "1,2")
 	if !strings.HasPrefix(out, "| N | threads | strategy | cost/") ||
 		!strings.Contains(out, "\n| ---: | ---: | --- | ---: |") ||
-		strings.Count(out, "\n| 3 | 2 | ") != len(graphrun.Strategies()) ||
+		strings.Count(out, "\n| 3 | 2 | ") != byDefault ||
 		!strings.Contains(out, "all strategies give equal values") {
 		t.Errorf("got\n%s", out)
 	}

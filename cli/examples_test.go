@@ -26,7 +26,7 @@ func TestExamples(t *testing.T) {
 			for _, s := range graphrun.Strategies() {
 				succeed(t, "plan", file, "--check", "--strategy", s.Name())
 			}
-			doc := decode[compareDoc](t, succeed(t, "compare", file, "--runs", "1", "--json"))
+			doc := decode[compareDoc](t, succeed(t, "compare", file, "--strategies", "all", "--runs", "1", "--json"))
 			if !doc.Equal || len(doc.Strategies) != len(graphrun.Strategies()) {
 				t.Errorf("%+v", doc)
 			}

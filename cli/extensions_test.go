@@ -79,12 +79,18 @@ func TestExtensions(t *testing.T) {
 	assert.Contains(t, r.errors, "did you mean mine?")
 }
 
+// group is a strategy with the name of a group of strategies.
+type group struct{ graphrun.Strategy }
+
+func (group) Name() string { return "published" }
+
 // Names that exist already are errors.
 func TestExtensionsRefuse(t *testing.T) {
 	o := doubled(t)
 	for _, options := range [][]Option{
 		{WithStrategy(nil)}, {WithStrategy(graphrun.Optimal)}, {WithOps(nil)}, {WithOps(o, o)},
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
+		{WithStrategy(group{graphrun.Optimal})},
 	} {
 		_, err := extended(options)
 		assert.Error(t, err)

@@ -45,7 +45,8 @@ func TestPins(t *testing.T) {
 	if !best.Optimal || best.Bound == nil || *best.Bound != best.CostNS || best.CostNS <= free.CostNS {
 		t.Errorf("%g is proved: %v, from %v on; without pins %g", best.CostNS, best.Optimal, best.Bound, free.CostNS)
 	}
-	rows := decode[compareDoc](t, succeed(t, onResidual("compare", append(pinFlags, "--runs", "1", "--json")...)...))
+	rows := decode[compareDoc](t, succeed(t, onResidual("compare", append(pinFlags, "--strategies", "all", "--runs", "1",
+		"--json")...)...))
 	if !rows.Equal || len(rows.Strategies) != len(graphrun.Strategies()) {
 		t.Fatalf("%+v", rows)
 	}

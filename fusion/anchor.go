@@ -47,6 +47,9 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 	if o.Ref != nil {
 		t.Ref = fusedRef
 	}
+	if o.Flops != nil {
+		t.Flops = anchorFlops
+	}
 	for i := range o.Impls {
 		t.Impls = append(t.Impls, anchored{&o.Impls[i]}.impl())
 	}
@@ -79,6 +82,15 @@ func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 	made := c.Out[into]
 	made.DType = f.code.In[0] // has the same size: see HasRoom
 	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{made}}, nil
+}
+
+// anchorFlops returns the number of operations of the anchor.
+func anchorFlops(c *graph.Call) float64 {
+	f, anchor, err := anchorOf(c)
+	if err != nil {
+		return 0
+	}
+	return f.Parts[0].Op.Flops(anchor)
 }
 
 // anchorWalk returns the walk of the anchor within a walk of the whole.

@@ -92,7 +92,9 @@ func makeAttending(o *graph.Op) *graph.Op {
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused, Ref: fusedRef,
 		},
-		Facts: graph.Facts{AnyOrder: true},
+		Facts: graph.Facts{AnyOrder: true, Flops: func(c *graph.Call) float64 {
+			return attended{o.Attend, false}.work(c, graph.Walk{}).Flops
+		}},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
 				attended{o.Attend, true}.impl("flushed", o.Attend.Doc+" Weights below e^-60 of the largest are 0."),

@@ -2,10 +2,10 @@
 """Prints the table of docs/layouts.md: the plan costs of networks under every strategy, and their distances from the
 optimum.
 
-    scripts/layouts.py [--graphrun BINARY] MODEL.onnx...
+    scripts/layouts.py [--graphrun BINARY] [--strategies A,B] MODEL.onnx...
 
-Plans each MODEL under all strategies for one thread, and checks the certificate of the optimal plan with
-`graphrun verify`. scripts/prices.py measures the times of the strategies.
+Plans each MODEL under the strategies, by default all, for one thread, and checks the certificate of the optimal plan
+with `graphrun verify`. scripts/prices.py measures the times of the strategies.
 """
 import argparse
 import json
@@ -48,13 +48,13 @@ def certified(binary, model):
         return report, check.returncode == 0, os.path.getsize(path)
 
 
-def row(binary, model):
+def row(binary, names, model):
     best, holds, size = certified(binary, model)
     layout = next(p["ms"] for p in best["passes"] if p["pass"] == "layout")
     low = best["lower_bound_ns"]
     cells = [name(model), str(len(best["steps"])), f"{best['cost_ns'] / 1e3:.0f}",
              "yes" if best["optimal"] and holds else f"gap {100 * (best['cost_ns'] / low - 1):.2f}%" if holds else "NO"]
-    for s in strategies(binary):
+    for s in names:
         other = document([binary, "plan", model, "--strategy", s])
         cells.append(f"{round(100 * (other['cost_ns'] / best['cost_ns'] - 1), 1) + 0.0:.1f}")
     return cells + [str(len(best["copies"])), f"{layout:.1f}", f"{size / 1024:.0f}"]
@@ -63,12 +63,14 @@ def row(binary, model):
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--graphrun", default="graphrun")
+    flags.add_argument("--strategies", type=lambda text: text.split(","))
     flags.add_argument("models", nargs="+")
     args = flags.parse_args()
-    heads = ["network", "steps", "least, us", "proved"] + [s + " %" for s in strategies(args.graphrun)] + ["copies", "layout ms", "certificate KiB"]
+    names = args.strategies or strategies(args.graphrun)
+    heads = ["network", "steps", "least, us", "proved"] + [s + " %" for s in names] + ["copies", "layout ms", "certificate KiB"]
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
     for model in args.models:
-        print("| " + " | ".join(row(args.graphrun, model)) + " |", flush=True)
+        print("| " + " | ".join(row(args.graphrun, names, model)) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ import (
 // These strategies decide one node at a time, by the prices of [Model]. They choose the label of each node: an
 // implementation and a walk, which determine the forms (layouts) of its results. The cheapest copies for these labels
 // are then found exactly. Greedy visits the nodes in order and takes the label that is cheapest including copies of
-// operands. Favourite takes the fastest label if every operand has its preferred layout, as oneDNN does. Push gives
-// layout-sensitive nodes their favourite label, and lets all other nodes follow the order of most of their operands.
-// Thus a transpose moves forward until it cancels against its inverse, as in ONNX Runtime's transpose optimizer.
+// operands. Favourite takes the fastest label if every operand has its preferred layout. Push gives layout-sensitive
+// nodes their favourite label, and lets all other nodes follow the order of most of their operands. Thus a transpose
+// moves forward until it cancels against its inverse, as in ONNX Runtime's transpose optimizer.
 var (
 	Greedy Strategy = &perNode{name: "greedy", label: greedily,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
 	Favourite Strategy = &perNode{name: "favourite", label: favourites,
-		doc: "takes the fastest implementation of each node and copies its operands, as oneDNN does"}
+		doc: "takes the fastest implementation of each node and copies its operands"}
 	Push Strategy = &perNode{name: "push", label: pushed,
 		doc: "takes the fastest implementation of layout-sensitive nodes; other nodes follow the order of most of their " +
 			"operands, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime"}
@@ -28,7 +28,7 @@ var (
 // perNode is a strategy that chooses a label for each node.
 type perNode struct {
 	name, doc string
-	label     func(*Model) []int // by index of the node
+	label     func(*Model) ([]int, error) // by index of the node
 }
 
 // Name implements [Strategy].
@@ -44,8 +44,12 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	if err != nil {
 		return nil, err
 	}
+	labels, err := s.label(m)
+	if err != nil {
+		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+	}
 	chosen := map[int]int{}
-	for i, l := range s.label(m) {
+	for i, l := range labels {
 		if t := m.tasks[i]; t != nil && t.id >= 0 {
 			chosen[t.id] = l
 		}
@@ -62,20 +66,29 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 }
 
 // favourites returns the labels that are cheapest if all operands have their preferred forms.
-func favourites(m *Model) []int {
+func favourites(m *Model) ([]int, error) {
 	list := make([]int, len(m.tasks))
 	for i, t := range m.tasks {
 		if t == nil {
 			continue
 		}
-		best := int64(wcsp.Forbidden)
-		for k := range t.labels {
-			if c := t.labels[k].atBest(); c < best && t.labels[k].slot == "" {
-				list[i], best = k, c
-			}
+		list[i] = t.cheapest(nil)
+	}
+	return list, nil
+}
+
+// cheapest returns the permitted label that costs least if all operands have their preferred forms; -1 if there is
+// none. A nil permitted permits all. Labels that write into a concatenation are excluded: pass place does this for
+// strategies that choose a label for each node.
+func (t *task) cheapest(permitted func(*label) bool) int {
+	best, cost := -1, wcsp.Forbidden
+	for k := range t.labels {
+		l := &t.labels[k]
+		if c := l.atBest(); c < cost && l.slot == "" && (permitted == nil || permitted(l)) {
+			best, cost = k, c
 		}
 	}
-	return list
+	return best
 }
 
 // atBest returns the cost of a label if all operands have their preferred forms.
@@ -110,7 +123,7 @@ type forwardWalk struct {
 }
 
 // forward chooses the label with the least price for each node in turn.
-func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) []int {
+func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]int, error) {
 	g := m.Problem.Graph
 	w := &forwardWalk{m: m, have: graph.NewByValue[uint](g), outside: graph.NewByValue[[]int64](g)}
 	list := make([]int, len(g.Nodes))
@@ -150,7 +163,7 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) []in
 			w.has(m.variables.At(v), 1<<l.out[k], nil)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // has records the existing forms of a value, and the costs of making forms from outside, that is, from another value. A
@@ -220,7 +233,7 @@ func (w *forwardWalk) reads(l *label, k int, v *graph.Value) (int, int64) {
 }
 
 // greedily returns the labels of strategy Greedy.
-func greedily(m *Model) []int {
+func greedily(m *Model) ([]int, error) {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		sum := l.cost
 		for k, a := range t.node.In {
@@ -235,7 +248,7 @@ func greedily(m *Model) []int {
 
 // pushed returns the labels of strategy Push. For a node that is not layout-sensitive, the label with the smallest
 // total rank of operands that must be copied is chosen; dimensions of size 1 do not count.
-func pushed(m *Model) []int {
+func pushed(m *Model) ([]int, error) {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		if layoutSensitive(t.node) {
 			return l.atBest()

@@ -29,10 +29,15 @@ var (
 // more than the noise (docs/layouts.md).
 func Default() Strategy { return Optimal }
 
-// All returns the built-in strategies. Flags, help, tests and the table of docs/layouts.md use this list.
+// All returns the built-in strategies, and then those of [Published]. Flags, help, tests and the table of
+// docs/layouts.md use this list.
 func All() []Strategy {
-	return []Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}
+	return append([]Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}, Published()...)
 }
+
+// Published returns the strategies that reproduce the layout decisions of published optimizers. They exist for
+// comparisons: command compare measures them only on request.
+func Published() []Strategy { return []Strategy{NeoCPU, PBQP, OneDNN, Inductor, SmartMem} }
 
 // Named returns the built-in strategy with that name, or the default for an empty name.
 func Named(name string) (Strategy, error) {

@@ -22,13 +22,15 @@ type Extensions struct {
 	find            graph.Lookup
 }
 
-// Complete prepares the lookup of ops. It returns an error if a strategy has no name, or if two strategies or two ops
-// have the same name.
+// Complete prepares the lookup of ops. It returns an error if a strategy has no name or that of a group, or if two
+// strategies or two ops have the same name.
 func (e *Extensions) Complete() (err error) {
 	for i, s := range e.AddedStrategies {
 		switch {
 		case s == nil || s.Name() == "":
 			return fmt.Errorf("strategy %d of cli.WithStrategy is nil or has no name", i)
+		case s.Name() == allStrategies || s.Name() == publishedStrategies:
+			return fmt.Errorf("a strategy is named %q, the name of a group of strategies", s.Name())
 		case slices.ContainsFunc(slices.Concat(graphrun.Strategies(), e.AddedStrategies[:i]),
 			func(other graphrun.Strategy) bool { return other.Name() == s.Name() }):
 			return fmt.Errorf("two strategies are named %q", s.Name())

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 // DefaultStrategy is the default of --strategy.
@@ -46,6 +47,50 @@ func (e *Extensions) CheckStrategy(name string) error {
 		return nil
 	}
 	return exit.Wrongf("unknown strategy %q: %s", name, format.WantOneOf(name, e.StrategyNames()))
+}
+
+// Names of groups of strategies, for flags that take a list.
+const (
+	allStrategies       = "all"
+	publishedStrategies = "published"
+)
+
+// Unpublished lists the strategies without those of [layout.Published].
+func (e *Extensions) Unpublished() []string {
+	return slices.DeleteFunc(e.StrategyNames(), func(name string) bool { return slices.Contains(published(), name) })
+}
+
+// published lists the names of [layout.Published].
+func published() []string {
+	var names []string
+	for _, s := range layout.Published() {
+		names = append(names, s.Name())
+	}
+	return names
+}
+
+// ExpandStrategies replaces the names of groups in a list by the strategies of the group.
+func (e *Extensions) ExpandStrategies(names []string) []string {
+	var out []string
+	for _, name := range names {
+		switch name {
+		case allStrategies:
+			out = append(out, e.StrategyNames()...)
+		case publishedStrategies:
+			out = append(out, published()...)
+		default:
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// CompleteGroups is [Extensions.CompleteStrategies] for a flag that also takes groups.
+func (e *Extensions) CompleteGroups(cmd *cobra.Command, args []string, typed string) ([]string,
+	cobra.ShellCompDirective) {
+	list, directive := e.CompleteStrategies(cmd, args, typed)
+	head := typed[:strings.LastIndex(typed, ",")+1]
+	return append(list, head+publishedStrategies, head+allStrategies), directive
 }
 
 // CompleteStrategies completes the last name of a comma-separated list, which is one word to shells.

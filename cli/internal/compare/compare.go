@@ -94,6 +94,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Long:  help,
 		Example: `  graphrun compare examples/models/residual.json
   graphrun compare model.json --strategies propagate,channels_last --runs 50 --json
+  graphrun compare model.onnx --strategies optimal,published
   graphrun compare model.onnx --inputs in.npz --pin conv1=channels_last
   graphrun compare small.onnx large.onnx --dim N=1,2,4 --threads 1,2 --csv times.csv
   graphrun compare model.onnx --until 1%
@@ -115,9 +116,10 @@ func Command(ext *command.Extensions) *cobra.Command {
 
 func (f *flags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", f.ext.StrategyNames(),
-		"compare strategies `A,B`, the first is the base")
-	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
+	fl.StringSliceVar(&f.strategies, "strategies", f.ext.Unpublished(),
+		"compare strategies `A,B`, the first is the base; \"published\" stands for those of published optimizers, "+
+			"\"all\" for all")
+	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.markdown, "markdown", false, "print the table in Markdown")
 	fl.StringVar(&f.csv, "csv", "", "write a row for each run to `FILE.csv` too")
@@ -211,8 +213,9 @@ func (f *flags) readUntil(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkStrategies rejects unknown and repeated strategies.
+// checkStrategies expands groups, and rejects unknown and repeated strategies.
 func (f *flags) checkStrategies() error {
+	f.strategies = f.ext.ExpandStrategies(f.strategies)
 	seen := map[string]bool{}
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {

@@ -16,6 +16,8 @@
 //   - The remaining problem is split into independent parts or on a variable (branch and bound), with bounds from
 //     elimination with small tables (mini-buckets).
 //
+// [PBQP] and [InOrder] are the solvers of published layout optimizers, for comparisons.
+//
 // A [Solution] has a cost and a lower bound; if they are equal it is [Solution.Optimal]. Its [Proof] lists the
 // prunings, cost shifts, cuts, messages and splits, so that package verify can check the bound without the solver's
 // code. [KBest] and [Classes] list the cheapest assignments by Lawler's partition. Results are deterministic: there are

@@ -1,0 +1,285 @@
+package layout
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// This file states the problem of published optimizers: variables are nodes, and each edge from a node to a reader has
+// the cost of copies for this reader alone. It differs from [Model], where the readers of a value share copies.
+
+// edgeModel is the problem, and its relation to a [Model].
+type edgeModel struct {
+	m       *Model
+	problem *wcsp.Problem
+	sizes   []int                 // by variable: the number of its labels
+	sources graph.ByValue[source] // by value
+	nodes   []edgeNode            // by index of the node
+}
+
+// edgeNode relates a node to the variable that determines its label.
+type edgeNode struct {
+	variable int   // -1: the first entry of labels
+	labels   []int // by label of the variable: the node's label
+	follows  bool  // whether the variable is that of another node
+}
+
+// source has the costs of making the forms of a value, by label of a variable; a variable of -1 has one label.
+type source struct {
+	variable int
+	rows     [][]int64 // by label and form
+}
+
+// newEdgeModel states the problem. A node for which follows returns true has no variable: it has the label that reads
+// its first operand at the least cost, including copies of this operand. The cost of its work does not count. A nil
+// follows means that each node has a variable.
+func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
+	g := m.Problem.Graph
+	e := &edgeModel{m: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
+		nodes: make([]edgeNode, len(g.Nodes))}
+	for _, v := range g.Constants {
+		x := m.variables.At(v)
+		if row := make([]int64, len(x.forms)); constant(v) {
+			e.sources.Set(v, source{-1, [][]int64{row}})
+		}
+	}
+	for x := range m.sources() {
+		e.sources.Set(x.value, source{-1, [][]int64{e.made(x, m.inputForm(x))}})
+	}
+	for i, n := range g.Nodes {
+		interrupt.Check(g.Context())
+		switch v := m.views[i]; {
+		case m.lost(i):
+		case v != nil:
+			e.view(v)
+		case follows != nil && follows(n) && firstRead(m.tasks[i]) >= 0:
+			e.follower(i, m.tasks[i])
+		default:
+			e.decided(i, m.tasks[i])
+		}
+	}
+	for _, o := range g.Outputs {
+		x := m.variables.At(o.Value)
+		if s := e.sources.At(o.Value); s.rows != nil {
+			form := m.outputForm(x, o)
+			e.factor(s.variable, -1, func(i, _ int) int64 { return s.rows[i][form] })
+		}
+	}
+	return e
+}
+
+// notComputeBound reports whether a node is neither a convolution nor a product of matrices, nor consists of them.
+func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
+
+// firstRead returns the first operand of a node that is not a constant; -1 if there is none.
+func firstRead(t *task) int {
+	return slices.IndexFunc(t.labels[0].read, func(costs []int64) bool { return costs != nil })
+}
+
+// made returns the costs of making the forms of a value that is written in form f.
+func (e *edgeModel) made(x *variable, f int) []int64 {
+	row := slices.Repeat([]int64{wcsp.Forbidden}, len(x.forms))
+	row[f] = 0
+	return e.close(x, row)
+}
+
+// close lowers the costs of forms to those of chains of copies from other forms. All chains of a pinned value pass its
+// pinned form.
+func (e *edgeModel) close(x *variable, row []int64) []int64 {
+	if x.pin < 0 {
+		return e.chains(x, row)
+	}
+	pinned := slices.Repeat([]int64{wcsp.Forbidden}, len(row))
+	pinned[x.pin] = e.chains(x, row)[x.pin]
+	return e.chains(x, pinned)
+}
+
+// chains lowers costs by copies until none is lowered (Bellman-Ford).
+func (e *edgeModel) chains(x *variable, row []int64) []int64 {
+	k := len(row)
+	if k == 1 {
+		return row
+	}
+	copies := e.m.copies(x)
+	for changed := true; changed; {
+		changed = false
+		for from, c := range row {
+			for to := range row {
+				if s := min(c+copies[from*k+to], wcsp.Forbidden); s < row[to] {
+					row[to], changed = s, true
+				}
+			}
+		}
+	}
+	return row
+}
+
+// view sets the sources of a view's results.
+func (e *edgeModel) view(v *viewed) {
+	in := e.sources.At(v.node.In[v.operand].Value)
+	for k, out := range v.node.Out {
+		y := e.m.variables.At(out)
+		s := source{variable: in.variable}
+		for _, costs := range in.rows {
+			row := slices.Repeat([]int64{wcsp.Forbidden}, len(y.forms))
+			for i, c := range costs {
+				if v.allowed>>i&1 == 0 {
+					continue
+				}
+				if i < len(v.to[k]) {
+					if to := v.view(k, i); to >= 0 {
+						row[to] = min(row[to], c)
+					}
+				}
+				for to, copied := range v.outside(k, 1<<i) {
+					row[to] = min(row[to], c+copied)
+				}
+			}
+			s.rows = append(s.rows, e.close(y, row))
+		}
+		e.sources.Set(out, s)
+	}
+}
+
+// readFrom returns the cost of operand k of a label if the forms of the operand cost row.
+func (l *label) readFrom(k int, row []int64) int64 {
+	best := wcsp.Forbidden
+	for f, c := range l.read[k] {
+		best = min(best, c+row[f])
+	}
+	return best
+}
+
+// decided adds a node with a variable of its own. Labels that write into a concatenation are left out, because a later
+// pass does this for all strategies.
+func (e *edgeModel) decided(i int, t *task) {
+	var labels []int
+	for k := range t.labels {
+		if t.labels[k].slot == "" {
+			labels = append(labels, k)
+		}
+	}
+	v := len(e.problem.Variables)
+	x := wcsp.Variable{Name: t.node.Name}
+	for _, l := range labels {
+		x.Labels = append(x.Labels, t.labels[l].text())
+	}
+	e.problem.Variables = append(e.problem.Variables, x)
+	e.sizes = append(e.sizes, len(labels))
+	e.nodes[i] = edgeNode{variable: v, labels: labels}
+	e.factor(v, -1, func(k, _ int) int64 { return t.labels[labels[k]].cost })
+	e.reads(i, t, -1)
+}
+
+// reads adds the costs of the operands of node i, except of operand `but`.
+func (e *edgeModel) reads(i int, t *task, but int) {
+	n := e.nodes[i]
+	for k, a := range t.node.In {
+		if t.labels[0].read[k] == nil || k == but {
+			continue
+		}
+		s := e.sources.At(a.Value)
+		e.factor(n.variable, s.variable, func(j, from int) int64 {
+			return t.labels[n.labels[j]].readFrom(k, s.rows[from])
+		})
+	}
+	for k, out := range t.node.Out {
+		s := source{variable: n.variable}
+		for _, l := range n.labels {
+			s.rows = append(s.rows, e.made(e.m.variables.At(out), t.labels[l].out[k]))
+		}
+		e.sources.Set(out, s)
+	}
+}
+
+// follower adds a node that follows its first operand.
+func (e *edgeModel) follower(i int, t *task) {
+	first := firstRead(t)
+	s := e.sources.At(t.node.In[first].Value)
+	n := edgeNode{variable: s.variable, follows: true}
+	var costs []int64
+	for _, row := range s.rows {
+		l, cost := t.following(first, row)
+		n.labels, costs = append(n.labels, l), append(costs, cost)
+	}
+	e.nodes[i] = n
+	e.factor(n.variable, -1, func(j, _ int) int64 { return costs[j] })
+	e.reads(i, t, first)
+}
+
+// following returns the label that reads operand k at the least cost if the forms of the operand cost row, and this
+// cost. Of several such labels, it returns the label that costs least if all operands have their preferred forms.
+func (t *task) following(k int, row []int64) (at int, cost int64) {
+	cost = wcsp.Forbidden
+	var work int64
+	for i := range t.labels {
+		l := &t.labels[i]
+		if l.slot != "" {
+			continue
+		}
+		if c, w := l.readFrom(k, row), l.atBest(); c < cost || c == cost && c < wcsp.Forbidden && w < work {
+			at, cost, work = i, c, w
+		}
+	}
+	return at, cost
+}
+
+// factor adds costs that depend on the variables a and b; a variable of -1 has one label.
+func (e *edgeModel) factor(a, b int, cost func(i, j int) int64) {
+	size := func(v int) int {
+		if v < 0 {
+			return 1
+		}
+		return e.sizes[v]
+	}
+	f := wcsp.Factor{Scope: []int{}}
+	for _, v := range []int{a, b} {
+		if v >= 0 && !slices.Contains(f.Scope, v) {
+			f.Scope = append(f.Scope, v)
+		}
+	}
+	for i := range size(a) {
+		if a == b && a >= 0 { // both operands of a pair depend on the same variable
+			f.Costs = append(f.Costs, cost(i, i))
+			continue
+		}
+		for j := range size(b) {
+			f.Costs = append(f.Costs, cost(i, j))
+		}
+	}
+	if slices.ContainsFunc(f.Costs, func(c int64) bool { return c > 0 }) {
+		e.problem.Factors = append(e.problem.Factors, f)
+	}
+}
+
+// chosen returns the label of each node for a solution of the problem.
+func (e *edgeModel) chosen(solution []int) []int {
+	list := make([]int, len(e.nodes))
+	for i, n := range e.nodes {
+		switch {
+		case n.labels == nil:
+		case n.variable < 0:
+			list[i] = n.labels[0]
+		default:
+			list[i] = n.labels[solution[n.variable]]
+		}
+	}
+	return list
+}
+
+// solve returns the label of each node by a solution of the problem. If a heuristic solver finds no permitted solution,
+// the exact solver does.
+func (e *edgeModel) solve(s wcsp.Solver) ([]int, error) {
+	sol, err := s.Solve(e.problem, e.m.Problem.options())
+	if errors.Is(err, wcsp.ErrNotFound) {
+		sol, err = wcsp.Exact.Solve(e.problem, e.m.Problem.options())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.chosen(sol.Labels), nil
+}

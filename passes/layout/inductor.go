@@ -1,0 +1,117 @@
+package layout
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Inductor takes one decision for the whole graph, as the compiler of PyTorch 2: Ansel et al., "PyTorch 2: Faster
+// Machine Learning Through Dynamic Python Bytecode Transformation and Graph Compilation", ASPLOS 2024; the rule is
+// decide_layout_opt of torch/_inductor/graph.py, for inference. Either every 2-D convolution reads and writes
+// channels-last, and other nodes follow their operands, or all layouts are those of eager PyTorch. Convolutions
+// become channels-last if
+//
+//   - there is a convolution, and there are fewer than 300 nodes for each, where inputs and constants count as nodes;
+//   - the sum of the operations of all convolutions, each weighted by the measured ratio of channels-last to
+//     row-major time of its class, is at most the sum without weights: see [convClass].
+//
+// Deviations: nodes are counted after the fusions of graphrun, which leave fewer of them; convolutions are those with
+// implementations for both layouts, which excludes transposed ones; layouts are chosen for sizes that are numbers,
+// where Inductor keeps eager layouts for symbolic sizes. For graphs on CPUs with oneDNN, Inductor skips the
+// conditions and always takes channels-last; this strategy applies its general rule.
+var Inductor Strategy = inductor{}
+
+type inductor struct{}
+
+// Name implements [Strategy].
+func (inductor) Name() string { return "inductor" }
+
+// Doc describes the strategy in one sentence.
+func (inductor) Doc() string {
+	return "makes all convolutions channels-last, or keeps the layouts of eager PyTorch, by a rule on the convolutions " +
+		"of the graph, as TorchInductor, ASPLOS 2024"
+}
+
+// Choose implements [Strategy].
+func (inductor) Choose(p *Problem) (*Assignment, error) {
+	wishes := channelsLastConvolutions(p)
+	return Solve(p, func(v *graph.Value) (tensor.Order, string) {
+		return wishes[v], "strategy inductor makes all convolutions channels-last"
+	})
+}
+
+// channelsLastConvolutions returns channels-last for the images that convolutions read and write if the rule decides
+// so; else nothing.
+func channelsLastConvolutions(p *Problem) map[*graph.Value]tensor.Order {
+	var convs []*graph.Node
+	for _, n := range p.Graph.Nodes {
+		if isConvolution(n) {
+			convs = append(convs, n)
+		}
+	}
+	g := p.Graph
+	if !convsGainChannelsLast(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) { // the outputs are a node
+		return nil
+	}
+	wishes := map[*graph.Value]tensor.Order{}
+	for _, n := range convs {
+		wishes[n.In[0].Value] = lastOrder(4)
+		for _, v := range n.Out {
+			wishes[v] = lastOrder(4)
+		}
+	}
+	return wishes
+}
+
+// isConvolution reports whether a node is a 2-D convolution of images, possibly fused with pointwise nodes.
+func isConvolution(n *graph.Node) bool {
+	if n.Op.ImageRole != graph.ImageOp || n.Op.Flops == nil || len(n.In) < 2 || len(n.Out) == 0 {
+		return false
+	}
+	image := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Meta().Rank() == 4 }
+	return image(n.In[0]) && image(n.In[1])
+}
+
+// Limits and ratios of decide_layout_opt. The ratios are averages that its authors measured on a GPU.
+const (
+	nodesPerConv  = 300
+	smallChannels = 64
+)
+
+// convClass is a class of convolutions by their weights [out, in/groups, height, width].
+type convClass struct {
+	name  string
+	has   func(groups, out, in, height int) bool
+	ratio float64 // of the time with channels-last to the time with row-major images
+}
+
+// convClasses lists the classes; the first that has a convolution counts.
+var convClasses = []convClass{
+	{"grouped", func(groups, _, in, _ int) bool { return groups > 1 && in > 1 }, 1.358},
+	{"small", func(_, out, in, _ int) bool { return out <= smallChannels && in <= smallChannels }, 0.783},
+	{"fewer results", func(_, out, in, height int) bool { return out*2 <= in && height > 1 }, 0.725},
+	{"default", func(_, _, _, _ int) bool { return true }, 0.823},
+}
+
+// classOf returns the class of a convolution.
+func classOf(n *graph.Node) *convClass {
+	w := n.In[1].Meta().Shape
+	groups := n.In[0].Meta().Shape[1] / max(w[1], 1)
+	i := slices.IndexFunc(convClasses, func(c convClass) bool { return c.has(groups, w[0], w[1], w[2]) })
+	return &convClasses[i]
+}
+
+// convsGainChannelsLast is the rule for the convolutions of a graph with a number of nodes: see [Inductor].
+func convsGainChannelsLast(convs []*graph.Node, nodes int) bool {
+	if len(convs) == 0 || nodes >= nodesPerConv*len(convs) {
+		return false
+	}
+	var flops, weighted float64
+	for _, n := range convs {
+		f := n.Op.Flops(n.Call())
+		flops, weighted = flops+f, weighted+f*classOf(n).ratio
+	}
+	return weighted <= flops
+}

@@ -1,0 +1,47 @@
+package layout
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// NeoCPU chooses implementations as Yizhi Liu, Yao Wang, Ruofei Yu, Mu Li, Vin Sharma and Yida Wang, "Optimizing CNN
+// Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697), and its implementation, the graph tuner of TVM. The
+// search chooses the implementations of convolutions and matrix products. All other nodes keep the layout of their
+// operand; those with several operands have the layout of the first one, and the others are converted. The costs are
+// the times of the convolutions and products, and of the conversions on each edge. The minimum is found by dynamic
+// programming over the graph in topological order, where a node with several readers remains a dimension of the tables
+// until its last reader. If the tables become too large, the search is that of [PBQP].
+//
+// The copies of the plan are shared by readers, and its cost is that of [Model]. Deviations: layouts are dense orders,
+// not NCHW[x]c, so that the choice of block sizes is void; costs are predicted by the profile instead of measured; the
+// limit of the tables is a number of costs, not a time.
+var NeoCPU Strategy = &perNode{name: "neocpu",
+	doc: "chooses implementations of convolutions and products by dynamic programming with a copy for each reader; " +
+		"other nodes follow their first operand, as in NeoCPU, ATC 2019",
+	label: func(m *Model) ([]int, error) {
+		e := newEdgeModel(m, notComputeBound)
+		list, err := e.solve(wcsp.InOrder(e.lastReaders()))
+		if errors.Is(err, wcsp.ErrTooLarge) {
+			return e.solve(wcsp.PBQP)
+		}
+		return list, err
+	}}
+
+// lastReaders returns the variables in the order of the last variables that share a factor with them.
+func (e *edgeModel) lastReaders() []int {
+	last, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
+	for v := range last {
+		last[v], order[v] = v, v
+	}
+	for _, f := range e.problem.Factors {
+		for _, v := range f.Scope {
+			last[v] = max(last[v], slices.Max(f.Scope))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(last[a], last[b]) })
+	return order
+}

@@ -1,0 +1,30 @@
+package layout
+
+import "slices"
+
+// OneDNN propagates layouts as oneDNN does (Intel, "Memory Format Propagation", oneDNN Developer Guide and Reference;
+// pass layout_propagation of oneDNN Graph). A compute-bound node, such as a convolution or a product, is created with
+// format "any" for its operands: it takes its fastest implementation, whatever the layouts of its operands are, and
+// operands in other layouts are reordered before it. Every other node takes the layout in which its first operand is
+// written; its other operands are reordered to it. Graph outputs keep their plain layouts.
+//
+// The copies of the plan are shared by readers, where oneDNN Graph inserts a reorder for each reader. Deviations:
+// layouts are dense orders, not blocked formats; the fastest implementation is the cheapest by the profile, where
+// oneDNN has an order of preference in its code.
+var OneDNN Strategy = &perNode{name: "onednn",
+	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
+		"their first operand, as oneDNN propagates format \"any\"",
+	label: func(m *Model) ([]int, error) {
+		e := newEdgeModel(m, notComputeBound)
+		fastest, err := favourites(m)
+		if err != nil {
+			return nil, err
+		}
+		solution := make([]int, len(e.sizes))
+		for i, n := range e.nodes {
+			if n.labels != nil && !n.follows {
+				solution[n.variable] = slices.Index(n.labels, fastest[i])
+			}
+		}
+		return e.chosen(solution), nil
+	}}

@@ -1,0 +1,159 @@
+package layout
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+)
+
+// SmartMem chooses layouts by classes of operators, as Wei Niu, Md Musfiqur Rahman Sanim, Zhihao Shu, Jiexiong Guan,
+// Xipeng Shen, Miao Yin, Gagan Agrawal and Bin Ren, "SmartMem: Layout Transformation Elimination and Adaptation for
+// Efficient DNN Execution on Mobile", ASPLOS 2024 (arXiv 2404.13528). Two properties make four classes: whether the
+// speed depends on the layout of the input, and whether the layout of the output is variable or fixed.
+//
+//   - Dependent and variable (convolution, product, normalization): each operand gets the layout that suits the node.
+//   - Independent and variable (element-wise, concatenation): the node has the layout that its readers want, for its
+//     operands too.
+//   - Fixed (reshape, transpose, slice): the operator is eliminated, so that its reader wants a layout of its
+//     operand.
+//
+// Each producer writes one layout, which a local rule selects from the wishes of its readers. Other readers get
+// redundant copies. The pass runs backwards. Here the selected layout is that of the most readers, and on a tie of
+// the first.
+//
+// Deviations: the layout that suits a node is that of its cheapest implementation by the profile, where the paper
+// makes the reduced dimensions contiguous; memory has one dimension instead of the 2.5 of textures, so that one
+// layout serves one wish; an operator is eliminated as a view, and copied where strides cannot express its result,
+// where the paper computes indices; a dependent node writes a wanted layout only if that costs at most as much as a
+// copy, where the paper writes any layout; an output with a prescribed layout counts as a reader.
+var SmartMem Strategy = &perNode{name: "smartmem",
+	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
+		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
+	label: bySmartMem}
+
+// wishList has, by value, the forms that readers want, a form for each reader, the last reader first.
+type wishList struct{ forms graph.ByValue[[]int] }
+
+// add adds the wish of a reader.
+func (w wishList) add(v *graph.Value, form int) { w.forms.Set(v, append(w.forms.At(v), form)) }
+
+// wanted returns the form that the most readers want, and of several forms that of the first reader; -1 without wishes.
+func (w wishList) wanted(v *graph.Value) int {
+	best, most := -1, 0
+	count := map[int]int{}
+	list := w.forms.At(v)
+	for _, f := range list {
+		count[f]++
+	}
+	for _, f := range list {
+		if count[f] >= most {
+			best, most = f, count[f]
+		}
+	}
+	return best
+}
+
+// bySmartMem returns the labels of strategy SmartMem.
+func bySmartMem(m *Model) ([]int, error) {
+	g := m.Problem.Graph
+	list, w := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
+	for _, o := range g.Outputs {
+		w.add(o.Value, m.outputForm(m.variables.At(o.Value), o))
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		interrupt.Check(g.Context())
+		switch v := m.views[i]; {
+		case m.lost(i):
+		case v != nil:
+			w.through(v)
+		case layoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
+			list[i] = w.dependent(m, m.tasks[i])
+		default:
+			list[i] = w.independent(m, m.tasks[i])
+		}
+	}
+	return list, nil
+}
+
+// through passes the wishes for the results of a view to its operand.
+func (w wishList) through(v *viewed) {
+	for k, out := range v.node.Out {
+		if f := w.wanted(out); f >= 0 {
+			if from := v.source(k, f, v.allowed, 0); from >= 0 {
+				w.add(v.node.In[v.operand].Value, from)
+			}
+		}
+	}
+}
+
+// dependent returns the label of a node whose speed depends on the layouts of its operands. It is the cheapest label
+// or, if that writes another form than the wanted one and a copy would cost more, the cheapest label that reads the
+// same forms and writes the wanted one. It adds the wishes for the operands.
+func (w wishList) dependent(m *Model, t *task) int {
+	best := t.cheapest(nil)
+	own := &t.labels[best]
+	w.addOperands(m, t, best)
+	d := w.wantedResult(t)
+	if d < 0 || own.out[0] == d {
+		return best
+	}
+	x := m.variables.At(t.node.Out[0])
+	reads := m.preferred(t, own)
+	other := t.cheapest(func(l *label) bool { return l.out[0] == d && slices.Equal(m.preferred(t, l), reads) })
+	if other >= 0 && t.labels[other].atBest() <= own.atBest()+m.copies(x)[own.out[0]*len(x.forms)+d] {
+		return other
+	}
+	return best
+}
+
+// independent returns the label of another node: the cheapest that writes the wanted form. Only if readers want a form,
+// the node wants the corresponding forms of its operands.
+func (w wishList) independent(m *Model, t *task) int {
+	d := w.wantedResult(t)
+	if d >= 0 {
+		if k := t.cheapest(func(l *label) bool { return l.out[0] == d }); k >= 0 {
+			w.addOperands(m, t, k)
+			return k
+		}
+	}
+	return t.cheapest(nil)
+}
+
+// wantedResult returns the wanted form of the first result; -1 if there is none.
+func (w wishList) wantedResult(t *task) int {
+	if len(t.node.Out) == 0 {
+		return -1
+	}
+	return w.wanted(t.node.Out[0])
+}
+
+// addOperands adds the forms that a label prefers.
+func (w wishList) addOperands(m *Model, t *task, chosen int) {
+	for k, f := range m.preferred(t, &t.labels[chosen]) {
+		if f >= 0 {
+			w.add(t.node.In[k].Value, f)
+		}
+	}
+}
+
+// preferred returns, by operand, the form that a label of a node reads at the least cost; -1 for a constant, and if all
+// forms with a buffer of their own cost the same.
+func (m *Model) preferred(t *task, l *label) []int {
+	forms := make([]int, len(l.read))
+	for k, costs := range l.read {
+		forms[k] = -1
+		if costs == nil {
+			continue
+		}
+		x := m.variables.At(t.node.In[k].Value)
+		first, differ := slices.Index(costs, l.best(k)), len(costs) == 1
+		for f, c := range costs {
+			differ = differ || x.forms[f].like < 0 && c != costs[first]
+		}
+		if differ {
+			forms[k] = first
+		}
+	}
+	return forms
+}

@@ -1,0 +1,172 @@
+package wcsp
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/interrupt"
+)
+
+// This file has the solvers of published layout optimizers. Both eliminate variables and return no proof.
+
+// PBQP is the solver for partitioned Boolean quadratic problems of Scholz and Eckstein, "Register allocation for
+// irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register allocation with PBQP", JMLC
+// 2006. It removes the variables with at most two neighbours, fewest first (the exact reductions R0, RI and RII). If
+// there are none, reduction RN gives the variable with the most neighbours the label that is cheapest locally, with
+// each neighbour at the label that suits it alone. Ties are broken by index. If RN was not needed, the bound is the
+// cost. If the heuristic ends in a forbidden assignment, the error is [ErrNotFound].
+var PBQP Solver = pbqp{}
+
+type pbqp struct{}
+
+// Solve implements [Solver].
+func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
+	defer interrupt.Catch(&err)
+	in, err := prepare(o.Context, p)
+	if err != nil {
+		return nil, err
+	}
+	e, exact := in.eliminate(), true
+	degrees := make([]int, len(in.names))
+	count := func(v int) { degrees[v] = len(e.others(v, e.at[v])) }
+	for v := range degrees {
+		count(v)
+	}
+	for range degrees {
+		least, most := e.extremes(degrees)
+		v := least
+		if degrees[least] > 2 {
+			v, exact = most, false
+		}
+		neighbours := e.others(v, e.at[v])
+		if degrees[v] <= 2 {
+			e.variable(v, largestTable)
+		} else {
+			e.choose(v, e.locally(v))
+		}
+		for _, u := range neighbours {
+			count(u)
+		}
+	}
+	return e.solution(p, exact)
+}
+
+// extremes returns the remaining variables with the fewest and the most neighbours.
+func (e *elimination) extremes(degrees []int) (least, most int) {
+	least, most = -1, -1
+	for v, d := range degrees {
+		if e.gone[v] {
+			continue
+		}
+		if least < 0 || d < degrees[least] {
+			least = v
+		}
+		if most < 0 || d > degrees[most] {
+			most = v
+		}
+	}
+	return least, most
+}
+
+// locally returns the label of v with the least sum of its own cost and, for each neighbour, the least sum of the cost
+// of their common function and of the neighbour's own cost.
+func (e *elimination) locally(v int) int {
+	labels := make([]int, len(e.sizes))
+	best, at := Forbidden, 0
+	for l := range e.sizes[v] {
+		labels[v] = l
+		var sum int64
+		for _, f := range e.at[v] {
+			if len(f.scope) == 1 {
+				sum = add(sum, f.cost(e.sizes, labels))
+			}
+		}
+		for _, u := range e.others(v, e.at[v]) {
+			least := Forbidden
+			for labels[u] = range e.sizes[u] {
+				var c int64
+				for _, f := range e.at[u] {
+					if len(f.scope) == 1 || f.has(v) {
+						c = add(c, f.cost(e.sizes, labels))
+					}
+				}
+				least = min(least, c)
+			}
+			sum = add(sum, least)
+		}
+		if sum < best {
+			best, at = sum, l
+		}
+	}
+	return at
+}
+
+// choose removes v with a fixed label: each function of v and of another variable becomes a function of the latter.
+func (e *elimination) choose(v, label int) {
+	only := &function{scope: []int{v}, table: slices.Repeat([]int64{Forbidden}, e.sizes[v])}
+	only.table[label] = 0
+	labels := make([]int, len(e.sizes))
+	labels[v] = label
+	for _, f := range e.at[v] {
+		if len(f.scope) == 1 {
+			continue
+		}
+		u := f.scope[0] + f.scope[1] - v
+		g := &function{scope: []int{u}, table: make([]int64, e.sizes[u])}
+		for labels[u] = range e.sizes[u] {
+			g.table[labels[u]] = f.cost(e.sizes, labels)
+		}
+		e.at[u] = append(slices.DeleteFunc(e.at[u], func(h *function) bool { return h == f }), g)
+	}
+	e.at[v], e.gone[v] = nil, true
+	e.steps = append(e.steps, step{variable: v, buckets: []bucket{{functions: []*function{only}}}})
+}
+
+// solution decodes the steps of an elimination of all variables. If it was exact, the bound is the cost.
+func (e *elimination) solution(p *Problem, exact bool) (*Solution, error) {
+	s := &Solution{Version: Version, Labels: make([]int, len(e.sizes))}
+	decode(e.sizes, e.steps, s.Labels)
+	if s.Cost = p.cost(s.Labels); s.Cost == Forbidden {
+		return nil, ErrNotFound
+	}
+	if exact {
+		s.Bound = s.Cost
+	}
+	return s, nil
+}
+
+// ErrTooLarge is the error of [InOrder] if the tables have too many entries.
+var ErrTooLarge = errors.New("wcsp: the tables of the dynamic programming are too large")
+
+// InOrder returns a solver that eliminates the variables in the given order, by dynamic programming. The result is
+// optimal. The order must have each variable of the problem once. If the costs that it must add up are more than
+// [Options.MaxTable], the error is [ErrTooLarge].
+func InOrder(order []int) Solver { return inOrder(order) }
+
+type inOrder []int
+
+// Solve implements [Solver].
+func (order inOrder) Solve(p *Problem, o Options) (_ *Solution, err error) {
+	defer interrupt.Catch(&err)
+	in, err := prepare(o.Context, p)
+	if err != nil {
+		return nil, err
+	}
+	sorted := slices.Sorted(slices.Values(order))
+	if len(sorted) != len(in.names) || len(sorted) > 0 && (sorted[0] != 0 || sorted[len(sorted)-1] != len(sorted)-1) ||
+		len(slices.Compact(sorted)) != len(order) {
+		return nil, errors.New("wcsp: the order does not have each variable once")
+	}
+	left := int64(defaultTable)
+	if o.MaxTable > 0 {
+		left = int64(o.MaxTable)
+	}
+	e := in.eliminate()
+	for _, v := range order {
+		if left -= product(e.entries(e.others(v, e.at[v])), e.sizes[v]); left < 0 {
+			return nil, ErrTooLarge
+		}
+		e.variable(v, largestTable)
+	}
+	return e.solution(p, true)
+}
