@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +64,19 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 	}
 	if r := call(t, "infer", path, "--json"); r.code != exit.CodeDone && r.errors != "" {
 		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// Measurements of a model have its sizes in the table and in JSON.
+func TestSizesOfModelsAreMeasured(t *testing.T) {
+	args := []string{"bench", batched(t), "--dim", "batch-size=4", "--runs", "2"}
+	if doc := decode[benchDoc](t, succeed(t, append(args, "--json")...)); !maps.Equal(doc.Dims,
+		map[string]int{"batch-size": 4}) {
+		t.Errorf("sizes %v", doc.Dims)
+	}
+	if out := succeed(t, args...); !regexp.MustCompile(`^strategy +call +runs +batch-size +threads +median.*\n` +
+		`optimal +Run +2 +4 +\d`).MatchString(out) {
+		t.Errorf("got\n%s", out)
 	}
 }
 

@@ -68,6 +68,7 @@ type benchDoc struct {
 	Threads     int  `json:"threads"`
 	Piecewise   bool `json:"piecewise"`
 
+	Dims     map[string]int   `json:"dims"`
 	Call     string           `json:"call"`
 	Released bench.CallReport `json:"released"`
 	Into     bench.CallReport `json:"into"`

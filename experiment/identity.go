@@ -71,7 +71,7 @@ func hashSteps(h hash.Hash, b *program.Binding) {
 			fmt.Fprintf(h, " by %q", n.Impl.Name)
 		}
 		if s.Loop == nil {
-			fmt.Fprintf(h, " order %v", n.Walk)
+			fmt.Fprintf(h, " order %v", n.Walk.Order) // layouts of results follow
 		} else { // orders of dimensions that are joined or of size 1 do not matter
 			fmt.Fprintf(h, " loop %v", s.Loop.WalkShape())
 			for i := range s.Loop.Len() {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -180,7 +182,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return t.Inputs.Blame(err)
 	}
 	cut := exit.Stopped(j.Context)
-	doc := r.doc(t.Graph, f, cut != nil)
+	doc, err := r.doc(t.Graph, f, cut != nil)
+	if err != nil {
+		return err
+	}
 	if err := r.printMeasurements(cmd, doc, f); err != nil {
 		return err
 	}
@@ -204,6 +209,8 @@ type Document struct {
 	Strategy    string `json:"strategy" doc:"The strategy that was applied."`
 	Threads     int    `json:"threads" doc:"The workers of a run."`
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was interrupted."`
+
+	Dims map[string]int `json:"dims" doc:"The sizes of the symbols of the graph."`
 	experiment.Spread
 	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
 	*report.Costs
@@ -226,8 +233,12 @@ func callReportOf(times []float64) CallReport {
 }
 
 // doc returns the measurements of a graph; cut says that they were interrupted.
-func (r *runner) doc(g *graph.Graph, f flags, cut bool) *Document {
-	doc := &Document{Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
+func (r *runner) doc(g *graph.Graph, f flags, cut bool) (*Document, error) {
+	sizes, err := command.SizesOf(g, f.dims)
+	if err != nil {
+		return nil, err
+	}
+	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
 		Spread: experiment.SpreadOf(r.times[byRun]), Samples: document.NotNil(r.times[byRun]), Call: byRun.String(),
 		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
@@ -239,7 +250,7 @@ func (r *runner) doc(g *graph.Graph, f flags, cut bool) *Document {
 	if r.profile != nil {
 		doc.ProfileDoc = r.profile.doc(opsByName(g))
 	}
-	return doc
+	return doc, nil
 }
 
 // printMeasurements prints the measurements.
@@ -266,17 +277,30 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 
 // writeTimes prints a row for each way to call the program.
 func (d *Document) writeTimes(w io.Writer, to term.Display) {
-	t := term.NewTable(term.NameCol("strategy"), term.NameCol("call"), term.WholeCol("runs"), term.WholeCol("threads"),
-		term.WholeCol("median"),
-		term.WholeCol("min"), term.WholeCol("p10"), term.WholeCol("p90"), term.WholeCol("max"), term.WholeCol("peak memory"))
+	columns := []term.Column{term.NameCol("strategy"), term.NameCol("call"), term.WholeCol("runs")}
+	symbols := slices.Sorted(maps.Keys(d.Dims))
+	for _, name := range symbols {
+		columns = append(columns, term.WholeCol(name))
+	}
+	for _, head := range []string{"threads", "median", "min", "p10", "p90", "max", "peak memory"} {
+		columns = append(columns, term.WholeCol(head))
+	}
+	t := term.NewTable(columns...)
 	peak := "?"
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}
 	for how, s := range [ways]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
-			t.Add(d.Strategy, way(how).String(), s.Runs, d.Threads, format.Nanoseconds(*s.Median), format.Nanoseconds(*s.Min),
-				format.Nanoseconds(*s.P10), format.Nanoseconds(*s.P90), format.Nanoseconds(*s.Max), peak)
+			cells := []any{d.Strategy, way(how).String(), s.Runs}
+			for _, name := range symbols {
+				cells = append(cells, d.Dims[name])
+			}
+			cells = append(cells, d.Threads)
+			for _, ns := range []*float64{s.Median, s.Min, s.P10, s.P90, s.Max} {
+				cells = append(cells, format.Nanoseconds(*ns))
+			}
+			t.Add(append(cells, peak)...)
 		}
 	}
 	t.Write(w, to)

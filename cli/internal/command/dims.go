@@ -56,6 +56,25 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
+// SizesOf returns the sizes of the symbols of a graph, and the sizes of --dim. The latter are added because the import
+// of an ONNX model replaces symbols with given sizes by numbers.
+func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
+	sizes, err := ParseDims(given)
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range g.Bound() {
+		sizes[name] = n
+	}
+	for _, d := range given {
+		name, _, _ := strings.Cut(d, "=")
+		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
+			delete(sizes, name)
+		}
+	}
+	return sizes, nil
+}
+
 // checkDims rejects sizes of unknown symbols.
 func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
 	g := &graph.Graph{Symbols: symbols}

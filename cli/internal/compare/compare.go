@@ -340,7 +340,7 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 	if err != nil {
 		return t.Inputs.Blame(err)
 	}
-	sizes, err := sizesOf(t.Graph, dims)
+	sizes, err := command.SizesOf(t.Graph, dims)
 	if err != nil {
 		return err
 	}
@@ -373,25 +373,6 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 		bound, err = experiment.LowerBound(g, o)
 	}
 	return list, bound, err
-}
-
-// sizesOf returns the sizes of the symbols of a graph, and the sizes of --dim. The latter are added because the import
-// of an ONNX model replaces symbols with given sizes by numbers.
-func sizesOf(g *graph.Graph, given []string) (map[string]int, error) {
-	sizes, err := command.ParseDims(given)
-	if err != nil {
-		return nil, err
-	}
-	for name, n := range g.Bound() {
-		sizes[name] = n
-	}
-	for _, d := range given {
-		name, _, _ := strings.Cut(d, "=")
-		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
-			delete(sizes, name)
-		}
-	}
-	return sizes, nil
 }
 
 // add adds the measurements of one combination.

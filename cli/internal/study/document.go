@@ -49,7 +49,7 @@ type Summary struct {
 type Order struct {
 	Condition  string   `json:"condition" doc:"The condition."`
 	Threads    int      `json:"threads" doc:"The workers of a run."`
-	Apart      int      `json:"apart" doc:"The pairs of plans that are apart: the medians differ by more than 5%, and the Mann-Whitney U test has p < 0.05."`
+	Apart      int      `json:"apart" doc:"The pairs of plans that are apart: the medians differ by more than 5%, and the Mann-Whitney U test has p < 0.01."`
 	Misordered []string `json:"misordered" doc:"The pairs that are apart and whose costs are equal or in the other order."`
 }
 
