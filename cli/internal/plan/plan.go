@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
@@ -28,6 +29,7 @@ import (
 type flags struct {
 	ext                                *command.Extensions
 	strategy, code, costs, sweep       string
+	passes                             string
 	json, dump, check, noFusion, exact bool
 	measure                            bool
 	dims, pins                         []string
@@ -119,6 +121,8 @@ func (f *flags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
+	fl.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, a column a pass, to `OUT.html`")
+	_ = cmd.MarkFlagFilename("passes", "html")
 	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
 		"report what is not checked")
 	fl.StringVar(&f.code, "code", "", "show only the code of `STEP`: its expression and the generated machine "+
@@ -152,6 +156,11 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 	}
 	if err := f.study.check(cmd, f.strategy); err != nil {
 		return nil, err
+	}
+	if f.passes != "" {
+		if err := outfile.CheckWritable("--passes", f.passes); err != nil {
+			return nil, err
+		}
 	}
 	return command.Prices(cmd, f.costs)
 }
@@ -199,7 +208,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return cut
 	}
 	command.PrintNotes(cmd, path, g)
-	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // also if planning fails
+	if err := f.showPasses(cmd, path, &dump); err != nil {
+		return err
+	}
 	if given := (*layout.GivenError)(nil); errors.As(err, &given) {
 		return exit.Wrongf("%s: %w", f.study.solution, err)
 	}
@@ -207,6 +218,22 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return exit.InFile(path, err)
 	}
 	return f.finish(cmd, path, j, p, g, r, watch)
+}
+
+// showPasses writes the page of --passes and prints the graphs of --dump, also if planning fails.
+func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) error {
+	if f.passes != "" && dump.Len() > 0 {
+		title := filepath.Base(path) + ", strategy " + f.strategy
+		if err := outfile.Write(cmd.Context(), f.passes, func(w io.Writer) error {
+			return writePasses(w, title, dump.String())
+		}); err != nil {
+			return err
+		}
+	}
+	if f.dump {
+		_, _ = dump.WriteTo(dumpTo(cmd, f.json))
+	}
+	return nil
 }
 
 // finish measures and prints a plan, and checks the limits.
@@ -280,7 +307,7 @@ func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, wa
 		NoFusion: f.noFusion,
 		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(),
 		MemoryLimit: -1} // the plan may be for another machine
-	if f.dump {
+	if f.dump || f.passes != "" {
 		o.Dump = dump
 	}
 	if f.measure {

@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+)
+
+//go:embed passes.html
+var passesText string
+
+var passesPage = template.Must(template.New("passes").Parse(passesText))
+
+// passColumn is the graph after a pass. Same means that the pass changed nothing; the column then has no rows.
+type passColumn struct {
+	Pass, Doc, Summary string
+	Same               bool
+	Rows               []passRow
+}
+
+// passRow is a line of a graph, with its mark against the column before.
+type passRow struct {
+	Mark, Class string
+	Words       []passWord
+	name, text  string
+}
+
+// passWord is a part of a line; Value means that it is the name of a value.
+type passWord struct {
+	Text  string
+	Value bool
+}
+
+// writePasses writes a page with a column for each graph of a dump (graphrun.Options.Dump).
+func writePasses(w io.Writer, title, dump string) error {
+	var columns []passColumn
+	var before []passRow
+	for i, text := range strings.Split("\n"+dump, "\nafter ")[1:] {
+		head, body, _ := strings.Cut(text, "\n")
+		c := passColumn{}
+		c.Pass, c.Doc, _ = strings.Cut(head, ": ")
+		rows := passRows(body)
+		c.Rows, c.Summary, c.Same = markedRows(before, rows, i == 0)
+		if c.Same {
+			c.Rows = nil
+		}
+		columns = append(columns, c)
+		before = rows
+	}
+	var out bytes.Buffer
+	err := passesPage.Execute(&out, struct {
+		Title   string
+		Columns []passColumn
+	}{title, columns})
+	if err == nil {
+		_, err = w.Write(out.Bytes())
+	}
+	return err
+}
+
+// passRows returns the lines of a graph.
+func passRows(body string) []passRow {
+	var rows []passRow
+	names := map[string]bool{}
+	for line := range strings.Lines(body) {
+		line = strings.TrimRight(strings.TrimPrefix(line, "  "), "\n")
+		if line == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(line, ": ")
+		if strings.HasPrefix(line, "output ") {
+			name, _, _ = strings.Cut(line, " = ")
+		}
+		names[name] = true
+		rows = append(rows, passRow{name: name, text: line})
+	}
+	for i := range rows {
+		rows[i].Words = passWords(rows[i].text, names)
+	}
+	return rows
+}
+
+// passWords divides a line at the names of values.
+func passWords(line string, names map[string]bool) []passWord {
+	var words []passWord
+	add := func(text string, value bool) {
+		text = format.Printable(text)
+		if last := len(words) - 1; last >= 0 && !value && !words[last].Value {
+			words[last].Text += text
+		} else if text != "" {
+			words = append(words, passWord{text, value})
+		}
+	}
+	for line != "" {
+		end := strings.IndexAny(line, " (),:")
+		switch {
+		case end == 0:
+			add(line[:1], false)
+			line = line[1:]
+			continue
+		case end < 0:
+			end = len(line)
+		}
+		add(line[:end], names[line[:end]])
+		line = line[end:]
+	}
+	return words
+}
+
+// markedRows returns the rows of a graph with their marks against the graph before, and the rows that were removed,
+// at their places. The first graph has no marks.
+func markedRows(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
+	old, now := map[string]string{}, map[string]bool{}
+	for _, r := range before {
+		old[r.name] = r.text
+	}
+	for _, r := range rows {
+		now[r.name] = true
+	}
+	added, changed, removed := 0, 0, 0
+	at := 0
+	gone := func(until string) {
+		for at < len(before) && before[at].name != until {
+			if r := before[at]; !now[r.name] {
+				r.Mark, r.Class = "\u2212", "removed"
+				marked = append(marked, r)
+				removed++
+			}
+			at++
+		}
+	}
+	for _, r := range rows {
+		text, known := old[r.name]
+		switch {
+		case first:
+		case !known:
+			r.Mark, r.Class = "+", "added"
+			added++
+		case text != r.text:
+			r.Mark, r.Class = "~", "changed"
+			changed++
+		}
+		if known && at < len(before) {
+			gone(r.name)
+		}
+		marked = append(marked, r)
+	}
+	gone("")
+	summary = fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
+	if first {
+		summary = format.Count(len(rows), "line")
+	}
+	return marked, summary, !first && added+changed+removed == 0
+}
