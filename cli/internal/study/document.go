@@ -37,6 +37,7 @@ type Summary struct {
 	Strategy  string  `json:"strategy" doc:"The strategy."`
 	Graphs    int     `json:"graphs" doc:"The number of graphs: models with sizes."`
 	MeanGap   float64 `json:"mean_gap" doc:"The geometric mean of the cost divided by the lower bound, less 1."`
+	MedianGap float64 `json:"median_gap" doc:"The median of the gaps to the lower bound; the upper one of two."`
 	WorstGap  float64 `json:"worst_gap" doc:"The greatest gap to the lower bound."`
 	WorstOn   string  `json:"worst_on" doc:"The graph with that gap; empty if all plans are optimal."`
 	OptimalOn int     `json:"optimal_on" doc:"The number of graphs on which the plan has the cost of the lower bound."`
@@ -97,9 +98,11 @@ const nearlyZero = 1e-9
 func summaryOf(g group, i int, name string, list []*Result) Summary {
 	s := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
 	gaps, ratios, timed := 0.0, 0.0, 0
+	var sorted []float64
 	for _, r := range list {
 		p := &r.Plans[i]
 		gaps += math.Log1p(p.Gap)
+		sorted = append(sorted, p.Gap)
 		if p.Gap <= nearlyZero {
 			s.OptimalOn++
 		}
@@ -112,7 +115,8 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 		}
 	}
 	if len(list) > 0 {
-		s.MeanGap = math.Expm1(gaps / float64(len(list)))
+		slices.Sort(sorted)
+		s.MeanGap, s.MedianGap = math.Expm1(gaps/float64(len(list))), sorted[len(list)/2]
 	}
 	if timed > 0 {
 		s.MeanRatio = new(math.Exp(ratios / float64(timed)))

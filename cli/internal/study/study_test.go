@@ -33,7 +33,7 @@ func TestSummaries(t *testing.T) {
 	require.Len(t, d.Summaries, 2)
 	a, b := d.Summaries[0], d.Summaries[1]
 	require.InDelta(t, math.Sqrt(2*1.5)-1, a.MeanGap, 1e-12)
-	require.Equal(t, []any{1.0, "x", 0, 2}, []any{a.WorstGap, a.WorstOn, a.OptimalOn, a.Graphs})
+	require.Equal(t, []any{1.0, 1.0, "x", 0, 2}, []any{a.MedianGap, a.WorstGap, a.WorstOn, a.OptimalOn, a.Graphs})
 	require.Equal(t, []any{0.0, 0.0, "", 2}, []any{b.MeanGap, b.WorstGap, b.WorstOn, b.OptimalOn})
 	require.InDelta(t, math.Sqrt(202.0/102), *a.MeanRatio, 1e-12)
 	require.InDelta(t, math.Sqrt(202.0/102), *b.MeanRatio, 1e-12)

@@ -38,6 +38,7 @@ func (d *Document) write(p *printer) {
 	p.table("Gaps to the certified bound: "+d.Conditions[0], d.summaryTable())
 	if len(d.Conditions) > 1 {
 		p.table("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
+		p.table("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
 		p.table("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
 	order, by := d.groups()
@@ -96,8 +97,8 @@ func percent(x float64, digits int) string {
 // are left out if there are none.
 func (d *Document) summaryTable() *term.Table {
 	number, measured := term.NumberCol, len(d.Orders) > 0
-	t := term.NewTable(term.WholeCol("strategy"), number("graphs"), number("mean gap %"), number("worst gap %"),
-		term.NameCol("worst on"), number("optimal on"))
+	t := term.NewTable(term.WholeCol("strategy"), number("graphs"), number("mean gap %"), number("median %"),
+		number("worst %"), term.NameCol("worst on"), number("optimal on"))
 	if measured {
 		t.Columns = append(t.Columns, number("threads"), number("time"))
 	}
@@ -105,8 +106,8 @@ func (d *Document) summaryTable() *term.Table {
 		if s.Condition != d.Conditions[0] {
 			continue
 		}
-		cells := []any{s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.WorstGap, 1), cmp.Or(s.WorstOn, "-"),
-			s.OptimalOn}
+		cells := []any{s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.MedianGap, 2), percent(s.WorstGap, 1),
+			cmp.Or(s.WorstOn, "-"), s.OptimalOn}
 		if measured {
 			ratio := "-"
 			if s.MeanRatio != nil {
