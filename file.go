@@ -31,6 +31,7 @@ type File struct {
 	signature *graph.Graph // at least the inputs
 	model     *onnx.Model  // nil for a graph file
 	missing   graph.Errors // mistakes that were ignored
+	rows      *rows        // the number of rows to change to; nil if it stays
 }
 
 // Open reads a graph file or an ONNX model: see [Loader.Load].
@@ -88,6 +89,9 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	if err != nil {
 		return nil, err
 	}
+	if err := f.takeRows(); err != nil {
+		return nil, inFile(name, err)
+	}
 	return f, nil
 }
 
@@ -142,6 +146,9 @@ func (f *File) Inputs() []*graph.Value {
 	if f == nil || f.signature == nil {
 		return nil
 	}
+	if f.rows != nil {
+		return f.rows.withRows(f.signature.Inputs)
+	}
 	return slices.Clone(f.signature.Inputs)
 }
 
@@ -176,6 +183,9 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 		g, err = f.convert(ctx, sizes)
 	} else {
 		err = g.BindOnly(sizes)
+	}
+	if err == nil && f.rows != nil {
+		g, err = f.rows.resize(ctx, g)
 	}
 	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, fmt.Errorf("%s: converting it: %w", f.path, ended)

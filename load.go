@@ -33,7 +33,11 @@ type Loader struct {
 	//	var embedded embed.FS
 	//	g, err := graphrun.Loader{FS: embedded}.Load("models/net.onnx")
 	FS fs.FS
-	// Sizes are the sizes of symbols, by symbol. For an ONNX model, the keys may also be the model's own names of
+	// Sizes are the sizes of symbols, by symbol. INPUT.DIM=n changes the number of rows, the slices of a dimension of an
+	// input whose size is a number, to n; in a file without symbols, N stands for dimension 0 of all inputs. The graph is
+	// changed if its rows are independent ([batch.Follow]); otherwise the error names the node that forbids it.
+	//
+	// For an ONNX model, the keys may also be the model's own names of
 	// dimensions ([onnx.Model.Symbol]). The graph of an ONNX model has these sizes as numbers, so that computations of
 	// shapes are folded at load time.
 	Sizes map[string]int

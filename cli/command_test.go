@@ -210,7 +210,7 @@ func TestExitCodes(t *testing.T) {
 		{"run --dim N=8 --dim N=9 " + good, 2, "--dim gives N twice: 8 and 9"},
 		{"infer --dim n=8 " + good, 2, `no symbolic dimension "n"; did you mean N?`},
 		{"infer --dim Batch=8 " + good, 2, `no symbolic dimension "Batch"; it has N`},
-		{"infer --dim N=8 " + bad, 2, "all its sizes are numbers"},
+		{"infer --dim M=8 " + bad, 2, "all its sizes are numbers"},
 		{"run --threads -1 " + good, 2, "--threads"},
 		{"run --dim N " + good, 2, "as in N=8"},
 		{"run --dim N=65 " + good, 2, "outside its bounds"},

@@ -92,3 +92,45 @@ func TestDiffOfSizes(t *testing.T) {
 		}
 	}
 }
+
+// fixedBatch is a graph for one row. NODE is the op of its last node.
+const fixedBatch = `{
+  "version": 1,
+  "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2, 3]}],
+  "nodes": [
+    {"name": "flat", "op": "reshape", "inputs": ["x"], "attrs": {"shape": [1, 6]}},
+    {"name": "y", "op": NODE}
+  ],
+  "outputs": ["y"]
+}`
+
+// TestRowsOfFixedFile changes the number of rows of a file whose sizes are numbers, in every command with sizes.
+func TestRowsOfFixedFile(t *testing.T) {
+	path := write(t, "fixed.json", strings.Replace(fixedBatch, "NODE", `"relu", "inputs": ["flat"]`, 1))
+	for _, args := range []string{"infer --dim N=4", "infer --dim x.0=4", "plan --dim N=4", "run --dim N=4",
+		"bench --dim N=4 --runs 1", "plan --sweep N=1..8", "diff --dim N=1 --dim N=4", "explain y --dim N=4"} {
+		words := strings.Fields(args)
+		command := append([]string{words[0], path}, words[1:]...)
+		if out := succeed(t, command...); strings.Contains(out, "[1,6]") {
+			t.Errorf("%s: %s", args, out)
+		}
+	}
+	if out := succeed(t, "run", path, "--dim", "N=4"); !strings.Contains(out, "[4,6]") {
+		t.Error(out)
+	}
+	text := succeed(t, "compare", path, "--dim", "N=1,4", "--runs", "1", "--strategies", "propagate", "--json")
+	if !strings.Contains(text, `"dims": {"N": 4}`) {
+		t.Error(text)
+	}
+	depends := write(t, "depends.json", strings.Replace(fixedBatch, "NODE",
+		`"softmax", "inputs": ["flat"], "attrs": {"dim": 0}`, 1))
+	for args, want := range map[string]string{
+		"infer " + depends + " --dim N=4": `depends.json:6:5: node "y" (softmax): N=4: the rows are not independent`,
+		"infer " + path + " --dim x.7=4":  `no symbolic dimension "x.7"`,
+		"infer " + path + " --dim M=4":    "all its sizes are numbers",
+	} {
+		if r := call(t, strings.Fields(args)...); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
+		}
+	}
+}

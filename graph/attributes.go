@@ -406,3 +406,17 @@ func numberArg(v any) (Arg, error) {
 // If the value is a constant, the attribute is decoded from it. Otherwise the node, and all nodes that depend on it,
 // are planned once the value is computed, and the graph runs in segments.
 type Ref struct{ Value *Value }
+
+// SetAttr sets an attribute of a node to a value as written in Go or in a file. Inference decodes and checks it. The
+// graph must be inferred again.
+func (n *Node) SetAttr(name string, value any) {
+	if n == nil {
+		return
+	}
+	given := maps.Clone(n.written())
+	if given == nil {
+		given = Attrs{}
+	}
+	given[name] = value
+	n.attrs, n.Attrs = attributesOf(given), nil
+}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -325,4 +326,29 @@ func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
 		return c, nil
 	}
 	return sym.Bool{}, &misfit{got: v}
+}
+
+// ResizeInput changes a size of an input whose sizes are numbers. A dense input keeps the order of its dimensions. The
+// graph must be inferred again.
+func (g *Graph) ResizeInput(v *Value, dim, size int) error {
+	switch {
+	case !g.Owns(v) || v.Node != nil || v.Const != nil:
+		return errors.New("it is no input of the graph")
+	case v.Dims != nil:
+		return errors.New("its sizes depend on symbols")
+	case dim < 0 || dim >= v.Meta.Rank() || size < 0:
+		return fmt.Errorf("it has no dimension %d of size %d", dim, size)
+	}
+	order, dense := tensor.OrderOf(v.Meta)
+	if !dense || v.Meta.Offset != 0 {
+		return fmt.Errorf("its strides %s are not dense", tensor.ListString(v.Meta.Strides))
+	}
+	shape := slices.Clone(v.Meta.Shape)
+	shape[dim] = size
+	m := tensor.New(v.Meta.DType, shape...)
+	if err := m.Check(); err != nil {
+		return err
+	}
+	v.SetMeta(m.WithStrides(order.Strides(shape)))
+	return nil
 }

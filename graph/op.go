@@ -79,6 +79,16 @@ type Facts struct {
 	// operands directly into the result: see [Value.Within]. Nil: the op does not concatenate.
 	ConcatDim func(c *Call) (dim int, ok bool)
 
+	// Parallel returns loops of a call whose iterations are independent, such as the loop over the images of a
+	// convolution. Nil: [Op.ParallelLoops] derives them.
+	Parallel func(c *Call) []Parallel
+
+	// Reshapes means that the results have the elements of operand 0 in row-major order, in another shape.
+	Reshapes bool
+
+	// Sizes names the attribute that lists the sizes of the result, where -1 is an inferred size; empty for none.
+	Sizes string
+
 	// ImageRole means that operands or results are images, for which some strategies prefer channels last.
 	ImageRole ImageRole
 

@@ -100,5 +100,6 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 }
 
 func DimFlag(cmd *cobra.Command, dims *[]string) {
-	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable)")
+	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); "+
+		"in a file whose sizes are numbers, N is the number of rows, or x.0 the size of dimension 0 of input x")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,7 +92,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 		return err
 	}
 	at := func(ctx context.Context, size int) (*graph.Graph, error) {
-		return f.bound(ctx, path, g, map[string]int{v.symbol: size})
+		return f.bound(ctx, path, g, v.symbol, size)
 	}
 	first, err := at(j.Context, v.from)
 	if err != nil {
@@ -139,9 +140,16 @@ func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
 }
 
 // bound returns a copy of the graph that is bound to sizes, pinned and inferred.
-func (f *flags) bound(ctx context.Context, path string, g *graph.Graph, sizes map[string]int) (*graph.Graph, error) {
-	h := g.Clone()
-	err := command.BindHints(path, h, []map[string]int{sizes})
+//
+// A size that is no symbol changes the number of rows when the file is loaded.
+func (f *flags) bound(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
+	err error) {
+	if _, ok := g.SymbolNamed(symbol); ok {
+		h = g.Clone()
+		err = command.BindHints(path, h, []map[string]int{{symbol: size}})
+	} else {
+		h, _, err = f.ext.OpenGraph(ctx, path, append(slices.Clip(f.dims), fmt.Sprintf("%s=%d", symbol, size)), false)
+	}
 	if err == nil {
 		err = command.Infer(ctx, h)
 	}

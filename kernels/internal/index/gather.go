@@ -45,7 +45,8 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: kit.Except(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} }),
+		AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
@@ -156,7 +157,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: takeAlongLoops, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			self, index, dim, err := takeAlong(c)
@@ -265,4 +266,13 @@ func (a *takeAlongAttrs) indexed() (int, bool) {
 		return 0, false
 	}
 	return *a.Dim, true
+}
+
+// takeAlongLoops returns the loops over the other dimensions, where neither operand is broadcast.
+func takeAlongLoops(c *graph.Call) []graph.Parallel {
+	dim := kit.Attrs[takeAlongAttrs](c).Dim
+	if dim == nil {
+		return nil
+	}
+	return kit.ExceptDims(*dim)(c)
 }

@@ -75,7 +75,10 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 			},
 			Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{AnyOrder: true},
+		Facts: graph.Facts{AnyOrder: true, Parallel: kit.Except(func(c *graph.Call) []int {
+			dim, _, _ := spec(c)
+			return []int{dim}
+		})},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				dim, how, alpha := spec(c)

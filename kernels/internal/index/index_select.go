@@ -49,7 +49,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: indexSelectLoops, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 			m := c.Meta(0)
@@ -124,7 +124,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: embeddingLoops, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 			return selectKernel(c, kit.InBuffer(c, 1), 0), nil
@@ -237,4 +237,32 @@ func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 		}
 	}
 	return out, nil
+}
+
+// indexSelectLoops returns the loops over the other dimensions of self, and the loop over the indices.
+func indexSelectLoops(c *graph.Call) []graph.Parallel {
+	rank := c.Meta(0).Rank()
+	dim := kit.Wrapped(kit.Attrs[gatherAttrs](c).Dim, rank)
+	if dim == nil || rank == 0 {
+		return nil
+	}
+	var loops []graph.Parallel
+	for d := range rank {
+		if d != dim[0] {
+			loops = append(loops, kit.LoopOver(c, 0, d, d))
+		}
+	}
+	if c.Meta(1).Rank() == 1 {
+		loops = append(loops, kit.LoopOver(c, 1, 0, dim[0]))
+	}
+	return loops
+}
+
+// embeddingLoops returns the loops over the dimensions of the indices.
+func embeddingLoops(c *graph.Call) []graph.Parallel {
+	var loops []graph.Parallel
+	for d := range c.Meta(1).Rank() {
+		loops = append(loops, kit.LoopOver(c, 1, d, d))
+	}
+	return loops
 }

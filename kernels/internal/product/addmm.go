@@ -31,7 +31,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 				Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
 		},
 	},
-	Facts:     graph.Facts{AnyOrder: true, Flops: sumFlops},
+	Facts:     graph.Facts{Parallel: sumLoops, AnyOrder: true, Flops: sumFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Rewrite: compose.Widened},
 })
 
@@ -47,7 +47,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 			tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 	},
-	Facts:     graph.Facts{AnyOrder: true, Flops: sumFlops},
+	Facts:     graph.Facts{Parallel: sumLoops, AnyOrder: true, Flops: sumFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Rewrite: compose.Widened},
 })
 
@@ -188,4 +188,17 @@ func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
 		return
 	}
 	s.Mul(factor, v)
+}
+
+// sumLoops returns the loop over the rows or the batch of the result; self is broadcast.
+func sumLoops(c *graph.Call) []graph.Parallel {
+	p := kit.LoopOver(c, 1, 0, 0)
+	if c.Out[0].Rank() == 3 {
+		p.In[2] = 0
+	}
+	if m := c.Meta(0); m.Rank() == c.Out[0].Rank() && m.Shape[0] == c.Out[0].Shape[0] {
+		p.In[0] = 0
+	}
+	p.Repeats = []bool{true, false, false}
+	return []graph.Parallel{p}
 }

@@ -47,6 +47,7 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 		},
 	},
 	Facts: graph.Facts{
+		Parallel: attentionLoops,
 		AnyOrder: true,
 		Flops: func(c *graph.Call) float64 {
 			q, v := c.Meta(0), c.Meta(2)
@@ -241,4 +242,29 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		}
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// attentionLoops returns the loops over batch dimensions. Heads are not divided if groups of them share keys.
+func attentionLoops(c *graph.Call) []graph.Parallel {
+	out := c.Out[0]
+	batch := out.Rank() - 2
+	if kit.Attrs[attentionAttrs](c).EnableGQA {
+		batch--
+	}
+	var loops []graph.Parallel
+	for d := range batch {
+		p := kit.WholeLoop(c)
+		p.Out[0], p.Repeats = d, []bool{false, false, false, true}[:len(c.In)]
+		for i := range c.In {
+			m := c.Meta(i)
+			at := d - (out.Rank() - m.Rank())
+			if at >= 0 && at < m.Rank()-2 && m.Shape[at] == out.Shape[d] {
+				p.In[i] = at
+			}
+		}
+		if p.In[0] >= 0 && p.In[1] >= 0 && p.In[2] >= 0 {
+			loops = append(loops, p)
+		}
+	}
+	return loops
 }

@@ -28,7 +28,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 				tensor.New(tensor.Float32, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{AnyOrder: true, Flops: linearFlops},
+	Facts:     graph.Facts{Parallel: linearLoops, AnyOrder: true, Flops: linearFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(linearOf), Rewrite: compose.Widened},
 })
 
@@ -171,4 +171,13 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out.Set(s.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// linearLoops returns the loops over all dimensions of the input but the last.
+func linearLoops(c *graph.Call) []graph.Parallel {
+	var loops []graph.Parallel
+	for d := range c.Meta(0).Rank() - 1 {
+		loops = append(loops, kit.LoopOver(c, 0, d, d))
+	}
+	return loops
 }

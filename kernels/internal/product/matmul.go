@@ -23,7 +23,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Int64, 1, 4), tensor.New(tensor.Int64, 2, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
+	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: rewriteMatmul, Attend: attend},
 })
 
@@ -40,7 +40,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
 		},
 	},
-	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
+	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened, Attend: attend},
 })
 
@@ -55,7 +55,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 	},
-	Facts:     graph.Facts{AnyOrder: true, Flops: productFlops},
+	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened, Attend: attend},
 })
 
@@ -69,7 +69,7 @@ var Mv = kit.Define[kit.None](graph.Op{
 		Ref:      productRef,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
-	Facts:     graph.Facts{Flops: productFlops},
+	Facts:     graph.Facts{Parallel: productLoops, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened},
 })
 
@@ -98,3 +98,30 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 }
 
 func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
+
+// productLoops returns the loops over batch dimensions, over the rows of the first matrix, and over the columns of the
+// second. Batch dimensions are broadcast.
+func productLoops(c *graph.Call) []graph.Parallel {
+	a, b, out := c.Meta(0), c.Meta(1), c.Out[0]
+	matrix := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions
+	batch := out.Rank() - matrix
+	var loops []graph.Parallel
+	for d := range batch {
+		p := kit.WholeLoop(c)
+		p.Out[0], p.Repeats = d, []bool{true, true}
+		for i, m := range []tensor.Meta{a, b} {
+			at := d - (batch - (m.Rank() - 2))
+			if at >= 0 && m.Rank() > 2 && m.Shape[at] == out.Shape[d] {
+				p.In[i] = at
+			}
+		}
+		loops = append(loops, p)
+	}
+	if a.Rank() >= 2 {
+		loops = append(loops, kit.LoopOver(c, 0, a.Rank()-2, batch))
+	}
+	if b.Rank() >= 2 {
+		loops = append(loops, kit.LoopOver(c, 1, b.Rank()-1, out.Rank()-1))
+	}
+	return loops
+}

@@ -45,6 +45,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 			},
 		},
 		Facts: graph.Facts{
+			Parallel:   onnxCellLoops,
 			AsInferred: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
 				x := c.Meta(0)
@@ -57,3 +58,19 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 
 // lengthsOf bounds the lengths of the sequences in operand 0, along its first dimension.
 func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
+
+// onnxCellLoops returns the loop over the batch.
+func onnxCellLoops(c *graph.Call) []graph.Parallel {
+	p := kit.LoopOver(c, 0, 1, 1) // Y_h and Y_c are [d, n, h]
+	p.Out[0] = 2
+	states := 1
+	if kit.Attrs[onnxCellAttrs](c).Layout == 1 {
+		p, states = kit.LoopOver(c, 0, 0, 0), 0
+	}
+	for i, dim := range map[int]int{4: 0, 5: states, 6: states} {
+		if c.Has(i) {
+			p.In[i] = dim
+		}
+	}
+	return []graph.Parallel{p}
+}

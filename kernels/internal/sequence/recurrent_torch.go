@@ -81,6 +81,7 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 			},
 		},
 		Facts: graph.Facts{
+			Parallel:   o.loops,
 			AsInferred: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
 				x, n := c.Meta(0), 0
@@ -370,4 +371,16 @@ func tanhs(list []int64) []float64 {
 		out[i] = math.Tanh(float64(v))
 	}
 	return out
+}
+
+// loops returns the loop over the batch.
+func (o torchCell) loops(c *graph.Call) []graph.Parallel {
+	p := kit.LoopOver(c, 0, 1, 1)
+	if kit.Attrs[recurrentAttrs](c).BatchFirst {
+		p.In[0], p.Out[0] = 0, 0
+	}
+	for i := 1; i < o.states(); i++ {
+		p.In[i] = 1
+	}
+	return []graph.Parallel{p}
 }

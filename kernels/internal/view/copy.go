@@ -33,6 +33,7 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 4, 5)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Int32, 3, 1, 1)}}},
 	},
+	Facts: graph.Facts{Parallel: copyLoops},
 	Lowerings: graph.Lowerings{
 		Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			out, err := p.Add(To, graph.Attrs{"dtype": c.Type(0).DType}, c.In[1])
@@ -46,6 +47,15 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 		},
 	},
 })
+
+// copyLoops returns the loops over the dimensions of self, to which src is broadcast.
+func copyLoops(c *graph.Call) []graph.Parallel {
+	loops := graph.BroadcastLoops(c)
+	for i := range loops {
+		loops[i].Repeats = []bool{false, true}
+	}
+	return loops
+}
 
 // inferCopy mirrors at::copy: src.to(self), expanded and cloned if the shapes differ.
 func inferCopy(c *graph.Call) ([]graph.Result, error) {

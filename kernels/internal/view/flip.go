@@ -30,7 +30,9 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 		Ref:      refFlip,
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
 	},
-	Facts: graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true, ImageRole: graph.ImagePreserving,
+	Facts: graph.Facts{
+		Parallel: kit.Except(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
+		Each:     graph.Each{Simple: 0.1}, AnyOrder: true, ImageRole: graph.ImagePreserving,
 		SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

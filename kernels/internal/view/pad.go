@@ -27,7 +27,7 @@ var Pad = kit.Define[padAttrs](graph.Op{
 			Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
 			{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving},
+	Facts: graph.Facts{Parallel: padLoops, AnyOrder: true, ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
 			return padsBefore(kit.Attrs[padAttrs](c).Pad, c.Meta(0).Rank())
@@ -56,7 +56,7 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 	},
-	Facts: graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving, Fills: true},
+	Facts: graph.Facts{Parallel: constantPadLoops, AnyOrder: true, ImageRole: graph.ImagePreserving, Fills: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[constantPadAttrs](c)
@@ -251,4 +251,21 @@ func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.T
 		}
 	})
 	return out
+}
+
+// padLoops returns the loops over the dimensions that are not padded.
+func padLoops(c *graph.Call) []graph.Parallel { return unpadded(c, kit.Attrs[padAttrs](c).Pad) }
+
+func constantPadLoops(c *graph.Call) []graph.Parallel {
+	return unpadded(c, kit.Attrs[constantPadAttrs](c).Pad)
+}
+
+func unpadded(c *graph.Call, pad []sym.Int) []graph.Parallel {
+	var dims []int
+	for i, n := range kit.KnownSizes(pad) {
+		if n != 0 {
+			dims = append(dims, -1-i/2)
+		}
+	}
+	return kit.ExceptDims(dims...)(c)
 }

@@ -61,7 +61,7 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			},
 			Examples: kit.OneExample(kit.F32(2, 3), example),
 		},
-		Facts: graph.Facts{AnyOrder: true},
+		Facts: graph.Facts{Parallel: repeatLoops, AnyOrder: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.KnownSizes(repeats(c))) },
 		},
@@ -106,4 +106,12 @@ func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	in.DType, out.DType = src.Meta.DType, dst.Meta.DType
 	dst.Meta, src.Meta = out, in
 	return copies.Kernel(copies.Job{Dst: dst, Src: src}), nil
+}
+
+// repeatLoops returns the loops over the dimensions that are not repeated.
+func repeatLoops(c *graph.Call) []graph.Parallel {
+	if c.Meta(0).Rank() != c.Out[0].Rank() {
+		return nil
+	}
+	return graph.DimsExcept(c)
 }

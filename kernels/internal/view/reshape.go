@@ -30,7 +30,7 @@ func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor
 			return reshaped(c, t, size)
 		}
 	}
-	o.AnyOrder = true
+	o.AnyOrder, o.Reshapes = true, true
 	o.Impls = []graph.Impl{copies.Impl(func(c *graph.Call) (*graph.Kernel, error) {
 		return copies.Ordered(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	})}
@@ -74,7 +74,9 @@ var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{Semantics: graph.
 	Doc:  "Changes the shape of self: a view if possible, else a row-major copy.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}},
 		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
-}}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return kit.Attrs[reshapeAttrs](c).Shape, nil })
+}, Facts: graph.Facts{Sizes: "shape"}}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) {
+	return kit.Attrs[reshapeAttrs](c).Shape, nil
+})
 
 // ReshapeAs is Tensor.reshape_as.
 var ReshapeAs = shapeOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{

@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -27,7 +28,8 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 		Ref:      refRoll,
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
 	},
-	Facts:     graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true, ImageRole: graph.ImagePreserving},
+	Facts: graph.Facts{Parallel: rollLoops, Each: graph.Each{Simple: 0.1}, AnyOrder: true,
+		ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{Compile: compileRoll},
 })
 
@@ -179,4 +181,13 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	})
 	out, err := out.View(tensor.New(t.DType, in[0].Shape...))
 	return []*tensor.Tensor{out}, err
+}
+
+// rollLoops returns the loops over the dimensions that are not shifted.
+func rollLoops(c *graph.Call) []graph.Parallel {
+	dims := slices.Clone(kit.Attrs[rollAttrs](c).Dims)
+	if len(dims) == 0 {
+		return nil
+	}
+	return kit.ExceptDims(dims...)(c)
 }

@@ -108,7 +108,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 			},
 			Examples: kit.OneExample(m, a),
 		},
-		Facts: graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving},
+		Facts: graph.Facts{Parallel: shuffleLoops, AnyOrder: true, ImageRole: graph.ImagePreserving},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, err := spec(c)
@@ -241,4 +241,12 @@ func dealChannels(c *graph.Call) (s shuffle, err error) {
 		s.perm = append(s.perm, d)
 	}
 	return s, nil
+}
+
+// shuffleLoops returns the loops over the dimensions before channels and pixels.
+func shuffleLoops(c *graph.Call) []graph.Parallel {
+	if _, ok := c.Attrs.(*channelShuffleAttrs); ok {
+		return kit.ExceptDims(1)(c)
+	}
+	return kit.ExceptDims(-1, -2, -3)(c)
 }

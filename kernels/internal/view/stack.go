@@ -25,7 +25,7 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 		Ref:      refStack,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts:     graph.Facts{Each: graph.Each{Simple: 0.1}, AnyOrder: true, SelectsElements: true},
+	Facts:     graph.Facts{Parallel: stackLoops, Each: graph.Each{Simple: 0.1}, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
@@ -93,4 +93,25 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out.Set(in[index[dim]].At(at...), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// stackLoops returns the loops over all dimensions of the operands.
+func stackLoops(c *graph.Call) []graph.Parallel {
+	rank := c.Meta(0).Rank()
+	at := kit.Wrapped(kit.Attrs[stackAttrs](c).Dim, rank+1)
+	if at == nil {
+		return nil
+	}
+	loops := make([]graph.Parallel, rank)
+	for d := range rank {
+		out := d
+		if d >= at[0] {
+			out++
+		}
+		loops[d] = kit.LoopOver(c, 0, d, out)
+		for i := range c.In {
+			loops[d].In[i] = d
+		}
+	}
+	return loops
 }

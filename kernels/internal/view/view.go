@@ -24,7 +24,8 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 		"elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
-}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}, Facts: graph.Facts{Reshapes: true, Sizes: "size"}}, func(c *graph.Call, t tensor.Type,
+	_ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[viewAttrs](c)
 	switch {
 	case (a.Size == nil) == (a.DType == tensor.Invalid):
@@ -87,7 +88,9 @@ var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Views self in the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
-}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.View(c.Type(1).Shape) })
+}, Facts: graph.Facts{Reshapes: true}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.View(c.Type(1).Shape)
+})
 
 // Detach and Alias are the identity as a view.
 var (

@@ -94,6 +94,7 @@ func definePool[A any, P interface {
 }](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
 	p.args = func(c *graph.Call) poolArgs { return P(kit.Attrs[A](c)).args() }
 	o := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
+	o.Parallel = kit.ExceptLast(p.dims)
 	if p.dims == 2 {
 		o.Kind, o.ImageRole = graph.Requires, graph.ImageOp
 	}
@@ -229,7 +230,9 @@ var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 		poolExample(graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}, 2, 3, 5, 6),
 		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
 	},
-}}, lpPool))
+}, Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
+	return kit.ExceptLast(len(kit.Attrs[lpPoolAttrs](c).KernelSize))(c)
+}}}, lpPool))
 
 // lpPool returns the pooling of a call of lp_pool, which pools as many dimensions as kernel_size has numbers.
 func lpPool(c *graph.Call) *pooling {

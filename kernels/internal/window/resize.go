@@ -50,7 +50,7 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 			{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3},
 				"keep_aspect_ratio_policy": "not_larger"}}},
 	},
-	Facts:     graph.Facts{AnyOrder: true, ImageRole: graph.ImageOp},
+	Facts:     graph.Facts{Parallel: resizeLoops, AnyOrder: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 
@@ -341,4 +341,24 @@ func nearestWeights(mode string, t float64) []float64 {
 		return []float64{0, 1}
 	}
 	return []float64{1, 0}
+}
+
+// resizeLoops returns the loops over the dimensions without a factor. Sizes of all dimensions are not divided.
+func resizeLoops(c *graph.Call) []graph.Parallel {
+	a := kit.Attrs[resizeAttrs](c)
+	if a.Axes == nil && a.Sizes != nil || a.Roi != nil {
+		return nil
+	}
+	var dims []int
+	for i, axis := range a.Axes {
+		if i >= len(a.Scales) || a.Scales[i] != 1 {
+			dims = append(dims, axis)
+		}
+	}
+	for d, scale := range a.Scales {
+		if a.Axes == nil && scale != 1 {
+			dims = append(dims, d)
+		}
+	}
+	return kit.ExceptDims(dims...)(c)
 }

@@ -1,0 +1,393 @@
+// Package batch proves that the rows of a graph are independent, so that one run with several rows computes what a run
+// of each row computes, and changes the number of rows of a graph.
+//
+// A row is a slice along one dimension of the inputs, such as an image or a sequence. [Follow] follows this dimension
+// through the nodes, by the facts of their ops ([graph.Op.ParallelLoops]). [Proof.Resize] returns the graph for another
+// number of rows.
+package batch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// Proof says that the rows of a graph are independent: row i of each value depends on row i of the inputs only, and all
+// rows are computed alike. A row may have several slices along its dimension.
+type Proof struct {
+	// Rows is the number of rows of the graph.
+	Rows int
+
+	graph  *graph.Graph
+	inputs map[string]int
+	places map[*graph.Value]place // of values that depend on the rows
+	lifts  map[operand]place      // operands that do not depend on the rows, and have a slice for each row
+	// open are the nodes with further possible places of the result, in order.
+	open []alternative
+}
+
+// place is the place of the rows of a value. Its dimension consists of outer blocks, each with all rows: row r has the
+// indices (o*Rows + r)*k to (o*Rows + r + 1)*k for each o below outer, where k is the number of its slices in a block.
+type place struct{ dim, outer int }
+
+// whole is the place of values that do not depend on the rows.
+var whole = place{graph.Whole, 1}
+
+// alternative is a node whose result has several possible places.
+type alternative struct {
+	node   int // index
+	places []place
+}
+
+// operand is an operand of a node.
+type operand struct {
+	node  *graph.Node
+	index int
+}
+
+// Dim returns the dimension of the rows of a value, or [graph.Whole] for a value that does not depend on the rows.
+func (p *Proof) Dim(v *graph.Value) int {
+	if p == nil {
+		return graph.Whole
+	}
+	return p.place(v).dim
+}
+
+func (p *Proof) place(v *graph.Value) place {
+	if at, ok := p.places[v]; ok {
+		return at
+	}
+	return whole
+}
+
+// Outputs returns the dimension of the rows of each output, in order.
+func (p *Proof) Outputs() []int {
+	if p == nil || p.graph == nil {
+		return nil
+	}
+	dims := make([]int, len(p.graph.Outputs))
+	for i, o := range p.graph.Outputs {
+		dims[i] = p.Dim(o.Value)
+	}
+	return dims
+}
+
+// Follow proves that the rows of a graph are independent. inputs has, by name, the dimension of the rows of each input
+// that has rows; all rows are the slices of these dimensions. The graph must be inferred, with numbers for all sizes.
+// It is not changed. The error is a [graph.Error] that names the node that forbids it.
+func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
+	if g == nil || len(inputs) == 0 {
+		return nil, errors.New("rows need a graph and an input")
+	}
+	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]place{}, lifts: map[operand]place{}}
+	first := ""
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		v, dim := g.Value(name), inputs[name]
+		switch {
+		case v == nil || !slices.Contains(g.Inputs, v):
+			return nil, fmt.Errorf("the graph has no input %q", name)
+		case dim < 0 || dim >= v.Meta.Rank():
+			return nil, fmt.Errorf("input %q has no dimension %d: its shape is %v", name, dim, v.Meta.Shape)
+		case v.Meta.Shape[dim] < 1:
+			return nil, fmt.Errorf("dimension %d of input %q has no rows", dim, name)
+		case first != "" && v.Meta.Shape[dim] != p.Rows:
+			return nil, fmt.Errorf("input %q has %d rows, and %q has %d", name, v.Meta.Shape[dim], first, p.Rows)
+		}
+		first, p.Rows = name, v.Meta.Shape[dim]
+		p.places[v] = place{dim, 1}
+	}
+	if n, err := p.followAll(g.Nodes); err != nil {
+		if n == nil {
+			return nil, err
+		}
+		return nil, g.Fail(n, err)
+	}
+	return p, nil
+}
+
+// maxSteps bounds the nodes that are followed, as a multiple of the nodes.
+const maxSteps = 64
+
+// followAll follows nodes in order. Where a reshape has several possible places of the rows and a later node forbids
+// the first one, it tries the next one. The error is that of the last node that was reached.
+func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
+	var reason error
+	var forbids *graph.Node
+	steps, furthest := 0, -1
+	for i := 0; i <= len(nodes); i++ {
+		if err := p.graph.Ended(); err != nil {
+			return nil, err
+		}
+		before := len(p.open)
+		n, err := p.step(nodes, i)
+		if err == nil {
+			if len(p.open) > before {
+				p.open[before].node = i
+			}
+			continue
+		}
+		if i > furthest {
+			furthest, reason, forbids = i, err, n
+		}
+		last := len(p.open) - 1
+		if last < 0 {
+			return forbids, reason
+		}
+		at := &p.open[last]
+		if steps += i - at.node; steps > maxSteps*len(nodes) {
+			return forbids, reason
+		}
+		p.forget(nodes[at.node:min(i+1, len(nodes))])
+		i = at.node
+		p.places[nodes[i].Out[0]] = at.places[0]
+		if at.places = at.places[1:]; len(at.places) == 0 {
+			p.open = p.open[:last]
+		}
+	}
+	return nil, nil
+}
+
+// step follows node i, or after the last one checks the outputs. It returns the node that forbids it.
+func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
+	if i < len(nodes) {
+		return nodes[i], p.follow(nodes[i])
+	}
+	for _, o := range p.graph.Outputs {
+		if at := p.place(o.Value); at.outer > 1 {
+			return o.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d places", at.dim, o.Name,
+				at.outer)
+		}
+	}
+	return nil, nil
+}
+
+// forget removes what is known of nodes.
+func (p *Proof) forget(nodes []*graph.Node) {
+	for _, n := range nodes {
+		for _, v := range n.Out {
+			delete(p.places, v)
+		}
+		for k := range n.In {
+			delete(p.lifts, operand{n, k})
+		}
+	}
+}
+
+// follow sets the places of the results of a node.
+func (p *Proof) follow(n *graph.Node) error {
+	var with []int // operands with rows
+	for i, a := range n.In {
+		if a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 {
+			with = append(with, i)
+		}
+	}
+	for _, v := range n.Refs() {
+		if p.Dim(v) >= 0 {
+			return fmt.Errorf("an attribute is computed from the rows, by %q", v.Name)
+		}
+	}
+	if len(with) == 0 {
+		return nil
+	}
+	for _, v := range n.Out {
+		if v.Dynamic {
+			return errors.New("its shape depends on data, and thus on all rows")
+		}
+	}
+	if n.Op.Reshapes && slices.Equal(with, []int{0}) {
+		if list := p.reshaped(n); len(list) > 0 {
+			p.places[n.Out[0]] = list[0]
+			if len(list) > 1 {
+				p.open = append(p.open, alternative{0, list[1:]})
+			}
+			return nil
+		}
+		return fmt.Errorf("the shape %v does not keep rows, which are in dimension %d of %v", n.Out[0].Meta.Shape,
+			p.Dim(n.In[0].Value), n.In[0].Meta().Shape)
+	}
+	loops := n.Op.ParallelLoops(n.Call())
+	if p.choose(n, loops) {
+		return nil
+	}
+	if n.Op.Decompose != nil && n.Op.Parallel == nil {
+		return p.decompose(n)
+	}
+	return p.rejection(n, loops, with)
+}
+
+// choose takes the loop that divides the operands by their rows, with the fewest lifted operands.
+func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
+	var best *graph.Parallel
+	var lifted []int
+	outer := 0
+	for i := range loops {
+		if need, blocks, ok := p.fits(n, &loops[i]); ok && (best == nil || len(need) < len(lifted)) {
+			best, lifted, outer = &loops[i], need, blocks
+		}
+	}
+	if best == nil {
+		return false
+	}
+	for i, v := range n.Out {
+		p.places[v] = place{best.Out[i], outer}
+	}
+	for _, i := range lifted {
+		p.lifts[operand{n, i}] = place{best.In[i], outer}
+	}
+	return true
+}
+
+// fits reports whether a loop divides the operands by their rows. It lists the operands without rows that the loop
+// divides, and returns the number of outer blocks.
+func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (lifted []int, outer int, ok bool) {
+	for i, a := range n.In {
+		if a.Kind != graph.TensorArg || p.Dim(a.Value) < 0 {
+			continue
+		}
+		at := p.place(a.Value)
+		if at.dim != loop.In[i] || outer != 0 && outer != at.outer {
+			return nil, 0, false
+		}
+		outer = at.outer
+	}
+	for i, a := range n.In {
+		wants := loop.In[i]
+		switch {
+		case a.Kind != graph.TensorArg || wants == graph.Whole || p.Dim(a.Value) >= 0:
+		case loop.Repeats != nil && loop.Repeats[i] && a.Meta().Shape[wants] == 1:
+		case a.Value.Const != nil && equalRows(a.Value.Const, place{wants, outer}, p.Rows):
+			lifted = append(lifted, i)
+		default:
+			return nil, 0, false
+		}
+	}
+	return lifted, outer, outer > 0
+}
+
+// reshaped returns the possible places of the rows of a value in a new shape, where no dimension has parts of rows.
+// They differ in the dimensions with which the rows are merged. Those with fewer slices of a row, and then with fewer
+// blocks, come first; equal ones by their distance from the present place. If a dimension has one slice for each row,
+// the rows are not merged.
+func (p *Proof) reshaped(n *graph.Node) []place {
+	from, to, at := n.In[0].Meta(), n.Out[0].Meta, p.place(n.In[0].Value)
+	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
+		return nil
+	}
+	blocks, before := product(from.Shape[:at.dim])*at.outer, 1
+	var list []place
+	for d, size := range to.Shape {
+		if blocks%before == 0 && size%(blocks/before*p.Rows) == 0 {
+			list = append(list, place{d, blocks / before})
+		}
+		before *= size
+	}
+	slices.SortStableFunc(list, func(a, b place) int {
+		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.outer, to.Shape[b.dim]/b.outer), cmp.Compare(a.outer, b.outer),
+			cmp.Compare(distance(a.dim, at.dim), distance(b.dim, at.dim)))
+	})
+	own := func(q place) bool { return q.outer == 1 && to.Shape[q.dim] == p.Rows }
+	if len(list) > 0 && own(list[0]) { // no other place is meant
+		list = slices.DeleteFunc(list, func(q place) bool { return !own(q) })
+	}
+	return list
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }
+
+func product(sizes []int) int {
+	n := 1
+	for _, size := range sizes {
+		n *= size
+	}
+	return n
+}
+
+// decompose follows the parts of a composite node.
+func (p *Proof) decompose(n *graph.Node) error {
+	h := graph.New(p.graph.Name, p.graph.Op)
+	q := &Proof{Rows: p.Rows, graph: h, places: map[*graph.Value]place{}, lifts: map[operand]place{}}
+	copies := map[*graph.Value]*graph.Value{}
+	operands := make([]any, len(n.In))
+	for i, a := range n.In {
+		switch {
+		case a.Kind == graph.NumberArg:
+			operands[i] = a.Number
+		case a.Kind == graph.TensorArg:
+			if copies[a.Value] == nil {
+				name := fmt.Sprint("operand", i)
+				if a.Value.Const != nil {
+					copies[a.Value] = h.Constant(name, a.Value.Const)
+				} else {
+					copies[a.Value] = h.InputMeta(name, a.Meta())
+				}
+				if at := p.place(a.Value); at != whole {
+					q.places[copies[a.Value]] = at
+				}
+			}
+			operands[i] = copies[a.Value]
+		}
+	}
+	out := h.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.Written()), operands...)
+	if err := errors.Join(h.Err(), h.Infer()); err != nil {
+		return fmt.Errorf("its parts are not known: %w", err)
+	}
+	parts, err := h.Decompose(out[0].Node)
+	if err != nil {
+		return fmt.Errorf("its parts are not known: %w", err)
+	}
+	if i := unread(n, parts, copies, p); i >= 0 {
+		return fmt.Errorf("its parts do not read the elements of %q, which has rows", n.In[i].Value.Name)
+	}
+	if part, err := q.followAll(parts); err != nil {
+		return fmt.Errorf("its part %s: %w", part.Op.Name, err)
+	}
+	if len(q.lifts) > 0 {
+		return errors.New("an operand of its parts does not depend on the rows, and is not repeated for each")
+	}
+	for i, v := range n.Out {
+		if at := q.place(out[i]); at != whole {
+			p.places[v] = at
+		}
+	}
+	return nil
+}
+
+// unread returns an operand with rows that no part reads; negative for none.
+func unread(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value, p *Proof) int {
+	return slices.IndexFunc(n.In, func(a graph.Arg) bool {
+		return a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 && !slices.ContainsFunc(parts, func(m *graph.Node) bool {
+			return slices.ContainsFunc(m.In, func(b graph.Arg) bool { return b.Value == copies[a.Value] })
+		})
+	})
+}
+
+// rejection says why the rows of a node's operands are not independent.
+func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, with []int) error {
+	list := make([]string, len(with))
+	for k, i := range with {
+		list[k] = fmt.Sprintf("%q (dimension %d of %v)", n.In[i].Value.Name, p.Dim(n.In[i].Value), n.In[i].Meta().Shape)
+	}
+	rows := strings.Join(list, ", ")
+	if len(loops) == 0 {
+		return fmt.Errorf("the op does not state that it computes rows independently: they are in %s", rows)
+	}
+	for _, loop := range loops {
+		for i, a := range n.In {
+			if a.Kind != graph.TensorArg || p.Dim(a.Value) >= 0 || loop.In[i] == graph.Whole {
+				continue
+			}
+			q := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
+			q.places[a.Value] = place{loop.In[i], p.place(n.In[with[0]].Value).outer}
+			if _, _, ok := q.fits(n, &loop); ok {
+				return fmt.Errorf("dimension %d of its operand %q, which does not depend on the rows, would have a slice for "+
+					"each row of %s", loop.In[i], a.Value.Name, rows)
+			}
+		}
+	}
+	return fmt.Errorf("it combines rows, which are in %s", rows)
+}

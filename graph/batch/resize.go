@@ -1,0 +1,150 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Resize returns the graph for another number of rows, inferred. Attributes with sizes of results are changed, and
+// constants that have a slice for each row are repeated. The graph of the proof is not changed; ops and the data of
+// other constants are shared.
+func (p *Proof) Resize(rows int) (*graph.Graph, error) {
+	if p == nil || p.graph == nil {
+		return nil, errors.New("the proof was not made by Follow")
+	}
+	if rows < 1 {
+		return nil, fmt.Errorf("%d rows: want 1 or more", rows)
+	}
+	g := p.graph.Clone()
+	g.Sort()
+	for name, dim := range p.inputs {
+		v := g.Value(name)
+		if err := g.ResizeInput(v, dim, p.scaled(v.Meta.Shape[dim], rows)); err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+	}
+	type lifted struct {
+		v  *graph.Value
+		at place
+	}
+	made := map[lifted]*graph.Value{}
+	for i, n := range p.graph.Nodes {
+		m := g.Nodes[i]
+		for k, a := range m.In {
+			at, ok := p.lifts[operand{n, k}]
+			if !ok {
+				continue
+			}
+			key := lifted{a.Value, at}
+			if made[key] == nil {
+				t, err := repeated(a.Value.Const, at, p.Rows, rows)
+				if err != nil {
+					return nil, g.Fail(m, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
+				}
+				made[key] = g.Constant(g.Fresh(a.Value.Name+".rows"), t)
+			}
+			m.In[k].Value = made[key]
+		}
+		if dim := p.Dim(n.Out[0]); n.Op.Sizes != "" && dim >= 0 && hasAttr(n, n.Op.Sizes) {
+			shape := slices.Clone(n.Out[0].Meta.Shape)
+			shape[dim] = p.scaled(shape[dim], rows)
+			m.SetAttr(n.Op.Sizes, shape)
+		}
+	}
+	if err := errors.Join(g.Err(), g.Infer()); err != nil {
+		return nil, err
+	}
+	return g, p.check(g, rows)
+}
+
+// scaled returns the size of a dimension for another number of rows.
+func (p *Proof) scaled(size, rows int) int { return size / p.Rows * rows }
+
+// check compares the shapes of the resized graph with those that the proof states.
+func (p *Proof) check(g *graph.Graph, rows int) error {
+	for i, n := range p.graph.Nodes {
+		for k, v := range n.Out {
+			want := slices.Clone(v.Meta.Shape)
+			if dim := p.Dim(v); dim >= 0 {
+				want[dim] = p.scaled(want[dim], rows)
+			}
+			if got := g.Nodes[i].Out[k].Meta.Shape; !slices.Equal(got, want) {
+				return g.Fail(g.Nodes[i], fmt.Errorf("with %d rows, result %d has the shape %v instead of %v: an attribute "+
+					"depends on the number of rows", rows, k, got, want))
+			}
+		}
+	}
+	return nil
+}
+
+func hasAttr(n *graph.Node, name string) bool {
+	for written := range n.Written() {
+		if written == name {
+			return true
+		}
+	}
+	return false
+}
+
+// equalRows reports whether all rows of a constant are equal, bit by bit.
+func equalRows(t *tensor.Tensor, p place, rows int) bool {
+	dim, size := p.dim, t.Shape[p.dim]
+	if size%(rows*p.outer) != 0 || size == 0 {
+		return false
+	}
+	if rows == 1 {
+		return true
+	}
+	each := size / rows / p.outer
+	same := true
+	eachIndex(t.Shape, func(_ int, index []int) bool {
+		at := index[dim]
+		x := t.At(index...)
+		index[dim] = at/(each*rows)*(each*rows) + at%each
+		y := t.At(index...)
+		index[dim] = at
+		same = fmt.Sprint(x) == fmt.Sprint(y)
+		return same
+	})
+	return same
+}
+
+// repeated returns a constant with another number of equal rows.
+func repeated(t *tensor.Tensor, p place, rows, to int) (*tensor.Tensor, error) {
+	dim, each := p.dim, t.Shape[p.dim]/rows/p.outer
+	shape := slices.Clone(t.Shape)
+	shape[dim] = each * to * p.outer
+	m := tensor.New(t.DType, shape...)
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	out := tensor.Empty(m)
+	eachIndex(shape, func(i int, index []int) bool {
+		at := index[dim]
+		index[dim] = at/(each*to)*(each*rows) + at%each
+		out.SetFlat(i, t.At(index...))
+		index[dim] = at
+		return true
+	})
+	return out, nil
+}
+
+// eachIndex calls f with the indices of a shape in row-major order, until it returns false.
+func eachIndex(shape []int, f func(i int, index []int) bool) {
+	index := make([]int, len(shape))
+	for i := range tensor.Numel(shape) {
+		if !f(i, index) {
+			return
+		}
+		for d := len(shape) - 1; d >= 0; d-- {
+			if index[d]++; index[d] < shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+}

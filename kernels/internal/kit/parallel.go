@@ -1,0 +1,76 @@
+package kit
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// parallel is the type of [graph.Facts].Parallel.
+type parallel = func(c *graph.Call) []graph.Parallel
+
+// Except returns the loops over all dimensions but those that an op combines. Negative dimensions count from the end.
+// Operands of the same rank as the result are divided, other operands are read as a whole.
+func Except(combined func(c *graph.Call) []int) parallel {
+	return func(c *graph.Call) []graph.Parallel {
+		dims, rank := combined(c), c.Out[0].Rank()
+		for i, d := range dims {
+			if d < 0 {
+				dims[i] = d + rank
+			}
+		}
+		return graph.DimsExcept(c, dims...)
+	}
+}
+
+// ExceptDims is [Except] for dimensions that are the same in every call.
+func ExceptDims(dims ...int) parallel {
+	return Except(func(*graph.Call) []int { return append([]int(nil), dims...) })
+}
+
+// ExceptLast is [Except] for the last dimensions, at most three, which windows or interpolation combine.
+func ExceptLast(dims int) parallel { return ExceptDims([]int{-1, -2, -3}[:min(dims, 3)]...) }
+
+// Samples returns the loop over dimension 0 of the results and of the given operands. Operand 0 must have the given
+// rank, because with a lower rank it is a single sample.
+func Samples(rank int, operands ...int) parallel {
+	return func(c *graph.Call) []graph.Parallel {
+		if c.Meta(0).Rank() != rank {
+			return nil
+		}
+		p := WholeLoop(c)
+		for _, i := range operands {
+			if c.Has(i) {
+				p.In[i] = 0
+			}
+		}
+		return []graph.Parallel{p}
+	}
+}
+
+// WholeLoop returns a loop over dimension 0 of the results in which every operand is read as a whole.
+func WholeLoop(c *graph.Call) graph.Parallel {
+	p := graph.Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out))}
+	for i := range p.In {
+		p.In[i] = graph.Whole
+	}
+	return p
+}
+
+// LoopOver returns a loop that divides dimension in of operand i and dimension out of all results.
+func LoopOver(c *graph.Call, i, in, out int) graph.Parallel {
+	p := WholeLoop(c)
+	p.In[i] = in
+	for k := range p.Out {
+		p.Out[k] = out
+	}
+	return p
+}
+
+// Wrapped returns a dimension of a value of the given rank, counted from the end if negative, for a list of dimensions.
+func Wrapped(dim, rank int) []int {
+	d, err := tensor.WrapDim(dim, rank)
+	if err != nil {
+		return nil
+	}
+	return []int{d}
+}

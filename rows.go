@@ -1,0 +1,129 @@
+package graphrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/batch"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// rowSymbol is the name in [Loader.Sizes] of the number of rows of a file whose sizes are numbers.
+const rowSymbol = "N"
+
+// rows is a number of rows that a file does not have: see [Loader.Sizes].
+type rows struct {
+	name  string         // as in Loader.Sizes
+	count int            // the number of rows
+	dims  map[string]int // the dimension of the rows, by input
+}
+
+// takeRows takes the sizes from Loader.Sizes that are no symbols and concern dimensions with numbers.
+func (f *File) takeRows() error {
+	symbols, sizes := f.signature.Symbols, maps.Clone(f.Loader.Sizes)
+	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
+		if _, is := symbols[name]; is {
+			continue
+		}
+		dims := f.rowDims(name)
+		if dims == nil {
+			continue // reported as an unknown symbol
+		}
+		n := sizes[name]
+		switch {
+		case n < 1:
+			return fmt.Errorf("%s=%d: want 1 row or more", name, n)
+		case f.rows == nil:
+			f.rows = &rows{name, n, map[string]int{}}
+		case f.rows.count != n:
+			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows have the same number", f.rows.name, f.rows.count, name, n)
+		}
+		for input, dim := range dims {
+			if other, twice := f.rows.dims[input]; twice && other != dim {
+				return fmt.Errorf("the rows of input %q are in two dimensions, %d and %d", input, other, dim)
+			}
+		}
+		maps.Copy(f.rows.dims, dims)
+		delete(sizes, name)
+	}
+	f.Loader.Sizes = sizes
+	return nil
+}
+
+// rowDims returns the dimensions that a name in Loader.Sizes stands for: INPUT.DIM, or N for dimension 0 of every input
+// of a file without symbols. It returns nil for any other name.
+func (f *File) rowDims(name string) map[string]int {
+	dims := map[string]int{}
+	if name == rowSymbol && len(f.signature.Symbols) == 0 {
+		for _, v := range f.signature.Inputs {
+			if v.Meta.Rank() > 0 {
+				dims[v.Name] = 0
+			}
+		}
+	}
+	if at := strings.LastIndexByte(name, '.'); at >= 0 {
+		dim, err := strconv.Atoi(name[at+1:])
+		v := f.signature.Value(name[:at])
+		if err == nil && slices.Contains(f.signature.Inputs, v) && dim >= 0 && dim < v.Meta.Rank() &&
+			(v.Dims == nil || v.Dims[dim].Symbol == "" && v.Dims[dim].Expr == "") {
+			dims[v.Name] = dim
+		}
+	}
+	if len(dims) == 0 {
+		return nil
+	}
+	return dims
+}
+
+// withRows returns copies of inputs with the shapes of the changed number of rows.
+func (r *rows) withRows(inputs []*graph.Value) []*graph.Value {
+	inputs = slices.Clone(inputs)
+	for i, v := range inputs {
+		dim, ok := r.dims[v.Name]
+		if !ok {
+			continue
+		}
+		w := *v
+		shape := slices.Clone(v.Meta.Shape)
+		shape[dim] = r.count
+		if o, dense := tensor.OrderOf(v.Meta); dense {
+			w.SetMeta(tensor.New(v.Meta.DType, shape...).WithStrides(o.Strides(shape)))
+		}
+		inputs[i] = &w
+	}
+	return inputs
+}
+
+// resize returns the graph with the changed number of rows, if a proof shows that its rows are independent.
+func (r *rows) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
+	if err := program.InferContext(ctx, g); err != nil {
+		return nil, err
+	}
+	p, err := batch.Follow(g, r.dims)
+	if err == nil {
+		g.SetContext(ctx)
+		defer g.SetContext(context.Background())
+		var h *graph.Graph
+		if h, err = p.Resize(r.count); err == nil {
+			h.SetContext(context.Background())
+			return h, nil
+		}
+	}
+	if ended := interrupt.Err(ctx); ended != nil {
+		return nil, ended
+	}
+	if located := (*graph.Error)(nil); errors.As(err, &located) {
+		e := *located
+		e.Err = fmt.Errorf("%s=%d: the rows are not independent: %w", r.name, r.count, located.Err)
+		return nil, &e
+	}
+	return nil, fmt.Errorf("%s=%d: %w; name the dimensions of the rows, as in x.0=%d", r.name, r.count, err, r.count)
+}
