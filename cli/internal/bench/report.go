@@ -16,7 +16,7 @@ import (
 // writeReport writes the measurements as an HTML page. line is the command line, path the file of the graph.
 func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error {
 	prices := cmp.Or(r.profile.prices, machine.UsualProfile())
-	about, err := page.About(line, []string{path}, r.program.Report().Profile)
+	about, err := page.About(line, []string{path}, &r.program.Report().Profile)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 // writeHTML writes the comparison as a self-contained page without scripts.
 func (s *comparison) writeHTML(w io.Writer) error {
-	about, err := page.About(s.line, slices.Sorted(maps.Keys(s.files)), s.profile)
+	about, err := page.About(s.line, slices.Sorted(maps.Keys(s.files)), &s.profile)
 	if err != nil {
 		return err
 	}
@@ -138,12 +138,7 @@ func predictionSection(rows []Row) page.Section {
 
 // tableSection has the table of the text output, and all runs as data.
 func (s *comparison) tableSection() page.Section {
-	t := s.table()
-	shown := &page.Table{Rows: t.Rows}
-	for _, c := range t.Columns {
-		shown.Heads, shown.Right = append(shown.Heads, c.Head), append(shown.Right, c.Right)
-	}
 	records := s.records()
-	return page.Section{Title: "All figures", Table: shown, Note: s.caption() + ".",
+	return page.Section{Title: "All figures", Table: page.TableOf("figures", s.table()), Note: s.caption() + ".",
 		Data: &page.Table{Name: "runs", Heads: records[0], Rows: records[1:]}}
 }

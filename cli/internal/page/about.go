@@ -16,8 +16,8 @@ import (
 )
 
 // About lists the properties of a measurement that a citation needs: the command line, the files with their digests,
-// the cost profile, the program and the machine. It fails if a file cannot be read.
-func About(line string, paths []string, profile report.Profile) ([]Fact, error) {
+// the cost profile unless it is nil, the program and the machine. It fails if a file cannot be read.
+func About(line string, paths []string, profile *report.Profile) ([]Fact, error) {
 	e := environment.Current()
 	list := []Fact{{"Command", line}}
 	for _, path := range paths {
@@ -25,14 +25,13 @@ func About(line string, paths []string, profile report.Profile) ([]Fact, error) 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Fact{"Model " + filepath.Base(path), "sha256 " + digest})
+		list = append(list, Fact{"File " + filepath.Base(path), "sha256 " + digest})
 	}
-	prices := "default prices of " + profile.CPU
-	if !profile.Default {
-		prices = "measured on " + profile.CPU + " at " + profile.Measured
+	if profile != nil {
+		list = append(list, Fact{"Cost profile", pricesOf(profile)})
 	}
-	list = append(list, Fact{"Cost profile", fmt.Sprintf("%s, sha256 %s", prices, profile.Digest)},
-		Fact{"Date", e.Date.Format(time.RFC3339)}, Fact{"Program", e.Version}, Fact{"Platform", e.Platform + ", " + e.Code},
+	list = append(list, Fact{"Date", e.Date.Format(time.RFC3339)}, Fact{"Program", e.Version},
+		Fact{"Platform", e.Platform + ", " + e.Code},
 		Fact{"Processor", fmt.Sprintf("%s, %s", e.CPU, format.Count(e.Cores, "core"))})
 	if len(e.Caches) > 0 {
 		list = append(list, Fact{"Caches", strings.Join(e.Caches, ", ")})
@@ -41,6 +40,14 @@ func About(line string, paths []string, profile report.Profile) ([]Fact, error) 
 		list = append(list, Fact{"Load averages at the end", e.Load + " (1, 5, 15 minutes)"})
 	}
 	return list, nil
+}
+
+// pricesOf names the machine of a cost profile, and its digest.
+func pricesOf(p *report.Profile) string {
+	if p.Default {
+		return fmt.Sprintf("default prices of %s, sha256 %s", p.CPU, p.Digest)
+	}
+	return fmt.Sprintf("measured on %s at %s, sha256 %s", p.CPU, p.Measured, p.Digest)
 }
 
 // fileDigest returns the sha256 of a file in hexadecimal digits.

@@ -12,6 +12,8 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
 // Page is a report.
@@ -41,6 +43,15 @@ type Table struct {
 	Heads []string
 	Right []bool
 	Rows  [][]string
+}
+
+// TableOf returns the table of a text output.
+func TableOf(name string, t *term.Table) *Table {
+	p := &Table{Name: name, Rows: t.Rows}
+	for _, c := range t.Columns {
+		p.Heads, p.Right = append(p.Heads, c.Head), append(p.Right, c.Right)
+	}
+	return p
 }
 
 // Chart is a picture of data.

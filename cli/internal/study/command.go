@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,7 @@ type flags struct {
 	ext                                   *command.Extensions
 	build                                 string
 	models, results, problems, csv, shard string
+	report                                string
 	resume, json, markdown                bool
 	part                                  shard
 }
@@ -82,6 +84,8 @@ func Command(ext *command.Extensions, build string) *cobra.Command {
 	fl.BoolVar(&f.markdown, "markdown", false, "print the tables in Markdown")
 	fl.StringVar(&f.csv, "csv", "", "write a row for each result and strategy to `FILE.csv` too")
 	_ = cmd.MarkFlagFilename("csv", "csv")
+	fl.StringVar(&f.report, "report", "", "write the tables and charts to `OUT.html` too")
+	_ = cmd.MarkFlagFilename("report", "html")
 	return cmd
 }
 
@@ -89,15 +93,18 @@ func (f *flags) check(path string) (err error) {
 	if f.json && f.markdown {
 		return exit.Wrongf("--json and --markdown exclude each other")
 	}
-	if f.problems != "" && (f.resume || f.csv != "" || f.json || f.markdown || f.shard != "") {
-		return exit.Wrongf("--problems writes problems only: leave --resume, --shard, --csv, --json and --markdown out")
+	if f.problems != "" && (f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard != "") {
+		return exit.Wrongf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and --markdown")
 	}
 	if f.part, err = parseShard(f.shard); err != nil {
 		return exit.Wrong(err)
 	}
 	f.models = cmp.Or(f.models, filepath.Dir(path))
 	f.results = cmp.Or(f.results, strings.TrimSuffix(path, filepath.Ext(path))+".results")
-	return outfile.CheckWritable("--csv", f.csv)
+	if f.report != "" && filepath.Ext(f.report) != ".html" {
+		return exit.Wrongf("--report %s: want a .html file", f.report)
+	}
+	return cmp.Or(outfile.CheckWritable("--csv", f.csv), outfile.CheckWritable("--report", f.report))
 }
 
 func run(cmd *cobra.Command, path string, f flags) error {
@@ -130,6 +137,13 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	d.Interrupted = cut != nil
 	if err := f.print(cmd, d); err != nil {
 		return err
+	}
+	if f.report != "" && len(d.Results) > 0 {
+		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
+			return d.writeHTML(w, work.runner.line, path)
+		}); err != nil {
+			return err
+		}
 	}
 	switch {
 	case cut != nil:

@@ -174,16 +174,18 @@ func (d *Document) symbols() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// writeCSV writes a row for each result and strategy. Unknown values are empty.
-func (d *Document) writeCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
+// writeCSV writes the records as CSV.
+func (d *Document) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(d.records()) }
+
+// records returns a head, and a record for each result and strategy. Unknown values are empty.
+func (d *Document) records() [][]string {
 	head := []string{"model"}
 	for _, name := range d.symbols() {
 		head = append(head, "dim_"+name)
 	}
-	_ = out.Write(append(head, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap", "certified",
-		"variables", "steps", "copies", "copied_bytes", "moved_bytes", "peak_bytes", "layout_ms", "runs", "median_ns",
-		"low_ns", "high_ns")) // Flush returns the error
+	list := [][]string{append(head, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap",
+		"certified", "variables", "steps", "copies", "copied_bytes", "moved_bytes", "peak_bytes", "layout_ms", "runs",
+		"median_ns", "low_ns", "high_ns")}
 	for _, r := range d.Results {
 		for _, p := range r.Plans {
 			row := []string{r.Task.Model}
@@ -194,15 +196,14 @@ func (d *Document) writeCSV(w io.Writer) error {
 				}
 				row = append(row, size)
 			}
-			_ = out.Write(append(row, r.Task.Condition, strconv.Itoa(r.Task.Threads), p.Strategy, p.Plan,
+			list = append(list, append(row, r.Task.Condition, strconv.Itoa(r.Task.Threads), p.Strategy, p.Plan,
 				decimal(&p.CostNS), decimal(&r.BoundNS), decimal(&p.Gap), strconv.FormatBool(r.Certified),
 				strconv.Itoa(r.Variables), strconv.Itoa(p.Steps), strconv.Itoa(p.Copies), strconv.Itoa(p.CopiedBytes),
 				strconv.Itoa(p.MovedBytes), strconv.Itoa(p.PeakBytes), decimal(&p.LayoutMS), strconv.Itoa(p.Runs),
 				decimal(p.Median), decimal(p.Low), decimal(p.High)))
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return list
 }
 
 // decimal formats a number for programs; empty for nil.

@@ -1,0 +1,114 @@
+package study
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/page"
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+// writeHTML writes the tables and charts of a study as a page. line is the command line, path the file of the study.
+func (d *Document) writeHTML(w io.Writer, line, path string) error {
+	about, err := page.About(line, []string{path}, nil)
+	if err != nil {
+		return err
+	}
+	p := page.Page{Title: "Study " + d.Study, Summary: []string{d.caption() + "."}, About: about}
+	if d.Interrupted {
+		p.Warnings = append(p.Warnings, "the study was interrupted")
+	}
+	if n := len(d.Missing); n > 0 {
+		p.Warnings = append(p.Warnings, format.Count(n, "task")+" without a result")
+	}
+	for _, f := range d.Failures {
+		p.Warnings = append(p.Warnings, f.Task+": "+f.Message)
+	}
+	order, by := d.groups()
+	planned := ""
+	for _, g := range order {
+		if g.condition != planned { // plans do not depend on the number of threads
+			planned = g.condition
+			p.Sections = append(p.Sections, gapSection(g.condition, d.Strategies, by[g]))
+		}
+		if g.threads > 0 {
+			p.Sections = append(p.Sections, orderSection(g, d.Strategies, by[g]))
+		}
+	}
+	p.Sections = append(p.Sections, d.tableSections(order, by)...)
+	return p.Write(w)
+}
+
+// gapSection shows the mean and the range of the gaps of each strategy under a condition.
+func gapSection(condition string, strategies []string, list []*Result) page.Section {
+	percents := func(v float64) string { return percent(v, 1) + "%" }
+	chart := &page.Intervals{Axis: page.Axis{Title: "gap to the certified bound", Format: percents},
+		Reference: page.Unknown()}
+	for i, name := range strategies {
+		gaps := make([]float64, 0, len(list))
+		sum := 0.0
+		for _, r := range list {
+			gaps = append(gaps, r.Plans[i].Gap)
+			sum += math.Log1p(r.Plans[i].Gap)
+		}
+		mean := math.Expm1(sum / float64(len(list)))
+		chart.Rows = append(chart.Rows, page.Interval{Label: name, Value: mean, Low: slices.Min(gaps), High: slices.Max(gaps),
+			Text: "mean " + percents(mean)})
+	}
+	return page.Section{Title: "Gaps: " + condition, Chart: chart,
+		Note: fmt.Sprintf("The geometric mean of cost / bound - 1 over %s, and the range from the least to the greatest gap.",
+			format.Count(len(list), "graph"))}
+}
+
+// orderSection compares estimated costs with measured times, both relative to the best plan of the graph.
+func orderSection(g group, strategies []string, list []*Result) page.Section {
+	times := func(v float64) string { return fmt.Sprintf("%.3gx", v) }
+	chart := &page.Scatter{X: page.Axis{Title: "cost / lower bound", Format: times, Log: true},
+		Y: page.Axis{Title: "median time / that of the fastest plan", Format: times, Log: true}}
+	most := 1.0
+	for _, r := range list {
+		fastest := r.fastest()
+		for i, p := range r.Plans {
+			if p.Median == nil || fastest == 0 {
+				continue
+			}
+			x, y := 1+p.Gap, *p.Median/fastest
+			most = max(most, x)
+			chart.Points = append(chart.Points, page.Point{X: x, Y: y,
+				Label: fmt.Sprintf("%s, %s: cost %s, time %s", r.Task.graph(), strategies[i], times(x), times(y))})
+		}
+	}
+	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{1, 1}, {most, most}}}}
+	return page.Section{Title: fmt.Sprintf("Cost and time: %s, %s", g.condition, format.Count(g.threads, "thread")),
+		Chart: chart, Note: "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest plan."}
+}
+
+// tableSections has the tables of the text output, and all results as data.
+func (d *Document) tableSections(order []group, by map[group][]*Result) (list []page.Section) {
+	add := func(title string, t *term.Table) {
+		if len(t.Rows) > 0 {
+			list = append(list, page.Section{Title: title, Table: page.TableOf(fmt.Sprintf("table%d", len(list)+1), t)})
+		}
+	}
+	add("Gaps to the certified bound: "+d.Conditions[0], d.summaryTable())
+	if len(d.Conditions) > 1 {
+		add("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
+		add("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
+	}
+	for i, g := range order {
+		if i == 0 {
+			add("Graphs: "+g.condition, graphTable(d.Strategies, by[g]))
+		}
+		if g.threads > 0 {
+			add(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
+				timeTable(d.Strategies, by[g]))
+		}
+	}
+	if records := d.records(); len(list) > 0 {
+		list[0].Data = &page.Table{Name: "results", Heads: records[0], Rows: records[1:]}
+	}
+	return list
+}
