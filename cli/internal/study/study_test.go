@@ -112,3 +112,20 @@ func TestOtherMeta(t *testing.T) {
 		require.Equal(t, m, otherMeta(m))
 	}
 }
+
+// TestReport checks that the page has a chart for each condition and number of threads, the tables and the results.
+func TestReport(t *testing.T) {
+	plans := []Plan{measured("a", 150, 0.5, 10, 11, 12), measured("b", 100, 0, 20, 21, 22)}
+	d := &Document{Study: "s", Strategies: []string{"a", "b"}, Conditions: []string{"c", "d"}, Missing: []string{"lost"},
+		Results: []Result{{Task: Task{Model: "x", Condition: "c"}, Plans: plans},
+			{Task: Task{Model: "x", Condition: "d", Threads: 2}, Plans: plans}}}
+	d.summarize()
+	var b strings.Builder
+	require.NoError(t, d.writeHTML(&b, "graphrun study s.json", "../../../studies/layouts.json"))
+	for _, want := range []string{"<h2>Gaps: c<", "<h2>Gaps: d<", "<h2>Cost and time: d, 2 threads<", "x, a: cost 1.5x, time 1x",
+		"mean 50.0%", "1 task without a result", "results.csv", "File layouts.json"} {
+		require.Contains(t, b.String(), want)
+	}
+	require.NotContains(t, b.String(), "Cost and time: c")
+	require.Error(t, d.writeHTML(&b, "", "absent.json"))
+}
