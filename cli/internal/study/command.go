@@ -94,7 +94,8 @@ func (f *flags) check(path string) (err error) {
 		return exit.Wrongf("--json and --markdown exclude each other")
 	}
 	if f.problems != "" && (f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard != "") {
-		return exit.Wrongf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and --markdown")
+		return exit.Wrongf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and " +
+			"--markdown")
 	}
 	if f.part, err = parseShard(f.shard); err != nil {
 		return exit.Wrong(err)

@@ -55,11 +55,11 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 			sum += math.Log1p(r.Plans[i].Gap)
 		}
 		mean := math.Expm1(sum / float64(len(list)))
-		chart.Rows = append(chart.Rows, page.Interval{Label: name, Value: mean, Low: slices.Min(gaps), High: slices.Max(gaps),
-			Text: "mean " + percents(mean)})
+		chart.Rows = append(chart.Rows, page.Interval{Label: name, Value: mean, Low: slices.Min(gaps),
+			High: slices.Max(gaps), Text: "mean " + percents(mean)})
 	}
 	return page.Section{Title: "Gaps: " + condition, Chart: chart,
-		Note: fmt.Sprintf("The geometric mean of cost / bound - 1 over %s, and the range from the least to the greatest gap.",
+		Note: fmt.Sprintf("The geometric mean over %s, and the range from the least to the greatest gap.",
 			format.Count(len(list), "graph"))}
 }
 
@@ -83,7 +83,8 @@ func orderSection(g group, strategies []string, list []*Result) page.Section {
 	}
 	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{1, 1}, {most, most}}}}
 	return page.Section{Title: fmt.Sprintf("Cost and time: %s, %s", g.condition, format.Count(g.threads, "thread")),
-		Chart: chart, Note: "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest plan."}
+		Chart: chart, Note: "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest " +
+			"plan."}
 }
 
 // tableSections has the tables of the text output, and all results as data.
