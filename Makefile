@@ -1,4 +1,4 @@
-# make check is what CI runs. The other targets are parts of it, or additional checks.
+# make check is what CI runs, in the order of .ci/run. The other targets are parts of it, or additional checks.
 
 GO          ?= go
 STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -52,7 +52,9 @@ VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 .PHONY: check lint paths avx2 nounit portable noasm loops extreme builds format vet staticcheck test race \
 	regenerate fuzz bench release
 
-check: test paths lint
+check: test
+	$(MAKE) -j2 --output-sync=target paths lint
+	$(MAKE) regenerate
 
 # The tests on the paths that this machine does not take by default, and the long test of machine code.
 paths: avx2 nounit portable noasm loops extreme
@@ -149,8 +151,9 @@ RELEASE ?= graphrun$$($(GO) env GOEXE)
 release:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o "$(RELEASE)" ./cmd/graphrun
 
-# Everything in check except tests of results, and except go vet, which is part of test.
-lint: format builds staticcheck race regenerate
+# Checks other than tests of results. go vet is part of test. regenerate is not listed, because it writes files that the
+# other checks read.
+lint: format builds staticcheck race
 
 format:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt:"; echo "$$out"; exit 1; }
