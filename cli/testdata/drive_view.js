@@ -79,7 +79,7 @@ async function drive() {
   check(world.getBoundingClientRect().height <= s.height + 1, "Fit does not show all");
 
   dispatchEvent(new Event("beforeprint"));
-  check(chunks.every(c => c.g.style.display === "") && svg.getAttribute("viewBox").endsWith(all.w + " " + all.h), "the print is not whole");
+  check(chunks.every(c => c.g.style.visibility === "") && svg.getAttribute("viewBox").endsWith(all.w + " " + all.h), "the print is not whole");
   dispatchEvent(new Event("afterprint"));
   check(!svg.hasAttribute("viewBox"), "the page stays as it was printed");
   by("theme").click(); by("theme").click();

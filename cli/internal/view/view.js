@@ -112,7 +112,7 @@ function cull() {
   const u = seen.x + room.width / seen.scale, v = seen.y + room.height / seen.scale;
   for (const c of chunks) {
     const hidden = c.x > u || c.y > v || c.u < seen.x || c.v < seen.y;
-    if (hidden !== c.hidden) { c.hidden = hidden; c.g.style.display = hidden ? "none" : ""; }
+    if (hidden !== c.hidden) { c.hidden = hidden; c.g.style.visibility = hidden ? "hidden" : ""; }
   }
 }
 const centred = (x, y, scale) => show({ x: x - room.width / scale / 2, y: y - room.height / scale / 2, scale });
@@ -376,7 +376,7 @@ addEventListener("beforeprint", () => {
   make("h2", data.title, sheet);
   for (const r of data.remarks) make("div", r, sheet);
   if (data.legend.length) legend(sheet);
-  for (const c of chunks) { c.hidden = false; c.g.style.display = ""; }
+  for (const c of chunks) { c.hidden = false; c.g.style.visibility = ""; }
   svg.classList.remove("far", "chosen");
   world.setAttribute("transform", "");
   svg.setAttribute("viewBox", "0 0 " + all.w + " " + all.h);
