@@ -1278,7 +1278,7 @@ type DeformConv2dAttrs struct {
 //
 // Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw],
 // offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each
-// element of each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the
+// element of each window is sampled bilinearly at its position plus its offset (y, then x). Pixels outside the
 // image are zeros. mask [n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.
 //
 // May be nil: mask, bias.

@@ -53,7 +53,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 // readBytes accepts the operand layouts that the implementations in machine code read.
 func readBytes(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch i {
-	case bytesX:
+	case bytesInput:
 		return w, byteConv.pixelOrder(m)
 	case bytesBias, bytesScale:
 		return w, m.IsContiguous()
@@ -68,7 +68,7 @@ func bytesExample(size, channels, window, out int, d tensor.DType) []tensor.Meta
 		tensor.New(tensor.Uint8), tensor.New(d)}
 }
 
-// bytesRef is the reference implementation; its float64 sums are exact.
+// bytesRef is the reference implementation. Its float64 sums are exact.
 func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := bytesResult(c)
 	if err != nil {
@@ -80,14 +80,14 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return to
 	}
 	sums, err := byteConv.ref(bytesFloats(c, tensor.Float64),
-		[]*tensor.Tensor{toFloat64(in[bytesX], in[bytesXZero].At().Float()), toFloat64(in[bytesW], 0)})
+		[]*tensor.Tensor{toFloat64(in[bytesInput], in[bytesInputZero].At().Float()), toFloat64(in[bytesWeight], 0)})
 	if err != nil {
 		return nil, err
 	}
 	m := kit.KnownMeta(t)
 	out, zero := tensor.Zeros(m.DType, m.Shape...), 0.0
-	if c.Has(bytesYZero) {
-		zero = in[bytesYZero].At().Float()
+	if c.Has(bytesResultZero) {
+		zero = in[bytesResultZero].At().Float()
 	}
 	kit.EachIndex(m.Shape, func(at []int) {
 		sum := int32(int64(sums[0].At(at...).Float())) + int32(in[bytesBias].At(at[1]).Int())
@@ -112,7 +112,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 // bytesLoopTaps is the cost of a multiply-add of bytes in Go, relative to that of a multiply-add of the float loops.
 const bytesLoopTaps = 2
 
-// lowerBytesLoops is the kernel in Go; a chunk is a plane of the result.
+// lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.
 func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	s, d := byteConv.bytesShape(c), c.Out[0].DType
 	if c.Out[0].Numel() == 0 {
@@ -124,10 +124,10 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
 		n, o := chunk/s.o, chunk%s.o
-		x := kit.Elem[uint8](m.Ptrs[1+bytesX], n*s.xs.n+o/s.og()*s.cg*s.xs.c)
-		flip := signBit(c.Meta(bytesX).DType)
-		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws.n)
-		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ flip)
+		x := kit.Elem[uint8](m.Ptrs[1+bytesInput], n*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
+		flip := signBit(c.Meta(bytesInput).DType)
+		w := kit.Elem[int8](m.Ptrs[1+bytesWeight], o*s.weightStride.n)
+		less := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ flip)
 		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
 		by, zero := float32(0), float64(resultZero(m, d))
 		if d != tensor.Int32 {
@@ -135,7 +135,8 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		}
 		for i := range s.h.Results * s.w.Results {
 			oh, ow := i/s.w.Results, i%s.w.Results
-			sum, at := first+s.bytesSum(m, x, w, flip, less, oh, ow), n*s.os.n+o*s.os.c+oh*s.os.h+ow*s.os.w
+			sum := first + s.bytesSum(m, x, w, flip, less, oh, ow)
+			at := n*s.outStride.n + o*s.outStride.c + oh*s.outStride.h + ow*s.outStride.w
 			if d == tensor.Int32 {
 				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
 				continue
@@ -146,19 +147,20 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// bytesSum sums the window of an element of the result. flip is the mask that converts elements to unsigned bytes; less
-// is the zero point after that conversion.
+// bytesSum sums the window of an element of the result. The exclusive or with flip converts elements to unsigned bytes;
+// less is the zero point after this conversion.
 func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {
-			m.Count(2 + s.cg)
+			m.Count(2 + s.inPerGroup)
 			h, v := s.h.Position(oh, kh), s.w.Position(ow, kw)
 			if !s.h.Contains(h) || !s.w.Contains(v) {
 				continue
 			}
-			for k := range s.cg {
-				a := *(*uint8)(kit.Elem[uint8](x, k*s.xs.c+h*s.xs.h+v*s.xs.w))
-				sum += (int32(a^flip) - less) * int32(*(*int8)(kit.Elem[int8](w, k*s.ws.c+kh*s.ws.h+kw*s.ws.w)))
+			for k := range s.inPerGroup {
+				a := *(*uint8)(kit.Elem[uint8](x, k*s.inStride.c+h*s.inStride.h+v*s.inStride.w))
+				at := k*s.weightStride.c + kh*s.weightStride.h + kw*s.weightStride.w
+				sum += (int32(a^flip) - less) * int32(*(*int8)(kit.Elem[int8](w, at)))
 			}
 		}
 	}

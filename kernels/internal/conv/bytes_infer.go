@@ -11,12 +11,12 @@ import (
 
 // The operand indexes of conv2d_bytes.
 const (
-	bytesX = iota
-	bytesW
+	bytesInput = iota
+	bytesWeight
 	bytesBias
 	bytesScale
-	bytesXZero
-	bytesYZero
+	bytesInputZero
+	bytesResultZero
 )
 
 type bytesAttrs struct {
@@ -35,16 +35,16 @@ var byteConv = convolution{"conv2d_bytes", 2, func(c *graph.Call) convParams {
 // bytesResult checks a call of conv2d_bytes and returns the type of its row-major result.
 func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	const name = "conv2d_bytes"
-	x := c.Type(bytesX)
+	x := c.Type(bytesInput)
 	if x.DType != tensor.Uint8 && x.DType != tensor.Int8 {
 		return t, kit.NotImplemented(name, x.DType)
 	}
 	d := tensor.Int32
-	if c.Has(bytesScale) != c.Has(bytesYZero) {
+	if c.Has(bytesScale) != c.Has(bytesResultZero) {
 		return t, fmt.Errorf("%s: expected scale and zero_point together", name)
 	}
-	if c.Has(bytesYZero) {
-		if d = c.Type(bytesYZero).DType; d != tensor.Uint8 && d != tensor.Int8 {
+	if c.Has(bytesResultZero) {
+		if d = c.Type(bytesResultZero).DType; d != tensor.Uint8 && d != tensor.Int8 {
 			return t, kit.NotImplemented(name, d)
 		}
 	}
@@ -53,16 +53,16 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 			return t, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
 		}
 	}
-	w := c.Type(bytesW)
+	w := c.Type(bytesWeight)
 	if x.Rank() != 4 {
 		return t, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, x.Rank())
 	}
 	if t, err = byteConv.result(bytesFloats(c, tensor.Float32)); err != nil {
 		return t, err
 	}
-	for i := bytesBias; i <= bytesYZero; i++ {
+	for i := bytesBias; i <= bytesResultZero; i++ {
 		want := []sym.Int{}
-		if i < bytesXZero {
+		if i < bytesInputZero {
 			want = append(want, w.Shape[0])
 		}
 		if v := c.Type(i); c.Has(i) && !tensor.SameSizes(v.Shape, want) {
@@ -73,13 +73,13 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	return tensor.NewType(d, t.Shape...), nil
 }
 
-// maxBytesTerms bounds the number of products of a sum, so that the sum is far from the bounds of int32.
+// maxBytesTerms bounds the number of products of a sum, so that the sum of products is far from the bounds of int32.
 const maxBytesTerms = 1 << 14
 
 // bytesFloats returns the call of the same convolution in dtype d.
 func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
-	return kit.DelegatedCall(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesX).Shape...),
-		tensor.NewType(d, c.Type(bytesW).Shape...))
+	return kit.DelegatedCall(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesInput).Shape...),
+		tensor.NewType(d, c.Type(bytesWeight).Shape...))
 }
 
 // bytesShape returns the convShape of a call of conv2d_bytes.

@@ -9,40 +9,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteWeight is the packed weight of a convolution of bytes: the weights in the order of the machine code, followed by
-// the int32 sum of each output channel's weights. The sum times the zero point of the input is subtracted from the
-// channel's results.
+// byteWeight describes the packed weight of a convolution of bytes. It has the weights in the order of the machine
+// code, followed by the int32 sum of each output channel's weights. The sum times the zero point of the input is
+// subtracted from the channel's results.
 type byteWeight struct {
 	s     *convShape
 	form  string
 	bytes int  // bytes of the weights without the sums
 	words bool // weights are int16 instead of int8
-	// channels visits each output channel with the offset of its weights. A channel may occur several times.
+	// channels visits each output channel with the byte offset of its weights. A channel may occur several times.
 	channels func(visit func(o, at int))
-	// offset returns the offset of a weight from the begin of its output channel.
+	// offset returns the byte offset of a weight from the beginning of its output channel.
 	offset func(kh, kw, c int) int
 }
 
-// all returns the bytes of weights and sums.
-func (w *byteWeight) all() int { return w.bytes + w.s.o*4 }
+// totalBytes returns the bytes of weights and sums.
+func (w *byteWeight) totalBytes() int { return w.bytes + w.s.o*4 }
 
-// offsets returns the offsets of an output channel's weights by tap and input channel.
+// offsets returns the byte offsets of an output channel's weights, ordered by tap and then by input channel.
 func (w *byteWeight) offsets() []int {
 	list := make([]int, 0, w.s.depth())
 	for tap := range w.s.taps() {
 		_, kh, kw := w.s.tap(tap)
-		for c := range w.s.cg {
+		for c := range w.s.inPerGroup {
 			list = append(list, w.offset(kh, kw, c))
 		}
 	}
 	return list
 }
 
-// fill packs a weight of the given shape and strides. It panics as [graph.Mem.CheckContext] does.
+// fill packs a weight of the given strides. It panics as [graph.Mem.CheckContext] does if the context ends.
 func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides ncdhw) {
 	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	from := *w.s
-	from.ws = strides
+	from.weightStride = strides
 	terms, offsets := from.channelsLastTerms(), w.offsets()
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.s.o)
 	w.channels(func(o, at int) {
@@ -62,7 +62,7 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 
 // packing describes the packed weight to the planner.
 func (w *byteWeight) packing() graph.Packing {
-	return graph.Packing{Form: w.form, DType: tensor.Int8, Len: w.all(),
+	return graph.Packing{Form: w.form, DType: tensor.Int8, Len: w.totalBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			_, strides := spatial(src.Meta, 2)
 			w.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer(), strides)
@@ -78,49 +78,49 @@ func (w *byteWeight) packing() graph.Packing {
 		}}
 }
 
-// room returns the bytes at the begin of the scratch memory that the packed weight takes: 0 if the weight was packed
-// when the graph was planned.
-func (w *byteWeight) room() int {
-	if w.s.call.Packed(bytesW) != nil {
+// scratchBytes returns the number of bytes that the packed weight takes at the beginning of the scratch memory. It is 0
+// if the weight was packed when the graph was planned.
+func (w *byteWeight) scratchBytes() int {
+	if w.s.call.Packed(bytesWeight) != nil {
 		return 0
 	}
-	return kit.AlignUp(w.all())
+	return kit.AlignUp(w.totalBytes())
 }
 
 // phases returns the phase that packs the weight, unless it was packed when the graph was planned.
 func (w *byteWeight) phases() []graph.Phase {
-	if w.room() == 0 {
+	if w.scratchBytes() == 0 {
 		return nil
 	}
 	return []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		w.fill(m, kit.SliceOf[int8](m.Scratch, 0, w.all()), m.Ptrs[1+bytesW], w.s.ws)
+		w.fill(m, kit.SliceOf[int8](m.Scratch, 0, w.totalBytes()), m.Ptrs[1+bytesWeight], w.s.weightStride)
 		return nil
 	}}}
 }
 
-// at returns the address of the packed weight.
-func (w *byteWeight) at(m *graph.Mem) unsafe.Pointer {
-	if w.room() == 0 {
-		return m.Ptrs[1+bytesW]
+// address returns the address of the packed weight.
+func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
+	if w.scratchBytes() == 0 {
+		return m.Ptrs[1+bytesWeight]
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// starts returns the function that gives the initial value of the sums of output channel o: the bias minus the product
-// of zero, the zero point of the input, and the sum of the channel's weights.
-func (w *byteWeight) starts(m *graph.Mem, zero int32) func(o int) int32 {
-	sums := kit.ElementsOf[int32](kit.Elem[int8](w.at(m), w.bytes), w.s.o)
+// initialSums returns a function that gives the initial value of the sums of output channel o. The value is the bias
+// minus zero times the sum of the channel's weights. zero is the zero point of the input.
+func (w *byteWeight) initialSums(m *graph.Mem, zero int32) func(o int) int32 {
+	sums := kit.ElementsOf[int32](kit.Elem[int8](w.address(m), w.bytes), w.s.o)
 	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.s.o)
 	return func(o int) int32 { return bias[o] - zero*sums[o] }
 }
 
-// resultZero returns the zero point of a result of dtype d. It is 0 for sums.
+// resultZero returns the zero point of a result of dtype d. The zero point is 0 if the results are int32 sums.
 func resultZero(m *graph.Mem, d tensor.DType) int32 {
 	switch d {
 	case tensor.Int8:
-		return int32(*(*int8)(m.Ptrs[1+bytesYZero]))
+		return int32(*(*int8)(m.Ptrs[1+bytesResultZero]))
 	case tensor.Uint8:
-		return int32(*(*uint8)(m.Ptrs[1+bytesYZero]))
+		return int32(*(*uint8)(m.Ptrs[1+bytesResultZero]))
 	}
 	return 0
 }
@@ -138,7 +138,7 @@ func (s *convShape) paddedRow(dst []uint8, pixels int, m *graph.Mem, image, h in
 	fillBytes(dst[:first*each], zero)
 	fillBytes(dst[end*each:], zero)
 	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.c
-	move(dst[first*each:end*each], kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], at), (end-first)*s.c))
+	move(dst[first*each:end*each], kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.c))
 }
 
 // fillBytes sets all bytes to v. It doubles the filled range with each copy.

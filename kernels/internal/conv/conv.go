@@ -125,7 +125,7 @@ func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 	}
 	p := conv2d.params(c)
 	var padding []int
-	for _, s := range slices.Concat(p.padding, p.end) {
+	for _, s := range slices.Concat(p.padding, p.paddingAfter) {
 		n, known := s.Known()
 		if !known {
 			return nil, false

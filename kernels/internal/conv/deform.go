@@ -24,7 +24,7 @@ type deformConvAttrs struct {
 	OffsetGroups int   `attr:"offset_groups" default:"1" doc:"number of groups of input channels with their own offsets and masks"`
 }
 
-// The indices of the optional operands.
+// The indices of the optional operands of deform_conv2d.
 const (
 	deformMask = 3
 	deformBias = 4
@@ -36,10 +36,8 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 		Name: "deform_conv2d",
 		Doc: "Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw], " +
 			"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each " +
-			"element of " +
-			"each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the image are " +
-			"zeros. mask " +
-			"[n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
+			"element of each window is sampled bilinearly at its position plus its offset (y, then x). Pixels outside " +
+			"the image are zeros. mask [n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := kit.Attrs[deformConvAttrs](c).result(c)
@@ -129,11 +127,12 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 	case !kit.SizeIs(x.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
 		return expected("input_c.size(1) % n_offset_grps == 0")
 	}
-	return a.resultOf(c)
+	return a.checkSizes(c)
 }
 
-// resultOf checks the size of the result, and that offset and mask have the same height and width as the result.
-func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
+// checkSizes checks the size of the result and the sizes of offset and mask. Both must have the height and width of the
+// result.
+func (a *deformConvAttrs) checkSizes(c *graph.Call) (tensor.Type, error) {
 	x, w := c.Type(0), c.Type(1)
 	oh, ow := a.size(x, w)
 	for i, name := range []string{2: "offset", deformMask: "mask"} {
@@ -149,16 +148,16 @@ func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
 	if oh.Le(sym.Int{}).Or(ow.Le(sym.Int{})).Holds() {
 		return x, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", oh, ow)
 	}
-	d, err := a.supports(c)
+	d, err := a.resultDType(c)
 	if err != nil {
 		return x, err
 	}
 	return kit.FreshType(d, []sym.Int{x.Shape[0], w.Shape[0], oh, ow})
 }
 
-// supports checks dtypes and returns that of the result. As in PyTorch, nothing is checked for an empty batch, and a
+// resultDType checks dtypes and returns that of the result. As in PyTorch, nothing is checked for an empty batch, and a
 // bias of another dtype is promoted as in add.
-func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
+func (a *deformConvAttrs) resultDType(c *graph.Call) (tensor.DType, error) {
 	d, w := c.Type(0).DType, c.Type(1)
 	if kit.SizeIs(c.Type(0).Shape[0], 0) {
 		return d, nil
@@ -186,10 +185,10 @@ func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
 	return tensor.Promote(d, b.DType)
 }
 
-// deform is a deformable convolution. All operands of its kernel are row-major.
+// deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major.
 type deform struct {
 	window
-	n, c, o, cg          int // images and input channels; output channels, and input channels per group
+	n, c, o, inPerGroup  int // images and input channels; output channels, and input channels per group
 	groups, offsetGroups int
 	points               int // pixels of the result
 }
@@ -198,11 +197,11 @@ func newDeform(c *graph.Call) *deform {
 	a := kit.Attrs[deformConvAttrs](c)
 	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
 	return &deform{window: newWindow(newAxes(x, out, w[2:], a.Stride, a.Padding, a.Dilation)), n: x[0], c: x[1],
-		o: w[0], cg: w[1], groups: a.Groups, offsetGroups: a.OffsetGroups, points: out[2] * out[3]}
+		o: w[0], inPerGroup: w[1], groups: a.Groups, offsetGroups: a.OffsetGroups, points: out[2] * out[3]}
 }
 
-// compileDeform computes a few images at a time. A column is the samples of one window. The kernel first computes the
-// columns of all windows and then multiplies the weight by this matrix of columns.
+// compileDeform makes a kernel that computes a few images at a time. A column is the samples of one window. The kernel
+// first computes the columns of all windows and then multiplies the weight by this matrix of columns.
 func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -255,7 +254,7 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 
 // product multiplies the weight by the columns of images [n0, n0+n).
 func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multiplier, error) {
-	og, depth := s.o/s.groups, s.cg*s.taps()
+	og, depth := s.o/s.groups, s.inPerGroup*s.taps()
 	spec := gemm.Spec{DType: d, M: og, N: s.points, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
 		CRowStride: s.points, CColStride: 1}
@@ -278,17 +277,17 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 	return w, nil
 }
 
-// pointSample describes the bilinear sample of one tap, which interpolates between four pixels: the index of the upper
-// left pixel in the plane, which of the four are inside the image, and their weights.
+// pointSample describes the bilinear sample of one tap, which interpolates between four pixels. The pixels are in the
+// order upper left, upper right, lower left, lower right.
 type pointSample[T float32 | float64] struct {
-	at     int
-	inside [4]bool
-	all    bool
-	weight [4]T
-	scale  T
+	upperLeft int     // index of the upper left pixel in the plane
+	inside    [4]bool // whether each pixel is inside the image
+	allInside bool    // all pixels are inside the image
+	weight    [4]T
+	scale     T // factor from the mask; 1 without a mask
 }
 
-// sampleBlock is the number of points whose positions are computed at once. A point is a pixel of the result. The
+// sampleBlock is the number of points for which positions are computed at once. A point is a pixel of the result. The
 // positions are used for all channels that have the same offset.
 const sampleBlock = 128
 
@@ -337,8 +336,8 @@ func locate[T float32 | float64](s *deform, b []pointSample[T], ys, xs []T, tap,
 	}
 }
 
-// newPointSample returns the sample at (y, x). Samples a pixel or more outside the image are 0; NaN coordinates give
-// NaN.
+// newPointSample returns the sample at (y, x). A sample is 0 if its position is at least one pixel outside the image.
+// NaN coordinates give NaN.
 func newPointSample[T float32 | float64](h, w int, y, x T) pointSample[T] {
 	p := pointSample[T]{scale: 1}
 	switch {
@@ -352,10 +351,10 @@ func newPointSample[T float32 | float64](h, w int, y, x T) pointSample[T] {
 	}
 	y0, x0 := int(math.Floor(float64(y))), int(math.Floor(float64(x)))
 	dy, dx := y-T(y0), x-T(x0)
-	p.at = y0*w + x0
+	p.upperLeft = y0*w + x0
 	top, bottom, left, right := y0 >= 0, y0+1 < h, x0 >= 0, x0+1 < w
 	p.inside = [4]bool{top && left, top && right, bottom && left, bottom && right}
-	p.all = top && bottom && left && right
+	p.allInside = top && bottom && left && right
 	p.weight = [4]T{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
 	return p
 }
@@ -365,8 +364,8 @@ func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]
 	dst = dst[:len(b)]
 	for i := range b {
 		p := &b[i]
-		if p.all {
-			upper, lower := plane[p.at:p.at+2], plane[p.at+w:p.at+w+2]
+		if p.allInside {
+			upper, lower := plane[p.upperLeft:p.upperLeft+2], plane[p.upperLeft+w:p.upperLeft+w+2]
 			dst[i] = p.scale * (p.weight[0]*upper[0] + p.weight[1]*upper[1] + p.weight[2]*lower[0] + p.weight[3]*lower[1])
 			continue
 		}
@@ -374,7 +373,7 @@ func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]
 		for k, ok := range p.inside {
 			var v T
 			if ok {
-				v = plane[p.at+k/2*w+k%2]
+				v = plane[p.upperLeft+k/2*w+k%2]
 			}
 			sum += p.weight[k] * v
 		}

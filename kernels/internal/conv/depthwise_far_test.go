@@ -13,7 +13,7 @@ func smallDepthwise() *convShape {
 	same := func(n int) geometry.Axis {
 		return geometry.Axis{Size: n, Results: n, Window: geometry.Window{Taps: 3, Stride: 1, Before: 1, Dilation: 1}}
 	}
-	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), n: 1, c: 16, o: 16, cg: 1, groups: 16}
+	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), n: 1, c: 16, o: 16, inPerGroup: 1, groups: 16}
 }
 
 // TestFarDepthwiseWindows grows the distances of depthwise windows from small ones to beyond 32 bits. Shapes that
@@ -33,8 +33,8 @@ func TestFarDepthwiseWindows(t *testing.T) {
 		} {
 			s := smallDepthwise()
 			change(s, 1<<power)
-			s.xs = ncdhw{n: s.h.Size * s.w.Size * s.c, c: 1, h: s.w.Size * s.c, w: s.c}
-			s.os = ncdhw{n: s.h.Results * s.w.Results * s.c, c: 1, h: s.w.Results * s.c, w: s.c}
+			s.inStride = ncdhw{n: s.h.Size * s.w.Size * s.c, c: 1, h: s.w.Size * s.c, w: s.c}
+			s.outStride = ncdhw{n: s.h.Results * s.w.Results * s.c, c: 1, h: s.w.Results * s.c, w: s.c}
 			if !windowCompiles(s, tensor.Float32) {
 				rejected++
 				continue

@@ -15,12 +15,12 @@ import (
 // depthwiseWindow does not support. Windows are applied in place, to planes or to vectors of channels. Packing the
 // windows would gain nothing, because each output channel has one input channel.
 
-// number is the element types of convolutions.
+// number has the element types of convolutions.
 type number interface {
 	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128
 }
 
-// depthwiseLoops are the loops of a dtype. plane computes a row of one plane of the result. pixels computes a row of
+// depthwiseLoops has the loops of a dtype. plane computes a row of one plane of the result. pixels computes a row of
 // the result in all channels, with the packed weight w.
 type depthwiseLoops struct {
 	plane  func(s *convShape, m *graph.Mem, row int)
@@ -45,7 +45,7 @@ func depthwiseIn(d tensor.DType) (depthwiseLoops, error) {
 	return l, nil
 }
 
-// depthwiseRows returns the phase that runs all rows, each of macs multiplications.
+// depthwiseRows returns the phase that calls run for each row. A row takes macs multiply-adds.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
 	group := max(1, machine.DirectMACGrain/max(1, macs))
 	return graph.Phase{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
@@ -56,7 +56,7 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 	}}
 }
 
-// depthwisePlanes is the kernel of the implementation by planes. Its operands may have any strides.
+// depthwisePlanes makes the kernel of the implementation by planes. Its operands may have any strides.
 func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
 	if t, err := newPlaneTiles(s, d); err != nil {
@@ -74,27 +74,27 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 
 func planeRow[T number](s *convShape, m *graph.Mem, row int) {
 	oh, o, n := row%s.h.Results, row/s.h.Results%s.o, row/s.h.Results/s.o
-	out := kit.Elem[T](m.Ptrs[0], n*s.os.n+o*s.os.c+oh*s.os.h)
-	plane := kit.Elem[T](m.Ptrs[1], n*s.xs.n+o/s.og()*s.xs.c)
-	w := kit.Elem[T](m.Ptrs[2], o*s.ws.n)
+	out := kit.Elem[T](m.Ptrs[0], n*s.outStride.n+o*s.outStride.c+oh*s.outStride.h)
+	plane := kit.Elem[T](m.Ptrs[1], n*s.inStride.n+o/s.outPerGroup()*s.inStride.c)
+	w := kit.Elem[T](m.Ptrs[2], o*s.weightStride.n)
 	var bias T
 	if s.hasBias {
-		bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.bias))
+		bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.biasStride))
 	}
 	for i := range s.w.Results {
-		*(*T)(kit.Elem[T](out, i*s.os.w)) = bias
+		*(*T)(kit.Elem[T](out, i*s.outStride.w)) = bias
 	}
 	for kh := range s.h.Taps {
 		if ih := s.h.Position(oh, kh); s.h.Contains(ih) {
-			addWindowRow[T](s, out, kit.Elem[T](plane, ih*s.xs.h), kit.Elem[T](w, kh*s.ws.h))
+			addWindowRow[T](s, out, kit.Elem[T](plane, ih*s.inStride.h), kit.Elem[T](w, kh*s.weightStride.h))
 		}
 	}
 }
 
 // addWindowRow adds one row of the window to an output row.
 func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
-	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.ws.w)) }
-	if s.w.Taps == 3 && s.w.Dilation == 1 && s.os.w == 1 && s.xs.w == 1 {
+	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.weightStride.w)) }
+	if s.w.Taps == 3 && s.w.Dilation == 1 && s.outStride.w == 1 && s.inStride.w == 1 {
 		// Where all three taps are inside the image, they are added in one loop.
 		first, _ := s.w.ResultsOf(0)
 		_, end := s.w.ResultsOf(2)
@@ -131,17 +131,18 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 	}
 }
 
-// addTap adds tap kw of a row of the window to the results [o0, o1), except those whose tap is in the padding.
+// addTap adds tap kw of a row of the window to the results [o0, o1). It skips results for which the tap is in the
+// padding.
 func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
 	iw := s.w.Position(o0, kw)
 	first, end := geometry.Valid(iw, s.w.Stride, s.w.Size, o1-o0)
 	for i := first; i < end; i++ {
-		*(*T)(kit.Elem[T](out, (o0+i)*s.os.w)) += w * *(*T)(kit.Elem[T](in, (iw+i*s.w.Stride)*s.xs.w))
+		*(*T)(kit.Elem[T](out, (o0+i)*s.outStride.w)) += w * *(*T)(kit.Elem[T](in, (iw+i*s.w.Stride)*s.inStride.w))
 	}
 }
 
-// depthwiseNHWC is the kernel of the implementation by pixels, which computes all channels of a pixel at a time. The
-// weight is packed in the order (kh, kw, channel).
+// depthwiseNHWC makes the kernel of the implementation by pixels. The kernel computes all channels of a pixel at a
+// time. The weight is packed in the order (kh, kw, channel).
 func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
 	if windowCompiles(s, d) {
@@ -157,7 +158,7 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	}
 	s.epilogue.Leave()
 	rows := depthwiseRows(s.n*s.h.Results, s.w.Results*s.o*s.taps(),
-		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.at(m), row) })
+		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.address(m), row) })
 	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
 }
 
@@ -165,7 +166,7 @@ func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row i
 	w := kit.ElementsOf[T](weight, s.h.Taps*s.w.Taps*s.o)
 	for ow := range s.w.Results {
 		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.w.Results+ow)*s.o)), s.o)
-		fillBias(out, s.biasAt(m), s.bias)
+		fillBias(out, s.biasAt(m), s.biasStride)
 		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.h.Results*s.h.Size*s.w.Size*s.c), w, row%s.h.Results, ow)
 	}
 }
@@ -197,7 +198,7 @@ func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, 
 		}
 		for ; kw < end; kw++ {
 			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)), s.c)
-			addOne(out, x, w[(kh*s.w.Taps+kw)*s.o:][:s.o], s.og())
+			addOne(out, x, w[(kh*s.w.Taps+kw)*s.o:][:s.o], s.outPerGroup())
 		}
 	}
 }

@@ -11,9 +11,10 @@ import (
 // each input channel is broadcast to the lanes of its group.
 
 // groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, because the
-// windows take fewer instructions than register tiles. The choice depends only on sizes and the instruction set.
+// windows take fewer instructions than the register tiles of direct convolution. The choice depends only on sizes and
+// the instruction set.
 func (s *convShape) groupsByWindow(d tensor.DType) bool {
-	if s.groups == 1 || s.cg < 2 || s.volumetric() || s.depth() == 0 || s.depth() > blockTerms ||
+	if s.groups == 1 || s.inPerGroup < 2 || s.volumetric() || s.depth() == 0 || s.depth() > blockTerms ||
 		!windowCompiles(s, d) {
 		return false
 	}
@@ -26,7 +27,7 @@ func (s *convShape) groupsByWindow(d tensor.DType) bool {
 func (s *convShape) groupInstructions(f *windowShape) (n float64) {
 	cols := min(f.tile[1], s.w.Results)
 	inputs := min(s.w.Extent(cols), cols*s.w.Taps)
-	return float64(f.vectors*s.cg*s.h.Taps) * (float64(s.w.Taps) + float64(inputs)/float64(cols))
+	return float64(f.vectors*s.inPerGroup*s.h.Taps) * (float64(s.w.Taps) + float64(inputs)/float64(cols))
 }
 
 // groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
@@ -45,7 +46,7 @@ func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	w.Flops = 2 * pixels * float64(s.o*s.depth())
 }
 
-// depthwiseWindows is the kernel of depthwise windows by pixels, over groups of one or several channels.
+// depthwiseWindows makes the kernel of depthwise windows by pixels, for groups of one or several channels.
 func depthwiseWindows(s *convShape, d tensor.DType) (*graph.Kernel, error) {
 	weight, err := newPackedWeight(s.call, s.windowPanels(d))
 	if err != nil {
@@ -55,6 +56,6 @@ func depthwiseWindows(s *convShape, d tensor.DType) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.at)), Scratch: weight.Scratch,
+	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.address)), Scratch: weight.Scratch,
 		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
 }

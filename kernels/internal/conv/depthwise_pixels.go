@@ -18,8 +18,8 @@ import (
 
 // depthwiseWindow convolves channels-last images with groups of one or few channels, by machine code generated for the
 // window. A tile is a rectangle of results that stays in registers. Tiles at the border of the image have separate
-// code, which skips taps outside the image. If channels do not fill the vectors, the last vector overlaps the vector
-// before it and computes some results twice. A strip is a row of tiles, for one block of channels.
+// code, which skips taps outside the image. If the channels do not fill the vectors, the last vector overlaps the
+// previous vector and computes some results twice. A strip is a row of tiles, for one block of channels.
 type depthwiseWindow struct {
 	windowShape
 	s     *convShape
@@ -28,14 +28,14 @@ type depthwiseWindow struct {
 	// outPixelStride is the distance between pixels of the result, in elements.
 	outPixelStride int
 	tilesDown      []axisTile
-	// tilesAcross are the tiles of a row of tiles, which is a strip.
+	// tilesDown has the rows of tiles, and tilesAcross the tiles of one row.
 	tilesAcross []axisTile
-	kinds       [][]int // index of the spec by kinds of down and across
+	kinds       [][]int // index in specs, by kind in tilesDown and kind in tilesAcross
 	epilogue    codeEpilogue
 	run         graph.PerWorker[windowRun]
 }
 
-// windowRun is a worker's state.
+// windowRun is the state of a worker that runs a depthwiseWindow.
 type windowRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
@@ -57,8 +57,8 @@ func windowCompiles(s *convShape, d tensor.DType) bool {
 // maxWindowCodes bounds the number of kinds of tiles of an image. Code is generated for each kind.
 const maxWindowCodes = 1 << 12
 
-// codes returns an upper bound of the number of kinds of tiles. The tiles inside the image are one kind; there are
-// others for tiles whose windows reach over the border.
+// codes returns an upper bound of the number of kinds of tiles. All tiles inside the image have the same kind. Tiles at
+// the border have other kinds.
 func (f *windowShape) codes(s *convShape) int {
 	along := func(a *geometry.Axis, tile int) int {
 		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
@@ -66,16 +66,16 @@ func (f *windowShape) codes(s *convShape) int {
 	return along(&s.h, f.tile[0]) * along(&s.w, f.tile[1])
 }
 
-// windowPanels returns the panels of the weight: one for each vector of channels.
+// windowPanels returns the panels of the weight, one panel for each vector of channels.
 func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 	f, _ := newWindowShape(s, d.Size())
 	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
-		Lanes: f.lanes, Lane: s.ws.n, Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
-	if s.cg > 1 {
-		p.Form += fmt.Sprintf(" of groups of %d", s.cg)
+		Lanes: f.lanes, Lane: s.weightStride.n, Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
+	if s.inPerGroup > 1 {
+		p.Form += fmt.Sprintf(" of groups of %d", s.inPerGroup)
 	}
 	for i := range p.Starts {
-		p.Starts[i] *= s.ws.n
+		p.Starts[i] *= s.weightStride.n
 	}
 	return p
 }
@@ -107,9 +107,9 @@ func (t *depthwiseWindow) repeats() bool {
 }
 
 // phase iterates over images, halves of the strips of an image, blocks of channels, and strips. A small image is not
-// divided into halves, for two reasons: two workers would each read most of the other's half, and the preceding
-// product, whose weight is larger than the image, is divided among workers by channels. weight returns the packed
-// weight.
+// divided into halves, for two reasons. The windows of one half reach into most of the other half, so that two workers
+// would both read most of the image. The preceding matrix product usually has a weight larger than the image, and is
+// therefore divided among workers by channels. weight returns the packed weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	strips := len(t.tilesDown)
@@ -174,7 +174,8 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	return nil
 }
 
-// finish applies the epilogue, if registers have not, to a row of tiles of an image and the channels of a block.
+// finish applies the epilogue to a row of tiles of an image and the channels of a block. It does nothing if the code
+// has applied the epilogue in registers.
 func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return

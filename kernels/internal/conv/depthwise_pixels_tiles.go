@@ -9,9 +9,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The sizes of tiles, whose results stay in registers. A depthwise tile has 4 by 4 results if registers suffice. It is
-// wider if rows of 7 or 14 results would be split unevenly. For groups of several channels, square tiles are best.
-// Tiles of large windows have one row, because the unrolled code of several rows would be long.
+// The sizes of tiles. The results of a tile stay in registers. A depthwise tile has 4 by 4 results if registers
+// suffice. Rows of 7 or 14 results would be split unevenly, so they get tiles with 7 columns. For groups of several
+// channels, square tiles are best. Tiles of large windows have one row, because the unrolled code of several rows would
+// be long.
 const (
 	tileRows     = 4
 	tileCols     = 4
@@ -24,8 +25,9 @@ const (
 )
 
 const (
-	// windowCallMACs and windowCallBytes bound the multiply-adds and the bytes of a call, which must not take longer
-	// than 50 us. The measured rates are at least 30 multiply-adds, and 10 bytes, per nanosecond.
+	// windowCallMACs and windowCallBytes bound the multiply-adds and the bytes of a call. A goroutine cannot be
+	// preempted within a call, so a call must not take longer than 50 us. The measured rates are at least 30
+	// multiply-adds per nanosecond and 10 bytes per nanosecond.
 	windowCallMACs  = 1 << 20
 	windowCallBytes = 1 << 18
 	// windowGrain is the approximate number of multiply-adds of a chunk.
@@ -36,23 +38,23 @@ const (
 	// at least minPrefetchBytes bytes are read and written.
 	minPrefetchVectors = 4
 	minPrefetchBytes   = 3 * machine.L2Bytes / 2
-	// fewStrips is the number of strips up to which an image is divided among workers by channels, not by strips.
+	// fewStrips is the maximum number of strips of an image that is divided among workers by channels, not by strips.
 	fewStrips = 2
 )
 
 // windowShape describes the tiles of a convolution by depthwise windows over pixels, and the blocks into which the
-// vectors of channels are divided. It depends only on sizes and the instruction set, and does not affect the bits of
-// results.
+// vectors of channels are divided. The tiles depend only on sizes and the instruction set, and do not affect the bits
+// of results.
 type windowShape struct {
 	size, bytes    int // bytes of an element; bytes of a vector
 	lanes, vectors int // lanes of a vector; number of vectors of all channels
-	overlap        int // channels that the last vector shares with the one before it
+	overlap        int // channels that the last vector shares with the previous vector
 	tile           [2]int
 	block, blocks  int // vectors per block; number of blocks
 }
 
-// newWindowShape returns false if channels do not fill the shortest vector, or if a vector would not hold several whole
-// groups.
+// newWindowShape chooses the tiles. size is the number of bytes of an element. It returns false if the channels do not
+// fill the shortest vector, or if a vector would not hold several whole groups.
 func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	f.size, f.bytes = size, 32
 	registers, avx512 := 16, false
@@ -63,16 +65,16 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 		f.bytes /= 2
 	}
 	f.lanes = f.bytes / size
-	if s.c < f.lanes || s.cg > 1 && (s.cg == f.lanes || f.lanes%s.cg != 0) {
+	if s.c < f.lanes || s.inPerGroup > 1 && (s.inPerGroup == f.lanes || f.lanes%s.inPerGroup != 0) {
 		return f, false
 	}
 	f.vectors = kit.DivUp(s.c, f.lanes)
 	f.overlap = f.vectors*f.lanes - s.c
 	rows, cols := tileRows, tileCols
-	if avx512 && s.cg == 1 && (s.w.Results == evenCols || s.w.Results == 2*evenCols) {
+	if avx512 && s.inPerGroup == 1 && (s.w.Results == evenCols || s.w.Results == 2*evenCols) {
 		cols = evenCols
 	}
-	if s.cg > 1 {
+	if s.inPerGroup > 1 {
 		registers -= groupInputs
 	}
 	switch {
@@ -101,16 +103,16 @@ func (f *windowShape) starts() []int {
 	return list
 }
 
-// windowCall is a call of machine code within an image and a block.
+// windowCall is a call of machine code for adjacent tiles of one image and one block.
 type windowCall struct {
-	code            int
+	code            int // index in depthwiseWindow.specs
 	in, out, weight int // byte offsets within the image, its result and the block's weights
 	rows, tiles     int // rows of the window, if dynamic; tiles of the call
 }
 
-// axisTile describes a tile along one dimension. It has n results, from index `at` on. [first, end) is the range of
-// their input that is inside the image, relative to the start of the first window. Tiles of one kind differ only in
-// `at`.
+// axisTile describes a tile along one dimension. It has n results, from index `at` on. [first, end) is the range of the
+// results' input that is inside the image, relative to the start of the first window. Tiles of the same kind differ
+// only in `at`.
 type axisTile struct{ at, n, first, end, kind int }
 
 // axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
@@ -135,8 +137,8 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 }
 
 // cut makes the specs of an image's tiles. The number of strips is even if possible, so that each of two workers
-// computes half of the image's rows, as in neighbouring steps. The calls of a strip are made when the strip is computed
-// (see callsOf), so that memory does not grow with the image.
+// computes half of the image's rows, as in neighbouring steps. The calls of a strip are listed when the strip is
+// computed (see callsOf), so that memory does not grow with the image.
 func (t *depthwiseWindow) cut() {
 	s, f := t.s, &t.windowShape
 	var across, down []axisTile
@@ -210,7 +212,7 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	s, f := t.s, &t.windowShape
 	pixel, result := s.inPixel(false)*f.size, t.outPixelStride*f.size
-	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
+	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.inPerGroup, Tile: [2]int{down.n, across.n},
 		Window: [2]int{s.h.Taps, s.w.Taps}, Stride: [2]int{s.h.Stride, s.w.Stride},
 		Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 		First:    [2]int{down.first, across.first}, End: [2]int{down.end, across.end},

@@ -14,41 +14,43 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, which also
-// holds the elements that are being copied.
+// planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, because the
+// cache also holds the elements that are being copied.
 const planeTileBytes = 28 << 10
 
 // minTileCols is the minimum width of a tile, in elements: one vector.
 const minTileCols = 16
 
 // planeTiles convolves planes by compiled loops. A tile is a rectangle of the output. The input of a tile is copied to
-// worker memory with zero padding, and deinterleaved by the stride of the window into parts: with strides of 2, even
-// and odd rows and columns are different parts. For each tap, the input is then a stream with a constant distance
-// between rows. One run of the loop computes all rows of a tile, including some unused pixels between rows.
+// worker memory with zero padding. The copy is deinterleaved by the stride of the window into parts. With strides of 2,
+// for example, there are four parts: even or odd rows with even or odd columns. For each tap, the input is then a
+// stream with a constant distance between rows. One run of the loop computes all rows of a tile, including some unused
+// pixels between rows.
 type planeTiles struct {
-	s           *convShape
-	size        int // bytes of an element
-	sum         *tapSum
-	move, pairs *loops.Loop // copies of rows, plain and split into even and odd elements
-	elem        strided.Elem
-	rows, cols  int // of an output tile
-	down, right int // number of tiles of a plane
-	planes      int // computed together: the rows of the loop
-	batches     int // batches of planes in an image
-	parts       []*planePart
-	pitch       int   // stride of rows, in elements
-	height      int   // rows of a part
-	plane       int   // stride of planes, in bytes
-	taps        []int // by tap: byte offset of its stream
-	out, worker int   // byte offset of the result, and total bytes
-	run         graph.PerWorker[tapRun]
+	s                      *convShape
+	size                   int // bytes of an element
+	sum                    *tapSum
+	copyRow, splitRow      *loops.Loop // loops that copy rows, and that split rows into even and odd elements
+	elem                   strided.Elem
+	rows, cols             int // numbers of rows and columns of an output tile
+	tilesDown, tilesAcross int // numbers of rows and columns of tiles in a plane
+	planes                 int // number of planes that are computed together, each as a row of the loop
+	batches                int // number of batches of planes in an image
+	parts                  []*planePart
+	rowStride              int   // stride of rows of a part, in elements
+	partRows               int   // number of rows of a part
+	planeStride            int   // stride of planes, in bytes
+	tapOffsets             []int // by tap: byte offset of its stream
+	outAt, workerBytes     int   // offset of the result in worker memory, and size of worker memory, in bytes
+	run                    graph.PerWorker[tapRun]
 }
 
-// planePart is the elements at (row + i*sh, col + j*sw) of the padded plane, stored at byte offset `at`. With a column
-// stride of 2, the part of even columns has the part of the same rows and odd columns in the field odd.
+// planePart has the elements at (row + i*sh, col + j*sw) of the padded plane, where sh and sw are the strides of the
+// window. They are stored at byte offset `at`. With a column stride of 2, a part of even columns refers by the field
+// oddColumns to the part of the same rows and odd columns.
 type planePart struct {
 	row, col, at int
-	odd          *planePart
+	oddColumns   *planePart
 }
 
 // newPlaneTiles returns nil if there is no machine code, or if a tile exceeds the limit of worker memory.
@@ -61,20 +63,20 @@ func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
 	if t.sum, err = newTapSum(d, s.h.Taps*s.w.Taps, s.hasBias, true); t.sum == nil || err != nil {
 		return nil, err
 	}
-	if t.move, err = moveLoop(d); err != nil {
+	if t.copyRow, err = moveLoop(d); err != nil {
 		return nil, err
 	}
-	if t.pairs, err = moveLoop(d.ToComplex()); err != nil {
+	if t.splitRow, err = moveLoop(d.ToComplex()); err != nil {
 		return nil, err
 	}
 	t.cut()
-	if t.layOut(); t.worker > maxTapsBytes {
+	if t.layOut(); t.workerBytes > maxTapsBytes {
 		return nil, nil
 	}
 	return t, nil
 }
 
-// moveLoop copies rows. Rows of complex numbers are split into real and imaginary parts.
+// moveLoop returns a loop that copies rows. Rows of complex numbers are split into real and imaginary parts.
 func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	b := expr.NewBuilder(d)
 	out := []expr.Output{b.Real(b.Load(0))}
@@ -88,8 +90,8 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, loops.Options{})
 }
 
-// cut chooses the tile size and the number of planes per tile. Tiles have whole rows if these fit, and are of equal
-// size. The choice depends only on constants and the shape, and does not affect the bits of results.
+// cut chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All tiles have
+// about the same size. The choice depends only on constants and the shape, and does not affect the bits of results.
 func (t *planeTiles) cut() {
 	s := t.s
 	most := planeTileBytes / t.size
@@ -102,14 +104,14 @@ func (t *planeTiles) cut() {
 		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
 		return size, kit.DivUp(n, size)
 	}
-	t.cols, t.right = evenly(s.w.Results, func(n int) int {
+	t.cols, t.tilesAcross = evenly(s.w.Results, func(n int) int {
 		if n <= minTileCols {
 			return 0 // always fits: no narrower tiles
 		}
 		return of(1, min(s.h.Results, 4), n)
 	})
-	t.rows, t.down = evenly(s.h.Results, func(n int) int { return of(1, n, t.cols) })
-	macs := kit.BoundedProduct(t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps)
+	t.rows, t.tilesDown = evenly(s.h.Results, func(n int) int { return of(1, n, t.cols) })
+	macs := kit.BoundedProduct(t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps)
 	t.planes, t.batches = evenly(s.groups, func(n int) int {
 		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain {
 			return most + 1
@@ -120,12 +122,12 @@ func (t *planeTiles) cut() {
 
 // layOut assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at the left
 // end of the next row. Elements that come from the image start at a cache line, because a vector that crosses a line
-// costs two loads. Rows also start at a cache line if that makes them little longer.
+// costs two loads. Rows also start at a cache line if the padding to whole lines is short.
 func (t *planeTiles) layOut() {
 	s := t.s
 	width := t.neededColumns(t.cols)
 	shared := width
-	if t.right > 1 {
+	if t.tilesAcross > 1 {
 		shared = 0
 	}
 	var under []*planePart // by tap
@@ -136,28 +138,28 @@ func (t *planeTiles) layOut() {
 		if first, end := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
 			shared = min(shared, first, width-end)
 		}
-		if p.col == 0 && s.w.Stride == 2 && s.xs.w == 1 {
-			p.odd = t.find(p.row, 1)
+		if p.col == 0 && s.w.Stride == 2 && s.inStride.w == 1 {
+			p.oddColumns = t.find(p.row, 1)
 		}
 	}
-	t.pitch = max(t.cols, width-shared)
+	t.rowStride = max(t.cols, width-shared)
 	line := machine.LineBytes / t.size
-	if even := kit.DivUp(t.pitch, line) * line; even-t.pitch <= t.pitch/7 {
-		t.pitch = even
+	if even := kit.DivUp(t.rowStride, line) * line; even-t.rowStride <= t.rowStride/7 {
+		t.rowStride = even
 	}
-	t.height = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
-	each := kit.AlignUp(((t.height-1)*t.pitch+width)*t.size) + machine.LineBytes
+	t.partRows = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
+	each := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.size) + machine.LineBytes
 	for i, p := range t.parts {
 		first, _ := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
 		p.at = i*each + (line-first%line)%line*t.size
 	}
-	t.plane = len(t.parts) * each
+	t.planeStride = len(t.parts) * each
 	for i, p := range under {
 		kh, kw := i/s.w.Taps, i%s.w.Taps
-		t.taps = append(t.taps, p.at+(kh*s.h.Dilation/s.h.Stride*t.pitch+kw*s.w.Dilation/s.w.Stride)*t.size)
+		t.tapOffsets = append(t.tapOffsets, p.at+(kh*s.h.Dilation/s.h.Stride*t.rowStride+kw*s.w.Dilation/s.w.Stride)*t.size)
 	}
-	t.out = t.planes * t.plane
-	t.worker = t.out + t.planes*t.rows*t.pitch*t.size
+	t.outAt = t.planes * t.planeStride
+	t.workerBytes = t.outAt + t.planes*t.rows*t.rowStride*t.size
 }
 
 // gridPart returns the part at (row, col) of the stride grid, adding it if it is missing.
@@ -187,19 +189,19 @@ func (t *planeTiles) neededColumns(cols int) int {
 // kernel returns the kernel, which computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
 	s := t.s
-	tiles := t.down * t.right
+	tiles := t.tilesDown * t.tilesAcross
 	units := s.n * t.batches * tiles
-	cut := machine.CutUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, s.og(), s.h.Taps, s.w.Taps),
+	cut := machine.CutUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps),
 		machine.DirectMACGrain)
-	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: cut.Chunks,
+	return &graph.Kernel{Worker: t.workerBytes, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {
 			r := t.run.Of(m)
-			r.reserve(len(t.taps))
+			r.reserve(len(t.tapOffsets))
 			first, end := cut.Range(chunk)
 			for u := first; u < end; u++ {
 				// The next batch has its zeros at the same offsets.
 				if tiles > 1 || u == first {
-					clear(m.Worker[:t.out])
+					clear(m.Worker[:t.outAt])
 				}
 				t.tile(m, r, u/tiles, u%tiles)
 			}
@@ -213,34 +215,36 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 	s := t.s
 	n, g := batch/t.batches, batch%t.batches*t.planes
 	planes := min(t.planes, s.groups-g)
-	row, col := tile/t.right*t.rows, tile%t.right*t.cols
+	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rows, cols := min(t.rows, s.h.Results-row), min(t.cols, s.w.Results-col)
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.xs.n+g*s.xs.c)*t.size), planes, row, col, rows, cols)
-	for k, at := range t.taps {
-		r.x[k] = stream{unsafe.Add(mem, at), t.plane}
+	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.inStride.n+g*s.inStride.c)*t.size), planes, row, col, rows, cols)
+	for k, at := range t.tapOffsets {
+		r.x[k] = stream{unsafe.Add(mem, at), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
-	for o := g * s.og(); o < (g+1)*s.og(); o++ {
-		w := unsafe.Add(m.Ptrs[2], o*s.ws.n*t.size)
-		for k := range t.taps {
-			r.w[k] = stream{unsafe.Add(w, (k/s.w.Taps*s.ws.h+k%s.w.Taps*s.ws.w)*t.size), s.og() * s.ws.n * t.size}
+	for o := g * s.outPerGroup(); o < (g+1)*s.outPerGroup(); o++ {
+		w := unsafe.Add(m.Ptrs[2], o*s.weightStride.n*t.size)
+		for k := range t.tapOffsets {
+			at := k/s.w.Taps*s.weightStride.h + k%s.w.Taps*s.weightStride.w
+			r.w[k] = stream{unsafe.Add(w, at*t.size), s.outPerGroup() * s.weightStride.n * t.size}
 		}
 		var bias stream
 		if s.hasBias {
-			bias = stream{unsafe.Add(m.Ptrs[3], o*s.bias*t.size), s.og() * s.bias * t.size}
+			bias = stream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.size), s.outPerGroup() * s.biasStride * t.size}
 		}
-		run := (rows-1)*t.pitch + cols
-		out := stream{unsafe.Add(m.Ptrs[0], (n*s.os.n+o*s.os.c+row*s.os.h+col*s.os.w)*t.size), s.og() * s.os.c * t.size}
-		if s.os.w == 1 && (rows == 1 || s.os.h == t.pitch && cols == t.pitch) {
+		run := (rows-1)*t.rowStride + cols
+		at := n*s.outStride.n + o*s.outStride.c + row*s.outStride.h + col*s.outStride.w
+		out := stream{unsafe.Add(m.Ptrs[0], at*t.size), s.outPerGroup() * s.outStride.c * t.size}
+		if s.outStride.w == 1 && (rows == 1 || s.outStride.h == t.rowStride && cols == t.rowStride) {
 			t.sum.run(r, out, bias, run, planes)
 			continue
 		}
-		sums := stream{unsafe.Add(mem, t.out), rows * t.pitch * t.size}
+		sums := stream{unsafe.Add(mem, t.outAt), rows * t.rowStride * t.size}
 		t.sum.run(r, sums, bias, run, planes)
-		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.os.w * t.size, Src: t.size},
-			strided.Axis{N: rows, Dst: s.os.h * t.size, Src: t.pitch * t.size},
-			strided.Axis{N: planes, Dst: out.step, Src: sums.step})
+		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.outStride.w * t.size, Src: t.size},
+			strided.Axis{N: rows, Dst: s.outStride.h * t.size, Src: t.rowStride * t.size},
+			strided.Axis{N: planes, Dst: out.rowStride, Src: sums.rowStride})
 	}
 }
 
@@ -249,28 +253,28 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	s := t.s
 	top, left := s.h.Begin(row), s.w.Begin(col) // position in the plane
 	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
-	each := strided.Axis{N: planes, Dst: t.plane, Src: s.xs.c * t.size}
+	each := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.size}
 	for _, p := range t.parts {
 		i0, i1 := geometry.Valid(top+p.row, s.h.Stride, s.h.Size, height)
 		j0, j1 := geometry.Valid(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
 		if i0 >= i1 {
 			continue
 		}
-		down := strided.Axis{N: i1 - i0, Dst: t.pitch * t.size, Src: s.h.Stride * s.xs.h * t.size}
-		to := unsafe.Add(mem, p.at+i0*t.pitch*t.size)
-		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.xs.h*t.size)
+		down := strided.Axis{N: i1 - i0, Dst: t.rowStride * t.size, Src: s.h.Stride * s.inStride.h * t.size}
+		to := unsafe.Add(mem, p.at+i0*t.rowStride*t.size)
+		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.inStride.h*t.size)
 		switch {
-		case p.odd != nil:
-			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, s.w.Extent(cols), down, each)
-		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).odd == nil):
-			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.xs.w*t.size),
-				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.xs.w * t.size}, down, each)
+		case p.oddColumns != nil:
+			t.split(r, to, unsafe.Add(to, p.oddColumns.at-p.at), from, left, s.w.Extent(cols), down, each)
+		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).oddColumns == nil):
+			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.size),
+				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.inStride.w * t.size}, down, each)
 		}
 	}
 }
 
 // split copies even and odd columns to their parts in pairs. It copies at most width columns from column left on, and
-// only those inside the plane.
+// skips columns outside the plane.
 func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
 	first, end := geometry.Valid(left, 1, t.s.w.Size, width)
 	if first >= end {
@@ -284,7 +288,7 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 	for i := range each.N {
 		r.ptrs[0], r.ptrs[1], r.ptrs[2] = unsafe.Add(a, i*each.Dst), unsafe.Add(b, i*each.Dst), unsafe.Add(from, i*each.Src)
 		r.strides[0], r.strides[1], r.strides[2] = down.Dst, down.Dst, down.Src
-		t.pairs.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)
+		t.splitRow.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)
 	}
 	if last := end - 1; (end-first)%2 == 1 {
 		t.copy(r, unsafe.Add(to[last%2], last/2*t.size), unsafe.Add(from, (last-first)*t.size),
@@ -293,7 +297,7 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 }
 
 // mergeAxes divides two axes into the rows of a loop and the calls of the loop. If the axes have a common stride, they
-// are merged into the rows. Otherwise the longer one is the rows.
+// are merged into the rows. Otherwise the longer axis becomes the rows.
 func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
 	switch {
 	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src:
@@ -316,6 +320,6 @@ func (t *planeTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows, planes
 		}
 		r.ptrs[0], r.ptrs[1] = to, from
 		r.strides[0], r.strides[1] = rows.Dst, rows.Src
-		t.move.Run(&r.State, r.ptrs[:2], r.strides[:2], cols.N, rows.N)
+		t.copyRow.Run(&r.State, r.ptrs[:2], r.strides[:2], cols.N, rows.N)
 	}
 }

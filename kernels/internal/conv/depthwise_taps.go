@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxTaps is the maximum number of taps of one loop. Each tap takes two operands; the result and the initial value take
-// two more.
+// maxTaps is the maximum number of taps of one loop. Each tap takes two operands. The result and the initial value take
+// two more operands.
 const maxTaps = (expr.MaxOperands - 2) / 2
 
 // tapSum computes elements of a depthwise convolution by compiled loops. An element is bias + x0*w0 + x1*w1 + ...,
 // summed by fused multiply-adds in the order of the taps. If a loop has too few operands for all taps, several loops
-// run one after another, and each adds to the result of the previous one. Therefore the bits of an element do not
-// depend on the division of rows.
+// run one after another, and each loop adds to the result of the previous loop. The order of additions is therefore the
+// same for every division of the rows into tiles.
 type tapSum struct {
 	parts []tapPart
 	bias  bool
@@ -30,17 +30,17 @@ type tapPart struct {
 
 // stream is an operand of a loop: the address of its first row, and the stride of its rows in bytes.
 type stream struct {
-	ptr  unsafe.Pointer
-	step int
+	ptr       unsafe.Pointer
+	rowStride int
 }
 
-// tapRun is a worker's state for running a tapSum. It is released at the end of each chunk.
+// tapRun is the state of a worker that runs a tapSum. It is released at the end of each chunk.
 type tapRun struct {
 	loops.State
-	x, w    []stream // inputs and weights by tap
-	ptrs    [expr.MaxOperands]unsafe.Pointer
-	strides [expr.MaxOperands]int
-	used    int // number of operands in ptrs and strides
+	x, w         []stream // inputs and weights by tap
+	ptrs         [expr.MaxOperands]unsafe.Pointer
+	strides      [expr.MaxOperands]int
+	operandCount int // number of operands in ptrs and strides
 }
 
 func (r *tapRun) release() {
@@ -63,8 +63,8 @@ func compilesTaps(d tensor.DType) bool {
 	return loops.Compiles() && (d == tensor.Float32 || d == tensor.Float64)
 }
 
-// newTapSum returns nil if the loops cannot be compiled. With scalar set, a row has one bias and one weight per tap.
-// Otherwise each element of a row has a bias and weights of its own.
+// newTapSum returns nil if the loops cannot be compiled. If scalar is set, all elements of a row have the same bias and
+// the same weights. Otherwise each element has its own bias and weights.
 func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
 	if !compilesTaps(d) {
 		return nil, nil
@@ -119,11 +119,11 @@ func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.L
 	return &expr.Loop{Code: c, Scalar: scalars}, err
 }
 
-// run computes n1 rows of n0 elements from the streams in r, to which it adds bias.
+// run computes n1 rows of n0 elements. The inputs and weights are the streams in r.
 func (t *tapSum) run(r *tapRun, out, bias stream, n0, n1 int) {
 	start := bias
 	for k, p := range t.parts {
-		r.used = 0
+		r.operandCount = 0
 		r.add(out)
 		if t.bias || k > 0 {
 			r.add(start)
@@ -134,12 +134,12 @@ func (t *tapSum) run(r *tapRun, out, bias stream, n0, n1 int) {
 		for _, w := range r.w[p.first:p.end] {
 			r.add(w)
 		}
-		p.loop.Run(&r.State, r.ptrs[:r.used], r.strides[:r.used], n0, n1)
+		p.loop.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], n0, n1)
 		start = out
 	}
 }
 
 func (r *tapRun) add(s stream) {
-	r.ptrs[r.used], r.strides[r.used] = s.ptr, s.step
-	r.used++
+	r.ptrs[r.operandCount], r.strides[r.operandCount] = s.ptr, s.rowStride
+	r.operandCount++
 }

@@ -22,7 +22,7 @@ type volumeTaps struct {
 	elem       strided.Elem
 	sum        *tapSum
 	rows       int // number of rows of a plane of the padded channel
-	remainders int // number of columns of a row that have the same remainder modulo the column stride
+	remainders int // number of columns of a row with the same remainder modulo the column stride
 	run        graph.PerWorker[tapRun]
 }
 
@@ -31,20 +31,21 @@ const maxTapsBytes = 4 << 20
 
 // newVolumeTaps returns nil if groups have several input channels, or if the loops cannot be compiled.
 func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
-	if s.cg != 1 || !compilesTaps(d) || s.os.w != 1 && s.w.Results > 1 {
+	if s.inPerGroup != 1 || !compilesTaps(d) || s.outStride.w != 1 && s.w.Results > 1 {
 		return nil
 	}
 	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), rows: s.h.Extent(s.h.Results),
 		remainders: kit.DivUp(s.w.Extent(s.w.Results), s.w.Stride)}
-	if t.room() > maxTapsBytes {
+	if t.channelBytes() > maxTapsBytes {
 		return nil
 	}
 	return t
 }
 
-// pitch returns the row stride of a channel in worker memory, in elements. room returns the bytes of a channel.
+// pitch returns the row stride of a channel in worker memory, in elements. channelBytes returns the number of bytes of
+// a channel there.
 func (t *volumeTaps) pitch() int { return t.remainders * t.w.Stride }
-func (t *volumeTaps) room() int {
+func (t *volumeTaps) channelBytes() int {
 	return kit.BoundedProduct(t.d.Extent(t.d.Results), t.rows, t.pitch(), t.dtype.Size())
 }
 
@@ -65,16 +66,17 @@ func (v convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		}
 		units := s.n * s.o
 		group := max(1, machine.MACGrain/(s.pixelsOut()*s.taps()))
-		return &graph.Kernel{Worker: t.room(), Code: t.listings, Phases: []graph.Phase{{Chunks: kit.DivUp(units, group),
+		return &graph.Kernel{Worker: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
+			Chunks: kit.DivUp(units, group),
 			Run: func(m *graph.Mem, chunk int) error {
 				r := t.run.Of(m)
-				clear(m.Worker[:t.room()])
+				clear(m.Worker[:t.channelBytes()])
 				last := -1
 				for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
 					image, o := u/s.o, u%s.o
-					if from := o / s.og(); last != image*s.groups+from {
+					if from := o / s.outPerGroup(); last != image*s.groups+from {
 						last = image*s.groups + from
-						t.load(m, unsafe.Add(m.Ptrs[1], (image*s.xs.n+from*s.xs.c)*t.dtype.Size()))
+						t.copyChannel(m, unsafe.Add(m.Ptrs[1], (image*s.inStride.n+from*s.inStride.c)*t.dtype.Size()))
 					}
 					t.channel(m, r, image, o)
 				}
@@ -92,23 +94,23 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 	return list
 }
 
-// load copies a channel into worker memory, where the padding is already zero.
-func (t *volumeTaps) load(m *graph.Mem, from unsafe.Pointer) {
+// copyChannel copies a channel into worker memory, where the padding is already zero.
+func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	size, room := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
 	rows := min(t.h.Size, t.rows-t.h.Before)
 	step := t.w.Stride
 	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
 		plane := unsafe.Add(room, ((d+t.d.Before)*t.rows+t.h.Before)*t.pitch()*size)
 		for phase := range step {
-			first := ((phase-t.w.Before)%step + step) % step // first column with that remainder
+			first := ((phase-t.w.Before)%step + step) % step // first column whose remainder is phase
 			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.Before)-first, step)
 			if n <= 0 || rows <= 0 {
 				continue
 			}
 			at := phase*t.remainders + (first+t.w.Before)/step
-			t.elem.Block(unsafe.Add(plane, at*size), unsafe.Add(from, (d*t.xs.d+first*t.xs.w)*size),
-				strided.Axis{N: n, Dst: size, Src: step * t.xs.w * size},
-				strided.Axis{N: rows, Dst: t.pitch() * size, Src: t.xs.h * size})
+			t.elem.Block(unsafe.Add(plane, at*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
+				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
+				strided.Axis{N: rows, Dst: t.pitch() * size, Src: t.inStride.h * size})
 		}
 	}
 }
@@ -119,7 +121,7 @@ func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
 	r.reserve(t.taps())
 	var bias stream
 	if t.hasBias {
-		bias.ptr = unsafe.Add(m.Ptrs[3], o*t.bias*size)
+		bias.ptr = unsafe.Add(m.Ptrs[3], o*t.biasStride*size)
 	}
 	for d := range t.d.Results {
 		for tap := range r.x {
@@ -128,10 +130,10 @@ func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.rows + kh*t.h.Dilation
 			at := row*t.pitch() + column%t.w.Stride*t.remainders + column/t.w.Stride
 			r.x[tap] = stream{unsafe.Add(room, at*size), t.h.Stride * t.pitch() * size}
-			weight := o*t.ws.n + kd*t.ws.d + kh*t.ws.h + kw*t.ws.w
+			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
 			r.w[tap] = stream{unsafe.Add(m.Ptrs[2], weight*size), 0}
 		}
-		out := stream{unsafe.Add(m.Ptrs[0], (image*t.os.n+o*t.os.c+d*t.os.d)*size), t.os.h * size}
+		out := stream{unsafe.Add(m.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size), t.outStride.h * size}
 		t.sum.run(r, out, bias, t.w.Results, t.h.Results)
 	}
 }

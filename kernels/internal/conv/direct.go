@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// direct computes a convolution in register tiles. A tile is a number of output pixels times a block of output
-// channels. The channels of a block are contiguous in the result and in the packed weight. Pixels of the input are read
-// in place, in either layout. Taps outside the image are skipped: there is separate code for tiles at the left and at
-// the right border, and the number of rows of the window is an argument of the code.
+// direct computes a convolution in register tiles. A tile computes some output pixels for a block of output channels.
+// The channels of a block are contiguous in the result and in the packed weight. Pixels of the input are read in place,
+// in either layout. Taps outside the image are skipped: tiles at the left and at the right border have separate code,
+// and the number of rows of the window is an argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (arrange), and generates
 // code for each kind of tile (compile). When a strip is computed, callsOf lists the calls of that code.
@@ -29,9 +29,9 @@ type direct struct {
 	codes           [2][]*jit.Func // code for each spec, in whole blocks and in the last block of a group
 	specs           []*tile.Spec   // kinds of tiles, with the channels of a whole block
 	tiles           pieces         // tiles of an image's pixels, or of a row
-	row             []directCall   // calls of a row of the result, if strips are rows
+	rowTemplate     []directCall   // calls of a row of the result, without the offsets of the row, if strips are rows
 	strips          int            // number of strips of an image
-	parts           machine.Cut    // tiles (with a pipelined group: rows) of each strip, if strips are not rows
+	stripRanges     machine.Cut    // tiles (bands, with the cut byBands) of each strip, if strips are not rows
 	sums            sumBlocks      // blocks into which the sum of a result is divided
 	images          int            // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int            // stride of the input's images, in bytes
@@ -49,7 +49,7 @@ type direct struct {
 	run             graph.PerWorker[directRun]
 }
 
-// directCall is a call of machine code within an image and a block.
+// directCall is a call of machine code for adjacent tiles of one image and one block.
 type directCall struct {
 	code         int // index of the spec
 	in, out, vec int // byte offsets in the image, in its result, and in the block's panel
@@ -57,7 +57,7 @@ type directCall struct {
 	tiles        int // number of adjacent tiles
 }
 
-// directRun is a worker's state.
+// directRun is the state of a worker that runs a direct.
 type directRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
@@ -86,7 +86,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		inImageBytes: s.xs.n * d.Size(), inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(),
+		inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(),
 		outSize: d.Size()}
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
@@ -98,7 +98,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 // compile generates the code of whole blocks and of the last block of a group.
 func (t *direct) compile() error {
 	blocks := []int{t.shape.block()}
-	if rest := t.s.og() % blocks[0]; rest > 0 {
+	if rest := t.s.outPerGroup() % blocks[0]; rest > 0 {
 		blocks = append(blocks, rest)
 	}
 	for i, channels := range blocks {
@@ -121,8 +121,8 @@ func (t *direct) compile() error {
 	return nil
 }
 
-// phase computes the result. bind sets the addresses of input, weight and bias, and, if the result is quantized, those
-// of scales and zero points.
+// phase computes the result. bind sets the addresses of input, weight and bias. If the result is quantized, bind also
+// sets the addresses of scales and zero points.
 func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
@@ -151,8 +151,8 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 	s, a := t.s, &r.args
 	first, channels := t.channels(block)
 	channel := first * t.size
-	in := image*t.inImageBytes + first/s.og()*s.cg*s.xs.c*t.size
-	out := (image*s.os.n + first) * t.outSize
+	in := image*t.inImageBytes + first/s.outPerGroup()*s.inPerGroup*s.inStride.c*t.size
+	out := (image*s.outStride.n + first) * t.outSize
 	vec := block * t.panelBytes()
 	codes := t.codes[0]
 	if channels < t.shape.block() {
@@ -210,14 +210,15 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 		return nil, err
 	}
 	compute := t.phase(func(a *jit.Args, m *graph.Mem) {
-		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.at(m), s.denseBias(m, t.size)
+		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m, t.size)
 	})
 	compute.Flow = s.flow(&t.order, t.firstPixel, t.shape.planes)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
 		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
 }
 
-// finish applies the epilogue to a strip of an image and the channels of a block, unless the code has applied it.
+// finish applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code has
+// applied the epilogue in registers.
 func (t *direct) finish(r *directRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
@@ -225,13 +226,13 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 	s := t.s
 	channel, channels := t.channels(block)
 	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	at := image*s.os.n + first*t.outPixelStride + channel
+	at := image*s.outStride.n + first*t.outPixelStride + channel
 	t.epilogue.strips.Do(&r.epilogue, at, end-first, t.outPixelStride, channels, 1)
 }
 
 // channels returns the first output channel of a block, and its number of channels.
 func (t *direct) channels(block int) (first, n int) {
-	each := kit.DivUp(t.s.og(), t.shape.block())
+	each := kit.DivUp(t.s.outPerGroup(), t.shape.block())
 	within := block % each * t.shape.block()
-	return block/each*t.s.og() + within, min(t.shape.block(), t.s.og()-within)
+	return block/each*t.s.outPerGroup() + within, min(t.shape.block(), t.s.outPerGroup()-within)
 }

@@ -3,15 +3,16 @@ package conv
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // sumBlocks describes how the terms of a result are divided into blocks. Each block is summed separately, because the
-// rounding error of a chain of thousands of additions is several times the error of a chain of hundreds. At most two
-// fields are set; a field is 0 if terms are not divided in this way.
+// rounding error of a chain of thousands of additions is several times the error of a chain of hundreds. A field is 0
+// if terms are not divided in this way.
 type sumBlocks struct {
 	terms    int // number of terms of a block, all of one tap
 	taps     int // number of taps of a block, all of one row of the window
-	channels int // number of channels of a block, with all taps; for inputs in planes
+	channels int // number of channels of a block, with all taps; for inputs by planes
 }
 
-// blockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, which 512 terms outweigh.
+// blockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, a small cost compared to 512
+// terms.
 const blockTerms = 512
 
 // newSumBlocks chooses blocks by the sizes of the convolution alone, so that results have the same bits with every
@@ -21,11 +22,11 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	case s.depth() <= blockTerms:
 		return sumBlocks{}
 	case f.planes && f.cut != flat:
-		return sumBlocks{channels: evenParts(s.cg, max(1, blockTerms/s.taps()))}
-	case s.cg > blockTerms:
-		return sumBlocks{terms: evenParts(s.cg, blockTerms), taps: 1}
+		return sumBlocks{channels: evenParts(s.inPerGroup, max(1, blockTerms/s.taps()))}
+	case s.inPerGroup > blockTerms:
+		return sumBlocks{terms: evenParts(s.inPerGroup, blockTerms), taps: 1}
 	}
-	return sumBlocks{taps: evenParts(s.w.Taps, max(1, blockTerms/s.cg))}
+	return sumBlocks{taps: evenParts(s.w.Taps, max(1, blockTerms/s.inPerGroup))}
 }
 
 // evenParts divides n into as few equal parts as possible, none larger than most. It returns the size of the largest

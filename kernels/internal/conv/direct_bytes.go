@@ -16,8 +16,8 @@ import (
 )
 
 // elementBytes is the size of an element in bytes. The direct convolution of bytes multiplies elements that contain
-// several channels: four bytes, whose dot product is one instruction, or two 16-bit words on processors without this
-// instruction.
+// several channels. An element has four bytes if the processor has an instruction for their dot product, else two
+// 16-bit words.
 const elementBytes = 4
 
 // perElement returns the number of channels per element.
@@ -28,24 +28,25 @@ func perElement() int {
 	return elementBytes / 2
 }
 
-// directDType is a dtype of the size of an element.
+// directDType is a dtype that has the size of an element.
 const directDType = tensor.Float32
 
 // smallGroup is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
 const smallGroup = 8
 
-// directBytes is a direct convolution of elements. If windows reach outside the image, pixels are not whole elements,
-// or bytes are signed, the kernel first copies the images to scratch memory, with their zero point as padding. Sums are
-// requantized in registers. Bytes are multiplied as unsigned numbers; words keep the sign.
+// directBytes is the kernel of a direct convolution of elements (see elementBytes). The kernel first copies the images
+// to scratch memory, with their zero point as padding, in three cases: windows reach outside the image, pixels are not
+// whole elements, or bytes are signed. Sums are requantized in registers. Bytes are multiplied as unsigned numbers, and
+// words as signed numbers.
 type directBytes struct {
 	direct
-	image  *convShape                        // convolution of bytes; direct.s is the convolution of elements, unpadded
-	per    int                               // number of channels of an element
-	copied bool                              // images are copied to scratch memory
-	flip   uint8                             // mask that makes copied bytes unsigned
-	widen  *loops.Loop                       // conversion of bytes to words; nil if elements are bytes
-	room   struct{ sums, point, images int } // offsets in scratch memory
-	state  graph.PerWorker[loops.State]
+	image     *convShape                            // convolution of bytes; direct.s is that of elements, unpadded
+	per       int                                   // number of channels of an element
+	copied    bool                                  // whether images are copied to scratch memory
+	flip      uint8                                 // mask that makes copied bytes unsigned
+	widen     *loops.Loop                           // conversion of bytes to words; nil if elements are bytes
+	scratchAt struct{ sums, zeroPoint, images int } // offsets in scratch memory
+	state     graph.PerWorker[loops.State]
 }
 
 // packedShape returns the convolution of elements of `per` channels. Its input includes the padding.
@@ -55,34 +56,34 @@ func (s *convShape) packedShape(per int) *convShape {
 	if !s.bordered() {
 		q.h.Size, q.w.Size = s.h.Size, s.w.Size
 	}
-	q.cg = kit.DivUp(s.cg, per)
+	q.inPerGroup = kit.DivUp(s.inPerGroup, per)
 	if s.joinsRow(per) {
-		q.cg, q.w.Taps = kit.DivUp(s.w.Taps*s.cg, per), 1
+		q.inPerGroup, q.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, per), 1
 	}
 	q.h.Before, q.w.Before, q.hasBias = 0, 0, true
-	q.c = s.groups * kit.DivUp(s.cg, per)
-	q.xs = ncdhw{n: kit.BoundedProduct(q.h.Size, q.w.Size, q.c), c: 1, h: kit.BoundedProduct(q.w.Size, q.c), w: q.c}
-	q.os, q.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
+	q.c = s.groups * kit.DivUp(s.inPerGroup, per)
+	q.inStride = ncdhw{n: kit.BoundedProduct(q.h.Size, q.w.Size, q.c), c: 1, h: kit.BoundedProduct(q.w.Size, q.c), w: q.c}
+	q.outStride, q.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
 	return &q
 }
 
 // joinsRow reports whether an element may have channels of several pixels of a row of the window. For images of few
-// channels, this needs fewer elements, because pixels are not padded to whole elements.
+// channels, joined pixels need fewer elements, because each pixel is not padded to whole elements.
 func (s *convShape) joinsRow(per int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
-		kit.DivUp(s.w.Taps*s.cg, per) < s.w.Taps*kit.DivUp(s.cg, per)
+		kit.DivUp(s.w.Taps*s.inPerGroup, per) < s.w.Taps*kit.DivUp(s.inPerGroup, per)
 }
 
 // bytesWalks returns the channels-last walk if machine code supports the call.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
-	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
+	o, supported := byteConv.order(directByPixels, c.Meta(bytesInput).Rank())
 	s := byteConv.bytesShape(c)
-	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most lanes would be empty
+	small := s.groups > 1 && (s.inPerGroup < elementBytes || s.outPerGroup() < smallGroup) // most lanes would be empty
 	if !supported || small || s.n*s.o*s.h.Results*s.w.Results == 0 {
 		return nil
 	}
 	q := s.packedShape(perElement())
-	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.BoundedProduct(s.n, q.xs.n)) {
+	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.BoundedProduct(s.n, q.inStride.n)) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -97,20 +98,21 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	if f := q.elementShape(per); f.unit {
 		q.unitWork(&w, &f)
 	} else {
-		q.directWork(&w, directFours, directDType, false)
+		q.directWork(&w, directElements, directDType, false)
 	}
-	if per < elementBytes || s.copies(per) || signBit(c.Meta(bytesX).DType) != 0 {
+	if per < elementBytes || s.copies(per) || signBit(c.Meta(bytesInput).DType) != 0 {
 		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.Size*s.w.Size + elementBytes*q.c*q.h.Size*q.w.Size))
 	}
 	w.Flops = byteConv.flops(c)
 	return w
 }
 
-// copies reports whether images must be padded, or pixels are not whole elements.
-func (s *convShape) copies(per int) bool { return s.bordered() || s.cg%per != 0 }
+// copies reports whether images must be copied, because windows reach outside the image or pixels are not whole
+// elements.
+func (s *convShape) copies(per int) bool { return s.bordered() || s.inPerGroup%per != 0 }
 
-// signBit returns the mask whose exclusive or with a byte of dtype d gives an unsigned byte. Signed bytes increase by
-// 128, so that their order is kept.
+// signBit returns a mask. The exclusive or of the mask and a byte of dtype d is an unsigned byte. Signed bytes thereby
+// increase by 128, which keeps their order.
 func signBit(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
 		return 1 << 7
@@ -118,26 +120,26 @@ func signBit(d tensor.DType) uint8 {
 	return 0
 }
 
-// weightAt returns the offset of a weight from the first weight of its output channel.
+// weightAt returns the byte offset of a weight from the first weight of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
-	term, i := (kh*t.s.w.Taps+kw)*t.s.cg, c
+	term, i := (kh*t.s.w.Taps+kw)*t.s.inPerGroup, c
 	if t.image.joinsRow(t.per) {
-		term, i = kh*t.s.cg, kw*t.image.cg+c
+		term, i = kh*t.s.inPerGroup, kw*t.image.inPerGroup+c
 	}
 	return (term+i/t.per)*t.termBytes + i%t.per*(elementBytes/t.per)
 }
 
-// packedAt returns the offset of an output channel's weights in the packed form.
+// packedAt returns the byte offset of an output channel's weights in the packed form.
 func (t *directBytes) packedAt(o int) int {
-	og, width := t.s.og(), t.shape.block()
+	og, width := t.s.outPerGroup(), t.shape.block()
 	block := o/og*kit.DivUp(og, width) + o%og/width
 	return block*t.panelBytes() + o%og%width*elementBytes
 }
 
-// newDirectBytes returns a convolution whose code is not yet generated.
+// newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
-	flip := signBit(c.Meta(bytesX).DType)
+	flip := signBit(c.Meta(bytesInput).DType)
 	t := &directBytes{image: s, per: perElement(), flip: flip}
 	t.copied = s.copies(t.per) || flip != 0
 	if t.per < elementBytes {
@@ -161,7 +163,8 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	return t
 }
 
-// weight returns the packed weight: blocks of output channels, in which the channels of an element are adjacent.
+// weight describes the packed weight, which has blocks of output channels. In a block, the input channels of an element
+// are adjacent.
 func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
 	if t.image.joinsRow(t.per) {
@@ -177,7 +180,7 @@ func (t *directBytes) weight() *byteWeight {
 }
 
 func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != bytesW || c.Out[0].Numel() == 0 {
+	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
 	}
 	return newDirectBytes(c).weight().packing(), true
@@ -198,16 +201,17 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if t.wordElements {
 		var err error
-		if t.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{c.Meta(bytesX).DType}, nil,
+		if t.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{c.Meta(bytesInput).DType}, nil,
 			tensor.Int16); err != nil {
 			return nil, err
 		}
 	}
 	weight := t.weight()
-	t.room.sums = weight.room()
-	t.room.point = t.room.sums + t.s.o*elementBytes
-	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes) // the bias is read in whole vectors
-	k := &graph.Kernel{Scratch: t.room.images, Code: t.listings}
+	t.scratchAt.sums = weight.scratchBytes()
+	t.scratchAt.zeroPoint = t.scratchAt.sums + t.s.o*elementBytes
+	// The bias is read in whole vectors.
+	t.scratchAt.images = t.scratchAt.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes)
+	k := &graph.Kernel{Scratch: t.scratchAt.images, Code: t.listings}
 	if t.copied {
 		k.Scratch += kit.AlignUp(t.s.n*t.s.h.Size*t.s.w.Size*t.pixel() + elementBytes) // reads extend past the last pixel
 	}
@@ -218,13 +222,13 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		k.Worker = tile.UnitScratchBytes
 	}
 	k.Phases = append(weight.phases(), t.prepare(weight), t.phase(func(a *jit.Args, m *graph.Mem) {
-		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], weight.at(m)
+		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesInput], weight.address(m)
 		if t.copied {
-			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
+			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.scratchAt.images])
 		}
-		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
+		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.scratchAt.sums])
 		if t.requantize != tile.Sums {
-			a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
+			a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.scratchAt.zeroPoint])
 		}
 		if t.shape.unit {
 			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -233,8 +237,8 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// prepare is the phase that computes the initial values of sums in its first chunk. The other chunks copy images to
-// scratch memory, some rows each.
+// prepare returns a phase. Its first chunk computes the initial values of sums. Each other chunk copies some rows of
+// the images to scratch memory.
 func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	s, q := t.image, t.s
 	rows := 0
@@ -243,18 +247,18 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	}
 	group := max(1, machine.MoveGrain/(q.w.Size*t.pixel()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
-		zero := *(*uint8)(m.Ptrs[1+bytesXZero]) ^ t.flip
+		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.flip
 		if chunk == 0 {
 			less := int32(zero)
-			if t.widen != nil && s.call.Meta(bytesX).DType == tensor.Int8 {
+			if t.widen != nil && s.call.Meta(bytesInput).DType == tensor.Int8 {
 				less = int32(int8(zero))
 			}
-			start, to := weight.starts(m, less), kit.SliceOf[int32](m.Scratch, t.room.sums, s.o)
+			start, to := weight.initialSums(m, less), kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, s.o)
 			for o := range to {
 				to[o] = start(o)
 			}
 			if t.requantize != tile.Sums {
-				kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = resultZero(m, s.call.Out[0].DType)
+				kit.SliceOf[int32](m.Scratch, t.scratchAt.zeroPoint, 1)[0] = resultZero(m, s.call.Out[0].DType)
 			}
 			return nil
 		}
@@ -262,15 +266,15 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
 			image, h := row/q.h.Size, row%q.h.Size-s.h.Before
 			if t.widen == nil {
-				s.paddedRow(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), q.w.Size, m, image, h, zero, t.move)
+				s.paddedRow(kit.SliceOf[uint8](m.Scratch, t.scratchAt.images+row*line, line), q.w.Size, m, image, h, zero, t.move)
 				continue
 			}
-			from := kit.Elem[uint8](m.Ptrs[1+bytesX], row*line) // rows that need no padding are only widened
+			from := kit.Elem[uint8](m.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened
 			if s.copies(t.per) {
 				s.paddedRow(kit.SliceOf[uint8](m.Worker, 0, line), q.w.Size, m, image, h, zero, t.move)
 				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
-			to := unsafe.Pointer(&m.Scratch[t.room.images+2*row*line])
+			to := unsafe.Pointer(&m.Scratch[t.scratchAt.images+2*row*line])
 			t.widen.Run(t.state.Of(m), []unsafe.Pointer{to, from}, []int{0, 0}, line, 1)
 		}
 		return nil
@@ -280,20 +284,21 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 // paddedChannels returns the number of channels per pixel in scratch memory.
 func (t *directBytes) paddedChannels() int { return t.pixel() * t.per / elementBytes }
 
-// move copies pixels to whole elements, whose missing channels are 0, and makes bytes unsigned.
+// move copies pixels to whole elements and makes bytes unsigned. Missing channels of the last element are 0.
 func (t *directBytes) move(to, from []uint8) {
 	s, padded := t.image, t.paddedChannels()
 	if padded == s.c {
 		copy(to, from)
 	} else { // each group begins with a new element
-		padPixels(to, from, padded/s.groups, s.cg)
+		padPixels(to, from, padded/s.groups, s.inPerGroup)
 	}
 	if t.flip != 0 {
 		flipSigns(to)
 	}
 }
 
-// padPixels copies pixels of the given number of channels. A copied pixel has padded bytes, and the rest of it is 0.
+// padPixels copies pixels of the given number of channels. A copied pixel has `padded` bytes. The bytes after its
+// channels are 0.
 func padPixels(to, from []uint8, padded, channels int) {
 	at := 0
 	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel

@@ -23,7 +23,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 		for _, planes := range []bool{false, true} {
 			a := geometry.Axis{Size: c.size, Results: c.size,
 				Window: geometry.Window{Taps: c.k, Stride: 1, Before: c.k / 2, Dilation: 1}}
-			s := &convShape{window: newWindow([]geometry.Axis{a, a}), n: c.n, c: c.c, o: c.o, cg: c.c, groups: 1}
+			s := &convShape{window: newWindow([]geometry.Axis{a, a}), n: c.n, c: c.c, o: c.o, inPerGroup: c.c, groups: 1}
 			if !directComputes(s, tensor.Float32) {
 				t.Errorf("%+v: not supported by machine code", c)
 				continue
@@ -61,7 +61,7 @@ func TestUnitCallsAreShort(t *testing.T) {
 				Window: geometry.Window{Taps: c.k, Stride: 1, Dilation: c.dilation}}
 		}
 		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), n: 1, c: c.cg * c.groups, o: c.o,
-			cg: c.cg, groups: c.groups}
+			inPerGroup: c.cg, groups: c.groups}
 		f := s.elementShape(elementBytes)
 		if !f.unit {
 			t.Skip("there is no matrix unit")

@@ -8,35 +8,34 @@ import (
 )
 
 const (
-	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache, together with a part of the
-	// image, while all blocks of a strip are computed. cachedImage is the maximum size, in bytes, of a part of an image
-	// that stays in the L2 cache while all blocks of a larger weight are computed.
+	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache while all blocks of a strip
+	// are computed. A part of the image is also in the cache. cachedImage is the maximum size, in bytes, of a part of
+	// an image that stays in the L2 cache while all blocks of a larger weight are computed.
 	cachedWeight = 1 << 16
 	cachedImage  = 1 << 20
 	// prefetchDistance is the prefetch distance of weights, in bytes.
 	prefetchDistance = 8 << 10
-	// minStripPixels is the minimum number of pixels of a strip for which multiplying takes longer than loading the
-	// weight.
+	// minStripPixels is the number of pixels of a strip from which multiplying takes longer than loading the weight.
 	minStripPixels = 16
 	// maxPrefetch bounds the cache lines that are prefetched per step.
 	maxPrefetch = 4
 )
 
 // blocks returns the number of blocks of output channels in all groups.
-func (t *direct) blocks() int { return t.s.groups * kit.DivUp(t.s.og(), t.shape.block()) }
+func (t *direct) blocks() int { return t.s.groups * kit.DivUp(t.s.outPerGroup(), t.shape.block()) }
 
 // panelBytes returns the bytes of a block's weight.
 func (t *direct) panelBytes() int { return t.s.depth() * t.termBytes }
 
-// largeWeight reports whether the weight exceeds what stays in the L2 cache.
+// largeWeight reports whether the weight is too large to stay in the L2 cache.
 func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 
 // chooseOrder chooses the order of blocks and strips, and the memory that the code prefetches.
 //
-// If the weight stays in cache, the order is strip by strip, and all blocks of a strip follow each other. Otherwise the
-// image is divided into bands. A band is a sequence of strips whose input stays in cache. The order is then band by
-// band, in a band block by block, and in a block strip by strip. If the image has more bytes than the weight, a band is
-// at most half of the image, so that two workers divide the rows between them and not the channels.
+// If the weight stays in cache, the loop over strips contains the loop over blocks. Otherwise the image is divided into
+// bands. A band is a sequence of strips with an input that stays in cache. The loop over bands then contains the loop
+// over blocks, which contains the loop over the strips of a band. If the image has more bytes than the weight, a band
+// is at most half of the image, so that two workers divide the rows between them and not the channels.
 //
 // With a large weight, each strip prefetches an equal part of the weight of the next block, because otherwise the first
 // tile of that block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each
@@ -64,7 +63,7 @@ func (t *direct) chooseOrder() {
 	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.pixelsIn()*t.pixel() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes)
-		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.cg/tile.DefaultUnroll)))
+		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.inPerGroup/tile.DefaultUnroll)))
 	}
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain

@@ -35,8 +35,10 @@ const (
 	byBands
 )
 
-// smallImage bounds the output pixels of an image, and shortTile the output pixels of a row, for the cut allTaps.
+// Bounds of the tiles of direct convolution.
 const (
+	// The cut allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
+	// row.
 	smallImage = 64
 	shortTile  = 7
 	// maxVectors is the maximum number of vectors of a block. cachedPanel is the maximum size, in bytes, of the panel of a
@@ -49,8 +51,8 @@ const (
 // block returns the number of output channels of a tile.
 func (f *directShape) block() int { return f.vectors * f.lanes }
 
-// windowLoop returns the index of the loop over the window's rows. Outside this loop are a loop over channels, for
-// inputs by planes, and a loop over the window's planes, for volumes.
+// windowLoop returns the index of the loop over the window's rows. This loop is inside a loop over channels, for inputs
+// by planes, and inside a loop over the window's planes, for volumes.
 func (f *directShape) windowLoop() (loop int) {
 	if f.planes {
 		loop++
@@ -79,7 +81,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	case !f.volumes && s.w.Results <= shortTile && s.h.Results*s.w.Results <= smallImage:
 		f.cut, pixels = allTaps, s.h.Results*s.w.Results
 	}
-	most := kit.DivUp(s.og(), f.lanes)
+	most := kit.DivUp(s.outPerGroup(), f.lanes)
 	f.vectors = min(2, most)
 	switch {
 	case most == 3 && registers == 32:
@@ -95,7 +97,8 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	return f
 }
 
-// rowsBeside returns the number of rows whose sums fit in registers, beside the vectors of weights and two elements.
+// rowsBeside returns the maximum number of rows of a tile. The registers hold the sums of these rows, the vectors of
+// weights and two elements.
 func rowsBeside(vectors, registers int) int {
 	rows := (registers - 2 - vectors) / vectors
 	if vectors == 1 {
@@ -104,10 +107,10 @@ func rowsBeside(vectors, registers int) int {
 	return rows
 }
 
-// fewestInstructions returns the number of vectors of a block, for 32 registers, for which all tiles together take the
-// fewest instructions per term. It counts loads of elements, loads of vectors, and multiplications. A tile of one
-// vector loads as much as it multiplies, so channels that do not fill blocks of two vectors get larger blocks. panel is
-// the size of a vector's weight in bytes. most is the number of vectors of a group.
+// fewestInstructions returns the number of vectors of a block for which all tiles together take the fewest instructions
+// per term. It counts loads of elements, loads of vectors, and multiplications, for 32 registers. A tile of one vector
+// loads as much as it multiplies, so channels that do not fill blocks of two vectors get larger blocks. most is the
+// number of vectors of a group, and panel the number of bytes of a vector's weight.
 func fewestInstructions(most, pixels, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, most); v <= min(most, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
@@ -127,14 +130,14 @@ func fewestInstructions(most, pixels, panel int) (best int) {
 	return best
 }
 
-// pieces divides n into count pieces whose sizes differ by at most 1; longer pieces come first. There are no pieces if
-// n is 0.
+// pieces is a division of n into count pieces. Their sizes differ by at most 1, and longer pieces come first. There are
+// no pieces if n is 0.
 type pieces struct{ n, count int }
 
-// split divides n into pieces of at most `most`.
+// split divides n into pieces of size at most `most`.
 func split(n, most int) pieces { return pieces{n, kit.DivUp(n, most)} }
 
-// at returns the begin of piece i.
+// at returns the start of piece i.
 func (p pieces) at(i int) int {
 	if p.count == 0 {
 		return 0
@@ -159,14 +162,14 @@ func (p pieces) kinds() (list []pieces) {
 
 // The rates of direct convolution, by their names in machine profiles.
 const (
-	directTaps  = "direct.taps"  // a multiply-add of float32, in full tiles
-	directFours = "direct.bytes" // the dot product of an element of bytes or words
-	directBegin = "direct.begin" // start of a direct convolution
-	directTiles = "direct.tiles" // start and store of a tile
+	directTaps     = "direct.taps"  // a multiply-add of float32, in full tiles
+	directElements = "direct.bytes" // the dot product of an element of bytes or words
+	directBegin    = "direct.begin" // start of a direct convolution
+	directTiles    = "direct.tiles" // start and store of a tile
 )
 
-// directWork adds the cost of a direct convolution. kernel is the rate of its multiply-adds. Tiles of few sums wait for
-// previous multiply-adds or for loads, so they are priced as if they had more sums.
+// directWork adds the cost of a direct convolution. kernel is the name of the rate of its multiply-adds. Tiles of few
+// sums wait for previous multiply-adds or for loads, so they are priced like tiles of more sums.
 func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, planes bool) {
 	if !planes && kernel == directTaps && s.groupsByWindow(d) {
 		s.groupWork(w, d)
@@ -175,14 +178,14 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	f := newDirectShape(s, d, planes)
 	var tiles, turns float64 // a turn is two multiply-adds of vectors
 	add := func(p pieces, n, taps float64) {
-		whole, rest := s.og()/f.block(), s.og()%f.block()
+		whole, rest := s.outPerGroup()/f.block(), s.outPerGroup()%f.block()
 		for _, kind := range p.kinds() {
 			rows := kind.n / kind.count
 			of := func(blocks, channels int) {
 				v := kit.DivUp(channels, f.lanes)
 				each := n * float64(kind.count*blocks)
 				tiles += each
-				turns += each * taps * float64(s.cg) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
+				turns += each * taps * float64(s.inPerGroup) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
 			}
 			of(whole, f.block())
 			of(min(rest, 1), rest)
@@ -206,8 +209,9 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
-	if page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes; planes && float64(s.cg)*page > tlbPages {
-		turns += tiles * float64(s.cg) * pageTurns
+	page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes
+	if planes && float64(s.inPerGroup)*page > tlbPages {
+		turns += tiles * float64(s.inPerGroup) * pageTurns
 	}
 	w.Do(kernel, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)

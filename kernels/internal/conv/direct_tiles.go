@@ -40,14 +40,14 @@ func (t *direct) firstPixel(strip int) int {
 	if t.shape.cut == alongRows {
 		return strip * t.s.w.Results
 	}
-	first, _ := t.parts.Range(strip)
+	first, _ := t.stripRanges.Range(strip)
 	if t.shape.cut == byBands {
 		return min(first*t.bandRows(), t.s.h.Results) * t.s.w.Results
 	}
 	return t.tiles.at(first)
 }
 
-// pixel returns the stride of the input's pixels, and channel the stride of its channels, in bytes.
+// pixel returns the stride of the input's pixels in bytes, and channel the stride of the input's channels in bytes.
 func (t *direct) pixel() int   { return t.inPixelBytes }
 func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
 
@@ -62,7 +62,7 @@ func (s *convShape) channelOf(planes bool) int {
 	return 1
 }
 
-// spec returns the spec of a tile with the given number of rows. The caller sets its offsets and runs.
+// spec returns the spec of a tile with the given number of rows. The caller sets the offsets and runs of the spec.
 func (t *direct) spec(rows int) *tile.Spec {
 	s := &tile.Spec{Size: t.size, Rows: rows}
 	if !t.shape.unit { // loads of the matrix unit have many lines; prefetching does not help
@@ -96,16 +96,16 @@ func (t *direct) cutFlat() {
 	if t.shape.unit {
 		strip, depth = tile.UnitStripGroups, s.unitDepth()
 	}
-	t.parts = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*depth, strip)
-	t.strips = t.parts.Chunks
+	t.stripRanges = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*depth, strip)
+	t.strips = t.stripRanges.Chunks
 	for _, p := range t.tiles.kinds() {
 		t.specs = append(t.specs, t.flatSpec(p.n/p.count))
 	}
 }
 
-// flatCalls appends the calls of a strip: one for its longer tiles, and one for its shorter tiles.
+// flatCalls appends at most two calls of a strip: a call for the longer tiles and a call for the shorter tiles.
 func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
-	first, end := t.parts.Range(strip)
+	first, end := t.stripRanges.Range(strip)
 	longer := t.tiles.n % t.tiles.count
 	if longer == 0 {
 		longer = t.tiles.count
@@ -126,7 +126,7 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 		s.In, s.Out = append(s.In, i*t.pixel()), append(s.Out, i*t.outPixel())
 	}
 	s.Tiles = tile.Loop{In: rows * t.pixel(), Out: rows * t.outPixel()}
-	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: t.channel(), VecStep: t.termBytes,
+	s.Runs = []tile.Run{{Terms: t.s.inPerGroup, InStep: t.channel(), VecStep: t.termBytes,
 		Block: t.sums.terms}}
 	return s
 }
@@ -152,11 +152,11 @@ func (t *direct) cutRows() {
 			codes[kind] = code
 			t.specs = append(t.specs, t.rowSpec(ow, n))
 		}
-		if last := len(t.row) - 1; i > 0 && t.row[last].code == code && t.row[last].tiles < most {
-			t.row[last].tiles++
+		if last := len(t.rowTemplate) - 1; i > 0 && t.rowTemplate[last].code == code && t.rowTemplate[last].tiles < most {
+			t.rowTemplate[last].tiles++
 			continue
 		}
-		t.row = append(t.row, directCall{code: code, tiles: 1, in: start * t.pixel(), out: ow * t.outPixel()})
+		t.rowTemplate = append(t.rowTemplate, directCall{code: code, tiles: 1, in: start * t.pixel(), out: ow * t.outPixel()})
 	}
 }
 
@@ -168,7 +168,7 @@ func (t *direct) rowCalls(calls []directCall, row int) []directCall {
 	first, end := s.h.TapsOf(oh)
 	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixel()
 	vec := (plane*s.h.Taps + first) * s.w.Taps * t.runTerms() * t.termBytes
-	for _, c := range t.row {
+	for _, c := range t.rowTemplate {
 		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
 		c.in, c.out = in+c.in, row*s.w.Results*t.outPixel()+c.out
 		calls = append(calls, c)
@@ -181,7 +181,7 @@ func (t *direct) runTerms() int {
 	if t.shape.planes {
 		return 1
 	}
-	return t.s.cg
+	return t.s.inPerGroup
 }
 
 // rowSpec returns the spec of a tile that has n pixels of an output row, from column ow on.
@@ -203,19 +203,20 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	return f
 }
 
-// overChannels puts loops into a loop over channels if the input has the layout by planes.
+// overChannels returns the loops inside a loop over channels if the input has the layout by planes. Otherwise it
+// returns the loops unchanged.
 func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.termBytes, Trips: t.s.cg,
+	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.termBytes, Trips: t.s.inPerGroup,
 		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }
 
-// windowRow adds the runs of a row of the window. in and vec are the byte offsets of its first term in the input and in
-// the panel. inside reports whether tap kw of a row of the tile is inside the image. Adjacent taps form one run if they
-// are inside the image for the same rows of the tile.
+// windowRow adds the runs of a row of the window. in and vec are the byte offsets of the row's first term in the input
+// and in the panel. inside reports whether tap kw of a row of the tile is inside the image. Adjacent taps form one run
+// if they are inside the image for the same rows of the tile.
 func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
 	s := t.s
 	begin := len(f.Runs)
@@ -243,8 +244,8 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) b
 	}
 }
 
-// continues reports whether run b continues run a. Run b must have the same rows, begin at the offsets of the term
-// after a, and have sums of the same blocks, the last of which ends at the end of a.
+// continues reports whether run b continues run a. Run b must have the same rows as a and begin at the offsets of the
+// term after a. Both runs must divide sums into the same blocks, and a block must end at the end of a.
 func continues(a, b *tile.Run) bool {
 	n := a.Terms
 	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
@@ -255,13 +256,13 @@ func continues(a, b *tile.Run) bool {
 func (t *direct) cutSmall() {
 	t.tiles = split(t.s.h.Results*t.s.w.Results, t.tileRows())
 	t.strips = t.tiles.count
-	t.parts = machine.Cut{Units: t.strips, Chunks: t.strips}
+	t.stripRanges = machine.Cut{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
 		t.specs = append(t.specs, t.smallSpec(t.tiles.at(i), t.tiles.size(i)))
 	}
 }
 
-// smallSpec returns the spec of a tile of n consecutive pixels, the first of which is pixel `at`.
+// smallSpec returns the spec of a tile of n consecutive pixels, from pixel `at` on.
 func (t *direct) smallSpec(at, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {

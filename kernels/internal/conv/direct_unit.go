@@ -14,7 +14,7 @@ const unitPixels = 8
 
 // unitMultiplies reports whether the matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) unitMultiplies() bool {
-	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.og() >= smallGroup &&
+	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.outPerGroup() >= smallGroup &&
 		s.n*s.h.Results*s.w.Results >= unitPixels &&
 		kit.BoundedProduct(2, s.w.Results, s.o, elementBytes) < maxReach // two rows of the result
 }
@@ -26,7 +26,7 @@ func (s *convShape) elementShape(per int) directShape {
 		return f
 	}
 	f.unit = true
-	f.vectors = min(tile.UnitVectors, kit.DivUp(s.og(), f.lanes))
+	f.vectors = min(tile.UnitVectors, kit.DivUp(s.outPerGroup(), f.lanes))
 	f.rows = 2 * tile.UnitRows
 	if f.cut != flat {
 		f.cut = byBands
@@ -34,7 +34,8 @@ func (s *convShape) elementShape(per int) directShape {
 	return f
 }
 
-// bandRows returns the number of rows of the result that a tile of the matrix unit spans: two if they fit, else one.
+// bandRows returns the number of rows of the result that a tile of the matrix unit spans. A tile spans two rows if they
+// fit, else one row.
 func (t *direct) bandRows() int {
 	if t.s.w.Results > tile.UnitRows || 2*t.s.w.Results > t.tileRows() {
 		return 1
@@ -46,23 +47,24 @@ func (t *direct) bandRows() int {
 // tile.UnitTerms adjacent terms. The taps of a row of the window are adjacent without dilation and groups.
 func (s *convShape) unitChunks() int {
 	if s.w.Dilation == 1 && s.groups == 1 {
-		return s.h.Taps * kit.DivUp(s.w.Taps*s.cg, tile.UnitTerms)
+		return s.h.Taps * kit.DivUp(s.w.Taps*s.inPerGroup, tile.UnitTerms)
 	}
-	return s.h.Taps * s.w.Taps * kit.DivUp(s.cg, tile.UnitTerms)
+	return s.h.Taps * s.w.Taps * kit.DivUp(s.inPerGroup, tile.UnitTerms)
 }
 
-// unitDepth returns the number of terms of a result that take as long as its instructions, which may be partly filled.
+// unitDepth returns the number of terms that would fill all instructions for a result. Some of these instructions are
+// only partly filled.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
 // cutBands makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
-// columns share a call. If the last band of an image has fewer rows, there are separate specs for it.
+// columns share a call. A last band with fewer rows has its own specs.
 func (t *direct) cutBands() {
 	s, band := t.s, t.bandRows()
 	t.tiles = split(s.w.Results, t.tileRows()/band)
 	bands := kit.DivUp(s.h.Results, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.parts = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), tile.UnitStripGroups)
-	t.strips = t.parts.Chunks
+	t.stripRanges = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), tile.UnitStripGroups)
+	t.strips = t.stripRanges.Chunks
 	for _, rows := range []int{band, s.h.Results % band} {
 		for _, p := range t.tiles.kinds() {
 			if rows > 0 {
@@ -72,10 +74,10 @@ func (t *direct) cutBands() {
 	}
 }
 
-// bandCalls appends the calls of a strip: those for whole bands, and those for a shorter last band.
+// bandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last band.
 func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	s, band := t.s, t.bandRows()
-	first, end := t.parts.Range(strip)
+	first, end := t.stripRanges.Range(strip)
 	whole := min(end, s.h.Results/band)
 	kinds := t.tiles.kinds()
 	add := func(code, from, tiles int) {
@@ -95,7 +97,7 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 }
 
 // bandSpec returns the spec of a tile that has n pixels in each of several rows of the result. Images have been padded,
-// so that all taps are inside.
+// so that all taps are inside the image.
 func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	s, f := t.s, t.spec(rows*n)
 	for i := range rows * n {
@@ -125,7 +127,7 @@ func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
-	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.og(), s.unitChunks())
+	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.outPerGroup(), s.unitChunks())
 	w.Do(multiply.UnitBytes, float64(parts*s.groups)*macs)
 	w.Do(directTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
 	w.Flops = 2 * float64(pixels*s.o) * float64(s.depth())

@@ -4,28 +4,30 @@
 //
 // # Geometry
 //
-// All convolutions describe their windows by one type: an axis of package geometry for depth, height and width
-// (window.go). An image is a volume with one plane, and a sequence is an image with one row. convShape adds channels,
-// groups, strides, the bias and the fused epilogue (shape.go). Prices, packed weights and kernels are computed from it.
-// A transposed convolution has the geometry of the convolution whose gradient it is.
+// All convolutions describe their windows by the type window (window.go). A window has three axes of package geometry:
+// depth, height and width. An image is a volume with one plane, and a sequence is an image with one row. convShape adds
+// channels, groups, strides, the bias and the fused epilogue (shape.go). Prices, packed weights and kernels are
+// computed from the convShape. A transposed convolution has the geometry of the convolution whose gradient it is.
 //
 // # Terms
 //
-// A tap is an element of the window. A term is one of the products that are summed for a result: one tap in one input
-// channel. Pixels are the elements of a channels-last image, whose channels are contiguous; planes are the channels of
-// a row-major one. "By pixels" and "by planes" say in which of the two layouts an implementation works.
+// A tap is an element of the window. A term is one of the products that are summed for a result: the product of one tap
+// and one input channel. Pixels are the elements of a channels-last image; the channels of a pixel are contiguous.
+// Planes are the channels of a row-major image. An implementation "by pixels" works on channels-last images, and an
+// implementation "by planes" on row-major images.
 //
-// A block is some output channels that are computed together. A panel is the part of the weight for one block or one
-// vector of output channels, packed in the order in which the code reads it; a constant weight is packed when the graph
-// is planned. A tile is the set of results that the registers hold at once. A strip is a sequence of tiles in one
-// block; the chunks of a kernel, which workers execute in any order, consist of strips.
+// A block is a group of output channels that are computed together. A panel is the part of the weight for one block or
+// one vector of output channels, packed in the order in which the code reads the weight. A constant weight is packed
+// when the graph is planned. A tile is the set of results that the registers hold at once. A strip is a sequence of
+// tiles in one block. A chunk is the unit of parallel work; it consists of strips. Requantization converts an int32 sum
+// to a byte: the sum is scaled, rounded and offset by a zero point.
 //
 // # Implementations
 //
 // The planner chooses by price among the implementations whose layouts fit (impls.go):
 //
-//   - nhwc and nchw multiply matrices, the weight and the windows of the image (implicit im2col: windows are gathered
-//     when the operand is packed). They support all dtypes and any groups.
+//   - nhwc and nchw multiply matrices, the weight and the windows of the image. The windows are gathered when the
+//     operand is packed (implicit im2col). Both implementations support all dtypes and any groups.
 //   - direct_nhwc and direct_planes read pixels in place, by machine code generated for the window (direct*.go,
 //     internal/jit/tile). Taps outside the image are skipped, not multiplied by zeros. Sums of many terms are divided
 //     into parts, which bounds the rounding error. For groups of few channels, direct_nhwc uses depthwise windows
@@ -36,16 +38,17 @@
 //     is available (depthwise_go.go).
 //   - winograd2 and winograd4 are Winograd's F(2x2,3x3) and F(4x4,3x3), for 3x3 windows with stride 1 and a constant
 //     weight (winograd*.go, internal/jit/winograd). Their results round differently, with errors below 1e-5 of the
-//     largest result, so exact plans exclude them. The transform points 0, +-3/4, +-3/2 and infinity have a third of
-//     the error of 0, +-1 and +-2.
+//     largest result, so exact plans exclude them. The transform points 0, +-3/4, +-3/2 and infinity are used, because
+//     the usual points 0, +-1 and +-2 have three times the error.
 //
-// Volumes have the products by planes (named planes), both direct implementations (direct_ndhwc, direct_ncdhw), and
-// taps, which adds one stream per tap over a padded copy of a whole channel (depthwise_volumes.go). Transposed
-// convolutions multiply the weight by the input and sum the overlapping windows. Deformable convolutions sample the
-// windows into columns and multiply.
+// Convolutions of volumes have four implementations: the matrix product by planes (named planes), both direct
+// implementations (direct_ndhwc, direct_ncdhw), and taps. The implementation taps adds one stream per tap over a padded
+// copy of a whole channel (depthwise_volumes.go). Transposed convolutions multiply the weight by the input and sum the
+// overlapping windows. Deformable convolutions sample the windows into columns and multiply.
 //
 // Convolutions of bytes multiply four channels at a time by a dot-product instruction, or two channels as 16-bit words
 // on processors without this instruction. On a processor with a matrix unit, the direct implementation uses the unit.
-// Sums are exact int32, so all of these give the same bits. The packed weight contains the sums by which the zero point
-// of the input is subtracted (bytes_weight.go).
+// Sums are exact int32, so all these implementations give the same bits. The packed weight contains the sum of each
+// output channel's weights, because the product of this sum and the input's zero point is subtracted from each result
+// (bytes_weight.go).
 package conv

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// codeEpilogue applies the epilogue of a convolution: in registers if tiles can, else to each strip of the result after
-// it is computed.
+// codeEpilogue applies the epilogue of a convolution. It applies the epilogue in registers if the code of tiles
+// supports its operations. Otherwise it applies the epilogue to each strip of the result after the strip is computed.
 type codeEpilogue struct {
 	multiply.TileEpilogue
 	strips *fusion.Epilogue // the epilogue if it is applied to strips, else nil

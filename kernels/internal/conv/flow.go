@@ -8,8 +8,9 @@ import (
 )
 
 // flow describes the progress of chunks through dense channels-last results and their input, for pipelining with
-// neighbouring steps. It returns nil for other layouts. first returns the first output pixel of a strip of an image.
-// Inputs by planes are needed completely. If order has one image, its strips span the whole batch.
+// neighbouring steps. It returns nil for other layouts. first returns the first output pixel of a strip of an image. A
+// chunk needs the whole input if the input has the layout by planes. If order has one image, its strips span the whole
+// batch.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
 	if s.outPixel() != s.o || s.inPixel(planes) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convAlgorithm is an implementation of convolutions; see the package comment.
+// convAlgorithm identifies an implementation of convolutions; see the package comment.
 type convAlgorithm uint8
 
 const (
@@ -44,7 +44,8 @@ func lowerConv(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	return convNCHW(s)
 }
 
-// implNames has the name and the description of each algorithm for images and sequences, and for volumes.
+// implNames has the name and the description of each algorithm. name and doc are for images and sequences; volumes and
+// volumesDoc are for volumes.
 var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 	depthwiseByPixels: {name: "depthwise_nhwc", doc: "Convolves vectors of channels by depthwise windows; channels " +
 		"last, one input channel per output channel."},
@@ -65,7 +66,8 @@ var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 }
 
 // impls lists the implementations. Implementations by pixels come first, because an image of one pixel has both
-// layouts, and they are faster for it. Weights are packed, so that any weight layout is accepted.
+// layouts, and implementations by pixels are faster for such an image. Weights are packed, so that any weight layout is
+// accepted.
 func (v convolution) impls() (list []graph.Impl) {
 	if v.dims == 3 {
 		list = append(list, v.tapsImpl())
@@ -104,8 +106,8 @@ func (v convolution) impls() (list []graph.Impl) {
 	return list
 }
 
-// order returns the layout of results of an algorithm. Algorithms by pixels do not support unbatched images, which have
-// no channels-last format, so that inference never gives them such a result.
+// order returns the layout of results of an algorithm. Algorithms by pixels do not support unbatched images, because
+// these have no channels-last format.
 func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported bool) {
 	switch {
 	case !a.byPixels():
@@ -123,8 +125,8 @@ func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported
 	return o, err == nil
 }
 
-// walks returns the layouts in which an algorithm writes the result: its own order, and those of the candidates that
-// its products can write. Sequences and volumes of any layout are convolved by planes.
+// walks returns the layouts in which an algorithm writes the result: its own order, and each candidate that its
+// products can write. Sequences and volumes of any layout are convolved by planes.
 func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	if v.depthwise(c) != (a <= depthwiseByPlanes) && (v.dims < 3 || a != convByPlanes) {
 		return nil
@@ -189,7 +191,8 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	_, even := s.pixelStride()
 	switch {
 	case a.direct() || a == depthwiseByPixels:
-		return s.os.c == 1 && s.outPixel() > 0 && kit.BoundedProduct(s.pixelsOut(), s.outPixel(), m.DType.Size()) < maxReach
+		return s.outStride.c == 1 && s.outPixel() > 0 &&
+			kit.BoundedProduct(s.pixelsOut(), s.outPixel(), m.DType.Size()) < maxReach
 	case s.pixelsOut() == 1: // a product with one row
 		return true
 	}
@@ -209,14 +212,15 @@ func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) b
 
 // outPixel returns the constant distance between neighbouring pixels of the result, also across rows and images, or 0
 // if the distance is not constant.
-func (s *convShape) outPixel() int { return pixelDistance(s.outSize(), s.os) }
+func (s *convShape) outPixel() int { return pixelDistance(s.outSize(), s.outStride) }
 
-// inPixel returns this distance for the input. In inputs by planes, pixels are adjacent.
+// inPixel returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not constant.
+// In inputs by planes, pixels are adjacent.
 func (s *convShape) inPixel(planes bool) int {
 	if planes {
 		return 1
 	}
-	return pixelDistance(s.inSize(), s.xs)
+	return pixelDistance(s.inSize(), s.inStride)
 }
 
 // onePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.
@@ -228,10 +232,11 @@ func (v convolution) onePixelOrChannel(m tensor.Meta) bool {
 // pixelOrder reports whether an image, batched or not, is dense and channels-last.
 func (v convolution) pixelOrder(m tensor.Meta) bool { return denseChannelsLast(spatial(m, v.dims)) }
 
-// read accepts images in the layout of the algorithm. Sequences and volumes by planes may have any strides.
+// read reports whether an algorithm reads operand i in layout m without a copy. Images must have the layout of the
+// algorithm. Sequences and volumes by planes may have any strides.
 func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch {
-	case i > 0: // packed, once where it is constant
+	case i > 0: // weight and bias are packed, a constant weight once
 		return w, true
 	case a == directFromPlanes:
 		return w, m.IsContiguous()
@@ -242,10 +247,10 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	case v.dims == 2:
 		return w, m.IsContiguous()
 	}
-	// Packing reads strided elements.
+	// Packing strided elements costs more than packing contiguous elements.
 	if last := m.Rank() - 1; a == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
 		s := v.shape(c)
-		if s.w.Stride == 1 { // work has the price of contiguous elements
+		if s.w.Stride == 1 { // the method work assumes contiguous elements
 			all := s.windowElements()
 			w.Do(multiply.PackStep, all)
 			w.Do(multiply.PackTap, -all)

@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// legacyName returns the name of a legacy tensor type, which PyTorch's convolution errors contain.
+// legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
+// names.
 func legacyName(d tensor.DType) string {
 	if d == tensor.Bool || d == tensor.BFloat16 || d.IsComplex() {
 		return "CPU" + d.TorchName() + "Type"
@@ -22,15 +23,15 @@ func legacyName(d tensor.DType) string {
 	return "torch." + d.TorchName() + "Tensor"
 }
 
-// suggested returns the memory format that PyTorch derives from the strides of input and weight.
-func suggested(x, w tensor.Type) tensor.MemoryFormat {
+// suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
+func suggestedFormat(x, w tensor.Type) tensor.MemoryFormat {
 	if x.SuggestMemoryFormat(false) == tensor.ChannelsLast || w.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		return tensor.ChannelsLast
 	}
 	return tensor.Contiguous
 }
 
-// inFormat mirrors Tensor.contiguous(memory_format).
+// inFormat returns m in memory format f, as PyTorch's Tensor.contiguous(memory_format) does.
 func inFormat(m tensor.Type, f tensor.MemoryFormat) tensor.Type {
 	if m.Is(f) {
 		return m
@@ -46,8 +47,8 @@ func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.T
 	return m
 }
 
-// groupOf mirrors PyTorch's subtensor, for the first of the groups along dim. The group is copied in the memory format
-// of the tensor.
+// groupOf returns the type of the first of the groups along dim, as PyTorch's subtensor does. The group is copied in
+// the memory format of the tensor.
 func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
 	if err != nil {
@@ -57,7 +58,7 @@ func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 }
 
 // emptyBatch returns the type of a result that has the input's shape and no elements. PyTorch multiplies the input by a
-// number and returns a view of the product, which keeps the strides.
+// number and returns a view of the product. The product keeps the input's strides.
 func emptyBatch(x tensor.Type) tensor.Type {
 	line := x.Rank() == 3
 	if line {
@@ -74,8 +75,8 @@ func emptyBatch(x tensor.Type) tensor.Type {
 	return m
 }
 
-// partOf mirrors view_as_real(m).select(-1, 0).
-func partOf(m tensor.Type) tensor.Type {
+// realPart returns the type of the real part of a complex tensor, as view_as_real(m).select(-1, 0) does.
+func realPart(m tensor.Type) tensor.Type {
 	st := make([]sym.Int, len(m.Strides))
 	for d, s := range m.Strides {
 		st[d] = s.Mul(sym.Of(2))
@@ -108,7 +109,7 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 	if err := p.checkWord(x, w); err != nil {
 		return x, err
 	}
-	if err := v.checkBias(c, x); err != nil && p.word == "" {
+	if err := v.checkBias(c, x); err != nil && p.paddingWord == "" {
 		return x, err
 	}
 	p, x, err := p.withSymmetricPadding(x)
@@ -125,7 +126,7 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 	var out tensor.Type
 	switch {
 	case !kit.SizeIs(x.Shape[0], 0) && !kit.SizeIs(x.Shape[1], 0):
-		if err := p.supports(c, x, w); err != nil {
+		if err := p.checkDTypes(c, x, w); err != nil {
 			return x, err
 		}
 		out = p.layOut(x, w, shape)
@@ -163,8 +164,9 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 		wrong("dilation", len(p.dilation), func() string { return tensor.ListString(p.dilation) })); err != nil {
 		return err
 	}
-	if p.output != nil {
-		if err := wrong("output_padding", len(p.output), func() string { return tensor.ListString(p.output) }); err != nil {
+	if p.outputPadding != nil {
+		text := func() string { return tensor.ListString(p.outputPadding) }
+		if err := wrong("output_padding", len(p.outputPadding), text); err != nil {
 			return err
 		}
 	}
@@ -172,13 +174,13 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 		return slices.ContainsFunc(list, func(n int) bool { return n < least })
 	}
 	switch g := sym.Of(p.groups); {
-	case slices.ContainsFunc(p.padding, kit.Negative) || slices.ContainsFunc(p.end, kit.Negative):
+	case slices.ContainsFunc(p.padding, kit.Negative) || slices.ContainsFunc(p.paddingAfter, kit.Negative):
 		return errors.New("negative padding is not supported")
-	case below(p.output, 0):
+	case below(p.outputPadding, 0):
 		return errors.New("negative output_padding is not supported")
 	case below(p.stride, 1):
 		return errors.New("non-positive stride is not supported")
-	case p.output == nil && below(p.dilation, 1):
+	case p.outputPadding == nil && below(p.dilation, 1):
 		return fmt.Errorf("dilation should be greater than zero, but got %s", tensor.ListString(p.dilation))
 	case len(shape) != w.Rank():
 		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
@@ -238,7 +240,7 @@ func (p convParams) checkWindow(x, w tensor.Type) error {
 // padded returns the size of an input dimension with its padding; window returns the size of the window with its
 // dilation.
 func (p convParams) padded(x tensor.Type, d int) sym.Int {
-	return x.Shape[2+d].Add(p.padding[d].Add(p.end[d]))
+	return x.Shape[2+d].Add(p.padding[d].Add(p.paddingAfter[d]))
 }
 
 func (p convParams) window(w tensor.Type, d int) sym.Int {
@@ -275,9 +277,9 @@ func (p convParams) dilated() bool {
 	return false
 }
 
-// supports rejects dtypes that no CPU kernel of PyTorch accepts, and weights of another dtype. The message is the one
+// checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights of another dtype. The message is that
 // of the kernel that PyTorch would choose.
-func (p convParams) supports(c *graph.Call, x, w tensor.Type) error {
+func (p convParams) checkDTypes(c *graph.Call, x, w tensor.Type) error {
 	d, same := x.DType, x.DType == w.DType
 	sameBias := !c.Has(2) || c.Type(2).DType == d
 	switch {
@@ -303,8 +305,8 @@ func (p convParams) supports(c *graph.Call, x, w tensor.Type) error {
 	return nil
 }
 
-// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on it for groups, which
-// PyTorch's other kernels compute one by one.
+// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. For several groups, the layout of the result depends on
+// this choice, because PyTorch's other kernels compute the groups one by one.
 func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 	if x.DType != tensor.Float32 {
 		return x.DType == tensor.BFloat16
@@ -350,23 +352,23 @@ func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 
 // layOut2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
 // choices can differ, because strides that suggest channels-last can be ambiguous after the operand is copied to that
-// format. whole is set if one call computes all groups.
+// format. whole is set if PyTorch computes all groups in one call.
 func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, whole bool) tensor.Type {
-	f := suggested(x, w)
+	f := suggestedFormat(x, w)
 	x, w = inFormat(x, f), inFormat(w, f)
 	if whole {
-		return withFormat(x.DType, shape, suggested(x, w))
+		return withFormat(x.DType, shape, suggestedFormat(x, w))
 	}
 	// Other kernels compute each group separately and concatenate the parts, which keeps their format.
 	xg, wg := groupOf(x, 1, p.groups), groupOf(w, 0, p.groups)
 	part := []sym.Int{shape[0], shape[1].Div(sym.Of(p.groups)), shape[2], shape[3]}
-	return withFormat(x.DType, shape, withFormat(x.DType, part, suggested(xg, wg)).SuggestMemoryFormat(false))
+	return withFormat(x.DType, shape, withFormat(x.DType, part, suggestedFormat(xg, wg)).SuggestMemoryFormat(false))
 }
 
-// layOutComplex mirrors complex_convolution: three real convolutions a, b and c of the parts and their sums, joined by
-// the pointwise (a - b) + i*(c - a - b).
+// layOutComplex mirrors complex_convolution. It convolves the real parts (a), the imaginary parts (b) and the sums of
+// both parts (c). The result is the pointwise (a - b) + i*(c - a - b).
 func (p convParams) layOutComplex(x, w tensor.Type, shape []sym.Int) tensor.Type {
-	xr, wr := partOf(x), partOf(w)
+	xr, wr := realPart(x), realPart(w)
 	a := p.layOut(xr, wr, shape)
 	c := p.layOut(kit.SumType(xr, xr), kit.SumType(wr, wr), shape)
 	out := kit.SumType(kit.SumType(a, a), kit.SumType(kit.SumType(c, a), a))

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The padding words of aten's overloads `.padding`.
+// The words for padding in aten's overloads `.padding`.
 const (
 	paddingSame  = "same"
 	paddingValid = "valid"
 )
 
-// wordPadding returns the padding for a word: first the padding before all dimensions, then the padding after them. If
-// the sum of both is odd, the padding after a dimension is larger by 1. The padding is 0 for calls that checkWord
-// rejects.
+// wordPadding returns the padding for a word. The first dims elements are the padding before each dimension, and the
+// other dims elements are the padding after each dimension. If their sum is odd, the padding after a dimension is
+// larger by 1. The padding is 0 for calls that checkWord rejects.
 func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int {
 	pad := make([]sym.Int, 2*dims)
 	if word != paddingSame || w.Rank() != dims+2 || len(dilation) != dims {
@@ -38,7 +38,7 @@ func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int
 // checkWord makes the checks of aten's _convolution_mode and _convolution_same, which precede the computation of the
 // padding.
 func (p convParams) checkWord(x, w tensor.Type) error {
-	if p.word != paddingSame {
+	if p.paddingWord != paddingSame {
 		return nil
 	}
 	dims := w.Rank() - 2
@@ -62,14 +62,14 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 // it, PyTorch pads a copy of the input there, and then uses equal padding on both sides. The function returns the type
 // of this copy, which determines the layout of the result. The kernels read the original input.
 func (p convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
-	if p.word != paddingSame || tensor.SameSizes(p.padding, p.end) {
+	if p.paddingWord != paddingSame || tensor.SameSizes(p.padding, p.paddingAfter) {
 		return p, x, nil
 	}
 	shape := slices.Clone(x.Shape)
 	for d, begin := range p.padding {
-		shape[2+d] = shape[2+d].Add(p.end[d]).Sub(begin)
+		shape[2+d] = shape[2+d].Add(p.paddingAfter[d]).Sub(begin)
 	}
-	p.end = p.padding
+	p.paddingAfter = p.padding
 	x, err := tensor.NewTypeFormat(x.DType, shape, x.SuggestMemoryFormat(false))
 	return p, x, err
 }

@@ -10,32 +10,33 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convParams are the attributes of a convolution, ordinary or transposed.
+// convParams has the attributes of a convolution, ordinary or transposed.
 type convParams struct {
-	stride, dilation []int
-	padding, end     []sym.Int // padding before and after each dimension
-	output           []int     // output_padding of a transposed convolution; nil for an ordinary one
-	groups           int
-	word             string // padding if it is given as a word, "same" or "valid"; else empty
+	stride, dilation      []int
+	padding, paddingAfter []sym.Int // padding before each dimension, and after each dimension
+	outputPadding         []int     // output_padding of a transposed convolution; nil for an ordinary convolution
+	groups                int
+	paddingWord           string // padding if it is given as a word, "same" or "valid"; else empty
 }
 
 // newConvParams returns attributes in which single numbers are repeated for all dimensions. A padding of 2*dims numbers
 // has the padding before all dimensions and then the padding after them. ONNX needs this form, which PyTorch lacks.
 func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
 	groups int) convParams {
-	p := convParams{stride: perDim(stride, dims), groups: groups, word: padding.Word}
-	if p.dilation = p.stride; !slices.Equal(dilation, stride) { // the lists may be shared: no code modifies them
+	p := convParams{stride: perDim(stride, dims), groups: groups, paddingWord: padding.Word}
+	// No code modifies the lists, so dilation may share the list of stride.
+	if p.dilation = p.stride; !slices.Equal(dilation, stride) {
 		p.dilation = perDim(dilation, dims)
 	}
 	pad := padding.Ints
-	if p.word != "" {
-		pad = wordPadding(p.word, c.Type(1), p.dilation, dims)
+	if p.paddingWord != "" {
+		pad = wordPadding(p.paddingWord, c.Type(1), p.dilation, dims)
 	}
 	if len(pad) == 2*dims {
-		p.padding, p.end = pad[:dims], pad[dims:]
+		p.padding, p.paddingAfter = pad[:dims], pad[dims:]
 	} else {
 		p.padding = perDim(pad, dims)
-		p.end = p.padding
+		p.paddingAfter = p.padding
 	}
 	return p
 }
@@ -59,11 +60,11 @@ func perDim[T any](v []T, n int) []T {
 	return out
 }
 
-// tapPair is a product along one dimension: an index of the input, and the tap that multiplies the input there.
+// tapPair is a product along one dimension: the index of an input element, and the tap that multiplies this element.
 type tapPair struct{ at, tap int }
 
 // addProducts adds the products of one element of the result to s. pairs lists the products by dimension and by index
-// of the result. ix and iw are the indices of input and weight, and addProducts sets their last len(pairs) entries.
+// of the result. ix and iw are the indices of input and weight. addProducts sets their last len(pairs) entries.
 func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs [][][]tapPair, result []int) {
 	n := len(pairs)
 	if n == 0 {
@@ -76,14 +77,14 @@ func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs []
 	}
 }
 
-// reference computes a result of type m: sums of products in cg input channels, and the bias in[2] if there is one.
-// pairsOf lists the products along an axis by index of the result. indices returns the k-th input channel of output
-// channel o, and the first two indices of its weights.
-func reference(m tensor.Meta, in []*tensor.Tensor, cg int, axes []geometry.Axis,
+// reference computes a result of type m. Each element is a sum of products in inPerGroup input channels, plus the bias
+// in[2] if it is given. pairsOf lists the products along an axis by index of the result. indices returns the k-th input
+// channel of output channel o, and the first two indices of its weights.
+func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {
 	x, w, out := in[0], in[1], tensor.Zeros(m.DType, m.Shape...)
-	if out.Numel() == 0 { // axes may be of any size
+	if out.Numel() == 0 { // an empty result may have axes of any size
 		return []*tensor.Tensor{out}, nil
 	}
 	pairs := make([][][]tapPair, len(axes))
@@ -94,7 +95,7 @@ func reference(m tensor.Meta, in []*tensor.Tensor, cg int, axes []geometry.Axis,
 	kit.EachIndex(m.Shape, func(index []int) {
 		s := kit.Accumulator{D: m.DType}
 		ix, iw := slices.Clone(index), make([]int, w.Rank())
-		for k := range cg {
+		for k := range inPerGroup {
 			ix[lead], iw[0], iw[1] = indices(index[lead], k)
 			addProducts(&s, x, w, ix, iw, pairs, index[lead+1:])
 		}

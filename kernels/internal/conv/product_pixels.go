@@ -14,37 +14,37 @@ const (
 	// imageRows is the maximum number of pixels that are multiplied as one matrix. Batches with more pixels are divided
 	// into several products, so that packed panels stay small.
 	imageRows = 8192
-	// rowChannels is the number of channels from which windows are copied pixel by pixel. Windows with fewer channels
-	// are copied row by row.
+	// rowChannels is the minimum number of channels for which windows are copied pixel by pixel. Windows with fewer
+	// channels are copied row by row.
 	rowChannels = 16
 )
 
-// convNHWC multiplies the windows of pixels by the weight. The rows of A are the windows of output pixels, gathered
-// while A is packed (implicit im2col). The rows of B are the weight by (kh, kw, channel). Several images form one
-// matrix if they are adjacent in memory.
+// convNHWC makes the kernel that multiplies the windows of pixels by the weight. The product is A*B. The rows of A are
+// the windows of output pixels, gathered while A is packed (implicit im2col). The rows of B are the weight by (kh, kw,
+// channel). Several images form one matrix if they are adjacent in memory.
 func convNHWC(s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
 		return nil, errPixelStride
 	}
 	if s.h.Results*s.w.Results == 1 {
-		pixel = s.os.n
+		pixel = s.outStride.n
 	}
 	images := 1
-	if s.os.n == s.h.Results*s.w.Results*pixel { // images are adjacent
+	if s.outStride.n == s.h.Results*s.w.Results*pixel { // images are adjacent
 		images = imagesPerEntry(s)
 	}
 	pixels := images * s.h.Results * s.w.Results
 	d := s.call.Out[0].DType
-	spec := gemm.Spec{DType: d, M: pixels, N: s.og(), K: s.depth(),
+	spec := gemm.Spec{DType: d, M: pixels, N: s.outPerGroup(), K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
-		CRowStride: pixel, CColStride: s.os.c}
+		CRowStride: pixel, CColStride: s.outStride.c}
 	if s.pointwise() {
 		spec.A = gemm.Operand{RowStride: s.c, ColStride: 1}
 	}
 	if s.hasBias {
-		spec.Bias, spec.BiasStride = gemm.BiasCols, s.bias
+		spec.Bias, spec.BiasStride = gemm.BiasCols, s.biasStride
 	}
 	plan, err := gemm.NewPlan(spec)
 	if err != nil {
@@ -55,16 +55,17 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	entries := s.n / images
-	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups, MACs: kit.BoundedProduct(pixels, s.og(), s.depth())}
+	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups,
+		MACs: kit.BoundedProduct(pixels, s.outPerGroup(), s.depth())}
 	if x.Entries > 1 {
-		x.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.cg)
+		x.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.inPerGroup)
 		x.B = entryOffsets(entries, 0, s.groups, weight.Each())
-		x.C = entryOffsets(entries, images*s.os.n, s.groups, s.og()*s.os.c)
-		x.Bias = entryOffsets(entries, 0, s.groups, s.og()*s.bias)
+		x.C = entryOffsets(entries, images*s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
+		x.Bias = entryOffsets(entries, 0, s.groups, s.outPerGroup()*s.biasStride)
 	}
 	x.Then(s.epilogue, spec)
 	x.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.at(m), s.biasAt(m)
+		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.address(m), s.biasAt(m)
 	}
 	if !s.pointwise() {
 		run, rows := pixelRun(s)
@@ -88,9 +89,9 @@ func imagesPerEntry(s *convShape) int {
 	return 1
 }
 
-// pixelPacker fills panels with the windows of channels-last images. The K dimension of the product, the terms of a
-// result, is divided into runs that are contiguous in the image: the channels of one pixel or, if there are few, of a
-// row of the window.
+// pixelPacker fills panels with the windows of channels-last images. The K dimension of the product has the terms of a
+// result. It is divided into runs of elements that are contiguous in the image. A run is the channels of one pixel. If
+// there are few channels, a run is a whole row of the window.
 type pixelPacker struct {
 	s     *convShape
 	width int // number of output pixels of a panel
@@ -99,7 +100,7 @@ type pixelPacker struct {
 	rows  bool // a run is a row of the window, else a pixel
 }
 
-// pack is a gemm.PackFunc.
+// pack packs terms [k0, k1) of output pixels [l0, l1). It is a gemm.PackFunc.
 func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	width := p.width * p.elem.Dst
 	for l := l0; l < l1; l += p.width {

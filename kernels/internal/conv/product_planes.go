@@ -8,26 +8,26 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// convNCHW multiplies the weight by the windows of planes or volumes. A is the weight. The columns of B are the windows
-// of output pixels, gathered while B is packed (implicit im2col). Each group of each image is a separate product. The
-// input may have any strides.
+// convNCHW makes the kernel that multiplies the weight by the windows of planes or volumes. The product is A*B. A is
+// the weight. The columns of B are the windows of output pixels, gathered while B is packed (implicit im2col). Each
+// group of each image is a separate product. The input may have any strides.
 func convNCHW(s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
 		return nil, errPixelStride
 	}
 	d := s.call.Out[0].DType
-	spec := gemm.Spec{DType: d, M: s.og(), N: s.pixelsOut(), K: s.depth(),
+	spec := gemm.Spec{DType: d, M: s.outPerGroup(), N: s.pixelsOut(), K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
-		CRowStride: s.os.c, CColStride: pixel}
-	from, even := pixelStride(s.inSize(), s.xs)
+		CRowStride: s.outStride.c, CColStride: pixel}
+	from, even := pixelStride(s.inSize(), s.inStride)
 	inPlace := s.pointwise() && even
 	if inPlace {
-		spec.B = gemm.Operand{RowStride: s.xs.c, ColStride: from}
+		spec.B = gemm.Operand{RowStride: s.inStride.c, ColStride: from}
 	}
 	if s.hasBias {
-		spec.Bias, spec.BiasStride = gemm.BiasRows, s.bias
+		spec.Bias, spec.BiasStride = gemm.BiasRows, s.biasStride
 	}
 	plan, err := gemm.NewPlan(spec)
 	if err != nil {
@@ -37,12 +37,12 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.BoundedProduct(s.og(), s.pixelsOut(),
+	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.BoundedProduct(s.outPerGroup(), s.pixelsOut(),
 		s.depth())}
 	x.Then(s.epilogue, spec)
 	planeEntries(x, s, weight)
 	if !inPlace {
-		p := &windowPacker{window: s.window, xs: s.xs, width: plan.PackCols(), elem: strided.Move(d.Size())}
+		p := &windowPacker{window: s.window, inStride: s.inStride, width: plan.PackCols(), elem: strided.Move(d.Size())}
 		p.use(x)
 	}
 	return weight.kernel(x), nil

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the rates of convolutions, with the calls by which a machine is measured.
+// Rates lists the rates of convolutions. A rate is the time of one unit of work. Package calibrate runs the calls of a
+// rate to measure it.
 func Rates() []graph.Rate {
 	conv := convRate
 	return slices.Concat(depthwiseRates(), winogradRates(), []graph.Rate{
@@ -33,7 +34,7 @@ func Rates() []graph.Rate {
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
 				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
 				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
-		{Name: directFours,
+		{Name: directElements,
 			Unit: "a dot product of four bytes, or two words, in a direct convolution",
 			Calls: []graph.RateCall{bytesRate(1, 1, 3, 64, 28, 64), bytesRate(1, 1, 1, 256, 14, 64),
 				bytesRate(2, 1, 3, 128, 28, 64)}},

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxReach bounds the distances between elements that one call of machine code accesses, in bytes: displacements have
-// 32 bits, and sums of two distances must fit.
+// maxReach bounds the distances, in bytes, between elements that one call of machine code accesses. Displacements in
+// machine code have 32 bits, and a displacement may be the sum of two distances.
 const maxReach = math.MaxInt32 / 4
 
 // maxTileRows is larger than the number of pixels of any tile.
@@ -20,7 +20,8 @@ func (s *convShape) inReach(pixel, size int) int {
 	return kit.BoundedProduct(s.maxDistance(), pixel, size)
 }
 
-// outReach returns this bound for two elements of a tile of the result, whose pixels may be in two rows.
+// outReach returns an upper bound of the distance, in bytes, between two elements of a tile of the result. The pixels
+// of a tile may be in two rows.
 func (s *convShape) outReach(size int) int {
 	rows := min(maxTileRows, kit.BoundedProduct(s.n, s.pixelsOut()))
 	if s.w.Results <= maxTileRows {
@@ -37,7 +38,8 @@ func (s *convShape) proportionate(elements int) bool {
 	return elements <= max(always, kit.BoundedProduct(most, data))
 }
 
-// tilesPlanes reports whether there are compiled loops over tiles of planes, and such a tile fits in worker memory.
+// tilesPlanes reports whether planes are convolved by compiled loops over tiles (see planeTiles). The smallest tile
+// must fit in worker memory.
 func (s *convShape) tilesPlanes(d tensor.DType) bool {
 	least := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
 	return compilesTaps(d) && least <= maxTapsBytes

@@ -14,33 +14,33 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convShape is a call of a convolution. Its sizes are known. Unbatched inputs have n = 1. Strides are in elements.
+// convShape describes a call of a convolution with known sizes. Unbatched inputs have n = 1. Strides are in elements.
 type convShape struct {
 	window
-	n, c   int // numbers of images and of channels of the input
-	o, cg  int // numbers of output channels, and of input channels per group
-	groups int
+	n, c          int // numbers of images and of channels of the input
+	o, inPerGroup int // numbers of output channels, and of input channels per group
+	groups        int
 
-	xs, ws, os ncdhw // strides of input, weight and result
-	bias       int   // stride of the bias, in elements
-	hasBias    bool
-	call       *graph.Call      // operand 1 is the weight
-	epilogue   *fusion.Epilogue // operations fused after the convolution; nil for none
+	inStride, weightStride, outStride ncdhw // strides of input, weight and result
+	biasStride                        int   // stride of the bias, in elements
+	hasBias                           bool
+	call                              *graph.Call      // operand 1 is the weight
+	epilogue                          *fusion.Epilogue // operations fused after the convolution; nil for none
 }
 
-// og returns the output channels per group.
-func (s *convShape) og() int { return s.o / s.groups }
+// outPerGroup returns the output channels per group.
+func (s *convShape) outPerGroup() int { return s.o / s.groups }
 
 // depth returns the number of terms of a result.
-func (s *convShape) depth() int { return s.cg * s.taps() }
+func (s *convShape) depth() int { return s.inPerGroup * s.taps() }
 
 // inSize and outSize return the sizes of the input and of the result.
 func (s *convShape) inSize() ncdhw  { return ncdhw{s.n, s.c, s.d.Size, s.h.Size, s.w.Size} }
 func (s *convShape) outSize() ncdhw { return ncdhw{s.n, s.o, s.d.Results, s.h.Results, s.w.Results} }
 
-// pixelStride returns the constant distance between neighbouring output pixels of a channel, or false if it is not
-// constant.
-func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.os) }
+// pixelStride returns the constant distance between neighbouring output pixels of a channel, or false if the distance
+// is not constant.
+func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.outStride) }
 
 // errPixelStride is an internal error, because walks only offer layouts with a constant stride of pixels.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
@@ -48,15 +48,15 @@ var errPixelStride = errors.New("convolution: the pixels of the result have no c
 // tapAt returns the offset of a tap in the weight.
 func (s *convShape) tapAt(tap int) int {
 	kd, kh, kw := s.tap(tap)
-	return kd*s.ws.d + kh*s.ws.h + kw*s.ws.w
+	return kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
 }
 
 // channelsLastTerms returns the weight offsets of an output channel's terms, ordered by tap and then by channel.
 func (s *convShape) channelsLastTerms() []int {
 	terms := make([]int, 0, s.depth())
 	for tap := range s.taps() {
-		for c := range s.cg {
-			terms = append(terms, c*s.ws.c+s.tapAt(tap))
+		for c := range s.inPerGroup {
+			terms = append(terms, c*s.weightStride.c+s.tapAt(tap))
 		}
 	}
 	return terms
@@ -65,9 +65,9 @@ func (s *convShape) channelsLastTerms() []int {
 // channelsFirstTerms returns the weight offsets of an output channel's terms, ordered by channel and then by tap.
 func (s *convShape) channelsFirstTerms() []int {
 	terms := make([]int, 0, s.depth())
-	for c := range s.cg {
+	for c := range s.inPerGroup {
 		for tap := range s.taps() {
-			terms = append(terms, c*s.ws.c+s.tapAt(tap))
+			terms = append(terms, c*s.weightStride.c+s.tapAt(tap))
 		}
 	}
 	return terms
@@ -111,13 +111,14 @@ func (s *convShape) tapNames() string {
 // weightPanels returns the panels of each group, with width output channels per panel. terms lists the weight offsets
 // of an output channel's terms, and order names their order in the form of the packed weight.
 func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
-	p := &multiply.Panels{DType: d, Width: width, Lanes: s.og(), Lane: s.ws.n, Depth: s.depth(), Terms: terms}
+	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), Lane: s.weightStride.n,
+		Depth: s.depth(), Terms: terms}
 	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + order
 	if s.groups > 1 {
 		p.Form += " in " + strconv.Itoa(s.groups) + " groups"
 	}
 	for g := range s.groups {
-		p.Starts = append(p.Starts, g*s.og()*s.ws.n)
+		p.Starts = append(p.Starts, g*s.outPerGroup()*s.weightStride.n)
 	}
 	return p
 }
@@ -126,13 +127,13 @@ func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms 
 // into scratch memory.
 type packedWeight struct {
 	*multiply.Panels
-	before  bool // the weight was packed when the graph was planned
-	Scratch int  // bytes of the panels at the begin of the kernel's scratch memory; 0 if packed before
+	packedBefore bool // the weight was packed when the graph was planned
+	Scratch      int  // bytes of the panels at the beginning of the kernel's scratch memory; 0 if packed before
 }
 
 func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = p
-	if w.before, err = multiply.InPanels(c, 1, p); !w.before {
+	if w.packedBefore, err = multiply.InPanels(c, 1, p); !w.packedBefore {
 		w.Scratch = kit.AlignUp(kit.BoundedProduct(p.Each(), len(p.Starts), p.DType.Size()))
 	}
 	return w, err
@@ -140,7 +141,7 @@ func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err err
 
 // phases returns the phase that packs the weight, or nil if the weight was packed before.
 func (w packedWeight) phases() []graph.Phase {
-	if w.before {
+	if w.packedBefore {
 		return nil
 	}
 	size, cuts := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
@@ -158,9 +159,9 @@ func (w packedWeight) phases() []graph.Phase {
 	}}}
 }
 
-// at returns the address of the first panel.
-func (w packedWeight) at(m *graph.Mem) unsafe.Pointer {
-	if w.before {
+// address returns the address of the first panel.
+func (w packedWeight) address(m *graph.Mem) unsafe.Pointer {
+	if w.packedBefore {
 		return m.Ptrs[2]
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
@@ -175,19 +176,19 @@ func (s *convShape) biasAt(m *graph.Mem) unsafe.Pointer {
 }
 
 // denseBias returns the address of a contiguous bias with elements of size bytes, or nil without a bias. A strided bias
-// is first copied to the beginning of the worker's memory, where it takes denseBiasBytes.
+// is first copied to the beginning of the worker's memory, where the copy takes denseBiasBytes.
 func (s *convShape) denseBias(m *graph.Mem, size int) unsafe.Pointer {
 	if s.denseBiasBytes(size) == 0 {
 		return s.biasAt(m)
 	}
 	for i := range s.o {
-		copy(m.Worker[i*size:][:size], unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*s.bias*size)), size))
+		copy(m.Worker[i*size:][:size], unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*s.biasStride*size)), size))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
 }
 
 func (s *convShape) denseBiasBytes(size int) int {
-	if !s.hasBias || s.bias == 1 {
+	if !s.hasBias || s.biasStride == 1 {
 		return 0
 	}
 	return kit.AlignUp(s.o * size)
@@ -210,12 +211,12 @@ func entryOffsets(images, img, groups, group int) []int {
 func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
 	if x.Entries > 1 {
 		x.A = entryOffsets(s.n, 0, s.groups, w.Each())
-		x.B = entryOffsets(s.n, s.xs.n, s.groups, s.cg*s.xs.c)
-		x.C = entryOffsets(s.n, s.os.n, s.groups, s.og()*s.os.c)
-		x.Bias = entryOffsets(s.n, 0, s.groups, s.og()*s.bias)
+		x.B = entryOffsets(s.n, s.inStride.n, s.groups, s.inPerGroup*s.inStride.c)
+		x.C = entryOffsets(s.n, s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
+		x.Bias = entryOffsets(s.n, 0, s.groups, s.outPerGroup()*s.biasStride)
 	}
 	x.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], w.at(m), m.Ptrs[1], s.biasAt(m)
+		j.C, j.A, j.B, j.Bias = m.Ptrs[0], w.address(m), m.Ptrs[1], s.biasAt(m)
 	}
 }
 
@@ -224,14 +225,14 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	p := v.params(c)
 	s := &convShape{groups: p.groups, call: c, epilogue: fusion.EpilogueOf(c)}
 	var x, w ncdhw
-	x, s.xs = spatial(c.Meta(0), v.dims)
-	w, s.ws = spatial(c.Meta(1), v.dims)
-	_, s.os = spatial(c.Out[0], v.dims)
-	s.n, s.c, s.o, s.cg = x.n, x.c, w.n, w.c
+	x, s.inStride = spatial(c.Meta(0), v.dims)
+	w, s.weightStride = spatial(c.Meta(1), v.dims)
+	_, s.outStride = spatial(c.Out[0], v.dims)
+	s.n, s.c, s.o, s.inPerGroup = x.n, x.c, w.n, w.c
 	s.window = newWindow(newAxes(c.Meta(0).Shape, c.Out[0].Shape, c.Meta(1).Shape[2:], p.stride,
 		kit.KnownSizes(p.padding), p.dilation))
 	if c.Has(2) {
-		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
+		s.hasBias, s.biasStride = true, c.Meta(2).Strides[0]
 	}
 	return s
 }

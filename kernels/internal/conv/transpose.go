@@ -26,7 +26,7 @@ type convTransposeAttrs struct {
 	Dilation      []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
 }
 
-// Transposed convolutions: gradients of convolutions with respect to their input.
+// Transposed convolutions are gradients of convolutions with respect to their input.
 var (
 	ConvTranspose1d = convTransposeOp("conv_transpose1d", 1, "[n, c, l] or [c, l]", "[c, o/groups, k]", "[n, o, ol]",
 		"ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1")
@@ -90,8 +90,8 @@ type transposedConv struct {
 func (v transposedConv) params(c *graph.Call, dims int) convParams {
 	a := kit.Attrs[convTransposeAttrs](c)
 	padding := perDim(sym.Ints(a.Padding...), dims)
-	return convParams{stride: perDim(a.Stride, dims), padding: padding, end: padding,
-		dilation: perDim(a.Dilation, dims), output: perDim(a.OutputPadding, dims), groups: a.Groups}
+	return convParams{stride: perDim(a.Stride, dims), padding: padding, paddingAfter: padding,
+		dilation: perDim(a.Dilation, dims), outputPadding: perDim(a.OutputPadding, dims), groups: a.Groups}
 }
 
 // result checks a call and returns the type of its row-major result.
@@ -115,12 +115,12 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	for d := range v.dims {
 		steps := kit.BoundedSizeProduct(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
 		window := kit.BoundedSizeProduct(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
-		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*kit.KnownSize(p.padding[d]))))
+		out = append(out, steps.Add(window).Add(sym.Of(p.outputPadding[d]+1-2*kit.KnownSize(p.padding[d]))))
 	}
 	if err := v.checkSizes(&p, shape, out); err != nil {
 		return x, err
 	}
-	if err := v.supports(c); err != nil {
+	if err := v.checkDTypes(c); err != nil {
 		return x, err
 	}
 	if unbatched {
@@ -165,9 +165,9 @@ func (v transposedConv) check(c *graph.Call, p *convParams, shape []sym.Int) err
 // checkSizes rejects results without elements, and an output padding that is not smaller than stride or dilation.
 func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	for d := range v.dims {
-		if p.output[d] >= p.stride[d] && p.output[d] >= p.dilation[d] {
+		if p.outputPadding[d] >= p.stride[d] && p.outputPadding[d] >= p.dilation[d] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
-				v.named("output_padding", p.output, 0) + v.named("stride", p.stride, 1) + v.named("dilation", p.dilation, 1))
+				v.named("output_padding", p.outputPadding, 0) + v.named("stride", p.stride, 1) + v.named("dilation", p.dilation, 1))
 		}
 	}
 	for d := range v.dims {
@@ -180,8 +180,8 @@ func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	return nil
 }
 
-// named formats an attribute by dimension for PyTorch's messages, which treat sequences as images of height 1. one is
-// the value for that height.
+// named formats an attribute by dimension for PyTorch's messages. These treat a sequence as an image of height 1; one
+// is the attribute's value for the height.
 func (v transposedConv) named(name string, list []int, one int) string {
 	if v.dims == 1 {
 		list = []int{one, list[0]}
@@ -193,7 +193,7 @@ func (v transposedConv) named(name string, list []int, one int) string {
 	return text
 }
 
-func (v transposedConv) supports(c *graph.Call) error {
+func (v transposedConv) checkDTypes(c *graph.Call) error {
 	d := c.Type(0).DType
 	for i := 1; i < 3; i++ {
 		if o := c.Type(i).DType; c.Has(i) && o != d {
@@ -225,7 +225,8 @@ func (v transposedConv) windows(c *graph.Call) *transposedWindows {
 	return s
 }
 
-// transposedPanels returns the panels of the transposed weight. Its rows are the taps of a group's output channels.
+// transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
+// output channels.
 func transposedPanels(s *transposedWindows, d tensor.DType) *multiply.Panels {
 	rows, depth := s.rows(), s.c/s.groups
 	return multiply.MatrixPanels(d, gemm.PanelRows(d), rows, 1, depth, rows, entryOffsets(1, 0, s.groups, depth*rows))
@@ -269,7 +270,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	if err != nil {
 		return nil, err
 	}
-	room, add := adder.room(), channelAdders[d]
+	room, add := adder.workerBytes(), channelAdders[d]
 	if adder != nil {
 		x.List(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
@@ -299,7 +300,8 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	return x.Kernel()
 }
 
-// transposedPlan is the product of the transposed weight, [rows, depth], and the points of an image.
+// transposedPlan plans the product of the transposed weight, [rows, depth], and the points of an image, [depth,
+// points].
 func transposedPlan(d tensor.DType, rows, points, depth int, packed bool) (*gemm.Plan, error) {
 	spec := gemm.Spec{DType: d, M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
 		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
@@ -316,8 +318,8 @@ var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdd
 	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
 }
 
-// addChannels sums the windows of channels [begin, end) of some images. They are channels first+begin to first+end-1 of
-// the whole batch.
+// addChannels sums the windows of channels [begin, end) of some images. These channels have the indices first+begin to
+// first+end-1 in the whole batch.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int) {
 	each, windows := s.pixelsIn(), s.pixelsOut()*s.taps()

@@ -13,8 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transposedWindows is a transposed convolution: the gradient of a convolution with the same window. The names of the
-// window's fields are those of the convolution, so that its input is the result of the transposed convolution.
+// transposedWindows describes a transposed convolution, which is the gradient of a convolution with the same window.
+// The fields of window describe this convolution: its input is the result of the transposed convolution, and its result
+// is the input of the transposed convolution.
 type transposedWindows struct {
 	window
 	n, groups int
@@ -25,19 +26,19 @@ type transposedWindows struct {
 // rows returns the number of elements in the windows of a group's output channels.
 func (s *transposedWindows) rows() int { return s.o / s.groups * s.taps() }
 
-// windowAdder sums overlapping windows by machine code, as a polyphase decomposition. Elements of the result that are a
-// stride apart are sums over the same taps; they form a phase. In a phase, the products of a tap are as dense as in the
-// operand, so that they are added row by row. At the end, the phases are interleaved.
+// windowAdder sums overlapping windows by machine code, as a polyphase decomposition. A phase is the set of elements of
+// the result at distances that are multiples of the stride. All elements of a phase are sums over the same taps. In a
+// phase, the products of a tap are contiguous, so they are added row by row. At the end, the phases are interleaved.
 type windowAdder struct {
 	*transposedWindows
-	add    *loops.Loop
-	size   int    // bytes of an element
-	phases [3]int // number of phases of depth, height and width
-	length [3]int // depth, height and width of a phase, in elements
-	run    graph.PerWorker[adderRun]
+	add       *loops.Loop
+	size      int    // bytes of an element
+	phases    [3]int // number of phases of depth, height and width
+	phaseSize [3]int // depth, height and width of a phase, in elements
+	run       graph.PerWorker[adderRun]
 }
 
-// adderRun is a worker's state.
+// adderRun is the state of a worker that runs a windowAdder.
 type adderRun struct {
 	state   loops.State
 	ptrs    [3]unsafe.Pointer
@@ -45,10 +46,10 @@ type adderRun struct {
 	runs    []unsafe.Pointer
 }
 
-// minPlaneElements is the minimum number of elements of an operand's plane for which machine code is faster.
+// minPlaneElements is the number of elements of an input plane from which machine code is faster than Go.
 const minPlaneElements = 128
 
-// newWindowAdder returns nil if there is no machine code for a dtype, or too few elements.
+// newWindowAdder returns nil if there is no machine code for the dtype, or if planes are too small.
 func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) {
 	if d != tensor.Float32 && d != tensor.Float64 || !loops.Compiles() || s.h.Results*s.w.Results < minPlaneElements {
 		return nil, nil
@@ -60,7 +61,7 @@ func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) 
 	}
 	a := &windowAdder{transposedWindows: s, size: d.Size()}
 	for i, x := range []geometry.Axis{s.d, s.h, s.w} {
-		a.phases[i], a.length[i] = min(x.Stride, x.Size), kit.DivUp(x.Size, x.Stride)
+		a.phases[i], a.phaseSize[i] = min(x.Stride, x.Size), kit.DivUp(x.Size, x.Stride)
 	}
 	if a.add, err = loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 2)}, loops.Options{}); err != nil ||
 		!a.add.Compiled() {
@@ -72,8 +73,8 @@ func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) 
 // inPlace reports whether there is a single phase. The windows are then summed in the result.
 func (a *windowAdder) inPlace() bool { return a.phases == [3]int{1, 1, 1} }
 
-// room returns the bytes of worker memory for the phases of a channel. It is 0 for a nil windowAdder.
-func (a *windowAdder) room() int {
+// workerBytes returns the bytes of worker memory for the phases of a channel. It is 0 for a nil windowAdder.
+func (a *windowAdder) workerBytes() int {
 	if a == nil || a.inPlace() {
 		return 0
 	}
@@ -81,11 +82,13 @@ func (a *windowAdder) room() int {
 }
 
 // elements returns the number of elements of all phases of a channel, and each the number of elements of one phase.
-func (a *windowAdder) elements() int { return a.phases[0] * a.phases[1] * a.phases[2] * a.each() }
-func (a *windowAdder) each() int     { return a.length[0] * a.length[1] * a.length[2] }
+func (a *windowAdder) elements() int {
+	return a.phases[0] * a.phases[1] * a.phases[2] * a.phaseElements()
+}
+func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
 
-// tapPhase returns the phase of tap k, the offset of the tap's products in the phase relative to their offset in the
-// operand, and the range of the operand that the tap applies to.
+// tapPhase returns the phase of tap k, and the range [first, end) of input elements whose product with the tap is
+// inside the result. The product of input element i is added to element i+shift of the phase.
 func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
 	at := a.Position(0, k)
 	phase = (at%a.Stride + a.Stride) % a.Stride
@@ -93,8 +96,8 @@ func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
 	return phase, (at - phase) / a.Stride, first, max(first, end)
 }
 
-// channel sums the windows of one channel and its bias. cols has the products tap by tap, and to is worker memory of
-// room bytes.
+// channel sums the windows of one channel and its bias. y is the channel of the result, cols has the products tap by
+// tap, and to is worker memory for the phases.
 func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
 	r := a.run.Of(m)
 	r.state.Context = m.Context
@@ -127,11 +130,11 @@ func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer,
 	if d0 == d1 || h0 == h1 || w0 == w1 {
 		return
 	}
-	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*a.each()*a.size)
-	row, column := a.length[2]*a.size, a.w.Results*a.size
+	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*a.phaseElements()*a.size)
+	row, column := a.phaseSize[2]*a.size, a.w.Results*a.size
 	r.strides = [3]int{row, row, column}
 	for d := d0; d < d1; d++ {
-		at := unsafe.Add(phase, (((d+sd)*a.length[1]+h0+sh)*a.length[2]+w0+sw)*a.size)
+		at := unsafe.Add(phase, (((d+sd)*a.phaseSize[1]+h0+sh)*a.phaseSize[2]+w0+sw)*a.size)
 		from := unsafe.Add(cols, ((d*a.h.Results+h0)*a.w.Results+w0)*a.size)
 		r.ptrs = [3]unsafe.Pointer{at, at, from}
 		m.Count((w1 - w0) * (h1 - h0))
@@ -141,13 +144,13 @@ func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer,
 
 // join interleaves the phases of a channel.
 func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
-	each, columns := a.each()*a.size, a.phases[2]
+	each, columns := a.phaseElements()*a.size, a.phases[2]
 	whole := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
 		m.Count(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
 		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
-		at := (d/a.d.Stride*a.length[1] + h/a.h.Stride) * a.length[2] * a.size
+		at := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.size
 		r.runs = r.runs[:0]
 		for w := range columns {
 			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*each+at))

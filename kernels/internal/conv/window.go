@@ -17,7 +17,8 @@ func newWindow(axes []geometry.Axis) window {
 	return window{all[0], all[1], all[2]}
 }
 
-// newAxes returns an axis for each number of taps. The dimensions are the last ones of input and result.
+// newAxes returns an axis for each spatial dimension. taps has the size of the window in each of these dimensions,
+// which are the last dimensions of input and result.
 func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Axis {
 	axes := make([]geometry.Axis, len(taps))
 	input, result = input[len(input)-len(taps):], result[len(result)-len(taps):]
@@ -59,7 +60,7 @@ func (w *window) meanTaps() float64 {
 	return mean(&w.d) * mean(&w.h) * mean(&w.w)
 }
 
-// maxDistance returns a bound on the distance between two pixels of windows, in pixels.
+// maxDistance returns an upper bound of the distance between two pixels of a window, in pixels.
 func (w *window) maxDistance() int {
 	rows := w.h.Bound()
 	if w.volumetric() {
@@ -91,13 +92,14 @@ func denseChannelsLast(size, stride ncdhw) bool {
 		Strides: []int{stride.n, stride.c, stride.d, stride.h, stride.w}}.IsChannelsLast3d()
 }
 
-// pixelStride returns the constant distance between neighbouring pixels of a channel, or false if it is not constant.
+// pixelStride returns the constant distance between neighbouring pixels of a channel, or false if the distance is not
+// constant.
 func pixelStride(size, stride ncdhw) (int, bool) {
 	return commonStride(stride.h, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d})
 }
 
-// pixelDistance returns the constant distance between neighbouring pixels of a channel over all images, or 0 if it is
-// not constant.
+// pixelDistance returns the constant distance between neighbouring pixels of a channel over all images, or 0 if the
+// distance is not constant.
 func pixelDistance(size, stride ncdhw) int {
 	pixel, _ := commonStride(size.c, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d},
 		[2]int{size.n, stride.n})
@@ -105,8 +107,8 @@ func pixelDistance(size, stride ncdhw) int {
 }
 
 // commonStride returns the constant distance between neighbouring elements of dimensions with the given sizes and
-// strides, from the innermost one on. It returns 0 and false if the distance is not constant, and single if there is
-// only one element.
+// strides, from the innermost dimension on. It returns 0 and false if the distance is not constant, and single if there
+// is only one element.
 func commonStride(single int, dims ...[2]int) (stride int, constant bool) {
 	stride = single
 	elements := 1 // of the dimensions so far

@@ -12,9 +12,9 @@ import (
 // channel and tap: the input elements that the tap multiplies, one for each output of the panel.
 type windowPacker struct {
 	window
-	xs    ncdhw // strides of the input, in elements
-	width int   // number of outputs of a panel
-	elem  strided.Elem
+	inStride ncdhw // strides of the input, in elements
+	width    int   // number of outputs of a panel
+	elem     strided.Elem
 }
 
 // use makes the product x gather its operand B with the packer.
@@ -26,16 +26,17 @@ func (p *windowPacker) use(x *multiply.Multiplier) {
 	}
 }
 
-// pack is a gemm.PackFunc. All channels are copied by the same moves, which are planned once per panel.
+// pack packs rows [k0, k1) of outputs [l0, l1). It is a gemm.PackFunc. All channels are copied by the same moves, which
+// are planned once per panel.
 func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	taps, size := p.taps(), p.elem.Dst
-	step, width := p.w.Stride*p.xs.w, p.width*size
+	step, width := p.w.Stride*p.inStride.w, p.width*size
 	for l := l0; l < l1; l += p.width {
 		panel := dst[:width*(k1-k0)]
 		dst = dst[width*(k1-k0):]
 		p.plan(j, l, min(p.width, l1-l))
 		tap := k0 % taps
-		channel := unsafe.Add(j.Args.B, k0/taps*p.xs.c*size)
+		channel := unsafe.Add(j.Args.B, k0/taps*p.inStride.c*size)
 		for k := k0; k < k1; k++ {
 			row := panel[(k-k0)*width:][:width]
 			if j.TapPad[tap] != 0 {
@@ -48,15 +49,15 @@ func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			if tap++; tap == taps {
 				tap = 0
 				if k+1 < k1 {
-					channel = unsafe.Add(channel, p.xs.c*size)
+					channel = unsafe.Add(channel, p.inStride.c*size)
 				}
 			}
 		}
 	}
 }
 
-// copyPixels copies n elements that are step elements apart. It copies adjacent elements without e.Row: a run is at
-// most one row of a panel long, and the calls took a tenth of the time of a convolution of 64 channels.
+// copyPixels copies n elements that are step elements apart. It copies adjacent elements without e.Row, because a run
+// is at most as long as a row of a panel, and the calls took a tenth of the time of a convolution of 64 channels.
 func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
 	dst = dst[:n*e.Dst]
 	switch {
@@ -69,8 +70,8 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 	}
 }
 
-// plan lists the moves that fill a panel, whose first lane is output l, tap by tap. It also counts the lanes of each
-// tap that are in the padding.
+// plan lists the moves that fill a panel, tap by tap. The first lane of the panel is output l. It also counts the lanes
+// of each tap that are in the padding.
 func (p *windowPacker) plan(j *multiply.Job, l, lanes int) {
 	j.Moves = j.Moves[:0]
 	row, column := l/p.w.Results, l%p.w.Results
@@ -83,7 +84,7 @@ func (p *windowPacker) plan(j *multiply.Job, l, lanes int) {
 			id, ih, iw := p.d.Position(od, kd), p.h.Position(oh, kh), p.w.Position(ow, kw)
 			first, end := geometry.Valid(iw, p.w.Stride, p.w.Size, n)
 			if p.d.Contains(id) && p.h.Contains(ih) && first < end {
-				from := id*p.xs.d + ih*p.xs.h + (iw+first*p.w.Stride)*p.xs.w
+				from := id*p.inStride.d + ih*p.inStride.h + (iw+first*p.w.Stride)*p.inStride.w
 				j.Moves = append(j.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
 				covered += end - first
 			}

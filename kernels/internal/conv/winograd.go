@@ -16,20 +16,20 @@ import (
 //  2. At each point, two matrices are multiplied: tiles by channels times channels by output channels.
 //  3. An inverse transform turns the products of a tile into m x m results.
 //
-// A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last.
-// Transformed tiles, called points for short, are stored as [point][tile][channel], so that products read rows of
-// channels. Transformed weights are stored as [block of output channels][point][channel][lane].
+// A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last. The
+// elements of transformed tiles are also called points. They are stored as [point][tile][channel], so that products
+// read rows of channels. Transformed weights are stored as [block of output channels][point][channel][lane].
 //
 // The tiles of the batch are divided into sections, which are computed one after another or by one worker each. A
-// section is divided into parts, which workers multiply by a block of weights independently of each other. A part is
-// divided into strips. A strip is the tiles whose products one register tile holds.
+// section is divided into parts. Workers multiply different parts by a block of weights independently of each other. A
+// part is divided into strips. The products of a strip's tiles fit in one register tile.
 type winogradConv struct {
 	s    *convShape
-	form winograd.Form
+	form winograd.Form // the size m
 	cpu  machine.Features
 
 	tilesDown, tilesAcross int // rows and columns of tiles in an image
-	width                  int // output channels of a block: one or two vectors
+	blockChannels          int // output channels of a block: one or two vectors
 	blocks                 int // number of blocks of output channels
 	tileStride             int // elements between two tiles of a point: the channels, rounded up to whole vectors
 	rows                   int // maximum number of tiles of a strip
@@ -44,7 +44,7 @@ const (
 	cachedWeightBytes = 1 << 20
 	cachedPointBytes  = 256 << 10
 	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as the products use
-	// them. Such weights do not stay in L2; the points and products of a section do.
+	// them. Such weights do not stay in L2, but the points and products of a section stay there.
 	streamedWeightBytes = 5 << 20
 	// sharedPointBytes bounds the points of a section of the schedule byBlocks. These points stay in L2 while the
 	// weights stream from memory.
@@ -81,15 +81,15 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 	}
 	lanes := winograd.Lanes(cpu)
 	w := &winogradConv{s: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
-		tilesAcross: kit.DivUp(s.w.Results, m), width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
+		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
 	once := 28
 	if !cpu.Has(machine.Vector512) {
 		w.rows, once = 6, 13
 	}
-	if w.tiles() <= once { // the weights dominate: one strip reads them once and sequentially
-		w.width, w.rows = lanes, once
+	if w.tiles() <= once { // most time is spent on loading weights: one strip reads them once and sequentially
+		w.blockChannels, w.rows = lanes, once
 	}
-	w.blocks = kit.DivUp(s.o, w.width)
+	w.blocks = kit.DivUp(s.o, w.blockChannels)
 	if w.tileStride*4%4096 == 0 { // all tiles of a point would fall in the same set of the L1 cache
 		w.tileStride += lanes
 	}
@@ -117,7 +117,7 @@ const (
 
 // schedule chooses the order with the least traffic beyond the caches.
 func (w *winogradConv) schedule() winogradSchedule {
-	weights := 4 * w.transformed()
+	weights := 4 * w.transformedWeights()
 	switch several := w.cachedSections() > 1; {
 	case several && weights <= streamedWeightBytes:
 		return perChunk
@@ -134,14 +134,14 @@ func (w *winogradConv) schedule() winogradSchedule {
 // memoryTraffic returns the bytes of points and of products that are written to memory and read back.
 func (w *winogradConv) memoryTraffic() (points, products int) {
 	each := 2 * 4 * w.form.Points() * w.tiles()
-	return each * w.tileStride, each * w.blocks * w.width
+	return each * w.tileStride, each * w.blocks * w.blockChannels
 }
 
 // sectionCount returns the number of sections of the schedules byBlocks and byPoints.
 func (w *winogradConv) sectionCount(order winogradSchedule) int {
 	tile, most := 4*w.form.Points()*w.tileStride, sharedPointBytes
 	if order == byPoints {
-		tile, most = tile+4*w.form.Points()*w.blocks*w.width, pointsSectionBytes
+		tile, most = tile+4*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
 	}
 	return kit.DivUp(w.tiles(), max(w.rows, most/tile))
 }
@@ -165,7 +165,7 @@ func (w *winogradConv) cachedSections() int {
 	return k
 }
 
-// spans is a division of a span into n spans that are as equal as possible.
+// spans is a division of a span into n spans of nearly equal size.
 type spans struct {
 	of tileSpan
 	n  int
@@ -191,11 +191,11 @@ func (t tileSpan) limit(most int) spans { return t.divide(kit.DivUp(t.n, most)) 
 // divide divides tiles into k spans.
 func (t tileSpan) divide(k int) spans { return spans{t, k} }
 
-// matrix returns the number of weights for one point and one block of output channels.
-func (w *winogradConv) matrix() int { return w.s.c * w.width }
+// pointWeights returns the number of transformed weights for one point and one block of output channels.
+func (w *winogradConv) pointWeights() int { return w.s.c * w.blockChannels }
 
-// transformed returns the number of transformed weights of all blocks and points.
-func (w *winogradConv) transformed() int { return w.blocks * w.form.Points() * w.matrix() }
+// transformedWeights returns the number of transformed weights of all blocks and points.
+func (w *winogradConv) transformedWeights() int { return w.blocks * w.form.Points() * w.pointWeights() }
 
 // winogradImpls returns the implementations F(2x2,3x3) and F(4x4,3x3), which read and write channels-last images.
 func (v convolution) winogradImpls() []graph.Impl {

@@ -18,18 +18,18 @@ import (
 )
 
 // winogradRun is the compiled code and the memory layout of a winogradConv. With the schedule perChunk, points and
-// products are in the worker's memory. With the other schedules, sections are computed one after another: workers share
-// the points of a section, and with byPoints also the products.
+// products are in the worker's memory. With the other schedules, sections are computed one after another, and workers
+// share the points of a section. With the schedule byPoints, workers also share the products.
 type winogradRun struct {
 	*winogradConv
-	sections spans
-	schedule winogradSchedule
-	packed   bool // the weight was transformed when the graph was planned
-	weight   int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
+	sections    spans
+	schedule    winogradSchedule
+	packed      bool // the weight was transformed when the graph was planned
+	weightBytes int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
 
-	operands map[winograd.Part]*winograd.Transform
-	inverses map[resultCode]*winograd.Transform
-	products map[int]*jit.Func // by number of tiles of the strip
+	operands map[winograd.Part]*winograd.Transform // transforms of tiles, by the part of the tile inside the image
+	inverses map[resultCode]*winograd.Transform    // inverse transforms of products
+	products map[int]*jit.Func                     // by number of tiles of the strip
 
 	pointStride   int // bytes between two points of a section's tiles
 	productStride int // bytes between two points of the products
@@ -39,9 +39,9 @@ type winogradRun struct {
 	args          graph.PerWorker[winogradArgs]
 }
 
-// resultCode identifies the code of an inverse transform by the rows and columns of the tile that are inside the
-// result, and by the output channels in the last vector of a block if that vector is partial, else 0.
-type resultCode struct{ rows, cols, partial int }
+// resultCode identifies the code of an inverse transform by the numbers of rows and columns of the tile that are inside
+// the result. lastLanes is the number of output channels in the last vector of a block, or 0 if this vector is full.
+type resultCode struct{ rows, cols, lastLanes int }
 
 // winogradArgs are a worker's arguments of the generated code.
 type winogradArgs struct {
@@ -60,7 +60,8 @@ const (
 	transformGrain = 1 << 15
 	// pointMACs is the number of multiplications per chunk of the schedule byPoints.
 	pointMACs = 1 << 19
-	// callMACs bounds the multiplications of one call of product code, which must not take longer than 50 us.
+	// callMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a call,
+	// so a call must not take longer than 50 us.
 	callMACs = 1 << 20
 	// partWeights is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Such weights can be
 	// read again by every chunk, so a chunk may have only one strip.
@@ -75,16 +76,16 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		products: map[int]*jit.Func{}}
 	r.epilogue = newCodeEpilogue(w.s.epilogue, w.s.o, winograd.EpilogueOperands)
 	var err error
-	if r.packed, err = w.inForm(); err != nil {
+	if r.packed, err = w.weightIsPacked(); err != nil {
 		return nil, err
 	}
 	if !r.packed {
-		r.weight = kit.AlignUp(4 * w.transformed())
+		r.weightBytes = kit.AlignUp(4 * w.transformedWeights())
 	}
 	section, part := r.cut()
-	r.pointStride, r.productStride = section*w.tileStride*4+pointPad, part*w.width*4+pointPad
+	r.pointStride, r.productStride = section*w.tileStride*4+pointPad, part*w.blockChannels*4+pointPad
 	points := w.form.Points()
-	k := &graph.Kernel{Scratch: r.weight, Code: r.listings}
+	k := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
 	switch r.schedule {
 	case perChunk:
 		k.Worker = kit.AlignUp(points*r.productStride) + points*r.pointStride
@@ -92,7 +93,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		k.Worker = points * r.productStride
 		k.Scratch += points * r.pointStride
 	case byPoints:
-		r.blockStride = section * w.width * 4
+		r.blockStride = section * w.blockChannels * 4
 		r.productStride = w.blocks*r.blockStride + pointPad
 		k.Scratch += points * (r.pointStride + r.productStride)
 	}
@@ -103,7 +104,8 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	return k, nil
 }
 
-// phases transforms the weight, if it is not packed, and then computes section by section.
+// phases lists the phases of the kernel. The first phase transforms the weight if it is not packed. The following
+// phases compute section by section.
 func (r *winogradRun) phases() (list []graph.Phase) {
 	if !r.packed {
 		list = append(list, r.packPhase())
@@ -124,7 +126,7 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 }
 
 // cut returns the largest number of tiles of a section and of a part. It also sets r.prefetch. The strips of a section
-// prefetch equal shares of the next weights: one strip computes for less time than loading all weights takes.
+// prefetch equal shares of the next weights, because computing one strip takes less time than loading all weights.
 func (r *winogradRun) cut() (section, part int) {
 	few := math.MaxInt
 	for i := range r.sections.n {
@@ -136,7 +138,7 @@ func (r *winogradRun) cut() (section, part int) {
 		few = min(few, strips)
 	}
 	if r.schedule != perChunk && few > 1 {
-		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.width*4/machine.LineBytes, few)
+		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*4/machine.LineBytes, few)
 	}
 	return r.sections.maxTiles(), part
 }
@@ -180,7 +182,8 @@ func (r *winogradRun) distinct(n, pad, size, results int) (list []int) {
 	return list
 }
 
-// insideImage returns the range of the rows or columns of tile i that are inside the image; 0 and 0 if none are.
+// insideImage returns the range of the rows or columns of tile i that are inside the image. It returns 0 and 0 if the
+// tile is outside the image.
 func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 	at := i*r.form.M - pad
 	if first, end = max(0, -at), min(r.form.N(), size-at); first >= end {
@@ -200,7 +203,7 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
 		if err := compiled(r.inverses, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.cpu, c.rows, c.cols, r.s.hasBias, r.epilogue.Steps, c.partial)
+			return r.form.Results(r.cpu, c.rows, c.cols, r.s.hasBias, r.epilogue.Steps, c.lastLanes)
 		}); err != nil {
 			return err
 		}
@@ -208,7 +211,7 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	return nil
 }
 
-// compiled calls make if the map has no value for a key, and stores its result.
+// compiled calls make and stores its result in the map if the map has no value for the key.
 func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) (err error) {
 	if of[key] == nil {
 		of[key], err = make()
@@ -218,13 +221,13 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 
 // product generates the code that multiplies a strip of `rows` tiles by a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
-	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.cpu), PrefetchDistance: prefetchBytes,
-		AheadLines: r.prefetch,
-		Runs:       []tile.Run{{InStep: 4, VecStep: 4 * r.width, Terms: r.s.c}},
-		Tiles:      tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
+	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
+		PrefetchDistance: prefetchBytes, AheadLines: r.prefetch,
+		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.s.c}},
+		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {
 		spec.In = append(spec.In, i*r.tileStride*4)
-		spec.Out = append(spec.Out, i*r.width*4)
+		spec.Out = append(spec.Out, i*r.blockChannels*4)
 	}
 	return tile.Compile(spec, r.cpu)
 }
@@ -246,17 +249,19 @@ func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 }
 
 // channels returns the number of output channels of a block.
-func (r *winogradRun) channels(block int) int { return min(r.width, r.s.o-block*r.width) }
+func (r *winogradRun) channels(block int) int {
+	return min(r.blockChannels, r.s.o-block*r.blockChannels)
+}
 
 // strips divides tiles into the strips that register tiles of the product hold.
 func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.rows) }
 
 // chunkTiles divides a section into the tiles that a chunk multiplies. With the schedule byBlocks and a block of
-// weights that stays in the L2 cache, a part is one strip. Otherwise it is the section, so that the weights are loaded
-// once.
+// weights that stays in the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights
+// are loaded once.
 func (r *winogradRun) chunkTiles(section tileSpan) spans {
 	w := r.winogradConv
-	if r.schedule != byBlocks || 4*w.form.Points()*w.matrix() > partWeights {
+	if r.schedule != byBlocks || 4*w.form.Points()*w.pointWeights() > partWeights {
 		return section.divide(1)
 	}
 	return w.strips(section)

@@ -11,15 +11,15 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// packPhase transforms the weight.
+// packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
 	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
-		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformed()), m.Ptrs[2], r.s.call.Meta(1).Strides, block)
+		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights()), m.Ptrs[2], r.s.call.Meta(1).Strides, block)
 		return nil
 	}}
 }
 
-// transformPhase transforms the tiles of a section.
+// transformPhase returns the phase that transforms the tiles of a section.
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 	cut := machine.CutUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
@@ -35,7 +35,7 @@ func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 // tileRun is a sequence of neighbouring tiles of a row that use the same code.
 type tileRun struct {
 	tileSpan
-	img, ty, tx int // image, row of tiles and first column of tiles
+	img, ty, tx int // indices of the image, of the row of tiles and of the first column of tiles
 }
 
 // eachRun visits the tiles of a span run by run.
@@ -60,11 +60,11 @@ func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
 // transform transforms a run of tiles. The first tile has the given index in its section.
 func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int) error {
 	s, p := r.s, r.tilePart(t.ty, t.tx)
-	x := t.img * s.xs.n
+	x := t.img * s.inStride.n
 	if p.RowEnd > 0 {
-		x += (t.ty*r.form.M-s.h.Before+p.Row)*s.xs.h + (t.tx*r.form.M-s.w.Before+p.Col)*s.xs.w
+		x += (t.ty*r.form.M-s.h.Before+p.Row)*s.inStride.h + (t.tx*r.form.M-s.w.Before+p.Col)*s.inStride.w
 	}
-	from := r.pixels(m.Ptrs[1], x, s.xs)
+	from := r.pixels(m.Ptrs[1], x, s.inStride)
 	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
 		Col:  r.pointStride,
 		Tile: 4 * r.tileStride}
@@ -82,7 +82,7 @@ func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
 	if r.schedule == perChunk {
 		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.productStride):]))
 	}
-	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight:]))
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes:]))
 }
 
 // weightsAt returns the address of the transformed weights.
@@ -93,12 +93,12 @@ func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// multiplyPhase computes the results of a section. A chunk computes one part of the section for one block of output
-// channels. If the weights are larger than the points, neighbouring chunks use the same block of weights; otherwise
-// they use the same part.
+// multiplyPhase returns the phase that computes the results of a section. A chunk computes one part of the section for
+// one block of output channels. If the weights are larger than the points, neighbouring chunks use the same block of
+// weights. Otherwise they use the same part.
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.chunkTiles(section)
-	byBlock := r.transformed() > r.form.Points()*r.tileStride*section.n
+	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.n
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
@@ -111,7 +111,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	}}
 }
 
-// wholePhase is the only compute phase of the schedule perChunk: a chunk transforms a section, multiplies, and
+// wholePhase returns the only compute phase of the schedule perChunk. A chunk transforms a section, multiplies, and
 // transforms the products back.
 func (r *winogradRun) wholePhase() graph.Phase {
 	return graph.Phase{Chunks: r.sections.n, Run: func(m *graph.Mem, chunk int) error {
@@ -137,9 +137,9 @@ func (r *winogradRun) wholePhase() graph.Phase {
 	}}
 }
 
-// computePart computes the results of a part of a section for a block of output channels. share is the index of the
-// part among the parts that read the same weights, and the number of these parts. Each of them prefetches that share of
-// the next block.
+// computePart computes the results of a part of a section for a block of output channels. share has the index of the
+// part among the parts that read the same weights, and the number of these parts. Each part prefetches an equal share
+// of the next block.
 func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int,
 	share [2]int) error {
 	if err := r.multiply(m, &a.product, part, part.first-section.first, block, share); err != nil {
@@ -151,8 +151,8 @@ func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part t
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
 // loop over points is outermost, so that all strips but the first find the weights of a point in cache.
 func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, block int, share [2]int) error {
-	n, matrix := r.form.Points(), 4*r.matrix()
-	once := max(1, callMACs/(r.rows*r.matrix()))
+	n, matrix := r.form.Points(), 4*r.pointWeights()
+	once := max(1, callMACs/(r.rows*r.pointWeights()))
 	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrix)
 	a.Ptr[tile.Out], a.Ptr[tile.Ahead] = r.productsAt(m), a.Ptr[tile.Vec]
 	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.pointStride, matrix, r.productStride
@@ -163,7 +163,7 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, 
 		for i := range strips.n {
 			s := strips.at(i)
 			a.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+index)*r.tileStride
-			a.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.width
+			a.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.blockChannels
 			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
 			if strips.n == 1 { // prefetch this part's share of the next block
 				a.Row[tile.Ahead] = n*matrix + (n*share[0]+p)*matrix/share[1]
@@ -176,9 +176,9 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, 
 	return nil
 }
 
-// pointsPhase multiplies all tiles of a section by all weights, point by point.
+// pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
-	cut := machine.CutUnits(r.form.Points(), section.n*r.blocks*r.matrix(), pointMACs)
+	cut := machine.CutUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
 		defer args.release()
@@ -197,7 +197,7 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 
 // atPoint multiplies all tiles of a section by the weights of one point.
 func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
-	n, matrix := r.form.Points(), 4*r.matrix()
+	n, matrix := r.form.Points(), 4*r.pointWeights()
 	strips := r.strips(section)
 	for block := range r.blocks {
 		a.Row[tile.Vec] = (block*n + point) * matrix
@@ -209,7 +209,7 @@ func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
 			s := strips.at(i)
 			at := s.first - section.first
 			a.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
-			a.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.width
+			a.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.blockChannels
 			a.Row[tile.Ahead] = next + matrix*i/strips.n
 			if err := r.products[s.n].Call(a); err != nil {
 				return err
@@ -219,9 +219,9 @@ func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
 	return nil
 }
 
-// inversePhase transforms the products of a section back to pixels.
+// inversePhase returns the phase that transforms the products of a section back to pixels.
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
-	cut := machine.CutUnits(section.n, r.form.Points()*r.blocks*r.width, transformGrain)
+	cut := machine.CutUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
@@ -241,7 +241,7 @@ func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 // productsAt returns the address of the products.
 func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 	if r.schedule == byPoints {
-		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight+r.form.Points()*r.pointStride:]))
+		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
 }
@@ -249,11 +249,11 @@ func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 // finish transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has the
 // given index in the stored products.
 func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, block int) error {
-	s, first := r.s, block*r.width
-	y := t.img*s.os.n + t.ty*r.form.M*s.os.h + t.tx*r.form.M*s.os.w + first
-	to := r.pixels(m.Ptrs[0], y, s.os)
-	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.width),
-		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: 4 * r.width}
+	s, first := r.s, block*r.blockChannels
+	y := t.img*s.outStride.n + t.ty*r.form.M*s.outStride.h + t.tx*r.form.M*s.outStride.w + first
+	to := r.pixels(m.Ptrs[0], y, s.outStride)
+	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.blockChannels),
+		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: 4 * r.blockChannels}
 	var bias unsafe.Pointer
 	if s.hasBias {
 		bias = unsafe.Add(s.biasAt(m), 4*first)
@@ -265,7 +265,8 @@ func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, bl
 	}
 	if r.epilogue.strips != nil {
 		for row := range code.rows {
-			r.epilogue.strips.Do(&a.epilogue, y+row*s.os.h, (t.n-1)*r.form.M+code.cols, s.os.w, r.channels(block), 1)
+			r.epilogue.strips.Do(&a.epilogue, y+row*s.outStride.h, (t.n-1)*r.form.M+code.cols, s.outStride.w,
+				r.channels(block), 1)
 		}
 	}
 	return nil

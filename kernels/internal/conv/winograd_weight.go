@@ -21,10 +21,10 @@ import (
 // transform cannot be inverted exactly.
 func (w *winogradConv) packing() graph.Packing {
 	return graph.Packing{
-		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.width),
-		DType: tensor.Float32, Len: w.transformed(),
+		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.blockChannels),
+		DType: tensor.Float32, Len: w.transformedWeights(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			to := kit.ElementsOf[float32](dst.Pointer(), w.transformed())
+			to := kit.ElementsOf[float32](dst.Pointer(), w.transformedWeights())
 			for b := range w.blocks {
 				interrupt.Check(ctx)
 				w.fill(to, src.Pointer(), src.Strides, b)
@@ -33,7 +33,7 @@ func (w *winogradConv) packing() graph.Packing {
 	}
 }
 
-// weightLoop computes the transformed weights of the points from first on.
+// weightLoop is a compiled loop that computes the transformed weights of some consecutive points.
 type weightLoop struct {
 	*loops.Loop
 	first, points int // index of the first point; number of points
@@ -92,14 +92,14 @@ const weightDepth = 32
 
 // fill transforms the weights of a block of output channels. Missing channels are 0.
 func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, block int) {
-	each := w.form.Points() * w.matrix()
+	each := w.form.Points() * w.pointWeights()
 	to = to[block*each:][:each]
-	first := block * w.width
-	lanes := min(w.width, w.s.o-first)
-	if lanes < w.width {
+	first := block * w.blockChannels
+	lanes := min(w.blockChannels, w.s.o-first)
+	if lanes < w.blockChannels {
 		clear(to)
 	}
-	transposed := make([]float32, 9*weightDepth*w.width)
+	transposed := make([]float32, 9*weightDepth*w.blockChannels)
 	for c := 0; c < w.s.c; c += weightDepth {
 		w.fillPart(to, kit.Elem[float32](from, first*strides[0]+c*strides[1]), strides, c, lanes, transposed)
 	}
@@ -111,29 +111,29 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 	depth := min(weightDepth, w.s.c-c)
 	strided.Move(size).Run(unsafe.Pointer(unsafe.SliceData(transposed)), from, []strided.Axis{
 		{N: lanes, Dst: size, Src: strides[0] * size},
-		{N: depth, Dst: 9 * w.width * size, Src: strides[1] * size},
-		{N: 3, Dst: 3 * w.width * size, Src: strides[2] * size},
-		{N: 3, Dst: w.width * size, Src: strides[3] * size}})
+		{N: depth, Dst: 9 * w.blockChannels * size, Src: strides[1] * size},
+		{N: 3, Dst: 3 * w.blockChannels * size, Src: strides[2] * size},
+		{N: 3, Dst: w.blockChannels * size, Src: strides[3] * size}})
 	var state loops.State
 	var ptrs [expr.MaxOperands]unsafe.Pointer
 	var rows [expr.MaxOperands]int
 	for _, l := range weightLoopsOf[w.form.M]() {
 		n := 0
 		for p := range l.points {
-			at := (l.first+p)*w.matrix() + c*w.width
-			ptrs[n], rows[n] = unsafe.Pointer(&to[at]), w.width*size
+			at := (l.first+p)*w.pointWeights() + c*w.blockChannels
+			ptrs[n], rows[n] = unsafe.Pointer(&to[at]), w.blockChannels*size
 			n++
 		}
 		for k := range 9 {
-			ptrs[n], rows[n] = unsafe.Pointer(&transposed[k*w.width]), 9*w.width*size
+			ptrs[n], rows[n] = unsafe.Pointer(&transposed[k*w.blockChannels]), 9*w.blockChannels*size
 			n++
 		}
 		l.Run(&state, ptrs[:n], rows[:n], lanes, depth)
 	}
 }
 
-// inForm reports whether the weight is packed. It fails if the weight is packed for another kernel.
-func (w *winogradConv) inForm() (bool, error) {
+// weightIsPacked reports whether the weight is packed. It fails if the weight is packed for another kernel.
+func (w *winogradConv) weightIsPacked() (bool, error) {
 	is := w.s.call.Packed(1)
 	if is == nil {
 		return false, nil

@@ -40,7 +40,7 @@ func winogradRates() []graph.Rate {
 }
 
 const (
-	// winogradSums is the number of vector sums in a register tile from which the arithmetic units are always busy.
+	// winogradSums is the minimum number of vector sums in a register tile that keeps the arithmetic units busy.
 	winogradSums = 8
 	// winogradBegin is the cost of starting and storing a sum, in multiply-adds.
 	winogradBegin = 4
@@ -48,15 +48,15 @@ const (
 
 // weightTraffic returns the bytes of weights whose loading delays the products. The first strip of a section loads the
 // weights of a point at memory speed. The other strips prefetch the next weights while they multiply. Each block
-// prefetches the next one; half of the weights that do not fit in the L2 cache therefore arrive in time. With the
-// schedule perChunk, sections after the first find the weights in cache.
+// prefetches the weights of the next block, so that half of the weights that do not fit in the L2 cache arrive in time.
+// With the schedule perChunk, sections after the first find the weights in cache.
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
 	if w.schedule() != perChunk {
 		tiles = w.sections().at(0).n
 	}
 	strips := kit.DivUp(tiles, w.rows)
-	bytes := 4 * float64(w.transformed()) * 2 / float64(1+strips)
+	bytes := 4 * float64(w.transformedWeights()) * 2 / float64(1+strips)
 	return (bytes + min(bytes, cachedWeightBytes)) / 2
 }
 
@@ -65,16 +65,16 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
 	c.Streamed(&k)
 	multiply.Stored(&k, c)
-	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
+	weights, kept := 4*float64(w.transformedWeights()), float64(c.Meta(1).Bytes())
 	if kept <= k.Bytes[graph.Kept] {
 		k.Bytes[graph.Kept] += w.weightTraffic() - kept
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())
 	k.Do(winogradOperand, points*float64(w.tileStride))
-	k.Do(winogradResult, points*float64(w.blocks*w.width))
-	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.cpu))
-	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
+	k.Do(winogradResult, points*float64(w.blocks*w.blockChannels))
+	few := float64(min(tiles, w.rows) * w.blockChannels / winograd.Lanes(w.cpu))
+	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.blockChannels)*max(1, winogradSums/few))
 	switch order := w.schedule(); {
 	case order == perChunk, weights <= cachedWeightBytes:
 	case order == byPoints:

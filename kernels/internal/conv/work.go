@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The names of the rates of convolutions in machine profiles. Package multiply has the rates of products.
+// The rates of convolutions, by their names in machine profiles. Package multiply has the rates of products.
 const (
 	tapsPlanes = "depthwise.planes" // a multiply-add, by planes
 	tapsTile   = "depthwise.tile"   // an element of a plane that is copied to a tile
@@ -26,7 +26,7 @@ const (
 // relative to tapsGo.
 const multiResultCost = 3
 
-// rowPixels is the maximum number of pixels of a row that one move of the packer copies, for prices.
+// rowPixels is the assumed maximum number of pixels of a row that one move of the packer copies. It is used for prices.
 const rowPixels = 28
 
 // cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.
@@ -59,9 +59,9 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
 	}
 	if a == convByPixels {
-		multiply.Product(&w, d, float64(s.groups), pixels, s.og(), s.depth())
+		multiply.Product(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.depth())
 		w.Do(multiply.Begin, float64(s.groups))
-		if s.os.c != 1 {
+		if s.outStride.c != 1 {
 			multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
 		}
 		if s.pointwise() {
@@ -73,7 +73,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		w.Do(multiply.PackRun, all/float64(run))
 		return w
 	}
-	multiply.Product(&w, d, float64(s.n*s.groups), s.og(), s.pixelsOut(), s.depth())
+	multiply.Product(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.depth())
 	w.Do(multiply.Begin, float64(s.n*s.groups))
 	if pixel, _ := s.pixelStride(); pixel != 1 {
 		multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
@@ -139,5 +139,5 @@ func pixelRun(s *convShape) (run int, rows bool) {
 	if s.groups == 1 && s.w.Dilation == 1 && s.c < rowChannels {
 		return s.w.Taps * s.c, true
 	}
-	return s.cg, false
+	return s.inPerGroup, false
 }

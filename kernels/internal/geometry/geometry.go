@@ -1,5 +1,5 @@
 // Package geometry describes the windows that poolings and convolutions slide over their operands. Each spatial
-// dimension has one [Axis]; an op over several dimensions has a list of them, outermost first.
+// dimension has one [Axis]. An op over several dimensions has a list of axes, outermost first.
 //
 // A window is the list of elements of a dimension that one result reads. A tap is one of these elements; taps outside
 // the operand are padding. [Window] holds the attributes of an op along a dimension, [Axis] adds the sizes of operand
@@ -13,16 +13,16 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Window is the attributes of an op along one dimension, in elements.
+// Window has the attributes of an op along one dimension, in elements.
 type Window struct {
 	Taps          int  // number of taps of a window, PyTorch's kernel_size
 	Stride        int  // distance between the windows of neighbouring results
-	Before, After int  // padding at the begin and at the end of the operand
+	Before, After int  // padding at the beginning and at the end of the operand
 	Dilation      int  // distance between neighbouring taps
 	Ceil          bool // the number of results is rounded up: the last window may exceed the padding
 }
 
-// Reach returns the distance from the first tap to the last, at most [kit.MaxProduct].
+// Reach returns the distance from the first tap to the last tap of a window, at most [kit.MaxProduct].
 func (w *Window) Reach() int { return kit.BoundedProduct(max(w.Dilation, 0), max(w.Taps-1, 0)) }
 
 // Results returns the number of windows over n elements, as PyTorch's pooling_output_shape does. Stride must not be 0.
@@ -40,8 +40,8 @@ func (w *Window) Results(n sym.Int) sym.Int {
 }
 
 // Axis is a dimension of Size elements with Results windows. An axis is either sliding or adaptive. In a sliding axis,
-// window o begins at o*Stride-Before. In an adaptive axis, which has no Window, it has the elements from
-// floor(o*Size/Results) to ceil((o+1)*Size/Results).
+// the window of result o begins at o*Stride-Before. In an adaptive axis, the window of result o has the elements from
+// floor(o*Size/Results) to ceil((o+1)*Size/Results)-1, and the field Window is not used.
 type Axis struct {
 	Window
 	Size, Results int
@@ -52,13 +52,13 @@ type Axis struct {
 // Adaptive returns the axis of an adaptive pooling of size elements.
 func Adaptive(size, results int) Axis { return Axis{Size: size, Results: results, Adaptive: true} }
 
-// Unit returns the axis of a missing dimension: one element, one window of one tap.
+// Unit returns the axis of a missing dimension. It has one element and one window of one tap.
 func Unit() Axis {
 	return Axis{Window: Window{Taps: 1, Stride: 1, Dilation: 1}, Size: 1, Results: 1}
 }
 
-// Range is the window of one result: the elements at Start, Start+Step, ... below End, all inside the operand. If no
-// tap is inside, End is at most Start.
+// Range is the part of the window of one result that is inside the operand: the elements at Start, Start+Step, ...
+// below End. If no tap is inside, End is at most Start.
 type Range struct {
 	Start, End, Step int
 	Padded           int // number of taps in the operand and its padding; the last window may have fewer than Taps
@@ -72,10 +72,11 @@ func (r Range) Count() int {
 	return max(0, kit.DivUp(r.End-r.Start, r.Step))
 }
 
-// maxListed bounds the windows that an axis stores: 40 KiB.
+// maxListed is the maximum number of windows in the table of an axis. Such a table has at most 32 KiB.
 const maxListed = 1 << 10
 
-// Listed returns the axis with a table of its windows if there are at most 1024, which makes [Axis.At] faster.
+// Listed returns the axis with a table of its windows, which makes [Axis.At] faster. It makes no table for more than
+// 1024 windows.
 func (a Axis) Listed() Axis {
 	if a.Results <= maxListed {
 		list := make([]Range, max(0, a.Results))
@@ -114,7 +115,7 @@ func (a *Axis) compute(o int) Range {
 	return r
 }
 
-// mulDiv returns a*b/c and the remainder. a*b may exceed 64 bits; it requires a <= c and 0 < c.
+// mulDiv returns the quotient and the remainder of a*b/c. a*b may exceed 64 bits. mulDiv requires a <= c and 0 < c.
 func mulDiv(a, b, c int) (int, int) {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high == 0 {
@@ -133,7 +134,7 @@ func (a *Axis) firstClippedEnd() int {
 	return min(room/a.Stride+1, a.Results)
 }
 
-// inside returns the range of results of a sliding axis whose windows have no padding.
+// inside returns the range of results of a sliding axis for which all taps are inside the operand.
 func (a *Axis) inside() (first, end int) {
 	first = min(kit.DivUp(a.Before, a.Stride), a.Results)
 	return first, max(first, a.firstClippedEnd())
@@ -158,8 +159,8 @@ func (a *Axis) MaxSpan(results int) int {
 	return min(a.Size, (results-1)*a.Stride+a.Reach()+1)
 }
 
-// MaxCount returns the maximum of [Range.Count] over all windows. For dilated windows without a window inside the
-// operand, the result is an upper bound of that maximum.
+// MaxCount returns the maximum of [Range.Count] over all windows. If windows are dilated and no window is inside the
+// operand, the result is an upper bound of this maximum.
 func (a *Axis) MaxCount() int {
 	if a.Results == 0 || a.Size == 0 {
 		return 0
@@ -194,8 +195,8 @@ func (a *Axis) TypicalCount() int {
 	return max(1, min(a.Taps, a.Size))
 }
 
-// adaptiveCounts returns the minimum and the maximum number of elements of the windows of an adaptive axis. The
-// remainders of o*Size/Results are multiples of the greatest common divisor of Size and Results.
+// adaptiveCounts returns the minimum and the maximum number of elements of the windows of an adaptive axis. It uses
+// that the remainders of o*Size/Results are multiples of the greatest common divisor of Size and Results.
 func (a *Axis) adaptiveCounts() (least, most int) {
 	g, b := a.Size, a.Results
 	for b > 0 {
@@ -205,7 +206,7 @@ func (a *Axis) adaptiveCounts() (least, most int) {
 }
 
 // Uniform reports whether all windows have the same number of taps inside the operand or, with padded set, inside the
-// operand and its padding. It may return false for equal counts.
+// operand and its padding. It may also return false if the numbers are equal.
 func (a *Axis) Uniform(padded bool) bool {
 	if a.Results <= 1 {
 		return true
@@ -220,12 +221,12 @@ func (a *Axis) Uniform(padded bool) bool {
 	return padded && a.At(0).Padded == a.At(a.Results-1).Padded // Padded never increases
 }
 
-// Run is Results neighbouring results, the first at index First, whose windows begin Step elements apart and have
-// equally many taps inside the operand.
+// Run is a sequence of Results neighbouring results, the first at index First. Their windows begin Step elements apart
+// and have the same number of taps inside the operand.
 type Run struct{ First, Results, Step int }
 
-// RunAt returns a run of at most limit results that begins at result first. With padded set, the windows of a run also
-// have equally many taps inside the operand and its padding.
+// RunAt returns a run of at most limit results that begins at result first. If padded is set, the windows of the run
+// also have the same number of taps inside the operand and its padding.
 func (a *Axis) RunAt(first, limit int, padded bool) Run {
 	r := Run{First: first, Results: 1}
 	if !a.Adaptive {

@@ -2,12 +2,13 @@ package geometry
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// The methods of this file are for sliding axes. A position is an index of an element, negative or at least Size in the
-// padding. Window o has its taps at positions o*Stride-Before, o*Stride-Before+Dilation and so on.
+// The methods of this file are for sliding axes. A position is an index of an element. Positions in the padding are
+// negative or at least Size. The window of result o has its taps at positions o*Stride-Before, o*Stride-Before+Dilation
+// and so on.
 
-// Clamped returns the axis with smaller numbers and the same positions: the stride of a single window and the dilation
-// of windows of one tap are at most Size. All other windows are within the padded operand, whose size is bounded, so
-// that positions do not overflow.
+// Clamped returns an axis with the same positions that do not overflow. It bounds the stride of a single window and the
+// dilation of windows of one tap by Size, because these numbers do not affect positions. In all other cases, windows
+// are within the padded operand, which has a bounded size.
 func (a Axis) Clamped() Axis {
 	if a.Results <= 1 {
 		a.Stride = min(a.Stride, max(a.Size, 1))
@@ -27,10 +28,12 @@ func (a *Axis) Position(o, k int) int { return o*a.Stride - a.Before + k*a.Dilat
 // Contains reports whether a position is inside the operand.
 func (a *Axis) Contains(position int) bool { return uint(position) < uint(a.Size) }
 
-// TapsOf returns the range of the taps of result o that are inside the operand. If there is none, end is at most first.
+// TapsOf returns the range of the taps of result o that are inside the operand. If there is no such tap, end is at most
+// first.
 func (a *Axis) TapsOf(o int) (first, end int) { return Valid(a.Begin(o), a.Dilation, a.Size, a.Taps) }
 
-// ResultsOf returns the range of results for which tap k is inside the operand. If there is none, end is at most first.
+// ResultsOf returns the range of results for which tap k is inside the operand. If there is no such result, end is at
+// most first.
 func (a *Axis) ResultsOf(k int) (first, end int) {
 	return Valid(a.Position(0, k), a.Stride, a.Size, a.Results)
 }
@@ -51,7 +54,8 @@ func (a *Axis) CountAll() (n int) {
 	return n
 }
 
-// Extent returns the distance from the first tap of a window to the last tap of the n-th window from it on, plus 1.
+// Extent returns the number of positions that n neighbouring windows span: the distance from the first tap of the first
+// window to the last tap of the last window, plus 1.
 func (a *Axis) Extent(n int) int { return (n-1)*a.Stride + (a.Taps-1)*a.Dilation + 1 }
 
 // Bordered reports whether windows reach into the padding.
@@ -62,13 +66,13 @@ func (a *Axis) Pointwise() bool {
 	return a.Taps == 1 && a.Stride == 1 && a.Before == 0 && a.Results == a.Size
 }
 
-// Bound returns an upper bound of the distance between two positions of windows.
+// Bound returns an upper bound of the distance between two positions in windows.
 func (a *Axis) Bound() int {
 	return max(a.Size, a.Before, a.Results*a.Stride+(a.Taps-1)*a.Dilation+1)
 }
 
-// Valid returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is none, end is at most
-// first.
+// Valid returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is no such i, end is at
+// most first.
 func Valid(begin, step, size, n int) (first, end int) {
 	if begin < 0 {
 		first = kit.DivUp(-begin, step)

@@ -4,16 +4,16 @@
 //
 // # Terms
 //
-// Package geometry defines windows and taps; in an interpolation, a tap is an element with a weight. By pixels, an
-// implementation computes all channels of a position at once, since the channels of a channels-last operand are
-// contiguous. By planes, it computes each channel separately.
+// Package geometry defines windows and taps. In an interpolation, a tap is an element with a weight. An implementation
+// by pixels computes all channels of a position at once, because the channels of a channels-last operand are
+// contiguous. An implementation by planes computes each channel separately.
 //
 // # Poolings
 //
 // A [pooling] describes an op: the number of pooled dimensions, the reduction, and how windows follow from attributes.
-// Inference (pool_infer.go), the reference (pool_reference.go) and prices (pool_impls.go) use its list of axes. A
-// [pool] adds the layouts of a call. It always has three spatial dimensions; missing leading dimensions have size 1.
-// Three kernels compute a pool:
+// Inference (pool_infer.go), the reference (pool_reference.go) and prices (pool_impls.go) use the pooling's list of
+// axes. A [pool] adds the layouts of a call. A pool always has three spatial dimensions; missing leading dimensions
+// have size 1. Three kernels compute a pool:
 //
 //   - Compiled loops by pixels: each tap is an operand of a loop over channels, and taps outside the operand read a
 //     neutral element (pool_compiled_pixels.go).
@@ -25,6 +25,7 @@
 // # Interpolation
 //
 // Resize and the upsample ops of aten are separable: each dimension has a list of weighted taps per index
-// (resample.go), and a pass per dimension computes weighted sums (resample_pass.go). If every result is a copy of one
-// element, a single pass copies. Symbolic sizes are scaled exactly, as quotients of integers (scaled_size.go).
+// (resample.go), and one pass for each dimension computes weighted sums (resample_pass.go). If every result is a copy
+// of one element, a single pass copies all dimensions at once. Symbolic sizes are scaled exactly, as quotients of
+// integers (scaled_size.go).
 package window

@@ -87,26 +87,26 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	return nil
 }
 
-// gridTap is an element that a sample reads: its offset in the operand, in units of gridAxis.step, and its weight.
+// gridTap is an element that a sample reads.
 type gridTap struct {
-	off int
-	w   float64
+	offset int     // offset in the operand, in the unit of gridAxis.step
+	weight float64 // weight
 }
 
 // gridAxis is a spatial dimension of the operand. step is its stride, in bytes in kernels and in elements in the
 // reference.
 type gridAxis struct{ size, step int }
 
-// gridSampling computes the taps of samples.
+// gridSampling describes a call of grid_sampler. It computes the taps of samples.
 type gridSampling struct {
-	a    *gridSamplerAttrs
-	axes []gridAxis
-	d    tensor.DType // of operand, grid and result
+	attrs *gridSamplerAttrs
+	axes  []gridAxis
+	dtype tensor.DType // of operand, grid and result
 }
 
 func newGridSampling(c *graph.Call) *gridSampling {
 	m := c.Meta(0)
-	s := &gridSampling{a: kit.Attrs[gridSamplerAttrs](c), d: m.DType}
+	s := &gridSampling{attrs: kit.Attrs[gridSamplerAttrs](c), dtype: m.DType}
 	for d := 2; d < m.Rank(); d++ {
 		s.axes = append(s.axes, gridAxis{m.Shape[d], kit.StepAt(m, d)})
 	}
@@ -115,20 +115,20 @@ func newGridSampling(c *graph.Call) *gridSampling {
 
 // position maps a grid coordinate to a fractional index.
 func (s *gridSampling) position(x float64, size int) float64 {
-	if s.a.AlignCorners {
+	if s.attrs.AlignCorners {
 		return (x + 1) / 2 * float64(size-1)
 	}
 	return ((x+1)*float64(size) - 1) / 2
 }
 
-// padded maps an index outside the axis to an index inside by the padding mode; zero padding keeps the index.
+// padded maps an index outside the axis to an index inside, as the padding mode requires. Zero padding keeps the index.
 func (s *gridSampling) padded(x float64, size int) float64 {
-	switch s.a.PaddingMode {
+	switch s.attrs.PaddingMode {
 	case 1:
 		return s.clip(x, size)
 	case 2:
 		low, span := -0.5, float64(size)
-		if s.a.AlignCorners {
+		if s.attrs.AlignCorners {
 			low, span = 0, float64(size-1)
 		}
 		if span == 0 {
@@ -158,17 +158,17 @@ func (s *gridSampling) clip(x float64, size int) float64 {
 	return 0
 }
 
-// undefined reports whether the weights of a sample are NaN: if a coordinate is not finite, except for volumes and for
-// positions that are clipped before weights are computed. get returns coordinate k.
+// undefined reports whether the weights of a sample are NaN because a coordinate is not finite. The weights are never
+// NaN for volumes, and for positions that are clipped before weights are computed. get returns coordinate k.
 func (s *gridSampling) undefined(get func(k int) float64) bool {
-	if len(s.axes) == 3 || s.a.InterpolationMode == 1 || s.a.InterpolationMode == 0 && s.a.PaddingMode != 0 {
+	if len(s.axes) == 3 || s.attrs.InterpolationMode == 1 || s.attrs.InterpolationMode == 0 && s.attrs.PaddingMode != 0 {
 		return false
 	}
 	x, y := get(0), get(1)
 	return x-x != 0 || y-y != 0
 }
 
-// coordinateTaps stores the taps of coordinate x along one axis in room and returns their number.
+// coordinateTaps stores the taps of coordinate x along one axis in room, and returns the number of taps.
 func (s *gridSampling) coordinateTaps(x float64, ax gridAxis, room *[4]gridTap) int {
 	n := 0
 	add := func(at, w float64) {
@@ -178,7 +178,7 @@ func (s *gridSampling) coordinateTaps(x float64, ax gridAxis, room *[4]gridTap) 
 		}
 	}
 	at := s.position(x, ax.size)
-	switch s.a.InterpolationMode {
+	switch s.attrs.InterpolationMode {
 	case 1:
 		add(math.RoundToEven(s.padded(at, ax.size)), 1)
 	case 2:
@@ -195,12 +195,12 @@ func (s *gridSampling) coordinateTaps(x float64, ax gridAxis, room *[4]gridTap) 
 	return n
 }
 
-// taps stores the taps of a sample in room and returns their number. get returns coordinate k; coordinate 0 belongs to
-// the last dimension.
+// taps stores the taps of a sample in room, and returns the number of taps. get returns coordinate k. Coordinate 0
+// belongs to the last dimension.
 func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	room[0] = gridTap{0, 1}
 	if s.undefined(get) {
-		room[0].w = math.NaN()
+		room[0].weight = math.NaN()
 		return 1
 	}
 	n := 1
@@ -211,7 +211,7 @@ func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 		m := 0
 		for _, t := range room[:n] {
 			for _, u := range one[:k] {
-				next[m] = gridTap{t.off + u.off, t.w * u.w}
+				next[m] = gridTap{t.offset + u.offset, t.weight * u.weight}
 				m++
 			}
 		}
@@ -221,7 +221,7 @@ func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	return n
 }
 
-// kernel computes one sample after another, each for all channels.
+// kernel returns the kernel. It computes one sample after another, each for all channels.
 func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
 	chans, last := m.Shape[1], g.Rank()-1
@@ -245,16 +245,16 @@ func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 		for ch := range chans {
 			sum := 0.0
 			for _, t := range taps[:n] {
-				p := unsafe.Add(x, ch*from+t.off)
-				switch s.d {
+				p := unsafe.Add(x, ch*from+t.offset)
+				switch s.dtype {
 				case tensor.Float32:
-					sum += t.w * float64(*(*float32)(p))
+					sum += t.weight * float64(*(*float32)(p))
 				case tensor.Float64:
-					sum += t.w * *(*float64)(p)
+					sum += t.weight * *(*float64)(p)
 				default:
 					var v float64
 					read(unsafe.Pointer(&v), p, 0, 0, 1)
-					sum += t.w * v
+					sum += t.weight * v
 				}
 			}
 			write(unsafe.Add(y, ch*to), unsafe.Pointer(&sum), 0, 0, 1)
@@ -281,7 +281,7 @@ func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 		n := r.taps(func(k int) float64 { return grid.At(append(point, k)...).Float() }, &taps)
 		sum := 0.0
 		for _, t := range taps[:n] {
-			sum += t.w * flat.At(at[0], at[1], t.off).Float()
+			sum += t.weight * flat.At(at[0], at[1], t.offset).Float()
 		}
 		out.Set(tensor.FloatScalar(sum), at...)
 	})
@@ -405,7 +405,8 @@ func affineShape(size []sym.Int) []sym.Int {
 }
 
 // affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
-// numbers of linspace; without align_corners, they are multiplied by n-1, divided by n as floats, and truncated.
+// numbers of linspace. Without align_corners, these numbers are multiplied by n-1, divided by n as floats, and
+// truncated.
 func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
 	coordinates := make([]T, n)
 	if n <= 1 {

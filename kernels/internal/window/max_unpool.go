@@ -22,7 +22,7 @@ type maxUnpool3dAttrs struct {
 	Padding    []int     `attr:"padding" default:"0" doc:"no effect; PyTorch only checks sizes with it"`
 }
 
-// Max unpooling writes elements to the positions from which a max pooling with indices took them.
+// Max unpoolings invert max poolings with indices: each element is written to the position of the maximum.
 var (
 	MaxUnpool1d = maxUnpoolOp(graph.SchemaOf[maxUnpoolAttrs](), "max_unpool1d",
 		"Writes the elements of self [N, C, L] or [C, L] to the "+
@@ -148,10 +148,10 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// unpooling scatters the elements of planes: from elements of an operand's plane, to elements of a result's plane.
+// unpooling describes how the elements of the operand's planes are scattered to the result's planes.
 type unpooling struct {
-	size     []int
-	from, to int
+	size     []int // sizes of the spatial dimensions of the result
+	from, to int   // numbers of elements of a plane of the operand, and of a plane of the result
 }
 
 func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin, end int) error {

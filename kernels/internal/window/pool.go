@@ -25,12 +25,12 @@ type poolFold struct {
 	kind         poolKind
 	indices      bool    // the second result is the index of each maximum in its plane
 	countPadding bool    // averages count the taps in the padding
-	divisor      int     // of averages; 0 stands for the number of taps
+	divisor      int     // divisor of averages; 0 stands for the number of taps
 	norm         float64 // exponent of poolNorm
 }
 
-// averageCount returns the number of taps of a window along one dimension that an average counts. It is a float64,
-// because products of these numbers may exceed 2^63.
+// averageCount returns the number of taps of a window along one dimension that an average counts. The number is a
+// float64, because products of such numbers may exceed 2^63.
 func (f *poolFold) averageCount(w geometry.Range) float64 {
 	if f.countPadding {
 		return float64(w.Padded)
@@ -38,7 +38,7 @@ func (f *poolFold) averageCount(w geometry.Range) float64 {
 	return float64(w.Count())
 }
 
-// area returns the number of taps that an average counts, at least 1.
+// area returns the number of taps of a window that an average counts. It is at least 1.
 func (f *poolFold) area(w [maxDims]geometry.Range) float64 {
 	area := 1.0
 	for _, r := range w {
@@ -47,8 +47,8 @@ func (f *poolFold) area(w [maxDims]geometry.Range) float64 {
 	return max(area, 1)
 }
 
-// divisorOf returns the divisor of a sum over a window of the given area. Integer areas are exact up to 2^53 and
-// bounded by 2^62, so that averages over greater areas are 0.
+// divisorOf returns the divisor of a sum over a window of the given area. Integer areas are exact up to 2^53. Areas
+// above 2^62 give the divisor 2^62, so that integer averages over such areas are 0.
 func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 	switch {
 	case f.divisor != 0:
@@ -59,30 +59,32 @@ func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 	return A(area)
 }
 
-// pool is a pooling of a call with fixed layouts. Strides are in bytes, in the order batch, channel and spatial
-// dimensions; missing dimensions have stride 0. A plane is the elements of one channel of one batch element.
+// pool describes a pooling of a call with known sizes and layouts. Strides are in bytes, in the order batch, channel
+// and spatial dimensions; missing dimensions have stride 0. A plane is the elements of one channel of one batch
+// element.
 type pool struct {
 	poolFold
-	meta    tensor.Meta // of the operand
-	outs    []tensor.Meta
-	n, c    int // sizes of batch and channel
-	axes    [maxDims]geometry.Axis
-	maxTaps [maxDims]int // maximum number of taps of a window inside the operand, by dimension
-	taps    int          // product of most
-	in      [2 + maxDims]int
-	out     [2][2 + maxDims]int // of values and indices
-	plane   int                 // elements of a plane of the operand
+	meta          tensor.Meta   // layout of the operand
+	results       []tensor.Meta // layouts of the results
+	n, c          int           // numbers of batch elements and of channels
+	axes          [maxDims]geometry.Axis
+	maxTaps       [maxDims]int        // maximum number of taps of a window inside the operand, by dimension
+	taps          int                 // product of maxTaps
+	inStrides     [2 + maxDims]int    // strides of the operand
+	outStrides    [2][2 + maxDims]int // strides of values and of indices
+	planeElements int                 // number of elements of a plane of the operand
 }
 
 // newPool describes the pooling of the last len(axes) dimensions of the first operand.
 func newPool(c *graph.Call, f poolFold, axes []geometry.Axis) *pool {
 	m, dims := c.Meta(0), len(axes)
-	p := &pool{poolFold: f, meta: m, outs: c.Out, n: 1, c: m.Shape[m.Rank()-dims-1], in: poolStrides(m, dims), plane: 1}
+	p := &pool{poolFold: f, meta: m, results: c.Out, n: 1, c: m.Shape[m.Rank()-dims-1],
+		inStrides: poolStrides(m, dims), planeElements: 1}
 	if m.Rank() == dims+2 {
 		p.n = m.Shape[0]
 	}
 	for i, o := range c.Out {
-		p.out[i] = poolStrides(o, dims)
+		p.outStrides[i] = poolStrides(o, dims)
 	}
 	for d := range p.axes {
 		p.axes[d] = geometry.Unit()
@@ -91,13 +93,13 @@ func newPool(c *graph.Call, f poolFold, axes []geometry.Axis) *pool {
 		}
 		p.axes[d] = p.axes[d].Listed()
 		p.maxTaps[d] = p.axes[d].MaxCount()
-		p.plane *= p.axes[d].Size
+		p.planeElements *= p.axes[d].Size
 	}
 	p.taps = kit.BoundedProduct(p.maxTaps[:]...)
 	return p
 }
 
-// poolStrides returns the strides of m in bytes for batch, channel and spatial dimensions; m has dims spatial
+// poolStrides returns the strides of m, in bytes, for batch, channel and spatial dimensions. m has dims spatial
 // dimensions.
 func poolStrides(m tensor.Meta, dims int) (st [2 + maxDims]int) {
 	size, lead := m.DType.Size(), m.Rank()-dims
@@ -111,7 +113,7 @@ func poolStrides(m tensor.Meta, dims int) (st [2 + maxDims]int) {
 	return st
 }
 
-// windows returns the windows of a result.
+// windows returns the window of a result along each spatial dimension.
 func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
 	return [...]geometry.Range{p.axes[0].At(d), p.axes[1].At(h), p.axes[2].At(w)}
 }
@@ -119,7 +121,8 @@ func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
 // index returns the index of an element in its plane.
 func (p *pool) index(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
 
-// poolKernel compiles a pooling with one of the walks: compiled loops if they support the call, else loops in Go.
+// poolKernel makes the kernel of a pooling with the given walk. It uses compiled loops if they support the call, else
+// loops in Go.
 func poolKernel(c *graph.Call, by poolWalk, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

@@ -9,20 +9,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxLoopTaps is the maximum number of taps of a window that a single loop folds; each tap is an operand, and loops
-// have at most expr.MaxOperands. Larger windows take several loops of tapsPerLoop taps, whose operands also include a
-// partial result and a divisor.
+// maxLoopTaps is the maximum number of taps of a window that a single loop folds. Each tap is an operand, and a loop
+// has at most expr.MaxOperands operands. Larger windows take several loops of tapsPerLoop taps. The operands of these
+// loops also include a partial result and a divisor.
 const (
 	maxLoopTaps = 20
 	tapsPerLoop = 16
 )
 
-// tapLoops folds windows by compiled loops. Small windows take one loop. For larger windows, the loop first begins,
-// next continues, and last divides sums. Taps are folded in row-major order for every division among loops; taps
-// outside the operand read the neutral element.
+// tapLoops folds windows by compiled loops. Small windows take one loop, first. For larger windows, the loop first
+// folds the first taps, next folds more taps, and last divides sums. Taps are folded in row-major order, however they
+// are divided among loops. Taps outside the operand read the neutral element.
 type tapLoops struct {
 	*pool
-	d, sum            tensor.DType // dtypes of elements and sums
+	dtype, sumDType   tensor.DType // dtypes of elements and sums
 	perLoop           int          // taps of a loop
 	single            bool         // one loop folds all taps
 	first, next, last *loops.Loop
@@ -31,14 +31,14 @@ type tapLoops struct {
 // newTapLoops returns nil if the loops cannot be compiled.
 func newTapLoops(p *pool) (*tapLoops, error) {
 	d := p.meta.DType
-	t := &tapLoops{pool: p, d: d, sum: d.OpMath(), perLoop: p.taps, single: p.taps <= maxLoopTaps}
+	t := &tapLoops{pool: p, dtype: d, sumDType: d.OpMath(), perLoop: p.taps, single: p.taps <= maxLoopTaps}
 	if !loops.Compiles() || p.kind == poolNorm || p.indices && !t.single {
 		return nil, nil
 	}
 	if !t.single {
 		t.perLoop = tapsPerLoop
 		if d.IsFloat() {
-			t.sum = tensor.Float64
+			t.sumDType = tensor.Float64
 		}
 	}
 	for _, l := range []struct {
@@ -65,8 +65,9 @@ func newTapLoops(p *pool) (*tapLoops, error) {
 	return t, nil
 }
 
-// loop returns the loop that folds the given number of taps. Its operands are the partial result (unless begin is set),
-// the taps, and one scalar: the divisor at the end of averages, or the index of the first tap.
+// loop returns the loop that folds the given number of taps. begin and end tell whether the loop folds the first taps
+// and the last taps of windows. The operands are the partial result (unless begin is set), the taps, and at most one
+// scalar. The scalar is the divisor of averages if end is set, or the index of the first tap for maxima with indices.
 func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var scalar []bool
@@ -79,17 +80,17 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	}
 	first := len(in)
 	for range taps {
-		add(t.d, false)
+		add(t.dtype, false)
 	}
 	extra := -1
 	switch {
 	case t.indices:
 		extra = add(tensor.Int64, true)
 	case t.kind == poolAvg && end:
-		extra = add(t.sum, true)
+		extra = add(t.sumDType, true)
 	}
 	b := expr.NewBuilder(in...)
-	tap := func(k int) expr.Value { return b.Convert(t.sum, b.Load(first+k)) }
+	tap := func(k int) expr.Value { return b.Convert(t.sumDType, b.Load(first+k)) }
 	var out []expr.Output
 	switch {
 	case t.indices:
@@ -99,7 +100,7 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	default:
 		var sum expr.Value
 		if begin {
-			sum = b.Const(t.sum, 0)
+			sum = b.Const(t.sumDType, 0)
 		} else {
 			sum = b.Load(0)
 		}
@@ -110,33 +111,34 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 			out = []expr.Output{b.Real(sum)}
 			break
 		}
-		out = []expr.Output{b.Real(b.Convert(t.d, b.Do(t.divides(), sum, b.Load(extra))))}
+		out = []expr.Output{b.Real(b.Convert(t.dtype, b.Do(t.divides(), sum, b.Load(extra))))}
 	}
 	c, err := b.Build(out...)
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 
-// partialDType returns the dtype of the partial results between loops: maxima are stored in the result.
+// partialDType returns the dtype of the partial results between loops. Partial maxima are stored in the result, and so
+// have its dtype.
 func (t *tapLoops) partialDType() tensor.DType {
 	if t.kind == poolMax {
-		return t.d
+		return t.dtype
 	}
-	return t.sum
+	return t.sumDType
 }
 
 // divides returns the operation that makes averages of sums.
 func (t *tapLoops) divides() expr.Op {
-	if inverse(t.d, t.sum) {
+	if inverse(t.dtype, t.sumDType) {
 		return expr.Mul
 	}
 	return expr.Div
 }
 
-// inverse reports whether sums are multiplied by the inverse of the divisor: where sums have more bits than results, so
-// that rounding the inverse does not change results.
+// inverse reports whether sums are multiplied by the inverse of the divisor. This requires that sums have more bits
+// than results, so that the rounding of the inverse does not change results.
 func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
-// putDivisor writes the divisor of a sum over a window of the given area, or its inverse.
+// putDivisor writes the divisor of a sum over a window of the given area, or the inverse of the divisor.
 func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 	if sum == tensor.Int64 {
 		binary.LittleEndian.PutUint64(to, uint64(divisorOf[int64](f, area)))
@@ -159,27 +161,28 @@ func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, 
 	if begin {
 		best, k = tap(0), 1
 	} else {
-		best = b.Convert(t.sum, b.Load(0))
+		best = b.Convert(t.sumDType, b.Load(0))
 	}
 	for ; k < taps; k++ {
 		best = b.Do(expr.Max, tap(k), best)
 	}
-	return []expr.Output{b.Real(b.Convert(t.d, best))}
+	return []expr.Output{b.Real(b.Convert(t.dtype, best))}
 }
 
-// maximumIndex returns the maximum of all taps and its index: among equal ones the first, among NaNs the last.
+// maximumIndex returns the maximum of all taps and its index. The index is that of the first of equal maxima and of the
+// last NaN.
 func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
 	best, where := tap(0), b.Int(tensor.Int32, 0)
 	for k := 1; k < t.perLoop; k++ {
 		x := tap(k)
 		take := b.Do(expr.Lt, best, x)
-		if t.d.IsFloat() {
+		if t.dtype.IsFloat() {
 			take = b.Do(expr.Or, take, b.Do(expr.Ne, x, x))
 		}
 		best = b.Do(expr.Select, take, x, best)
 		where = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.offset(k))), where)
 	}
-	return []expr.Output{b.Real(b.Convert(t.d, best)),
+	return []expr.Output{b.Real(b.Convert(t.dtype, best)),
 		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, where), first))}
 }
 

@@ -11,56 +11,57 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// carriedBytes is the approximate size of the partial sums that one loop passes to the next loop. They stay in the L1
-// cache.
+// carriedBytes is the approximate size, in bytes, of the partial sums that one loop passes to the next loop. Sums of
+// this size stay in the L1 cache.
 const carriedBytes = 16 << 10
 
-// runElements bounds the elements that one call of a loop folds, so that a call takes at most a few milliseconds.
+// runElements bounds the elements that one call of a loop folds. A call takes at most a few milliseconds.
 const runElements = 1 << 24
 
 // loopCall is the cost of a call of a loop, in simple operations.
 const loopCall = 64
 
 // compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. A run of
-// neighbouring results along the last dimension (geometry.Run) takes one call of a loop. A row of the loop is the
-// channels of one result, or of the whole run if their elements are contiguous.
+// neighbouring results along the last dimension (geometry.Run) takes one call of a loop. A row of the loop has the
+// channels of one result, or of all results of the run if their elements are contiguous.
 type compiledPixels struct {
 	*tapLoops
 	size      int  // bytes of an element
-	longest   int  // maximum results of a run
+	longest   int  // maximum number of results of a run
 	mergeable bool // the pixels of a run are contiguous in operand and result
 	state     graph.PerWorker[poolRun]
 }
 
-// tapStream is a tap of a run's windows: its address for the first result, and its stride in bytes.
+// tapStream is a tap of a run's windows. It has the address of the tap of the first result, and the distance in bytes
+// to the tap of the next result.
 type tapStream struct {
-	ptr  unsafe.Pointer
-	step int
+	ptr          unsafe.Pointer
+	resultStride int
 }
 
-// poolRun is a worker's state for running loops.
+// poolRun is the state of a worker that runs the loops of a pooling.
 type poolRun struct {
 	loops.State
-	ptrs    [expr.MaxOperands]unsafe.Pointer
-	strides [expr.MaxOperands]int
-	used    int
-	taps    []tapStream
-	divisor [8]byte // scalar operand of averages, in the dtype of sums
-	index   int64   // scalar operand of maxima with indices: index of the first tap
+	ptrs         [expr.MaxOperands]unsafe.Pointer
+	strides      [expr.MaxOperands]int
+	operandCount int
+	taps         []tapStream
+	divisor      [8]byte // scalar operand of averages, in the dtype of sums
+	index        int64   // scalar operand of maxima with indices: index of the first tap
 }
 
 // add adds an operand at p whose rows are step bytes apart.
 func (r *poolRun) add(p unsafe.Pointer, step int) {
-	r.ptrs[r.used], r.strides[r.used] = p, step
-	r.used++
+	r.ptrs[r.operandCount], r.strides[r.operandCount] = p, step
+	r.operandCount++
 }
 
 // compilePixels returns no kernel if there is no machine code, or if channels are not contiguous.
 func compilePixels(p *pool) (*graph.Kernel, error) {
 	x := &compiledPixels{size: p.meta.DType.Size()}
-	strided := p.c > 1 && p.in[1] != x.size
-	for i, o := range p.outs {
-		strided = strided || p.c > 1 && p.out[i][1] != o.DType.Size()
+	strided := p.c > 1 && p.inStrides[1] != x.size
+	for i, o := range p.results {
+		strided = strided || p.c > 1 && p.outStrides[i][1] != o.DType.Size()
 	}
 	if strided || p.taps == 0 {
 		return nil, nil
@@ -69,10 +70,10 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 	if x.tapLoops, err = newTapLoops(p); x.tapLoops == nil || err != nil {
 		return nil, err
 	}
-	x.mergeable = p.in[4] == p.c*x.size && p.out[0][4] == p.in[4] && !p.indices
+	x.mergeable = p.inStrides[4] == p.c*x.size && p.outStrides[0][4] == p.inStrides[4] && !p.indices
 	x.longest = max(1, runElements/(p.c*min(p.taps, maxLoopTaps)))
 	if !x.single && p.kind == poolAvg {
-		x.longest = max(1, carriedBytes/(p.c*x.sum.Size()))
+		x.longest = max(1, carriedBytes/(p.c*x.sumDType.Size()))
 	}
 	return x.kernel(), nil
 }
@@ -83,7 +84,7 @@ func (p *pool) offset(k int) int {
 	return p.index(k/(p.maxTaps[1]*p.maxTaps[2])*step(0), k/p.maxTaps[2]%p.maxTaps[1]*step(1), k%p.maxTaps[2]*step(2))
 }
 
-// kernel iterates over rows of results.
+// kernel returns the kernel, which iterates over rows of results.
 func (p *compiledPixels) kernel() *graph.Kernel {
 	nd, nh := p.axes[0].Results, p.axes[1].Results
 	rows := p.n * nd * nh
@@ -91,12 +92,12 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 	neutral := kit.AlignUp(p.c * p.size)
 	k := &graph.Kernel{Worker: neutral, Code: p.listings}
 	if !p.single && p.kind == poolAvg {
-		k.Worker += max(carriedBytes, p.c*p.sum.Size())
+		k.Worker += max(carriedBytes, p.c*p.sumDType.Size())
 	}
 	k.Phases = []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := p.state.Of(m)
 		r.begin(m)
-		p.fill(p.d, m.Worker[:p.c*p.size])
+		p.fill(p.dtype, m.Worker[:p.c*p.size])
 		for row, end := cut.Range(chunk); row < end; row++ {
 			p.row(m, r, row/nh/nd, row/nh%nd, row%nh)
 		}
@@ -112,7 +113,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 	columns := &p.axes[2]
 	at := func(i, w int) unsafe.Pointer {
-		o := &p.out[i]
+		o := &p.outStrides[i]
 		return unsafe.Add(m.Ptrs[i], n*o[0]+d*o[2]+h*o[3]+w*o[4])
 	}
 	for next := 0; next < columns.Results; {
@@ -121,16 +122,16 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 		m.Count(loopCall + p.c*run.Results)
 		windows := p.windows(d, h, run.First)
 		ds, hs, ws := windows[0].Start, windows[1].Start, windows[2].Start
-		first := unsafe.Add(m.Ptrs[len(p.outs)], n*p.in[0]+ds*p.in[2]+hs*p.in[3]+ws*p.in[4])
+		first := unsafe.Add(m.Ptrs[len(p.results)], n*p.inStrides[0]+ds*p.inStrides[2]+hs*p.inStrides[3]+ws*p.inStrides[4])
 		to := at(0, run.First)
 		if p.kind == poolAvg {
-			p.putDivisor(r.divisor[:], p.d, p.sum, p.area(windows))
+			p.putDivisor(r.divisor[:], p.dtype, p.sumDType, p.area(windows))
 		}
 		if !p.single {
 			p.runMany(m, r, to, run, first, windows)
 			continue
 		}
-		full := p.streams(r, first, windows, run.Step*p.in[4], unsafe.Pointer(unsafe.SliceData(m.Worker)))
+		full := p.streams(r, first, windows, run.Step*p.inStrides[4], unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		if p.indices {
 			r.index = int64(p.index(ds, hs, ws))
 			p.runIndices(m, r, to, at(1, run.First), run)
@@ -140,8 +141,8 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 	}
 }
 
-// streams lists the taps of a window for one loop. Taps outside the operand read the neutral element; full says that
-// there are none.
+// streams lists the taps of a window for one loop. Taps outside the operand read the neutral element. full is true if
+// all taps are inside the operand.
 func (p *compiledPixels) streams(r *poolRun, at unsafe.Pointer, w [maxDims]geometry.Range, step int,
 	neutral unsafe.Pointer) (full bool) {
 	full = true
@@ -161,25 +162,25 @@ func (p *compiledPixels) streams(r *poolRun, at unsafe.Pointer, w [maxDims]geome
 	return full
 }
 
-// tapAt returns the distance in bytes from the first element of a window to another.
+// tapAt returns the distance in bytes from the first tap of a window to tap (d, h, k).
 func (p *compiledPixels) tapAt(w [maxDims]geometry.Range, d, h, k int) int {
-	return d*w[0].Step*p.in[2] + h*w[1].Step*p.in[3] + k*w[2].Step*p.in[4]
+	return d*w[0].Step*p.inStrides[2] + h*w[1].Step*p.inStrides[3] + k*w[2].Step*p.inStrides[4]
 }
 
-// begin prepares r for a chunk; the chunk before may have stopped in a loop.
-func (r *poolRun) begin(m *graph.Mem) { r.used, r.Context = 0, m.Context }
+// begin prepares r for a chunk. It removes operands that remain if the previous chunk was interrupted.
+func (r *poolRun) begin(m *graph.Mem) { r.operandCount, r.Context = 0, m.Context }
 
-// run runs a loop over n1 rows of n0 elements with the operands that were added to r.
+// run calls a loop over n1 rows of n0 elements. Its operands are those that were added to r.
 func (r *poolRun) run(l *loops.Loop, n0, n1 int) {
-	l.Run(&r.State, r.ptrs[:r.used], r.strides[:r.used], n0, n1)
-	r.used = 0
+	l.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], n0, n1)
+	r.operandCount = 0
 }
 
 // runSingle computes a run of results by one loop.
 func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.Run, full bool) {
-	r.add(to, p.out[0][4])
+	r.add(to, p.outStrides[0][4])
 	for _, t := range r.taps {
-		r.add(t.ptr, t.step)
+		r.add(t.ptr, t.resultStride)
 	}
 	if p.kind == poolAvg {
 		r.add(unsafe.Pointer(&r.divisor), 0)
@@ -191,14 +192,14 @@ func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.R
 	r.run(p.first, p.c, run.Results)
 }
 
-// runIndices computes a run of maxima and their indices. The base index differs from result to result, so each takes
-// one call.
+// runIndices computes a run of maxima and their indices. The index of the first tap is a scalar operand and differs
+// from result to result, so each result takes one call.
 func (p *compiledPixels) runIndices(m *graph.Mem, r *poolRun, to, index unsafe.Pointer, run geometry.Run) {
 	for i := range run.Results {
-		r.add(unsafe.Add(to, i*p.out[0][4]), 0)
-		r.add(unsafe.Add(index, i*p.out[1][4]), 0)
+		r.add(unsafe.Add(to, i*p.outStrides[0][4]), 0)
+		r.add(unsafe.Add(index, i*p.outStrides[1][4]), 0)
 		for _, t := range r.taps {
-			r.add(unsafe.Add(t.ptr, i*t.step), 0)
+			r.add(unsafe.Add(t.ptr, i*t.resultStride), 0)
 		}
 		r.add(unsafe.Pointer(&r.index), 0)
 		m.Count(loopCall + p.c*len(r.taps))
@@ -207,13 +208,13 @@ func (p *compiledPixels) runIndices(m *graph.Mem, r *poolRun, to, index unsafe.P
 	}
 }
 
-// runMany computes a run of results by several loops, each over tapsPerLoop elements of windows that begin at from. The
-// last loop reads the neutral element in place of missing elements.
+// runMany computes a run of results by several loops. Each loop folds tapsPerLoop elements of the windows, which begin
+// at from. The last loop reads the neutral element in place of missing elements.
 func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, run geometry.Run, from unsafe.Pointer,
 	w [maxDims]geometry.Range) {
-	carried, step := to, p.out[0][4]
+	carried, step := to, p.outStrides[0][4]
 	if p.kind == poolAvg {
-		carried, step = unsafe.Pointer(&m.Worker[kit.AlignUp(p.c*p.size)]), p.c*p.sum.Size()
+		carried, step = unsafe.Pointer(&m.Worker[kit.AlignUp(p.c*p.size)]), p.c*p.sumDType.Size()
 	}
 	ht, wt := w[1].Count(), w[2].Count()
 	all := w[0].Count() * ht * wt
@@ -229,13 +230,13 @@ func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, ru
 				r.add(unsafe.Pointer(unsafe.SliceData(m.Worker)), 0)
 				continue
 			}
-			r.add(unsafe.Add(from, p.tapAt(w, t/wt/ht, t/wt%ht, t%wt)), run.Step*p.in[4])
+			r.add(unsafe.Add(from, p.tapAt(w, t/wt/ht, t/wt%ht, t%wt)), run.Step*p.inStrides[4])
 		}
 		m.Count(loopCall + tapsPerLoop*p.c*run.Results)
 		r.run(l, p.c, run.Results)
 	}
 	if p.kind == poolAvg {
-		r.add(to, p.out[0][4])
+		r.add(to, p.outStrides[0][4])
 		r.add(carried, step)
 		r.add(unsafe.Pointer(&r.divisor), 0)
 		r.run(p.last, p.c, run.Results)

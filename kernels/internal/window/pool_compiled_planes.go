@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldedBytes is the approximate size of the folded rows of a worker. They stay in the L1 cache.
+// foldedBytes is the approximate size, in bytes, of the folded rows of a worker. Rows of this size stay in the L1
+// cache.
 const foldedBytes = 16 << 10
 
 // compiledPlanes is a pooling of row-major operands by compiled loops over rows. First the rows of a window are folded
@@ -21,18 +22,18 @@ const foldedBytes = 16 << 10
 // folded. With steps of 2, a row is read as pairs of even and odd elements.
 type compiledPlanes struct {
 	*rowLoops
-	planes, width int    // number of planes, elements of a row of the operand
-	size          int    // bytes of an element
-	pitch, begin  int    // distance between folded rows, and padding before each, in elements
-	rows, batch   int    // numbers of rows of results, and of planes, that are folded at once
-	divisors      []byte // divisors of averages in the dtype of sums, by depth, height and width
-	uniform       bool   // all results have the same divisor, or none
-	state         graph.PerWorker[poolRun]
+	planes, width            int    // number of planes; number of elements of a row of the operand
+	size                     int    // bytes of an element
+	rowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
+	rows, batchPlanes        int    // numbers of rows of results, and of planes, that are folded at once
+	divisors                 []byte // divisors of averages in the dtype of sums, by depth, height and width
+	uniform                  bool   // all results have the same divisor, or no divisor
+	state                    graph.PerWorker[poolRun]
 }
 
 // compilePlanes returns no kernel if there is no machine code, or the windows are not supported.
 func compilePlanes(p *pool) (*graph.Kernel, error) {
-	if p.indices || !p.meta.IsContiguous() || !p.outs[0].IsContiguous() {
+	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
 		return nil, nil
 	}
 	d, lines := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
@@ -56,8 +57,8 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	return x.kernel(), nil
 }
 
-// columns are equally spaced windows of a row: window i begins at first + i*step and has taps elements, dilation
-// elements apart. Elements outside the row are ignored.
+// columns describes equally spaced windows of a row. Window i begins at first + i*step and has taps elements, which are
+// dilation elements apart. Elements outside the row are ignored.
 type columns struct{ first, step, taps, dilation, results int }
 
 // newColumns returns false if the windows of an axis are not equally spaced, or the loops do not support them.
@@ -75,31 +76,31 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	default:
 		c.first, c.taps, c.step, c.dilation = -axis.Before, axis.Taps, axis.Stride, axis.Dilation
 	}
-	// Rows with their padding must not be much longer than those of operand and results.
+	// Folded rows with their padding must not be much longer than the rows of operand and results.
 	far := c.taps > 2*maxLoopTaps ||
 		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
 	return c, c.taps > 0 && !far && (c.step == 1 || c.step == 2)
 }
 
-// cut chooses the number of rows that are folded at once. It depends on sizes only, and does not affect the bits of
-// results.
+// cut chooses the number of rows that are folded at once. The number depends on sizes only, and does not affect the
+// bits of results.
 func (p *compiledPlanes) cut() {
-	p.begin = max(0, -p.cols.first)
+	p.paddingBefore = max(0, -p.cols.first)
 	last := p.cols.first + (p.cols.results-1)*p.cols.step + (p.cols.taps-1)*p.cols.dilation
-	p.pitch = p.begin + max(p.width, last+2) + 1 // one more for the last pair
-	row := p.pitch * p.sum.Size()
+	p.rowStride = p.paddingBefore + max(p.width, last+2) + 1 // one more element for the last pair
+	row := p.rowStride * p.sumDType.Size()
 	p.rows = min(p.axes[1].Results, max(1, foldedBytes/row))
-	p.batch = 1
+	p.batchPlanes = 1
 	if p.rows == p.axes[1].Results {
-		p.batch = min(p.planes, max(1, foldedBytes/(row*p.rows)))
+		p.batchPlanes = min(p.planes, max(1, foldedBytes/(row*p.rows)))
 	}
 }
 
 // maxDivisors bounds the results of a plane with separate divisors.
 const maxDivisors = 1 << 22
 
-// divide sets the divisors of averages: one number, or one for each result of a plane. It returns false if there would
-// be too many.
+// divide sets the divisors of averages: one number for all results, or one number for each result of a plane. It
+// returns false if there would be too many divisors.
 func (p *compiledPlanes) divide(of *pool, sum tensor.DType) bool {
 	if p.uniform = of.kind != poolAvg; p.uniform {
 		return true
@@ -123,20 +124,20 @@ func (p *compiledPlanes) divide(of *pool, sum tensor.DType) bool {
 	return true
 }
 
-// kernel iterates over planes, depths and blocks of rows.
+// kernel returns the kernel, which iterates over planes, depths and blocks of rows.
 func (p *compiledPlanes) kernel() *graph.Kernel {
 	depths := p.axes[0].Results
-	blocks, batches := kit.DivUp(p.axes[1].Results, p.rows), kit.DivUp(p.planes, p.batch)
+	blocks, batches := kit.DivUp(p.axes[1].Results, p.rows), kit.DivUp(p.planes, p.batchPlanes)
 	units := batches * depths * blocks
-	work := p.batch * p.rows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.cols.results*p.cols.taps)
+	work := p.batchPlanes * p.rows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.cols.results*p.cols.taps)
 	cut := machine.CutUnits(units, work, machine.ReduceGrain)
 	neutral := kit.AlignUp(p.width * p.size)
-	return &graph.Kernel{Worker: neutral + p.batch*p.rows*p.pitch*p.sum.Size(), Code: p.listings,
+	return &graph.Kernel{Worker: neutral + p.batchPlanes*p.rows*p.rowStride*p.sumDType.Size(), Code: p.listings,
 		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			r := p.state.Of(m)
 			r.begin(m)
-			p.fill(p.d, m.Worker[:p.width*p.size])
-			p.fill(p.sum, m.Worker[neutral:][:p.batch*p.rows*p.pitch*p.sum.Size()])
+			p.fill(p.dtype, m.Worker[:p.width*p.size])
+			p.fill(p.sumDType, m.Worker[neutral:][:p.batchPlanes*p.rows*p.rowStride*p.sumDType.Size()])
 			for u, end := cut.Range(chunk); u < end; u++ {
 				p.block(m, r, u/blocks/depths, u/blocks%depths, u%blocks*p.rows)
 			}
@@ -149,25 +150,25 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 
 // block computes a block of rows of a batch of planes.
 func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) {
-	first := batch * p.batch
-	planes, rows := min(p.batch, p.planes-first), min(p.rows, p.axes[1].Results-row)
-	in := unsafe.Add(m.Ptrs[1], first*p.plane*p.size)
+	first := batch * p.batchPlanes
+	planes, rows := min(p.batchPlanes, p.planes-first), min(p.rows, p.axes[1].Results-row)
+	in := unsafe.Add(m.Ptrs[1], first*p.planeElements*p.size)
 	folded := unsafe.Pointer(&m.Worker[kit.AlignUp(p.width*p.size)])
 	at := func(plane, h int) unsafe.Pointer {
-		return unsafe.Add(folded, ((plane*rows+h-row)*p.pitch+p.begin)*p.sum.Size())
+		return unsafe.Add(folded, ((plane*rows+h-row)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
 	}
-	line := p.pitch * p.sum.Size()
+	line := p.rowStride * p.sumDType.Size()
 	for from := row; from < row+rows; {
 		run := p.axes[1].RunAt(from, row+rows-from, false)
 		end := from + run.Results
 		switch {
 		case planes > end-from: // plane by plane, row after row
 			for h := from; h < end; h++ {
-				p.foldDown(m, r, in, depth, h, rowStream{at(0, h), rows * line}, p.plane*p.size, planes)
+				p.foldDown(m, r, in, depth, h, rowStream{at(0, h), rows * line}, p.planeElements*p.size, planes)
 			}
 		default:
 			for i := range planes {
-				p.foldDown(m, r, unsafe.Add(in, i*p.plane*p.size), depth, from, rowStream{at(i, from), line},
+				p.foldDown(m, r, unsafe.Add(in, i*p.planeElements*p.size), depth, from, rowStream{at(i, from), line},
 					run.Step*p.width*p.size, end-from)
 			}
 		}
@@ -175,7 +176,7 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 	}
 	results := p.axes[1].Results * p.cols.results
 	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+row*p.cols.results)*p.size)
-	begin := unsafe.Add(at(0, row), p.cols.first*p.sum.Size())
+	begin := unsafe.Add(at(0, row), p.cols.first*p.sumDType.Size())
 	if p.uniform && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
 		p.foldAcross(r, out, begin, 0, depth, planes*rows)
 		return
@@ -185,10 +186,10 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 	}
 }
 
-// rowStream is a sequence of rows: the address of the first, and their stride in bytes.
+// rowStream is a sequence of rows. It has the address of the first row, and the stride of rows in bytes.
 type rowStream struct {
-	ptr  unsafe.Pointer
-	step int
+	ptr       unsafe.Pointer
+	rowStride int
 }
 
 // foldDown folds the rows of n windows, which are step bytes apart in the operand.
@@ -197,7 +198,7 @@ func (p *compiledPlanes) foldDown(m *graph.Mem, r *poolRun, in unsafe.Pointer, d
 	ds, hs := p.axes[0].At(depth), p.axes[1].At(h)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	m.Count(loopCall + p.width*n)
-	r.add(to.ptr, to.step)
+	r.add(to.ptr, to.rowStride)
 	for d := range p.maxTaps[0] {
 		for k := range p.maxTaps[1] {
 			if d < ds.Count() && k < hs.Count() {
@@ -212,10 +213,10 @@ func (p *compiledPlanes) foldDown(m *graph.Mem, r *poolRun, in unsafe.Pointer, d
 
 // foldAcross folds the columns of n folded rows, from row on, into results.
 func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, depth, n int) {
-	size := p.sum.Size()
+	size := p.sumDType.Size()
 	r.add(to, p.cols.results*p.size)
 	for _, o := range p.cols.operands() {
-		r.add(unsafe.Add(from, o*size), p.pitch*size)
+		r.add(unsafe.Add(from, o*size), p.rowStride*size)
 	}
 	switch {
 	case p.kind != poolAvg:
@@ -228,17 +229,17 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 	r.run(p.across, p.cols.results, n)
 }
 
-// rowLoops are the loops of a pooling by planes: down folds the rows of windows, and across the columns of the folded
-// rows.
+// rowLoops has the loops of a pooling by planes: down folds the rows of windows, and across folds the columns of the
+// folded rows.
 type rowLoops struct {
 	*pool
-	d, sum       tensor.DType // dtypes of elements and sums
-	cols         columns
-	down, across *loops.Loop
+	dtype, sumDType tensor.DType // dtypes of elements and sums
+	cols            columns
+	down, across    *loops.Loop
 }
 
-// operands returns the offsets of the across loop's operands from the first element of a window. An operand is a row,
-// or with steps of 2 a row of pairs.
+// operands returns the offsets of the across loop's operands from the first element of a window. An operand is a row of
+// elements or, with steps of 2, a row of pairs.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {
 		at := k * c.dilation / c.step * c.step
@@ -249,9 +250,9 @@ func (c *columns) operands() (list []int) {
 	return list
 }
 
-// newRowLoops returns nil if the loops cannot be compiled. uniform says that all averages have one divisor.
+// newRowLoops returns nil if the loops cannot be compiled. uniform says that all averages have the same divisor.
 func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform bool) (*rowLoops, error) {
-	t := &rowLoops{pool: p, d: p.meta.DType, sum: sum, cols: cols}
+	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, cols: cols}
 	if !loops.Compiles() || p.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sum.IsFloat() {
 		return nil, nil
@@ -273,7 +274,7 @@ func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform boo
 	return t, nil
 }
 
-// join folds one more value.
+// join folds two values: their maximum or their sum.
 func (t *rowLoops) join(b *expr.Builder, x, y expr.Value) expr.Value {
 	if t.kind == poolMax {
 		return b.Do(expr.Max, y, x)
@@ -281,31 +282,32 @@ func (t *rowLoops) join(b *expr.Builder, x, y expr.Value) expr.Value {
 	return b.Do(expr.Add, x, y)
 }
 
-// downLoop folds the given number of rows.
+// downLoop returns a loop that folds the given number of rows.
 func (t *rowLoops) downLoop(lines int) (*expr.Loop, error) {
-	b := expr.NewBuilder(slices.Repeat([]tensor.DType{t.d}, lines)...)
-	v := b.Convert(t.sum, b.Load(0))
+	b := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, lines)...)
+	v := b.Convert(t.sumDType, b.Load(0))
 	if t.kind == poolAvg {
-		v = b.Do(expr.Add, b.Const(t.sum, 0), v)
+		v = b.Do(expr.Add, b.Const(t.sumDType, 0), v)
 	}
 	for k := 1; k < lines; k++ {
-		v = t.join(b, v, b.Convert(t.sum, b.Load(k)))
+		v = t.join(b, v, b.Convert(t.sumDType, b.Load(k)))
 	}
 	c, err := b.Build(b.Real(v))
 	return &expr.Loop{Code: c, Scalar: make([]bool, lines)}, err
 }
 
-// acrossLoop folds columns of folded rows and divides by the last operand, which is a scalar if divisors are uniform.
+// acrossLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
+// which is a scalar if divisors are uniform.
 func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
 	offsets := t.cols.operands()
-	of := t.sum
+	of := t.sumDType
 	if t.cols.step == 2 {
-		of = t.sum.ToComplex()
+		of = t.sumDType.ToComplex()
 	}
 	in := slices.Repeat([]tensor.DType{of}, len(offsets))
 	scalar := make([]bool, len(offsets))
 	if t.kind == poolAvg {
-		in, scalar = append(in, t.sum), append(scalar, uniform)
+		in, scalar = append(in, t.sumDType), append(scalar, uniform)
 	}
 	b := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value {
@@ -322,12 +324,12 @@ func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
 	}
 	if t.kind == poolAvg {
 		divide := expr.Div
-		if inverse(t.d, t.sum) {
+		if inverse(t.dtype, t.sumDType) {
 			divide = expr.Mul
 		}
 		v = b.Do(divide, v, b.Load(len(offsets)))
 	}
-	c, err := b.Build(b.Real(b.Convert(t.d, v)))
+	c, err := b.Build(b.Real(b.Convert(t.dtype, v)))
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 

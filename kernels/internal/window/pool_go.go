@@ -11,32 +11,34 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// goGrain is the number of taps of a chunk of a pooling in Go. A tap costs a few nanoseconds, because maxima branch.
+// goGrain is the approximate number of taps of a chunk of a pooling in Go. It is less than the grain of other
+// reductions, because a tap costs a few nanoseconds: maxima have branches.
 const goGrain = machine.ReduceGrain / 2
 
 // minRun is the minimum number of neighbouring windows of a row that are folded tap by tap. Fewer windows are folded
 // one by one, because a call for each tap costs more than it saves.
 const minRun = 4
 
-// The dimensions along which results are folded together: channels by pixels, columns by planes.
+// The dimensions of vectors of results (see goPool): channels for poolings by pixels, columns for poolings by planes.
 const (
 	channelDim = 1
 	columnDim  = 1 + maxDims
 )
 
 // goPool is a pooling in Go, for all windows, dtypes and layouts. It folds the windows of a vector of results at once,
-// tap by tap. By pixels, a vector is neighbouring channels. By planes, it is a run of neighbouring windows of a row.
+// tap by tap. In a pooling by pixels, a vector is a sequence of neighbouring channels. In a pooling by planes, a vector
+// is a run of neighbouring results of a row.
 type goPool struct {
 	*pool
 	dim   int         // dimension of the vectors
 	load  axes.Loader // converts elements to the dtype of the loops
 	store [2]tensor.ConvertFunc
 	fold  windowFold
-	block int // maximum results of a vector
+	block int // maximum number of results of a vector
 }
 
-// poolInGo returns the kernel whose vectors are along dimension dim. A unit is the results along dim at one index of
-// the other dimensions.
+// poolInGo returns the kernel whose vectors are along dimension dim. A unit of work has the results along dim at one
+// index of the other dimensions.
 func poolInGo(p *pool, dim int) *graph.Kernel {
 	sizes := [...]int{p.n, p.c, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[dim]
@@ -90,35 +92,36 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 	f := resultVector{goPool: g, acc: r.Take(g.fold.size(g.block)), buf: r.Take(axes.BlockBytes),
 		tmp: r.Take(axes.BlockBytes), out: r.Take(g.block * 8)}
 	if g.dim == channelDim {
-		f.n, f.step = min(g.block, g.c-first), g.in[channelDim]
+		f.n, f.step = min(g.block, g.c-first), g.inStrides[channelDim]
 		return f
 	}
 	run := g.axes[2].RunAt(first, g.block, g.countPadding)
 	if run.Results < minRun {
 		run.Results = 1
 	}
-	f.n, f.step, f.indexStep = run.Results, run.Step*g.in[columnDim], run.Step
+	f.n, f.step, f.indexStep = run.Results, run.Step*g.inStrides[columnDim], run.Step
 	return f
 }
 
-// compute computes the results; at is the index of the first one: batch, channel and spatial dimensions.
+// compute computes the results of the vector. at is the index of the first result: batch, channel and spatial
+// dimensions.
 func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 	f.windows = f.pool.windows(at[2], at[3], at[4])
 	ds, hs := &f.windows[0], &f.windows[1]
 	f.fold.begin(f.acc, f.n, f.index(ds.Start, hs.Start, f.windows[2].Start), f.indexStep)
-	x := unsafe.Add(m.Ptrs[len(f.outs)], at[0]*f.in[0]+at[1]*f.in[1])
+	x := unsafe.Add(m.Ptrs[len(f.results)], at[0]*f.inStrides[0]+at[1]*f.inStrides[1])
 	for d := ds.Start; d < ds.End; d += ds.Step {
 		if f.n == 1 && f.load.Direct {
 			f.plane(x, d)
 			continue
 		}
 		for h := hs.Start; h < hs.End; h += hs.Step {
-			f.row(unsafe.Add(x, d*f.in[2]+h*f.in[3]), f.index(d, h, 0))
+			f.row(unsafe.Add(x, d*f.inStrides[2]+h*f.inStrides[3]), f.index(d, h, 0))
 		}
 	}
 	m.Count(2 * f.n * f.taps)
-	for i := range f.outs {
-		o := &f.pool.out[i]
+	for i := range f.results {
+		o := &f.pool.outStrides[i]
 		f.finish(i, unsafe.Add(m.Ptrs[i], at[0]*o[0]+at[1]*o[1]+at[2]*o[2]+at[3]*o[3]+at[4]*o[4]))
 	}
 }
@@ -127,23 +130,24 @@ func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 func (f *resultVector) plane(x unsafe.Pointer, depth int) {
 	hs, ws := &f.windows[1], &f.windows[2]
 	if hs.Start < hs.End && ws.Start < ws.End {
-		x = unsafe.Add(x, depth*f.in[2]+hs.Start*f.in[3]+ws.Start*f.in[4])
-		f.fold.takeWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.in[3], rowIndex: f.index(0, hs.Step, 0),
-			taps: ws.Count(), step: ws.Step * f.in[4], tapIndex: ws.Step}, f.index(depth, hs.Start, ws.Start))
+		x = unsafe.Add(x, depth*f.inStrides[2]+hs.Start*f.inStrides[3]+ws.Start*f.inStrides[4])
+		f.fold.takeWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.inStrides[3],
+			rowIndex: f.index(0, hs.Step, 0),
+			taps:     ws.Count(), step: ws.Step * f.inStrides[4], tapIndex: ws.Step}, f.index(depth, hs.Start, ws.Start))
 	}
 }
 
 // row folds the taps of one row of the operand, which begins at x and at the given index in the plane.
 func (f *resultVector) row(x unsafe.Pointer, index int) {
-	ws, column := &f.windows[2], f.in[4]
+	ws, column := &f.windows[2], f.inStrides[4]
 	if f.load.Direct {
 		for w := ws.Start; w < ws.End; w += ws.Step {
 			f.fold.take(f.acc, unsafe.Add(x, w*column), f.n, f.step, index+w, f.indexStep)
 		}
 		return
 	}
-	// By planes, the elements from the first tap of the first window to the last tap of the last one are converted at
-	// once if they fit in a block.
+	// In a pooling by planes, the elements from the first tap of the first window to the last tap of the last window
+	// are converted at once if they fit in a block.
 	span := (f.n-1)*f.indexStep + ws.End - ws.Start
 	if f.dim == columnDim && span > 0 && span <= axes.BlockLen {
 		f.load.Load(f.buf, f.tmp, unsafe.Add(x, ws.Start*column), column, span)
@@ -159,9 +163,10 @@ func (f *resultVector) row(x unsafe.Pointer, index int) {
 	}
 }
 
-// finish writes output i at address to, through worker memory if its dtype differs or its elements are not contiguous.
+// finish writes output i to address to. It goes through worker memory if the output has another dtype or its elements
+// are not contiguous.
 func (f *resultVector) finish(i int, to unsafe.Pointer) {
-	step, size := f.pool.out[i][f.dim], tensor.Int64.Size()
+	step, size := f.pool.outStrides[i][f.dim], tensor.Int64.Size()
 	if i == 0 {
 		size = f.load.Size
 	}

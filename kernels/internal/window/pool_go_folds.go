@@ -8,11 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowFold reduces the windows of n results in Go. acc is memory of size(n) bytes for the partial results. Steps are
-// in bytes; index steps are differences of indices in the plane.
+// windowFold reduces the windows of n results in Go. acc is memory for the partial results. Steps are in bytes; index
+// steps are differences of indices in the plane.
 type windowFold interface {
+	// size returns the number of bytes of acc for n results.
 	size(n int) int
-	// begin initializes acc. The window of result i begins at the index index + i*indexStep.
+	// begin initializes acc. The first tap of result i has the index index + i*indexStep.
 	begin(acc unsafe.Pointer, n, index, indexStep int)
 	// take folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
 	take(acc, x unsafe.Pointer, n, step, index, indexStep int)
@@ -24,7 +25,8 @@ type windowFold interface {
 	indices(to, acc unsafe.Pointer, n int)
 }
 
-// tapGrid is the taps of a window at one depth. Steps are in bytes; rowIndex and tapIndex are differences of indices.
+// tapGrid describes the taps of a window at one depth: rows rows of taps taps. rowStep and step are the distances
+// between rows and between taps in bytes; rowIndex and tapIndex are the corresponding differences of indices.
 type tapGrid struct{ rows, rowStep, rowIndex, taps, step, tapIndex int }
 
 // newWindowFold returns the reduction of elements of dtype d, the dtype in which the loops compute.
@@ -58,7 +60,7 @@ func newMaxFold(d tensor.DType, indices bool) windowFold {
 	return maxFold[float64]{math.Inf(-1), indices}
 }
 
-// maxFold computes maxima and, with where set, their indices. As in PyTorch, the index is that of the first of equal
+// maxFold computes maxima and, if where is set, their indices. As in PyTorch, the index is that of the first of equal
 // maxima and of the last NaN. An empty window has the least value and the index at which it begins.
 type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct {
 	least T
@@ -129,10 +131,10 @@ func (f maxFold[T]) indices(to, acc unsafe.Pointer, n int) {
 	copy(unsafe.Slice((*int64)(to), n), where)
 }
 
-// sumFold computes averages or, with power set, norms. Sums have dtype A.
+// sumFold computes averages or, if power is set, norms. Elements have type T, and sums have type A.
 type sumFold[T int64 | float32 | float64, A int64 | float64] struct {
 	*poolFold
-	power, root func(float64) float64 // of norms
+	power, root func(float64) float64 // functions of an element and of a sum, for norms
 }
 
 // newSumFold returns the fold of an average or a norm of floats.

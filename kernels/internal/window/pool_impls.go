@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolWalk selects one of the two walks of a pooling; both support any strides.
+// poolWalk selects the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both support any
+// strides.
 type poolWalk uint8
 
 const (
@@ -28,12 +29,12 @@ var (
 		poolPlanes: {poolMax: "pool.max.rows", poolAvg: "pool.avg.rows"},
 		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
 	}
-	// poolStep is a result whose window does not start next to the window before, in a row of a plane.
+	// poolStep is the extra cost of a result by planes if neighbouring windows are more than one element apart.
 	poolStep   = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
-// wideArea is the minimum number of elements of a window in a row for which they are summed as one run.
+// wideArea is the minimum number of elements of a window's row that are summed as one run.
 const wideArea = 16
 
 // work returns the work of a pooling with a walk.
@@ -46,7 +47,7 @@ func (p *pooling) work(c *graph.Call, by poolWalk, w graph.Walk) graph.Work {
 	c.Streamed(&work)
 	n := float64(c.Out[0].Numel())
 	if p.compiles(c, by, w, area) {
-		// Loops read separate rows of an image, and wait for each.
+		// Loops read separate rows of an image, and wait for each row.
 		single := float64(max(4, c.Out[0].DType.Size())) / 4
 		work.Wait(poolLoops[by][p.kind], n*area*single)
 		if by == poolPlanes && strided(c) {
@@ -61,14 +62,14 @@ func (p *pooling) work(c *graph.Call, by poolWalk, w graph.Walk) graph.Work {
 	return work
 }
 
-// strided reports whether neighbouring windows are more than one element apart, judging by the sizes of rows.
+// strided estimates from the sizes of rows whether neighbouring windows are more than one element apart.
 func strided(c *graph.Call) bool {
 	last := c.Out[0].Rank() - 1
 	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
 }
 
-// compiles predicts whether a walk uses compiled loops. They write results in the walk's order; by planes, windows have
-// few elements and steps of 1 or, for floats, 2.
+// compiles predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order. Compiled
+// loops by planes require windows of few elements, with steps of 1 or, for floats, 2.
 func (p *pooling) compiles(c *graph.Call, by poolWalk, w graph.Walk, area float64) bool {
 	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || farApart(c)) {
 		return false
@@ -77,7 +78,7 @@ func (p *pooling) compiles(c *graph.Call, by poolWalk, w graph.Walk, area float6
 		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
 }
 
-// farApart reports whether windows are too far apart for the compiled loops by planes, approximately.
+// farApart estimates whether windows are too far apart for the compiled loops by planes.
 func farApart(c *graph.Call) bool {
 	m, out := c.Meta(0), c.Out[0]
 	if out.Numel() == 0 {
@@ -87,9 +88,9 @@ func farApart(c *graph.Call) bool {
 	return width > 3*results || !m.DType.IsFloat() && 2*width > 3*results
 }
 
-// poolImpls returns the implementations of a pooling. With follows set, the op is over images, its result has the
+// poolImpls returns the implementations of a pooling. If follows is set, the op is over images, its result has the
 // operand's layout, and the implementations read operands in the order of the walk. Otherwise the implementations write
-// any layout, and planes also reads any layout.
+// any layout, and the implementation planes also reads any layout.
 func poolImpls(p func(c *graph.Call) *pooling, follows bool) []graph.Impl {
 	impl := func(by poolWalk, i graph.Impl) graph.Impl {
 		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return p(c).compile(c, by) }
@@ -122,7 +123,7 @@ func poolImpls(p func(c *graph.Call) *pooling, follows bool) []graph.Impl {
 	return []graph.Impl{impl(poolPixels, pixels), impl(poolPlanes, planes)}
 }
 
-// pixelWalks returns the walks by pixels over images.
+// pixelWalks returns the walks of the implementation by pixels over images.
 func pixelWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	switch m := c.Meta(0); {
 	case m.Rank() == 4 && m.Shape[1] > 1:
@@ -156,7 +157,7 @@ func channelsLastOrder(rank int) tensor.Order {
 	return o
 }
 
-// walksFrom returns the walks in order o that write results in it, or in a candidate.
+// walksFrom returns the walks in order o that write results in order o or in the order of a candidate.
 func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := []graph.Walk{c.InOrder(o)}
 	for _, to := range candidates {
@@ -174,8 +175,8 @@ func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, 
 	return graph.Work{}, w.Order.Rank() != m.Rank() || w.Order.Holds(m)
 }
 
-// readsPixels is the Read function of an implementation that requires operands in the order of the walk, or slices of
-// such.
+// readsPixels is the Read function of an implementation that requires operands in the order of the walk. Operands may
+// be slices of larger tensors.
 func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
 	if work, ok := readsOrder(c, w, i, m); ok {
 		return work, true

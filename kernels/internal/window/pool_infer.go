@@ -13,10 +13,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Inference of poolings follows PyTorch's checks in their order, with PyTorch's messages. As in PyTorch, a pooling of
+// Inference of poolings makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As in PyTorch, a pooling of
 // sequences is a pooling of images of height 1.
 
-// infer checks a call and infers the results: row-major for volumes, else in the format that the operand suggests.
+// infer checks a call and infers the results. Results are row-major for volumes. Otherwise they have the format that
+// the operand suggests.
 func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case p.adaptive:
@@ -49,8 +50,8 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 	return p.results(c, t, shape)
 }
 
-// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers; padding in ONNX's
-// form marks calls that need them.
+// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. Calls with padding
+// in ONNX's form may have integers, because ONNX supports them.
 func (p *pooling) supports(a poolArgs, d tensor.DType) bool {
 	switch p.kind {
 	case poolMax:
@@ -61,7 +62,8 @@ func (p *pooling) supports(a poolArgs, d tensor.DType) bool {
 	return d.IsFloat()
 }
 
-// results returns results of the given shape; t is the operand, with height 1 if it is a sequence.
+// results returns the types of results of the given shape. t is the operand's type, with height 1 if the operand is a
+// sequence.
 func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]graph.Result, error) {
 	format := tensor.Contiguous
 	if p.dims < 3 {
@@ -80,7 +82,8 @@ func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]grap
 	return c.One(out), nil
 }
 
-// asImages returns the type of sequences with a dimension of size 1 before the last one.
+// asImages returns the type of sequences as images of height 1: it inserts a dimension of size 1 before the last
+// dimension.
 func asImages(t tensor.Type) tensor.Type {
 	p, err := t.Unsqueeze(-2)
 	if err != nil {
@@ -89,7 +92,7 @@ func asImages(t tensor.Type) tensor.Type {
 	return p
 }
 
-// lengthError is the error for an attribute whose list has n numbers.
+// lengthError is the error for an attribute with a list of n numbers if n is not a supported length.
 func (p *pooling) lengthError(attr string, n int) error {
 	must := "must either be"
 	switch {
@@ -197,7 +200,7 @@ func checkPositive(windows []geometry.Window) error {
 	return nil
 }
 
-// checkNotEmpty rejects operands with an empty dimension other than the batch; lead is the first pooled dimension.
+// checkNotEmpty rejects operands with an empty dimension other than the batch. lead is the first pooled dimension.
 func (p *pooling) checkNotEmpty(t tensor.Type, lead int) error {
 	for d := lead - 1; d < t.Rank(); d++ {
 		switch {
@@ -231,8 +234,8 @@ func joinSizes(sizes []sym.Int) string {
 	return strings.Join(parts, "x")
 }
 
-// dtypeError is the error for an unsupported dtype, with the name of the kernel that PyTorch would choose for images t
-// of their layout.
+// dtypeError is the error for an unsupported dtype. Its message names the kernel that PyTorch would choose for an
+// operand of type t.
 func (p *pooling) dtypeError(t tensor.Type) error {
 	name := map[poolKind]string{poolMax: "max_pool", poolAvg: "avg_pool", poolNorm: p.name}[p.kind]
 	if p.adaptive {
@@ -353,8 +356,9 @@ func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
 	return nil
 }
 
-// inferGlobalAvg infers the average of whole planes. PyTorch computes it as a mean over the last two dimensions, which
-// supports any rank and complex values, and gives it channels-last strides.
+// inferGlobalAvg infers the average of whole planes. PyTorch computes this average as a mean over the last two
+// dimensions, which supports any rank and complex values. If the operand is channels-last, PyTorch gives the result
+// channels-last strides.
 func (p *pooling) inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
 	for _, d := range []int{-1, -2} {
 		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {

@@ -126,8 +126,8 @@ func imageExamples(a graph.Attrs) []graph.Example {
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: a}}
 }
 
-// maxExamples returns calls of a max pooling over the last dimensions of shape [N, C, ...]: one with floats, and one
-// with integers and padding in ONNX's form.
+// maxExamples returns two calls of a max pooling over the last dimensions of shape [N, C, ...]. The first call has
+// floats. The second call has integers and padding in ONNX's form.
 func maxExamples(shape ...int) []graph.Example {
 	padding := append(make([]int, len(shape)-2), slices.Repeat([]int{1}, len(shape)-2)...)
 	return []graph.Example{
@@ -136,7 +136,7 @@ func maxExamples(shape ...int) []graph.Example {
 	}
 }
 
-// Max poolings take the maximum of each window; NaN propagates.
+// Max poolings take the maximum of each window. NaN propagates.
 var (
 	MaxPool1d = definePool[maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: poolMax},
 		"Returns the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
@@ -161,8 +161,8 @@ var (
 		maxExamples(2, 2, 5, 6, 4)...)
 )
 
-// Average poolings average each window. Sums of floats are float64, or in the compute dtype for small windows; sums of
-// int64 are int64.
+// Average poolings average each window. Sums of floats have dtype float64 or, for small windows, the compute dtype.
+// Sums of int64 have dtype int64.
 var (
 	AvgPool1d = definePool[avgPool1dAttrs]("avg_pool1d", pooling{name: "avg_pool1d", dims: 1, kind: poolAvg},
 		"Averages each window of an operand [N, C, L] or [C, L].", poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
@@ -195,7 +195,7 @@ var (
 		poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
-// Adaptive max poolings take the maximum of such windows, and its index.
+// Adaptive max poolings take the maximum of windows that divide the operand evenly among the results, and its index.
 var (
 	AdaptiveMaxPool1d = definePool[adaptivePoolAttrs]("adaptive_max_pool1d",
 		pooling{name: "adaptive_max_pool1d", dims: 1, kind: poolMax, indices: true, adaptive: true},
@@ -212,7 +212,7 @@ var (
 			"results.", poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
-// LpPool is the p-norm of each window, as ONNX defines it: of absolute values, ignoring padding.
+// LpPool is the p-norm of each window. As in ONNX, it is the norm of absolute values and ignores padding.
 var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 	Name: "lp_pool",
 	Doc:  "Takes the p-norm of each window over the last len(kernel_size) dimensions, 1 to 3.",
@@ -234,15 +234,15 @@ var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 	return kit.ExceptLast(len(kit.Attrs[lpPoolAttrs](c).KernelSize))(c)
 }}}, lpPool))
 
-// lpPool returns the pooling of a call of lp_pool, which pools as many dimensions as kernel_size has numbers.
+// lpPool returns the pooling of a call of lp_pool. The length of kernel_size is the number of pooled dimensions.
 func lpPool(c *graph.Call) *pooling {
 	a := kit.Attrs[lpPoolAttrs](c)
 	return &pooling{name: "lp_pool", dims: len(a.KernelSize), kind: poolNorm,
 		args: func(*graph.Call) poolArgs { return a.args() }}
 }
 
-// InIntegers returns the attributes with which max_pool2d computes the same windows on integers of dtype d: the padding
-// in ONNX's form, with both ends. It returns false if the windows would differ.
+// InIntegers returns the attributes of the max_pool2d call on integers of dtype d that has the same windows as the
+// given call. Their padding has ONNX's form, which integers require. It returns false if the windows would differ.
 func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
 	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
 		return nil, false

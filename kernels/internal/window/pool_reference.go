@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolReference is the reference implementation of poolings over the last len(axes) dimensions.
+// poolReference is the reference implementation of poolings over the last len(axes) dimensions. shape is the shape of
+// the result.
 func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFold) []*tensor.Tensor {
 	out := []*tensor.Tensor{tensor.Zeros(t.DType, shape...)}
 	if f.indices {
@@ -41,7 +42,8 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 	return out
 }
 
-// foldedWindow accumulates the elements of a window: their maximum, its index, and their sum. Integers are exact.
+// foldedWindow accumulates the elements of a window: their maximum (best), the index of the maximum (where), and their
+// sum. Integer sums are exact.
 type foldedWindow struct {
 	integers  bool
 	best, sum tensor.Scalar

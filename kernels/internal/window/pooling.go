@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pooling describes a pooling op over the last dims dimensions, 1 to 3. The operand has a channel dimension before
-// these, and may have a batch dimension before the channels.
+// pooling describes a pooling op over the last dims dimensions, 1 to 3. The operand has a channel dimension before the
+// pooled dimensions, and may have a batch dimension before the channels.
 type pooling struct {
 	name     string // in error messages
 	dims     int
@@ -20,10 +20,10 @@ type pooling struct {
 	args     func(c *graph.Call) poolArgs
 }
 
-// poolArgs is the attributes of a pooling, as given. Lists of one number apply to all dimensions.
+// poolArgs has the attributes of a pooling, as given. Lists of one number apply to all dimensions.
 type poolArgs struct {
-	kernel, stride, padding, dilation []int     // of sliding windows
-	output                            []sym.Int // of adaptive windows
+	kernel, stride, padding, dilation []int     // attributes of sliding windows
+	output                            []sym.Int // sizes of the result, for adaptive windows
 
 	ceil         bool
 	countPadding bool    // averages count the padding
@@ -31,11 +31,11 @@ type poolArgs struct {
 	norm         float64 // exponent of poolNorm
 }
 
-// asymmetric reports whether the padding lists all begins and then all ends. ONNX needs this form; PyTorch has no
-// equivalent.
+// asymmetric reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
+// after each dimension. PyTorch has no equivalent.
 func (p *pooling) asymmetric(a poolArgs) bool { return len(a.padding) == 2*p.dims }
 
-// sliding returns the windows by the attributes: the first dims of the list.
+// sliding returns the windows that the attributes describe. Only the first dims windows are set.
 func (p *pooling) sliding(a poolArgs) (windows [maxDims]geometry.Window, err error) {
 	stride, before, after := a.stride, a.padding, a.padding
 	if len(stride) == 0 {
@@ -93,8 +93,8 @@ func (p *pooling) fold(a poolArgs) poolFold {
 	return f
 }
 
-// isMean reports whether an operand is averaged by a fold over its last dimensions. In PyTorch an adaptive average to
-// size 1 is a mean. Only in that form are complex numbers, empty operands and other ranks supported.
+// isMean reports whether a pooling is computed as a mean over the last dimensions of the operand. In PyTorch, an
+// adaptive average to size 1 is such a mean, and therefore supports complex numbers, empty operands and other ranks.
 func (p *pooling) isMean(m tensor.Meta) bool {
 	return p.adaptive && p.kind == poolAvg &&
 		(m.DType.IsComplex() || m.Rank() != p.dims+1 && m.Rank() != p.dims+2 || m.Numel() == 0)
@@ -111,7 +111,7 @@ func (p *pooling) mean(m tensor.Meta) *folds.Spec {
 		How: func() folds.How { return folds.Summing(m.DType, n) }}
 }
 
-// compile makes the kernel that visits the operand in the order of walk (planes or pixels).
+// compile makes the kernel that visits the operand in the order of walk.
 func (p *pooling) compile(c *graph.Call, walk poolWalk) (*graph.Kernel, error) {
 	if m := c.Meta(0); p.isMean(m) && c.Out[0].Numel() > 0 {
 		return p.mean(m).Compile(c)

@@ -12,7 +12,8 @@ const (
 	resizeElement = "resize.element" // an element that is copied separately
 )
 
-// Rates lists the rates of poolings and of nearest-neighbour resizing, with the calls by which a machine is measured.
+// Rates lists the rates of poolings and of nearest-neighbour resizing. A rate is the time of one unit of work. Package
+// calibrate runs the calls of a rate to measure it.
 func Rates() []graph.Rate {
 	impls := [...]string{poolPlanes: "planes", poolPixels: "pixels"}
 	call := func(op string, by poolWalk, size, channels, side int) graph.RateCall {

@@ -16,19 +16,20 @@ import (
 // each result is a copy of one element, pickKernel copies all dimensions at once.
 
 // axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
-// weight. An index whose position is outside the input may have no taps; its results are [resampling.outsideValue].
+// weight. An index may have no taps if its position is outside the input. Its results are then
+// [resampling.outsideValue].
 type axisTaps struct {
 	out     int                                      // size of the output dimension
 	maxTaps int                                      // maximum number of taps of an index
 	nearest bool                                     // each index has at most one tap, of weight 1
-	eachTap func(i int, add func(at int, w float64)) // calls add with element and weight of each tap of index i
+	eachTap func(i int, add func(at int, w float64)) // calls add with the element and the weight of each tap of index i
 }
 
-// maxListedTaps bounds the entries of a table that is made when a kernel is lowered, about 1 MiB. A phase of the run
-// computes longer tables.
+// maxListedTaps is the maximum number of entries of a table that is computed when the kernel is made. Such a table has
+// at most about 1 MiB. Longer tables are computed by a phase of the kernel.
 const maxListedTaps = 1 << 16
 
-// listed reports whether the table of taps is made when a kernel is lowered.
+// listed reports whether the table of taps is computed when the kernel is made, and not by a phase of the kernel.
 func (t *axisTaps) listed() bool { return kit.BoundedProduct(t.out, t.maxTaps) <= maxListedTaps }
 
 // take calls add for the taps of index i whose weight is not 0.
@@ -40,12 +41,12 @@ func (t *axisTaps) take(i int, add func(at int, w float64)) {
 	})
 }
 
-// isSelection reports whether each index is known to have at most one tap, of weight 1.
+// isSelection reports whether each index is known to have at most one tap, and this tap has weight 1.
 func (t *axisTaps) isSelection() bool {
 	return t.nearest || t.listed() && t.single(1)
 }
 
-// single reports whether each of the indices 0, step, 2*step, ... has one tap, of weight 1.
+// single reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
 func (t *axisTaps) single(step int) bool {
 	for i := 0; i < t.out; i += step {
 		n, copied := 0, true
@@ -60,7 +61,7 @@ func (t *axisTaps) single(step int) bool {
 // pricedTaps is the number of indices that pricing samples.
 const pricedTaps = 64
 
-// price estimates from a sample of indices the number of taps per index, and whether [axisTaps.isSelection] holds.
+// price estimates the number of taps per index and the result of [axisTaps.isSelection] from a sample of indices.
 func (t *axisTaps) price() (taps float64, picks bool) {
 	step := max(1, t.out/pricedTaps)
 	n, sampled := 0, 0
@@ -75,31 +76,31 @@ func (t *axisTaps) price() (taps float64, picks bool) {
 	return float64(n) / float64(max(1, sampled)), t.nearest || t.maxTaps <= maxListedTaps && t.single(step)
 }
 
-// tapTable lists the taps of all indices. The taps of index i are the count[i] entries of at (elements) and w (weights)
-// from i*most on.
+// tapTable lists the taps of all indices. The taps of index i are the count[i] entries of the lists element and weight
+// from i*stride on.
 type tapTable[T float32 | float64] struct {
-	most      int
-	count, at []int
-	w         []T
+	stride         int
+	count, element []int
+	weight         []T
 }
 
 // fill lists the taps of the indices from begin to end-1.
 func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 	for i := begin; i < end; i++ {
-		n := i * t.most
+		n := i * t.stride
 		a.take(i, func(at int, w float64) {
-			t.at[n], t.w[n] = at, T(w)
+			t.element[n], t.weight[n] = at, T(w)
 			n++
 		})
-		t.count[i] = n - i*t.most
+		t.count[i] = n - i*t.stride
 	}
 }
 
-// indexTable lists a number for each index of a dimension. A list of at most maxListedTaps numbers is made when the
-// kernel is lowered; a phase of the run computes a longer list.
+// indexTable lists a number for each index of a dimension. A list of at most maxListedTaps numbers is computed when the
+// kernel is made. A longer list is computed by a phase of the kernel, in scratch memory.
 type indexTable struct {
-	list  []int
-	n, at int // length of the list, and its offset in scratch memory in bytes if it is long
+	list              []int
+	length, scratchAt int // length of the list; offset of a long list in scratch memory, in bytes
 }
 
 // newIndexTable lists f(i) for i from 0 to n-1. It adds a phase and scratch memory to the kernel if the list is long.
@@ -109,13 +110,13 @@ func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 			list[i] = f(i)
 		}
 	}
-	t := indexTable{n: n}
+	t := indexTable{length: n}
 	if n <= maxListedTaps {
 		t.list = make([]int, n)
 		fill(t.list, 0, n)
 		return t
 	}
-	t.at = k.Scratch
+	t.scratchAt = k.Scratch
 	k.Scratch += kit.AlignUp(8 * n)
 	k.Phases = append(k.Phases, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
 		fill(t.indicesOf(m), begin, end)
@@ -126,15 +127,15 @@ func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 
 // indicesOf returns the list in a run.
 func (t *indexTable) indicesOf(m *graph.Mem) []int {
-	if t.list != nil || t.n == 0 {
+	if t.list != nil || t.length == 0 {
 		return t.list
 	}
-	return kit.SliceOf[int](m.Scratch, t.at, t.n)
+	return kit.SliceOf[int](m.Scratch, t.scratchAt, t.length)
 }
 
-// resampling is a separable interpolation of an operand.
+// resampling describes a separable interpolation of an operand.
 type resampling struct {
-	taps         []*axisTaps // of each dimension; nil for dimensions that do not change
+	taps         []*axisTaps // taps of each dimension; nil for dimensions that do not change
 	outsideValue float64     // result at indices without taps
 }
 
@@ -157,7 +158,7 @@ func resampleDType(d tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// resampleImpls returns the implementations of an op that resamples; of returns the resampling of a call.
+// resampleImpls returns the implementations of an op that resamples. The function of returns the resampling of a call.
 func resampleImpls(of func(c *graph.Call) (*resampling, error)) []graph.Impl {
 	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, by loops over contiguous " +
 		"elements.",
@@ -194,8 +195,8 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	return resampleKernel[float64](r, c)
 }
 
-// isSelection reports whether each element of the result is known to be outside or the copy of an element of the
-// operand.
+// isSelection reports whether each element of the result is known to be a copy of an element of the operand, or
+// outsideValue.
 func (r *resampling) isSelection() bool {
 	for _, t := range r.taps {
 		if t != nil && !t.isSelection() {
@@ -205,10 +206,11 @@ func (r *resampling) isSelection() bool {
 	return true
 }
 
-// rowPiece is the maximum number of elements of a row that a unit copies, so that a unit takes a few milliseconds.
+// rowPiece is the maximum number of elements of a row that one unit of work copies. A unit takes at most a few
+// milliseconds.
 const rowPiece = 1 << 20
 
-// pickKernel copies elements, one row of the result after another.
+// pickKernel returns a kernel that copies elements, one row of the result after another.
 func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
@@ -326,8 +328,8 @@ func cubicWeights(t, a float64) [4]float64 {
 }
 
 // nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the arithmetic
-// is float32 except for float64 images. If the output is twice as large as the input, PyTorch's kernel for
-// channels-last images halves the index and ignores the factor; here the result does not depend on the layout.
+// is float32 except for float64 images. PyTorch's kernel for channels-last images halves the index and ignores the
+// factor if the output is twice as large as the input. Here the result does not depend on the layout.
 func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {
@@ -345,7 +347,7 @@ func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 	}
 }
 
-// clampIndex returns floor(x), clamped to the range from 0 to n-1; 0 for NaN.
+// clampIndex returns floor(x), clamped to the range from 0 to n-1. It returns 0 for NaN.
 func clampIndex(x float64, n int) int {
 	switch {
 	case x >= float64(n-1):

@@ -20,8 +20,8 @@ const (
 	minRowElements = 8
 	// loopTaps is the maximum number of taps of one loop.
 	loopTaps = 4
-	// Rows of at least longRow elements have separate calls of a loop. Up to sharedRows shorter rows with the same
-	// weights share a call; more rows would evict one another from the cache.
+	// Each row of at least longRow elements has its own call of a loop. Up to sharedRows shorter rows with the same
+	// weights share a call. More rows would evict one another from the cache.
 	longRow    = 1024
 	sharedRows = 8
 	// gatheredTap is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
@@ -41,13 +41,13 @@ type resamplePass[T float32 | float64] struct {
 	rows             int // maximum number of rows that share a call of a loop
 	taps             *axisTaps
 	list             tapTable[T]              // the table of taps if axisTaps.listed
-	table            int                      // offset of any other table in scratch memory, in bytes
+	table            int                      // offset of a table that is not listed in scratch memory, in bytes
 	outsideValue     T                        // result at indices without taps
 	sums             [2][loopTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
 	state            graph.PerWorker[resampleRun]
 }
 
-// resampleRun is a worker's state for running loops.
+// resampleRun is the state of a worker that runs the loops of a pass.
 type resampleRun struct {
 	loops.State
 	ptrs  [2 + 2*loopTaps]unsafe.Pointer
@@ -62,8 +62,8 @@ func resampleOrder(out tensor.Meta) []int {
 	return tensor.RowMajorOrder(out.Rank()).Dims()
 }
 
-// resampleKernel copies the operand to a dense array in the order of the result, resamples one dimension after another,
-// and converts the result.
+// resampleKernel returns the kernel of weighted sums. It copies the operand to a dense array in the order of the
+// result, resamples one dimension after another, and converts the result.
 func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
 	d, order := tensor.DTypeOf[T](), resampleOrder(c.Out[0])
 	k := &graph.Kernel{}
@@ -115,11 +115,12 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 	return k, nil
 }
 
-// tabulate lists the taps, or adds a phase to the kernel that lists them.
+// tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
 func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
 	n := p.taps.out * p.taps.maxTaps
 	if p.taps.listed() {
-		p.list = tapTable[T]{most: p.taps.maxTaps, count: make([]int, p.taps.out), at: make([]int, n), w: make([]T, n)}
+		p.list = tapTable[T]{stride: p.taps.maxTaps, count: make([]int, p.taps.out), element: make([]int, n),
+			weight: make([]T, n)}
 		p.list.fill(p.taps, 0, p.taps.out)
 		return
 	}
@@ -142,11 +143,11 @@ func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
 		return p.list
 	}
 	out, n := p.taps.out, p.taps.out*p.taps.maxTaps
-	return tapTable[T]{most: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.table, out),
-		at: kit.SliceOf[int](m.Scratch, p.table+8*out, n), w: kit.SliceOf[T](m.Scratch, p.table+8*(out+n), n)}
+	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.table, out),
+		element: kit.SliceOf[int](m.Scratch, p.table+8*out, n), weight: kit.SliceOf[T](m.Scratch, p.table+8*(out+n), n)}
 }
 
-// axisPass is the geometry of a [resamplePass].
+// axisPass has the geometry of a [resamplePass].
 type axisPass struct {
 	outer, in, inner int
 	taps             *axisTaps
@@ -168,8 +169,8 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 }
 
 // sequence returns the dimensions that change, in the sequence of passes. Shrinking dimensions precede growing
-// dimensions, which minimizes work. The sequence must not depend on the layout, because every pass rounds and integer
-// results are truncated.
+// dimensions, which minimizes work. The sequence must not depend on the layout, because the passes round, and results
+// would otherwise depend on the layout.
 func (r *resampling) sequence(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
@@ -192,7 +193,7 @@ func rowsPerCall(outer, inner int) int {
 	return max(1, min(outer, sharedRows))
 }
 
-// work adds the work of the passes to w; shape is the operand's, and out is the result with its layout.
+// work adds the work of the passes to w. shape is the shape of the operand, and out is the result with its layout.
 func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
@@ -273,7 +274,8 @@ func (p *resamplePass[T]) loops() error {
 	return nil
 }
 
-// phase returns the phase of the pass. A unit is the results of one index of the dimension for p.rows outer indices.
+// phase returns the phase of the pass. A unit of work has the results of one index of the dimension for p.rows outer
+// indices.
 func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < minRowElements {
 		return p.gathers()
@@ -295,9 +297,10 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum computes index i of the dimension for the given number of outer indices: weighted sums of the rows of src.
+// sum computes the weighted sums of the rows of src for index i of the dimension, and for the given number of outer
+// indices.
 func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
-	first, n := i*table.most, p.taps.out
+	first, n := i*table.stride, p.taps.out
 	end := first + table.count[i]
 	if first == end {
 		for row := range rows {
@@ -313,8 +316,8 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 		taps := min(end-k, loopTaps)
 		s.ptrs[0], s.steps[0] = dst, n*p.inner*size
 		for t := range taps {
-			s.ptrs[1+2*t], s.steps[1+2*t] = kit.Elem[T](src, table.at[k+t]*p.inner), p.in*p.inner*size
-			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&table.w[k+t]), 0
+			s.ptrs[1+2*t], s.steps[1+2*t] = kit.Elem[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
+			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
 		}
 		if more > 0 {
 			s.ptrs[1+2*taps], s.steps[1+2*taps] = dst, n*p.inner*size
@@ -356,9 +359,9 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
 	inner, to := p.inner, 0
 	for ; i < last; i++ {
-		begin := i * table.most
+		begin := i * table.stride
 		end := begin + table.count[i]
-		at, w := table.at[begin:end], table.w[begin:end]
+		at, w := table.element[begin:end], table.weight[begin:end]
 		switch len(at) {
 		case 0:
 			dst[to] = p.outsideValue

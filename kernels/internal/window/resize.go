@@ -54,8 +54,8 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 
-// resizePlan returns the dimensions to resize, their sizes and factors, and the type of the result. scales is nil if
-// the factors are quotients of sizes.
+// resizePlan returns the dimensions to resize, the sizes of the result along these dimensions, their factors, and the
+// type of the result. scales is nil if the factors are quotients of sizes.
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
 	a, t := kit.Attrs[resizeAttrs](c), c.Type(0)
 	if t.DType.IsComplex() || t.DType == tensor.Bool && a.Mode != "nearest" {
@@ -95,7 +95,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 		if sizes[i] == m.Shape[d] && scale == 1 && a.Coordinates != "tf_crop_and_resize" {
 			continue
 		}
-		x := resizeAxis{a: a, in: m.Shape[d], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
+		x := resizeAxis{attrs: a, in: m.Shape[d], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
 		if a.Coordinates == "tf_crop_and_resize" {
 			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
 		}
@@ -158,11 +158,11 @@ func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales
 	return sizes, a.Scales, nil
 }
 
-// aspectLimit is the least size that planAspect rejects, so that products of two sizes do not overflow.
+// aspectLimit is the least size that planAspect rejects. Products of two smaller sizes do not overflow.
 const aspectLimit = 1 << 30
 
 // planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
-// compared as fractions, so that sizes may be symbols; scales are valid for known sizes only.
+// compared as fractions, because sizes may be symbols. The returned scales are valid for known sizes only.
 func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	best := 0
 	for i, d := range axes {
@@ -198,7 +198,7 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 
 // resizeAxis computes the taps of one dimension.
 type resizeAxis struct {
-	a       *resizeAttrs
+	attrs   *resizeAttrs
 	in, out int
 	scale   float64
 	roi     [2]float64
@@ -208,7 +208,7 @@ type resizeAxis struct {
 func (x *resizeAxis) source(i int) float64 {
 	in, out := float64(x.in), x.scale*float64(x.in)
 	at := float64(i)
-	switch x.a.Coordinates {
+	switch x.attrs.Coordinates {
 	case "align_corners":
 		if out == 1 {
 			return 0
@@ -236,11 +236,11 @@ func (x *resizeAxis) source(i int) float64 {
 // maxTaps returns an upper bound of the number of taps of an index.
 func (x *resizeAxis) maxTaps() int {
 	switch {
-	case x.a.Mode == "nearest" || x.a.Mode == "linear" && !x.a.Antialias:
+	case x.attrs.Mode == "nearest" || x.attrs.Mode == "linear" && !x.attrs.Antialias:
 		return 2
-	case !x.a.Antialias:
+	case !x.attrs.Antialias:
 		return 4
-	case x.a.Mode == "linear":
+	case x.attrs.Mode == "linear":
 		return x.wideTaps(1)
 	}
 	return x.wideTaps(2)
@@ -250,15 +250,15 @@ func (x *resizeAxis) maxTaps() int {
 // elements, before stretching.
 func (x *resizeAxis) wideTaps(radius float64) int { return 2 - 2*x.wideFirst(radius) }
 
-// wideFirst returns the first tap of that filter, relative to the element before the source position.
+// wideFirst returns the first tap of a stretched filter, relative to the element before the source position.
 func (x *resizeAxis) wideFirst(radius float64) int {
 	return int(math.Floor(max(-radius/min(x.scale, 1), -kit.MaxProduct))) + 1
 }
 
-// taps is [axisTaps.eachTap] for the axis.
+// taps implements [axisTaps.eachTap] for the axis.
 func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	at := x.source(i)
-	if x.a.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
+	if x.attrs.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
 		return
 	}
 	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
@@ -267,7 +267,7 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	low := int(max(min(base, float64(x.in)+4), -4)) + first
 	inside := func(k int) bool { return low+k >= 0 && low+k < x.in }
 	sum := 1.0
-	if x.a.ExcludeOutside {
+	if x.attrs.ExcludeOutside {
 		sum = 0
 		for k, w := range weights {
 			if inside(k) {
@@ -276,7 +276,7 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 		}
 	}
 	for k, w := range weights {
-		if inside(k) || !x.a.ExcludeOutside {
+		if inside(k) || !x.attrs.ExcludeOutside {
 			add(min(max(low+k, 0), x.in-1), w/sum)
 		}
 	}
@@ -285,20 +285,20 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 // weights returns the weights of consecutive elements around the position base+t, where base is the index of an element
 // and t is in (0, 1]. The first weight is that of element base+first.
 func (x *resizeAxis) weights(t float64) (first int, w []float64) {
-	switch x.a.Mode {
+	switch x.attrs.Mode {
 	case "nearest":
-		return 0, nearestWeights(x.a.NearestMode, t)
+		return 0, nearestWeights(x.attrs.NearestMode, t)
 	case "linear":
-		if !x.a.Antialias {
+		if !x.attrs.Antialias {
 			return 0, []float64{1 - t, t}
 		}
 		return x.wide(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
 	}
-	if !x.a.Antialias {
-		c := cubicWeights(t, x.a.CubicCoeffA)
+	if !x.attrs.Antialias {
+		c := cubicWeights(t, x.attrs.CubicCoeffA)
 		return -1, c[:]
 	}
-	a := x.a.CubicCoeffA
+	a := x.attrs.CubicCoeffA
 	return x.wide(2, t, func(d float64) float64 {
 		switch d = math.Abs(d); {
 		case d <= 1:
@@ -310,7 +310,8 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	})
 }
 
-// wide is weights for a filter kernel that is stretched for downsampling; radius is the radius before stretching.
+// wide returns the weights, like the method weights, for a filter kernel that is stretched for downsampling. radius is
+// the radius before stretching.
 func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int, []float64) {
 	scale := min(x.scale, 1)
 	first := x.wideFirst(radius)
@@ -326,7 +327,8 @@ func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int,
 	return first, w
 }
 
-// nearestWeights returns the weights of the elements before and after a position that is t behind the first one.
+// nearestWeights returns the weights of the elements before and after a position. t is the distance from the first
+// element to the position.
 func nearestWeights(mode string, t float64) []float64 {
 	right := t == 1
 	switch mode {

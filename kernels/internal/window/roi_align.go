@@ -85,7 +85,7 @@ func roiImage(at float64, n int) error {
 // number of samples may depend on data.
 const maxRoiSamples = 4096
 
-// bin pools bin (ph, pw) of a roi from a plane of h by w pixels; at returns a pixel.
+// bin pools bin (ph, pw) of a roi from a plane of h by w pixels. The function at returns a pixel.
 func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at func(h, w int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
@@ -131,7 +131,7 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 }
 
 // bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
-// interpolated value; most is the maximum of the four weighted pixels, which ONNX's mode max uses.
+// interpolated value. most is the maximum of the four weighted pixels, which ONNX's mode max uses.
 func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most float64) {
 	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0
@@ -151,7 +151,7 @@ func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most fl
 	return a + b + c + d, max(a, b, c, d)
 }
 
-// compileRoiAlign computes one bin of one channel after another.
+// compileRoiAlign returns a kernel that computes one bin of one channel after another.
 func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	a, m, r, out := kit.Attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
 	if out.Numel() == 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scaledSize returns the integer part of n*f, where the product is float64 as in PyTorch and ONNX. For a symbolic size,
-// scaledSize returns n*p/q with integers p and q, guarded by the range of sizes for which both formulas agree. If there
-// are no such integers, n is bound to its hint.
+// scaledSize returns the integer part of the float64 product n*f, as PyTorch and ONNX do. For a symbolic size,
+// scaledSize returns n*p/q with integers p and q, and records a guard for the range of sizes for which both formulas
+// agree. If there are no such integers, the symbolic size is fixed to its hint.
 func scaledSize(n sym.Int, f float64) sym.Int {
 	if _, known := n.Known(); known {
 		return sym.Of(scaledNumber(n.Hint(), f))
@@ -31,11 +31,11 @@ func scaledSize(n sym.Int, f float64) sym.Int {
 	return sym.Of(scaledNumber(n.Specialize(), f))
 }
 
-// scaledNumber is scaledSize for a number.
+// scaledNumber implements scaledSize for a known size.
 func scaledNumber(n int, f float64) int { return int(min(float64(n)*f, tensor.MaxBytes)) }
 
 // ratio returns the first convergent p/q of the continued fraction of f that rounds to f in float64, for example 3/5
-// for 0.6. ok is false if there is none with p and q of at most 2^36, whose products with usual sizes do not overflow.
+// for 0.6. ok is false if no such p and q are at most 2^36. Products of such numbers and usual sizes do not overflow.
 func ratio(f float64) (p, q int, ok bool) {
 	rest := new(big.Rat).SetFloat64(f) // nil for infinities and NaN
 	if rest == nil || f <= 0 {
@@ -68,9 +68,9 @@ func ratio(f float64) (p, q int, ok bool) {
 // of the float64 product s*f agree. If they do not agree for n, the range excludes n. f is p/q rounded to float64.
 //
 // The relative difference of s*f and s*p/q is less than 2/2^53, so that the absolute difference is less than 1/q for
-// sizes less than 2^52/p. Therefore the integer parts differ only if s*p/q is an integer, which requires a multiple of
-// q, and s*f is less than this integer. The latter requires that f is less than p/q by more than a relative 1/2^54, at
-// least half of the rounding of integers.
+// sizes less than 2^52/p. Therefore the integer parts differ only if s*p/q is an integer and s*f is less than this
+// integer. s*p/q is an integer only if s is a multiple of q. s*f is less than the integer only if f is less than p/q by
+// a relative difference of more than 1/2^54, because the rounding to float64 removes smaller differences.
 func agreeingSizes(n, p, q int, f float64) (lo, hi int) {
 	hi = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))

@@ -99,7 +99,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 	})
 }
 
-// sizes returns the spatial sizes of the result and the given factors, 0 for missing ones.
+// sizes returns the spatial sizes of the result and the given factors. A missing factor is 0.
 func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float64, error) {
 	if len(shape) != spatial+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatial+2, len(shape))
@@ -133,7 +133,7 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	return size, a.ScaleFactors, nil
 }
 
-// upsampleCheck makes PyTorch's checks. With picks set, the op copies elements and also supports uint8.
+// upsampleCheck makes PyTorch's checks. If picks is set, the op copies elements and therefore also supports uint8.
 func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
 	for i, n := range size {
 		if !kit.AtLeastSize(n, 1) || !kit.AtLeastSize(t.Shape[2+i], 1) {

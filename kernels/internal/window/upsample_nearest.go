@@ -59,7 +59,7 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// upsampledSize returns height and width of the result, with the checks of
+// upsampledSize returns the height and the width of the result. It makes the checks of
 // at::native::upsample::compute_output_size.
 func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
 	spatial := len(shape) - 2
@@ -102,7 +102,7 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	return nearestIndex(m.DType, m.Shape[2], shape[2], f[0]), nearestIndex(m.DType, m.Shape[3], shape[3], f[1])
 }
 
-// byPixels reports whether each pixel is several contiguous channels.
+// byPixels reports whether each pixel has several contiguous channels.
 func byPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
 
 // nearestWork returns the work for an operand with the layout of the result.
@@ -112,7 +112,7 @@ func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	return w
 }
 
-// nearestCopies adds the work of copying whole pixels or, without pixels set, single elements.
+// nearestCopies adds the work of copying whole pixels if pixels is set, else of copying single elements.
 func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	if !pixels {
 		w.Do(resizeElement, float64(out.Numel()))
@@ -122,7 +122,7 @@ func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	w.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
-// nearestRead returns the additional work if the channels of the operand are not contiguous: pixels are then copied
+// nearestRead returns the additional work if the channels of the operand are not contiguous. Pixels are then copied
 // element by element.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
 	if out := walk.Lay(0, c.Out[0]); byPixels(out) && !byPixels(m) {
@@ -134,8 +134,8 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.
 	return w, true
 }
 
-// compileUpsampleNearest copies whole pixels if channels are contiguous in operand and result, else single elements. A
-// unit is a row of the result or, for single elements, a row of one channel.
+// compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and result,
+// else single elements. A unit of work is a row of the result or, for single elements, a row of one channel.
 func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
