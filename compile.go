@@ -78,6 +78,10 @@ type Options struct {
 	// plans do not depend on time. At the limit the best plan found is used, and the report has a lower bound on the
 	// cost of all plans.
 	SolveLimit time.Duration
+	// Slack is the share of the least cost that strategy Optimal may spend on fewer copies: 0.005 for 0.5%. With 0, of
+	// the plans of least cost it takes one with the fewest copies, and of these one whose copies have the fewest bytes.
+	// It is at most 1. The report says whether fewer copies within the slack are proved impossible.
+	Slack float64
 	// Costs prices work; nil is a default profile for this processor.
 	Costs *layout.Profile
 	// Tracer, if set, observes runs.

@@ -26,6 +26,6 @@ func ExampleWithStrategy() {
 	// Output:
 	// graphrun: --outputs .: want a .npz file
 	// 2
-	// graphrun: --strategies mine: want a second strategy, a second file, a --pin or a second size of --dim to compare with
+	// graphrun: --strategies mine: want a second strategy, a second file, --pin, --slack or a second size of --dim to compare with
 	// 2
 }

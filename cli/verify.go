@@ -112,6 +112,23 @@ func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes 
 	return g, command.Infer(ctx, g)
 }
 
+// writeCopiesVerdict prints the facts that are proved about copies.
+func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
+	plans := "of the plans of least cost"
+	if c.Slack > 0 {
+		plans = fmt.Sprintf("of the plans that cost at most %.3g%% more than the bound", 100*c.Slack)
+	}
+	if !c.Fewest {
+		fmt.Fprintf(w, "%s: %s, each has at least %d\n", format.CountIrregular(c.Copies, "copy", "copies"), plans, c.AtLeast)
+		return
+	}
+	fmt.Fprintf(w, "%s: %s, none has fewer", format.CountIrregular(c.Copies, "copy", "copies"), plans)
+	if c.LeastMemory && c.Copies > 0 {
+		fmt.Fprintf(w, ", and none with as few copies copies fewer bytes (in units of %s)", format.Bytes(int(c.UnitBytes)))
+	}
+	fmt.Fprintln(w)
+}
+
 func writeVerdict(w io.Writer, v *experiment.Verdict) {
 	if v.Optimal {
 		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", format.Nanoseconds(v.CostNS), v.CostNS)
@@ -120,8 +137,11 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 			format.Nanoseconds(v.BoundNS),
 			format.Nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
 	}
+	if c := v.Copies; c != nil && (c.Copies > 0 || c.Slack > 0) {
+		writeCopiesVerdict(w, c)
+	}
 	fmt.Fprintf(w,
 		"holds for graph %.12s, strategy %s: %s and %s of costs match the certificate, the sum of costs is right, "+
-			"up, and the proof is right\n", v.Digest, v.Strategy, format.Count(v.Variables, "variable"), format.Count(v.Factors,
+			"and the proof is right\n", v.Digest, v.Strategy, format.Count(v.Variables, "variable"), format.Count(v.Factors,
 			"table"))
 }

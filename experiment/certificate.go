@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
@@ -30,6 +31,19 @@ type Certificate struct {
 	ProfileDigest string           `json:"profile_digest" doc:"The sha256 of the profile's canonical JSON (RFC 8785), in hexadecimal digits, as plan prints it."`
 	Problem       *wcsp.Problem    `json:"problem" doc:"The problem of layouts: the choices and their costs."`
 	Solution      *wcsp.Solution   `json:"solution" doc:"The chosen plan, a lower bound on the cost of all plans, and its proof."`
+	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
+}
+
+// CertifiedCopies proves a lower bound on the weighted cost of all plans: time, copies and bytes of copies, each with a
+// weight. With the bound on the cost it limits the number of copies of the plans within the slack, and for plans of
+// least cost with as many copies the bytes of these.
+type CertifiedCopies struct {
+	Slack   float64        `json:"slack" doc:"The share of the least cost that the plan may cost more."`
+	Made    layout.Weights `json:"made" doc:"The weights by which copies are made from the labels of the solution: as cheaply as possible."`
+	Cost    int64          `json:"cost" doc:"The cost of the plan, in picoseconds: that of the solution, unless a slack permits dearer copies."`
+	Weights layout.Weights `json:"weights" doc:"The weights of the weighted problem, which has the variables and factors of the problem."`
+	Bound   int64          `json:"bound" doc:"A lower bound on the weighted cost of every plan."`
+	Proof   *wcsp.Proof    `json:"proof" doc:"The proof of the bound."`
 }
 
 // CertifiedGraph identifies the graph of a certificate.
@@ -80,11 +94,16 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the problem is not the one that was solved: %w", err)
 	}
-	if cost != found.Cost {
+	if b.Plan.Preference == nil && cost != found.Cost {
 		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d",
 			cost, found.Cost)
 	}
-	proved, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Proof: true, TimeLimit: m.Problem.Search()})
+	search := wcsp.Options{Proof: true, TimeLimit: m.Problem.Search()}
+	proved, err := wcsp.Exact.Solve(m.WCSP, search)
+	if err != nil {
+		return nil, err
+	}
+	copies, err := certifyCopies(m, b.Plan, search)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +112,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		Options: CertifiedOptions{Strategy: o.Strategy.Name(), Sizes: g.Bound(), Pins: pinsOf(g),
 			NoFusion: o.NoFusion, Exact: o.Exact, MemoryLimit: o.MemoryLimit},
 		Problem: m.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(found.Labels), Cost: cost,
-			Bound: proved.Bound, Proof: proved.Proof}}
+			Bound: proved.Bound, Proof: proved.Proof}, Copies: copies}
 	if c.Options.Sizes == nil {
 		c.Options.Sizes = map[string]int{}
 	}
@@ -105,6 +124,24 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	}
 	c.OptionsDigest, c.ProfileDigest = machine.DigestOfJSON(c.Options), machine.DigestOfJSON(c.Profile)
 	return c, nil
+}
+
+// certifyCopies proves the bound on the weighted cost that the preference of a plan has; nil without a preference.
+func certifyCopies(m *layout.Model, plan *passes.Plan, search wcsp.Options) (*CertifiedCopies, error) {
+	p := plan.Preference
+	if p == nil || p.Proof.Copy == 0 {
+		return nil, nil
+	}
+	weighted, err := m.WithWeights(p.Proof)
+	if err != nil {
+		return nil, err
+	}
+	s, err := wcsp.Exact.Solve(weighted.Weighted, search)
+	if err != nil {
+		return nil, err
+	}
+	return &CertifiedCopies{Slack: p.Slack, Made: p.Made, Cost: p.CostPS, Weights: p.Proof, Bound: s.Bound,
+		Proof: s.Proof}, nil
 }
 
 // Write writes the certificate as JSON.
@@ -146,12 +183,19 @@ func (c *Certificate) check() error {
 		return errors.New("this is no certificate: the profile, the problem or the solution is missing")
 	case c.Solution.Proof == nil:
 		return errors.New("this is no certificate: the solution has no proof")
+	case c.Copies != nil && c.Copies.Proof == nil:
+		return errors.New("this is no certificate: the bound on copies has no proof")
 	}
 	if err := c.Profile.Check(); err != nil {
 		return fmt.Errorf("this is no certificate: its profile: %w", err)
 	}
 	if err := c.Problem.Validate(); err != nil {
 		return fmt.Errorf("this is no certificate: %w", err)
+	}
+	if c.Copies != nil {
+		if err := layout.CheckSlack(c.Copies.Slack); err != nil {
+			return fmt.Errorf("this is no certificate: %w", err)
+		}
 	}
 	return nil
 }

@@ -24,6 +24,19 @@ type Verdict struct {
 	Digest    string  `json:"digest" doc:"The sha256 of the graph."`
 	Variables int     `json:"variables" doc:"The number of decisions."`
 	Factors   int     `json:"factors" doc:"The number of cost tables."`
+	// Copies is nil if the certificate proves nothing about copies.
+	Copies *CopiesVerdict `json:"copies,omitzero" doc:"What is proved about copies; left out if the certificate has no such proof."`
+}
+
+// CopiesVerdict is the part of a verdict on the copies of a plan.
+type CopiesVerdict struct {
+	Slack       float64 `json:"slack" doc:"The share of the lower bound that the plan may cost more."`
+	Copies      int     `json:"copies" doc:"The recomputed number of copies of the plan."`
+	Bytes       int64   `json:"bytes" doc:"The bytes of the copies, each rounded up to units."`
+	UnitBytes   int64   `json:"unit_bytes" doc:"The bytes of a unit; 0: memory does not count."`
+	AtLeast     int     `json:"at_least" doc:"The proved lower bound on the number of copies of the plans within the slack."`
+	Fewest      bool    `json:"fewest" doc:"Whether it is proved that no plan within the slack has fewer copies."`
+	LeastMemory bool    `json:"least_memory" doc:"Whether it is proved that no plan of least cost with as few copies has fewer bytes of copies, in units."`
 }
 
 // Verify checks a certificate against a graph as it was loaded. Sizes and pins are those of the certificate. Verify
@@ -67,10 +80,11 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 			return nil, fmt.Errorf("%s: the digest is %s, not the certified %s", d.what, short(digest), short(d.is))
 		}
 	}
-	problem, err := c.rebuild(ctx, g)
+	m, err := c.rebuild(ctx, g)
 	if err != nil {
 		return nil, err
 	}
+	problem := m.WCSP
 	if err := sameProblem(problem, c.Problem); err != nil {
 		return nil, fmt.Errorf("the certificate is of another problem than the graph's: %w", err)
 	}
@@ -78,15 +92,64 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		return nil, err
 	}
 	s := c.Solution
-	return &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
+	v := &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
 		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Variables: len(problem.Variables),
-		Factors: len(problem.Factors)}, nil
+		Factors: len(problem.Factors)}
+	if c.Copies != nil {
+		if v.Copies, err = c.verifyCopies(ctx, m); err != nil {
+			return nil, fmt.Errorf("copies: %w", err)
+		}
+		v.Optimal, v.CostNS = c.Copies.Cost == s.Bound, float64(c.Copies.Cost)/1000
+	}
+	return v, nil
+}
+
+// verifyCopies checks the bound on the weighted cost, and derives the bounds on copies and memory from it and from the
+// bound on the cost.
+func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*CopiesVerdict, error) {
+	p, labels := c.Copies, c.Solution.Labels
+	made, err := m.WithWeights(p.Made)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := made.Outcome(labels)
+	if err != nil {
+		return nil, err
+	}
+	if plan.PS != p.Cost {
+		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.PS, p.Cost)
+	}
+	weighted, err := m.WithWeights(p.Weights)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := weighted.Weighted.Cost(labels)
+	if err != nil {
+		return nil, err
+	}
+	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels, Cost: cost,
+		Bound: p.Bound, Proof: p.Proof})
+	if err != nil {
+		return nil, err
+	}
+	budget := layout.Budget(c.Solution.Bound, p.Slack)
+	v := &CopiesVerdict{Slack: p.Slack, Copies: plan.Inserted, UnitBytes: p.Weights.UnitBytes,
+		AtLeast: min(plan.Inserted, p.Weights.CopiesWithin(p.Bound, budget, weighted.Units()))}
+	units := int64(0)
+	for _, k := range plan.Copies {
+		units += p.Weights.UnitsOf(k.Bytes)
+	}
+	v.Bytes = units * v.UnitBytes
+	v.Fewest = p.Cost <= budget && v.AtLeast == v.Copies
+	v.LeastMemory = v.Fewest && p.Slack == 0 && v.UnitBytes > 0 &&
+		units == p.Weights.UnitsWithin(p.Bound, budget, v.Copies)
+	return v, nil
 }
 
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
 // rebuild states the problem of a graph with the options of the certificate.
-func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*wcsp.Problem, error) {
+func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Model, error) {
 	if g == nil {
 		return nil, errors.New("there is no graph: it is nil")
 	}
@@ -119,11 +182,7 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*wcsp.Proble
 		return nil, err
 	}
 	l.Graph.SetContext(ctx)
-	m, err := layout.NewModel(l)
-	if err != nil {
-		return nil, err
-	}
-	return m.WCSP, nil
+	return layout.NewModel(l)
 }
 
 // sameProblem returns the first difference of two problems as an error.

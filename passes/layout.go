@@ -39,7 +39,8 @@ func chooseLayouts(p *Plan) error {
 	}
 	problem := layout.NewProblem(p.Graph, p.profile)
 	p.profile, p.priced = problem.Profile, true // the plan must show the costs that the strategy minimizes
-	problem.KeepGoing, problem.Exact, problem.SolveLimit = p.keepGoing, p.exact, p.solveLimit
+	problem.KeepGoing, problem.Exact = p.keepGoing, p.exact
+	problem.SolveLimit, problem.Slack = p.solveLimit, p.slack
 	if p.exact {
 		p.noteExact()
 	}
@@ -59,7 +60,7 @@ func chooseLayouts(p *Plan) error {
 	}
 	p.placementsChosen = graph.NewByValue[bool](p.Graph)
 	p.Failed, p.copiesWeighed = append(p.Failed, a.Failed...), a.Final
-	p.Model, p.Solution = a.Model, a.Solution
+	p.Model, p.Solution, p.Preference = a.Model, a.Solution, a.Preference
 	for _, v := range a.Within {
 		p.placementsChosen.Set(v, true)
 	}

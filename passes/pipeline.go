@@ -169,6 +169,8 @@ type Options struct {
 	Exact bool
 	// SolveLimit is the maximum time of a strategy's search after variable elimination: [layout.Problem.SolveLimit].
 	SolveLimit time.Duration
+	// Slack is the share of the least cost that fewer copies may cost: [layout.Problem.Slack].
+	Slack float64
 	// Follow, if set, are decisions for the same graph at other sizes. They are applied without a search, and without
 	// prices unless Price is set. The graph must be inferred. Run returns a [*Misfit] if they do not apply.
 	Follow *Decisions
@@ -206,6 +208,8 @@ type Plan struct {
 	// Model and Solution are the layout problem and its solution if the strategy solves it exactly, otherwise nil.
 	Model    *layout.Model
 	Solution *wcsp.Solution
+	// Preference describes the plan among those of nearly equal cost. It is set by strategy Optimal.
+	Preference *layout.Preference
 
 	// Decisions are recorded with [Options.Record].
 	Decisions *Decisions
@@ -225,6 +229,7 @@ type Plan struct {
 	exact            bool // see [Options.Exact]
 	// See [Options.SolveLimit].
 	solveLimit time.Duration
+	slack      float64
 	room       foldBudget
 	threads    int
 	packed     map[*graph.Node]foldedNode // results of packAhead in the current fold pass
@@ -332,7 +337,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 // newPlan starts a plan for a copy of a graph.
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit,
+		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, slack: o.Slack,
 		room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
 	if o.Context != nil {
 		p.Graph.SetContext(o.Context)

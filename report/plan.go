@@ -18,6 +18,7 @@ type Plan struct {
 	CostNS       float64         `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	SavedNS      float64         `json:"saved_ns,omitzero" doc:"The estimated saving of writing values in place in others, in nanoseconds, where the strategy did not know of it: bounds and certificates are of the cost without this saving."`
 	LowerBoundNS *float64        `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, before values are written in place in others; null if unknown."`
+	FewestCopies *FewestCopies   `json:"fewest_copies,omitzero" doc:"The choice among plans of nearly equal cost; left out for strategies other than optimal."`
 	Profile      Profile         `json:"profile" doc:"The profile of the machine that costs are estimated for."`
 	Constants    float64         `json:"constants_bytes,omitzero" doc:"The bytes of the constants that all steps read."`
 	Passes       []Pass          `json:"passes" doc:"The passes in their order, with the effect of each."`
@@ -39,6 +40,16 @@ type Plan struct {
 	RefusedHints []RefusedHint   `json:"refused_hints,omitzero" doc:"Sizes of --dim, after the first, for which there is no plan."`
 	NoCode       string          `json:"no_machine_code,omitzero" doc:"Why no machine code is generated, and all loops run in Go; left out if it is."`
 	Notes
+}
+
+// FewestCopies describes a plan with few copies among plans of nearly equal cost. Only inserted copies count, not those
+// of nodes of the graph, such as a reshape where no view is possible.
+type FewestCopies struct {
+	Slack   float64 `json:"slack" doc:"The share of the least cost that a plan may cost more to have fewer copies; 0: only plans of least cost are considered."`
+	Copies  int     `json:"copies" doc:"The number of copies that the plan inserts."`
+	AtLeast int     `json:"at_least" doc:"A proved lower bound on the number of copies of the plans within the slack."`
+	Proved  bool    `json:"proved" doc:"Whether it is proved that no plan within the slack has fewer copies."`
+	ExtraNS float64 `json:"extra_ns" doc:"The cost of the plan beyond the lower bound on the cost of any plan, in nanoseconds."`
 }
 
 // Profile identifies the machine profile that prices work.

@@ -21,6 +21,7 @@ import (
 type brute struct {
 	t       *testing.T
 	p       *layout.Problem
+	weights layout.Weights
 	m       *layout.Model
 	copier  *graph.Op
 	last    map[*graph.Value]int  // the last node that reads a value; beyond all nodes for outputs
@@ -74,9 +75,10 @@ const (
 )
 
 // bruteForce returns the least cost of a problem, or of what exceeds the bound any that does; false where values may
-// have too many forms. The problem must be as the model was made of.
+// have too many forms. The problem must be as the model was made of. Costs are
+// weighted by the weights of the model.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
-	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
+	b := &brute{t: t, p: p, m: m, weights: m.Weights, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
 		stored: map[*graph.Value]bool{}, bound: bound,
 		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{},
 		within: map[*graph.Value][]*layout.Place{}}
@@ -212,7 +214,8 @@ func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 		return 0, false
 	}
 	c := &graph.Call{In: []graph.Arg{bruteArg(v, from)}, Out: []tensor.Meta{to}}
-	return b.price(&b.copier.Impls[0], c, c.InOrder(o))
+	cost, ok := b.price(&b.copier.Impls[0], c, c.InOrder(o))
+	return cost + b.weights.Copy + b.weights.UnitsOf(to.Bytes()), ok
 }
 
 // rigid reports whether what a value is a view of must show through it as in the graph as written.
@@ -237,7 +240,7 @@ func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, boo
 		}
 		sum += layout.PS(b.p.Profile, work)
 	}
-	return sum, true
+	return sum * b.weights.Time, true
 }
 
 // extend makes states of those that there are, where more values are there in sets that each yields with their cost.

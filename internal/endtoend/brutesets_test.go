@@ -266,5 +266,6 @@ func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *gr
 		}
 		w = at.InOrder(o)
 	}
-	return b.price(&n.Op.Impls[0], at, w)
+	cost, ok := b.price(&n.Op.Impls[0], at, w)
+	return cost + b.weights.UnitsOf(to.Bytes()), ok
 }

@@ -16,7 +16,6 @@ const maxPricedDecisions = 1 << 20
 // copyPrices holds the solved problem of a program, and the prices of copies that were asked for.
 type copyPrices struct {
 	model *layout.Model // nil: the problem could not be stated or solved
-	best  *wcsp.Solution
 	means *layout.Outcome
 
 	mu     sync.Mutex
@@ -40,8 +39,8 @@ func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 		if err != nil {
 			return
 		}
-		if best, means := solved(m); best != nil {
-			p.copyPrices.model, p.copyPrices.best, p.copyPrices.means = m, best, means
+		if means := cheapest(m); means != nil {
+			p.copyPrices.model, p.copyPrices.means = m, means
 		}
 	})
 	w := p.copyPrices
@@ -55,17 +54,18 @@ func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 	return price.ns, price.change
 }
 
-// solved returns an optimal solution and its meaning; nil if optimality was not proved.
-func solved(m *layout.Model) (*wcsp.Solution, *layout.Outcome) {
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: m.Problem.Search()})
+// cheapest returns the plan of least cost that strategy Optimal chooses without a slack; nil if optimality was not
+// proved.
+func cheapest(m *layout.Model) *layout.Outcome {
+	s, err := wcsp.Exact.Solve(m.Weighted, wcsp.Options{TimeLimit: m.Problem.Search()})
 	if err != nil || !s.Optimal() {
-		return nil, nil
+		return nil
 	}
 	means, err := m.Outcome(s.Labels)
 	if err != nil {
-		return nil, nil
+		return nil
 	}
-	return s, means
+	return means
 }
 
 func (w *copyPrices) price(c *passes.Copy) (none copyPrice) {
@@ -83,10 +83,10 @@ func (w *copyPrices) price(c *passes.Copy) (none copyPrice) {
 	if err != nil {
 		return none
 	}
-	s, means := solved(m)
-	if s == nil {
+	means := cheapest(m)
+	if means == nil {
 		return none
 	}
-	ns, change := float64(s.Cost-w.best.Cost)/1000, means.Since(w.means)
+	ns, change := float64(means.PS-w.means.PS)/1000, means.Since(w.means)
 	return copyPrice{&ns, &change}
 }

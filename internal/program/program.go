@@ -43,6 +43,7 @@ type Options struct {
 	NoFusion    bool
 	Exact       bool
 	SolveLimit  time.Duration
+	Slack       float64
 	Costs       *layout.Profile
 	Tracer      exec.Tracer
 	MemoryLimit int
@@ -173,6 +174,9 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 	}
 	if o.Sizes, err = sizesNamed(g, o.Sizes); err != nil {
 		return fmt.Errorf("Options.Sizes: %w", err)
+	}
+	if err := layout.CheckSlack(o.Slack); err != nil {
+		return fmt.Errorf("Options.Slack: %w", err)
 	}
 	o.Hints = slices.Clone(o.Hints)
 	for i, hint := range o.Hints {

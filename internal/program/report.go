@@ -37,6 +37,7 @@ func (p *Program) Report() *report.Plan {
 	}
 	r.Constants = plan.Kept()
 	addBound(r, plan)
+	addPreference(r, plan.Preference)
 	addRewrites(r, plan)
 	if p.options.Check {
 		r.Unchecked = mapped(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
@@ -79,6 +80,15 @@ func addBound(r *report.Plan, plan *passes.Plan) {
 	}
 	bound := float64(s.Bound) / 1000
 	r.Optimal, r.LowerBoundNS = s.Optimal(), &bound
+}
+
+// addPreference describes the choice among plans of nearly equal cost.
+func addPreference(r *report.Plan, p *layout.Preference) {
+	if p == nil {
+		return
+	}
+	r.FewestCopies = &report.FewestCopies{Slack: p.Slack, Copies: p.Copies, AtLeast: p.FewestCopies, Proved: p.Fewest(),
+		ExtraNS: float64(p.CostPS-p.LeastPS) / 1000}
 }
 
 // addRewrites adds the effects of the passes.

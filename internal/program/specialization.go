@@ -157,7 +157,7 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 	return passes.Options{Context: ctx,
 		Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
 		Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
-		SolveLimit: o.SolveLimit}
+		SolveLimit: o.SolveLimit, Slack: o.Slack}
 }
 
 // plan plans and compiles the graph. with has the decisions to record or to follow.

@@ -95,7 +95,7 @@ func Advise(p *Problem) (*Advice, error) {
 
 // cheapest returns the outcome of an optimal assignment.
 func (m *Model) cheapest() (*Outcome, error) {
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: trialNodes})
+	s, err := wcsp.Exact.Solve(m.Weighted, wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: trialNodes})
 	if err != nil {
 		return nil, err
 	}

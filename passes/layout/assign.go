@@ -116,7 +116,7 @@ type recipe struct {
 
 // recipe returns the recipe of the needed forms of x, given the existing forms roots and the costs outside: see
 // [Model.priceForms].
-func (r *decoder) recipe(x *variable, roots uint, outside []int64) recipe {
+func (r *decoder) recipe(x *variable, roots uint, outside []outsideCopy) recipe {
 	need := r.needed.At(x.value)
 	var out recipe
 	if need == 0 {
@@ -146,7 +146,7 @@ func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	if r.needed.At(y.value) == 0 {
 		return
 	}
-	w := r.recipe(y, v.shown(k, set), v.outside(k, set))
+	w := r.recipe(y, v.shown(k, set), r.m.outside(v, k, set))
 	for f := range y.forms {
 		if w.used>>f&1 != 0 {
 			needs(v.source(k, f, set, r.needed.At(in)))
@@ -154,7 +154,7 @@ func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	}
 	for _, s := range w.steps {
 		if s.from < 0 {
-			needs(v.copied(k, int(s.to), set))
+			needs(r.m.copied(v, k, int(s.to), set))
 		}
 	}
 }
@@ -171,13 +171,16 @@ func (v *viewed) source(k, f int, set, needed uint) int {
 	return at
 }
 
-// copied returns the form of the operand, within a set, from which form f of result k is copied at the least cost; -1
-// if there is none.
-func (v *viewed) copied(k, f int, set uint) int {
-	at := -1
+// copied returns the form of the operand, within a set, from which form f of result k is copied at the least weighted
+// cost; -1 if there is none.
+func (m *Model) copied(v *viewed, k, f int, set uint) int {
+	at, best := -1, forbidden.weighted
 	for i, costs := range v.copies[k] {
-		if set>>i&1 != 0 && costs != nil && (at < 0 || costs[f] < v.copies[k][at][f]) {
-			at = i
+		if set>>i&1 == 0 || costs == nil {
+			continue
+		}
+		if c := m.outsideCopy(v, k, i, f); at < 0 || c.weighted < best {
+			at, best = i, c.weighted
 		}
 	}
 	return at

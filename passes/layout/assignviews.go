@@ -30,7 +30,7 @@ func (r *decoder) view(v *viewed, c *Choice) {
 			continue
 		}
 		y := r.m.variables.At(out)
-		w := r.recipe(y, v.shown(k, set), v.outside(k, set))
+		w := r.recipe(y, v.shown(k, set), r.m.outside(v, k, set))
 		for f := range y.forms {
 			if w.used>>f&1 != 0 {
 				from := r.refs.At(in)[v.source(k, f, set, r.needed.At(in))]
@@ -42,15 +42,14 @@ func (r *decoder) view(v *viewed, c *Choice) {
 				continue
 			}
 			to := int(st.to)
-			i, f := v.copied(k, to, set), y.forms[to]
+			i, f := r.m.copied(v, k, to, set), y.forms[to]
 			from := r.refs.At(in)[i]
-			plain := v.plain[i]>>to&1 != 0
-			if !v.shows[i] && !plain {
+			if r.m.outsideCopy(v, k, i, to).own {
 				r.ref(y, to, s.copyOf(r, out, from, &v.node.Op.Impls[0], to))
 				continue
 			}
 			own := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
-			if !plain {
+			if v.shows[i] {
 				own.From = s.copyOf(r, out, from, nil, to)
 			}
 			if to == 0 {

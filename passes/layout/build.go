@@ -25,7 +25,7 @@ func (m *Model) check() error {
 
 // build states the weighted constraint problem.
 func (m *Model) build() error {
-	m.WCSP, m.copying = &wcsp.Problem{Version: 1}, nil
+	m.WCSP, m.Weighted, m.copying = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
 	s := &builder{m: m, names: map[string][]string{}}
 	for _, x := range m.values {
 		if !constant(x.value) && len(x.sets) > 1 {
@@ -43,7 +43,7 @@ func (m *Model) build() error {
 	}
 	for x := range m.sources() {
 		w := m.priceForms(x, 1<<m.inputForm(x), nil)
-		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.least[x.sets[i]] })
+		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return w.least(x.sets[i]) })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
@@ -59,6 +59,7 @@ func (m *Model) build() error {
 		}
 	}
 	s.constant()
+	m.Weighted.Variables = m.WCSP.Variables
 	return nil
 }
 
@@ -105,7 +106,7 @@ var errIncompatible = errors.New("its operands and results have no compatible la
 // builder collects the variables and factors of the problem.
 type builder struct {
 	m     *Model
-	fixed [2]int64            // costs that depend on no variable, in picoseconds: of work, and of copies
+	fixed [2]cost             // costs that depend on no variable: of work, and of copies
 	err   error               // set if the problem is infeasible
 	names map[string][]string // cache of sets
 }
@@ -154,30 +155,38 @@ func (s *builder) variable(name string, labels []string) int {
 	return len(p.Variables) - 1
 }
 
-// term adds a factor for the cost of work over variables a and b, which have na and nb labels. An index of -1 means
-// that there is no variable, because it would have a single label.
-func (s *builder) term(a, b, na, nb int, cost func(i, j int) int64) { s.factor(a, b, na, nb, 0, cost) }
-
-// copies adds a factor for the cost of copies.
-func (s *builder) copies(a, b, na, nb int, cost func(i, j int) int64) {
-	s.factor(a, b, na, nb, 1, cost)
+// term adds a factor for the cost of work, in picoseconds, over variables a and b, which have na and nb labels. An
+// index of -1 means that there is no variable, because it would have a single label.
+func (s *builder) term(a, b, na, nb int, ps func(i, j int) int64) {
+	time := s.m.Weights.Time
+	s.factor(a, b, na, nb, 0, func(i, j int) cost {
+		c := ps(i, j)
+		if c >= wcsp.Forbidden {
+			return forbidden
+		}
+		return cost{c * time, c}
+	})
 }
 
-// factor adds a factor. kind is 1 for costs of copies, otherwise 0.
-func (s *builder) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
+// copies adds a factor for the cost of copies.
+func (s *builder) copies(a, b, na, nb int, of func(i, j int) cost) { s.factor(a, b, na, nb, 1, of) }
+
+// factor adds a factor to both problems. kind is 1 for costs of copies, otherwise 0.
+func (s *builder) factor(a, b, na, nb, kind int, of func(i, j int) cost) {
 	if na == 1 && nb == 1 { // the common case of a graph without choices
-		c := min(cost(0, 0), wcsp.Forbidden)
-		if s.fixed[kind] = min(s.fixed[kind]+c, wcsp.Forbidden); c >= wcsp.Forbidden && s.err == nil {
+		c := of(0, 0)
+		if s.fixed[kind] = s.fixed[kind].plus(c); c.weighted >= wcsp.Forbidden && s.err == nil {
 			s.err = errIncompatible
 		}
 		return
 	}
-	f := wcsp.Factor{Costs: make([]int64, 0, na*nb)}
+	f, g := wcsp.Factor{Costs: make([]int64, 0, na*nb)}, wcsp.Factor{Costs: make([]int64, 0, na*nb)}
 	zero, never := true, true
 	for i := range na {
 		for j := range nb {
-			c := min(cost(i, j), wcsp.Forbidden)
-			f.Costs, zero, never = append(f.Costs, c), zero && c == 0, never && c >= wcsp.Forbidden
+			c := of(i, j)
+			f.Costs, g.Costs = append(f.Costs, c.ps), append(g.Costs, c.weighted)
+			zero, never = zero && c.weighted == 0, never && c.weighted >= wcsp.Forbidden
 		}
 	}
 	if never && s.err == nil {
@@ -191,15 +200,22 @@ func (s *builder) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 			f.Scope = append(f.Scope, id)
 		}
 	}
+	g.Scope = f.Scope
+	s.add(f, g, kind)
+}
+
+// add adds a factor to the problem, and its weighted form to the weighted problem.
+func (s *builder) add(f, weighted wcsp.Factor, kind int) {
 	s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
+	s.m.Weighted.Factors = append(s.m.Weighted.Factors, weighted)
 }
 
 // constant adds a factor for the costs that do not depend on labels.
 func (s *builder) constant() {
-	for kind, cost := range s.fixed {
-		if cost > 0 {
-			f := wcsp.Factor{Scope: []int{}, Costs: []int64{min(cost, wcsp.Forbidden)}}
-			s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
+	for kind, c := range s.fixed {
+		if c.weighted > 0 {
+			s.add(wcsp.Factor{Scope: []int{}, Costs: []int64{c.ps}},
+				wcsp.Factor{Scope: []int{}, Costs: []int64{c.weighted}}, kind)
 		}
 	}
 }
@@ -210,15 +226,15 @@ func (s *builder) view(v *viewed) {
 	for k, out := range v.node.Out {
 		y := s.m.variables.At(out)
 		if constant(x.value) {
-			w := s.m.priceForms(y, v.shown(k, v.allowed), v.outside(k, v.allowed))
-			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.least[y.sets[i]] })
+			w := s.m.priceForms(y, v.shown(k, v.allowed), s.m.outside(v, k, v.allowed))
+			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return w.least(y.sets[i]) })
 			continue
 		}
 		ways := make([]formCosts, len(x.sets))
 		for i, set := range x.sets {
-			ways[i] = s.m.priceForms(y, v.shown(k, set&v.allowed), v.outside(k, set&v.allowed))
+			ways[i] = s.m.priceForms(y, v.shown(k, set&v.allowed), s.m.outside(v, k, set&v.allowed))
 		}
-		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].least[y.sets[j]] })
+		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return ways[i].least(y.sets[j]) })
 	}
 }
 
@@ -237,12 +253,12 @@ func (s *builder) task(t *task, n *graph.Node) {
 				ways[l.out[k]] = &w
 			}
 		}
-		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
+		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) cost {
 			f := t.labels[i].out[k]
 			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
-				return wcsp.Forbidden // an operand inside the result must be read there
+				return forbidden // an operand inside the result must be read there
 			}
-			return ways[f].least[y.sets[j]]
+			return ways[f].least(y.sets[j])
 		})
 	}
 	for k, a := range n.In {

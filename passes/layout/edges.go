@@ -135,8 +135,8 @@ func (e *edgeModel) view(v *viewed) {
 						row[to] = min(row[to], c)
 					}
 				}
-				for to, copied := range v.outside(k, 1<<i) {
-					row[to] = min(row[to], c+copied)
+				for to, copied := range e.m.outside(v, k, 1<<i) {
+					row[to] = min(row[to], c+copied.ps)
 				}
 			}
 			s.rows = append(s.rows, e.close(y, row))

@@ -118,14 +118,14 @@ func (l *label) best(k int) int64 {
 // forwardWalk is the state of a visit of the nodes in order.
 type forwardWalk struct {
 	m       *Model
-	have    graph.ByValue[uint]    // by value: mask of the forms that exist so far
-	outside graph.ByValue[[]int64] // by value and form: cost of making the form from another value; nil if impossible
+	have    graph.ByValue[uint]          // by value: mask of the forms that exist so far
+	outside graph.ByValue[[]outsideCopy] // by value and form: cost of making the form from another value; nil if impossible
 }
 
 // forward chooses the label with the least price for each node in turn.
 func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]int, error) {
 	g := m.Problem.Graph
-	w := &forwardWalk{m: m, have: graph.NewByValue[uint](g), outside: graph.NewByValue[[]int64](g)}
+	w := &forwardWalk{m: m, have: graph.NewByValue[uint](g), outside: graph.NewByValue[[]outsideCopy](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
 		w.has(m.variables.At(v), 1, nil)
@@ -168,7 +168,7 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]i
 
 // has records the existing forms of a value, and the costs of making forms from outside, that is, from another value. A
 // pinned value has only its pinned form.
-func (w *forwardWalk) has(x *variable, forms uint, outside []int64) {
+func (w *forwardWalk) has(x *variable, forms uint, outside []outsideCopy) {
 	if x.pin >= 0 {
 		forms, outside = 1<<x.pin, nil
 	}
@@ -183,7 +183,7 @@ func (w *forwardWalk) view(v *viewed) {
 	x := w.m.variables.At(in)
 	have := w.have.At(in) & v.allowed
 	for k, out := range v.node.Out {
-		shown, outside := v.shown(k, have), v.outside(k, have)
+		shown, outside := v.shown(k, have), w.m.outside(v, k, have)
 		if shown == 0 && outside == nil {
 			best, at := int64(wcsp.Forbidden), -1
 			for f := range x.forms {
@@ -209,7 +209,7 @@ func (w *forwardWalk) make(x *variable, f int) int64 {
 	}
 	cost := int64(wcsp.Forbidden)
 	if outside := w.outside.At(x.value); outside != nil {
-		cost = outside[f]
+		cost = outside[f].ps
 	}
 	copies := w.m.copies(x)
 	for i := range x.forms {

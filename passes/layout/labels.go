@@ -353,7 +353,7 @@ func (m *Model) reshapes(v *viewed) {
 	if n.Op.ReadsStorage {
 		return
 	}
-	v.shows, v.plain = make([]bool, len(x.forms)), make([]uint, len(x.forms))
+	v.shows, v.plain = make([]bool, len(x.forms)), make([][]int64, len(x.forms))
 	v.copies = make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
@@ -377,7 +377,7 @@ func (m *Model) reshapes(v *viewed) {
 		}
 		v.shows[i] = res[0].Alias != graph.Fresh
 		for k, r := range res {
-			if v.view(k, i) >= 0 {
+			if v.view(k, i) >= 0 && v.own>>i&1 == 0 {
 				continue
 			}
 			if v.copies[k] == nil {
@@ -388,7 +388,9 @@ func (m *Model) reshapes(v *viewed) {
 				v.copies[k][i] = m.copyCosts(y, r.Meta())
 			} else if len(res) == 1 {
 				v.copies[k][i] = m.reshape(v, calls[i], y, r.Meta(), x.forms[i].meta)
-				m.ordinaryCopies(v, i, y, x.forms[i].meta)
+				if n.Op.Identity {
+					v.plain[i] = m.copyCosts(y, x.forms[i].meta)
+				}
 			}
 		}
 	}
@@ -422,21 +424,6 @@ func (m *Model) copyCosts(y *variable, from tensor.Meta) []int64 {
 		}
 	}
 	return costs
-}
-
-// ordinaryCopies replaces the price of a copy node by the price of an ordinary copy, for result forms that the node
-// cannot write or writes at a higher price.
-func (m *Model) ordinaryCopies(v *viewed, i int, y *variable, from tensor.Meta) {
-	if !v.node.Op.Identity {
-		return
-	}
-	own := v.copies[0][i]
-	for j, c := range m.copyCosts(y, from) {
-		if c < own[j] {
-			own[j] = c
-			v.plain[i] |= 1 << j
-		}
-	}
 }
 
 // reshape prices a copy by a view's node into the forms of its result.

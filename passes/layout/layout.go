@@ -97,6 +97,9 @@ type Problem struct {
 	// number means no search, so that plans do not depend on time. If the search does not finish, a gap remains between
 	// the cost and the lower bound.
 	SolveLimit time.Duration
+	// Slack is the share of the least cost that the plan of strategy Optimal may cost more, to have fewer copies: 0.005
+	// for 0.5%. With 0, only plans of least cost are considered. It is at most MaxSlack.
+	Slack float64
 
 	fixed       map[*graph.Value]bool         // see Fixed
 	storage     map[*graph.Value]bool         // values that are fixed because an op depends on their storage
@@ -329,6 +332,8 @@ type Assignment struct {
 	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model
 	Solution *wcsp.Solution
+	// Preference is set by strategy Optimal.
+	Preference *Preference
 	// Within lists the values to be written directly into the result of a concatenation. The costs include this.
 	Within []*graph.Value
 }

@@ -44,9 +44,14 @@ import (
 // all have the same order.
 type Model struct {
 	Problem *Problem
-	// WCSP is the problem to solve. Variables with a single label are omitted.
+	// WCSP is the problem, with costs in picoseconds. Variables with a single label are omitted.
 	WCSP *wcsp.Problem
+	// Weighted is WCSP with costs that also count copies and their bytes: see [Weights]. It has the same variables, and a
+	// factor for each factor of WCSP.
+	Weighted *wcsp.Problem
+	Weights  Weights // of Weighted; set by NewModel and WithWeights
 
+	most      most                     // bounds for weights
 	copying   []bool                   // by factor: whether it has costs of copies
 	variables graph.ByValue[*variable] // by value
 	values    []*variable              // in the order of the graph
@@ -123,9 +128,9 @@ type viewed struct {
 	own     uint        // mask of operand forms that are copied into the first form, because the result is an output
 	seen    uint        // mask of operand forms that field `to` covers
 	to      [][]int     // by result and operand form: form of the result; -1: copied
-	copies  [][][]int64 // by result, operand form and result form: cost of the copy
+	copies  [][][]int64 // by result, operand form and result form: cost of the copy, by the node if shows is false
 	shows   []bool      // by operand form: the op can make a view, from which copies are made
-	plain   []uint      // by operand form: result forms made by an ordinary copy
+	plain   [][]int64   // by operand and result form: cost of an inserted copy in place of the node; nil if impossible
 	allowed uint        // mask of operand forms that the view may use
 }
 
@@ -173,6 +178,8 @@ func NewModel(p *Problem) (_ *Model, err error) {
 		}
 	}
 	m.countReads()
+	m.findMost()
+	m.Weights = m.lexicographic()
 	if err := m.build(); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
@@ -53,6 +54,9 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.solver == wcsp.Exact {
+		return m.optimum()
+	}
 	sol, err := s.solver.Solve(m.WCSP, p.options())
 	if err != nil {
 		return nil, err
@@ -64,17 +68,30 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
-	if s.solver != wcsp.Exact { // check the results of a caller's solver
-		cost, err := m.WCSP.Cost(sol.Labels)
-		if err != nil {
-			return nil, fmt.Errorf("strategy %s: %w", s.name, err)
-		}
-		checked := &wcsp.Solution{Version: sol.Version, Labels: sol.Labels, Cost: cost, Proof: sol.Proof}
-		if checked.Bound = sol.Bound; sol.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
-			checked.Bound, checked.Proof = 0, nil
-		}
-		sol = checked
+	cost, err := m.WCSP.Cost(sol.Labels) // check the results of a caller's solver
+	if err != nil {
+		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
-	a.Model, a.Solution = m, sol
+	checked := &wcsp.Solution{Version: sol.Version, Labels: sol.Labels, Cost: cost, Proof: sol.Proof}
+	if checked.Bound = sol.Bound; sol.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
+		checked.Bound, checked.Proof = 0, nil
+	}
+	a.Model, a.Solution = m, checked
+	return a, nil
+}
+
+// optimum returns the assignment of strategy Optimal.
+func (m *Model) optimum() (_ *Assignment, err error) {
+	defer interrupt.Catch(&err)
+	best, preference, err := m.prefer(m.Problem.options())
+	if err != nil {
+		return nil, err
+	}
+	a, err := best.model.Assignment(best.labels)
+	if err != nil {
+		return nil, err
+	}
+	a.Model, a.Preference = best.model, preference
+	a.Solution = &wcsp.Solution{Version: wcsp.Version, Labels: best.labels, Cost: best.ps, Bound: preference.LeastPS}
 	return a, nil
 }

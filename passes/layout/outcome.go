@@ -17,6 +17,9 @@ type Outcome struct {
 	PS, Copying int64
 	Nodes       []Computed
 	Copies      []Copied // sorted by name
+	// Inserted is the number of Copies without those that nodes of the graph make, such as a reshape where no view is
+	// possible.
+	Inserted int
 	// Labels is the assignment that has this outcome.
 	Labels []int
 }
@@ -75,7 +78,7 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 			set := r.set(x) & v.allowed
 			for k, value := range n.Out {
 				r.views.Set(value, v)
-				r.addCopies(out, m.variables.At(value), v.shown(k, set), v.outside(k, set))
+				r.addCopies(out, m.variables.At(value), v.shown(k, set), r.m.outside(v, k, set))
 			}
 		case t != nil:
 			l := r.chosen(t)
@@ -123,19 +126,22 @@ func (m *Model) computed(t *task, l *label) Computed {
 
 // addCopies records the copies that make the needed forms of a value. roots is the mask of the forms that exist without
 // a copy, and outside the costs of making forms from another value.
-func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []int64) {
+func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []outsideCopy) {
 	if r.needed.At(x.value) == 0 {
 		return
 	}
 	for _, s := range r.recipe(x, roots, outside).steps {
 		var cost int64
 		if s.from < 0 {
-			cost = outside[s.to]
+			cost = outside[s.to].ps
 		} else {
 			cost = r.m.copies(x)[int(s.from)*len(x.forms)+int(s.to)]
 		}
 		c := r.copied(x, int(s.from), int(s.to))
 		c.CostNS = float64(cost) / 1000
+		if s.from >= 0 || !outside[s.to].own {
+			out.Inserted++
+		}
 		out.Copying += cost
 		out.Copies = append(out.Copies, c)
 	}
@@ -158,7 +164,7 @@ func (r *decoder) copied(x *variable, from, to int) Copied {
 		set := r.set(in) & v.allowed
 		source, made := -1, v.source(k, to, v.allowed, 0)
 		if from < 0 {
-			source = v.copied(k, to, set)
+			source = r.m.copied(v, k, to, set)
 		} else {
 			source = v.source(k, from, v.allowed, r.needed.At(in.value))
 		}

@@ -139,57 +139,74 @@ func (m *Model) copies(x *variable) []int64 {
 	return x.copy
 }
 
-// formCosts has the cheapest ways to make sets of forms of a value from existing forms.
+// formCosts has the cheapest ways to make sets of forms of a value from existing forms. Ways are compared by their
+// weighted cost ([Weights]).
 type formCosts struct {
 	pinSteps []step  // steps that make the pinned form, from which all others are copied
-	cost     []int64 // by set
-	least    []int64 // by set: the minimum cost of its supersets
+	pinned   cost    // cost of pinSteps
+	made     []cost  // by set
+	superset []uint8 // by set: its cheapest superset
 	last     []step  // by set: the last step of the cheapest way to make the set
+}
+
+// cost is a cost in picoseconds, and the weighted cost that the solver minimizes: see [Weights].
+type cost struct{ weighted, ps int64 }
+
+// forbidden is the cost of an impossible combination.
+var forbidden = cost{wcsp.Forbidden, wcsp.Forbidden}
+
+// plus returns the sum of two costs.
+func (c cost) plus(d cost) cost {
+	if c.weighted >= wcsp.Forbidden || d.weighted >= wcsp.Forbidden {
+		return forbidden
+	}
+	return cost{min(c.weighted+d.weighted, wcsp.Forbidden), min(c.ps+d.ps, wcsp.Forbidden)}
 }
 
 // step makes form `to` as a copy of form `from`. A from of -1 means outside: the form is made from another value, the
 // operand of a view.
 type step struct{ from, to int8 }
 
+// least returns the cost of the cheapest way to make all forms of a set, and possibly others.
+func (w *formCosts) least(set uint) cost { return w.made[w.superset[set]].plus(w.pinned) }
+
 // priceForms prices the sets of forms of x. The forms in roots exist already; outside, if not nil, has the costs of
 // making forms from outside. If x is pinned, the pinned form is made first, and all other forms are copies of it.
-func (m *Model) priceForms(x *variable, roots uint, outside []int64) formCosts {
+func (m *Model) priceForms(x *variable, roots uint, outside []outsideCopy) formCosts {
 	if x.pin < 0 || x.need == 0 {
 		return m.arborescences(x, roots, outside)
 	}
-	enter, cost := m.makePinned(x, roots, outside)
+	enter, paid := m.makePinned(x, roots, outside)
 	w := m.arborescences(x, 1<<x.pin, nil)
-	w.pinSteps = enter
-	for s := range w.cost {
-		w.cost[s], w.least[s] = min(w.cost[s]+cost, wcsp.Forbidden), min(w.least[s]+cost, wcsp.Forbidden)
-	}
+	w.pinSteps, w.pinned = enter, paid
 	return w
 }
 
 // makePinned returns the steps that make the pinned form of a value from roots or from outside, and their cost.
-func (m *Model) makePinned(x *variable, roots uint, outside []int64) (steps []step, cost int64) {
+func (m *Model) makePinned(x *variable, roots uint, outside []outsideCopy) (steps []step, paid cost) {
 	if roots>>x.pin&1 != 0 {
-		return nil, 0
+		return nil, cost{}
 	}
 	w := m.arborescences(x, roots, outside)
-	if cost = w.least[1<<x.pin]; cost < wcsp.Forbidden {
+	if paid = w.least(1 << x.pin); paid.weighted < wcsp.Forbidden {
 		steps = w.steps(w.cheapest(1<<x.pin), roots)
 	}
-	return steps, cost
+	return steps, paid
 }
 
 // arborescences prices every set of forms by dynamic programming over subsets: forms are added one by one, each as a
 // copy of a form in the set or from outside.
-func (m *Model) arborescences(x *variable, roots uint, outside []int64) formCosts {
+func (m *Model) arborescences(x *variable, roots uint, outside []outsideCopy) formCosts {
 	k := len(x.forms)
-	w := formCosts{cost: make([]int64, 1<<k), last: make([]step, 1<<k)}
-	for s := range w.cost {
-		w.cost[s] = wcsp.Forbidden
+	w := formCosts{made: make([]cost, 1<<k), last: make([]step, 1<<k)}
+	for s := range w.made {
+		w.made[s] = forbidden
 	}
-	w.cost[roots] = 0
+	w.made[roots] = cost{}
 	var copies []int64
+	one := m.Weights.copyOf(x.value.Meta.Bytes())
 	for s := roots; s < 1<<k; s++ {
-		if s&roots != roots || w.cost[s] >= wcsp.Forbidden {
+		if s&roots != roots || w.made[s].weighted >= wcsp.Forbidden {
 			continue
 		}
 		for to := range k {
@@ -199,29 +216,49 @@ func (m *Model) arborescences(x *variable, roots uint, outside []int64) formCost
 			if copies == nil {
 				copies = m.copies(x)
 			}
-			cost, from := wcsp.Forbidden, -1
-			if outside != nil {
-				cost = outside[to]
-			}
+			ps, from := wcsp.Forbidden, -1
 			for f := range k {
-				if s>>f&1 != 0 && copies[f*k+to] < cost {
-					cost, from = copies[f*k+to], f
+				if s>>f&1 != 0 && copies[f*k+to] < ps {
+					ps, from = copies[f*k+to], f
 				}
 			}
-			if all := s | 1<<to; cost < wcsp.Forbidden && w.cost[s]+cost < w.cost[all] {
-				w.cost[all], w.last[all] = w.cost[s]+cost, step{int8(from), int8(to)}
+			c := forbidden
+			if ps < wcsp.Forbidden {
+				c = cost{m.Weights.Time*ps + one, ps}
+			}
+			if outside != nil && outside[to].weighted <= c.weighted {
+				c, from = outside[to].cost, -1
+			}
+			if c.weighted >= wcsp.Forbidden {
+				continue
+			}
+			all := s | 1<<to
+			if c = w.made[s].plus(c); c.weighted < w.made[all].weighted {
+				w.made[all], w.last[all] = c, step{int8(from), int8(to)}
 			}
 		}
 	}
-	w.least = slices.Clone(w.cost)
-	for f := range k {
-		for s := range w.least {
-			if s>>f&1 == 0 {
-				w.least[s] = min(w.least[s], w.least[s|1<<f])
-			}
-		}
-	}
+	w.findSupersets(k)
 	return w
+}
+
+// findSupersets sets superset; the first of equally cheap ones.
+func (w *formCosts) findSupersets(k int) {
+	w.superset = make([]uint8, 1<<k)
+	for s := range w.superset {
+		w.superset[s] = uint8(s)
+	}
+	for f := range k {
+		for s := range w.superset {
+			if s>>f&1 != 0 {
+				continue
+			}
+			a, b := w.superset[s], w.superset[s|1<<f]
+			if ca, cb := w.made[a].weighted, w.made[b].weighted; cb < ca || cb == ca && b < a {
+				w.superset[s] = b
+			}
+		}
+	}
 }
 
 // steps returns the steps that extend the set `there` of existing forms to the given set.
@@ -236,35 +273,55 @@ func (w *formCosts) steps(set, there uint) (list []step) {
 }
 
 // cheapest returns the cheapest superset of a set.
-func (w *formCosts) cheapest(set uint) uint {
-	for s := set; s < uint(len(w.cost)); s++ {
-		if s&set == set && w.cost[s] == w.least[set] {
-			return s
-		}
-	}
-	return set
+func (w *formCosts) cheapest(set uint) uint { return uint(w.superset[set]) }
+
+// outsideCopy is a copy of a view's operand into a form of the result. own means that the node of the view makes it, so
+// that no copy is inserted.
+type outsideCopy struct {
+	cost
+	own bool
 }
 
-// outside returns, by form of result k of a view, the least cost of making the form as a copy of an operand form that
-// cannot be viewed. set is the mask of the existing operand forms. outside returns nil if all of them can be viewed.
-func (v *viewed) outside(k int, set uint) []int64 {
+// outside returns, by form of result k of a view, the cheapest copy of an operand form that cannot be viewed. set is the
+// mask of the existing operand forms. outside returns nil if all of them can be viewed.
+func (m *Model) outside(v *viewed, k int, set uint) []outsideCopy {
 	if v.copies == nil {
 		return nil
 	}
-	var out []int64
+	var out []outsideCopy
 	for i, costs := range v.copies[k] {
 		if set>>i&1 == 0 || costs == nil {
 			continue
 		}
-		if out == nil {
-			out = append(out, costs...)
-			continue
+		first := out == nil
+		if first {
+			out = make([]outsideCopy, len(costs))
 		}
-		for j, c := range costs {
-			out[j] = min(out[j], c)
+		for j := range costs {
+			if c := m.outsideCopy(v, k, i, j); first || c.weighted < out[j].weighted {
+				out[j] = c
+			}
 		}
 	}
 	return out
+}
+
+// outsideCopy prices the copy of form i of a view's operand into form j of result k.
+func (m *Model) outsideCopy(v *viewed, k, i, j int) outsideCopy {
+	w := m.Weights
+	units := w.UnitsOf(v.node.Out[k].Meta.Bytes())
+	best := outsideCopy{cost: forbidden}
+	if ps := v.copies[k][i][j]; ps < wcsp.Forbidden && v.shows[i] {
+		best.cost = cost{w.Time*ps + w.Copy + units, ps}
+	} else if ps < wcsp.Forbidden {
+		best = outsideCopy{cost{w.Time*ps + units, ps}, true}
+	}
+	if plain := v.plain[i]; plain != nil && plain[j] < wcsp.Forbidden {
+		if c := (cost{w.Time*plain[j] + w.Copy + units, plain[j]}); c.weighted < best.weighted {
+			best = outsideCopy{cost: c}
+		}
+	}
+	return best
 }
 
 // shown returns the forms of result k that are views of a set of forms of the operand.

@@ -33,6 +33,7 @@ type flags struct {
 	ext             *command.Extensions
 	src             inputs.Sources
 	strategy        string
+	slack           command.Slack
 	json            bool
 	span            time.Duration
 	profile         bool
@@ -55,6 +56,9 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.slack.Check(cmd, f.strategy); err != nil {
 		return err
 	}
 	if err := f.src.Check(cmd); err != nil {
@@ -142,6 +146,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	f.ext.StrategyFlag(cmd, &f.strategy)
+	f.slack.AddFlag(cmd)
 	command.HintFlag(cmd, &f.dims)
 	return cmd
 }
@@ -311,7 +316,7 @@ func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) 
 	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
-		Exact: f.exact, Costs: f.prices, Hints: f.hints, Progress: j.EnterUntilRun}
+		Exact: f.exact, Costs: f.prices, Hints: f.hints, Slack: f.slack.Option(), Progress: j.EnterUntilRun}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}

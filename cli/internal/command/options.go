@@ -1,6 +1,9 @@
 package command
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +43,34 @@ func (l *SolveLimit) Option() time.Duration {
 	}
 	return l.span
 }
+
+// Slack is the flag --slack.
+type Slack struct {
+	text  string
+	share float64
+}
+
+func (s *Slack) AddFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.text, "slack", "0%", "let strategy optimal cost up to `SHARE` more than the least cost, such as "+
+		"0.5%, to have fewer copies")
+}
+
+// Check parses the flag. strategies are the chosen strategies, of which one must be optimal.
+func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
+	number, percent := strings.CutSuffix(s.text, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if !percent || err != nil || !(share >= 0 && share <= 100*layout.MaxSlack) {
+		return exit.Wrongf("--slack %s: want a percentage from 0%% to %d%%, such as 0.5%%", s.text, 100*layout.MaxSlack)
+	}
+	if cmd.Flags().Changed("slack") && !slices.Contains(strategies, layout.Optimal.Name()) {
+		return exit.Wrongf("--slack: only strategy %s can take fewer copies for a higher cost", layout.Optimal.Name())
+	}
+	s.share = share / 100
+	return nil
+}
+
+// Option returns the value for [graphrun.Options].
+func (s *Slack) Option() float64 { return s.share }
 
 func ThreadsFlag(cmd *cobra.Command, p *int) {
 	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers; 0 is GOMAXPROCS")

@@ -44,6 +44,7 @@ type flags struct {
 	prices          *machine.Profile // of --costs
 	noFusion, exact bool
 	solver          command.SolveLimit
+	slack           command.Slack
 	json            bool
 	markdown        bool
 	// Files that are written in addition to the output; empty for none.
@@ -140,6 +141,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	f.solver.AddFlag(cmd)
+	f.slack.AddFlag(cmd)
 	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable)")
 }
 
@@ -160,6 +162,9 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := f.solver.Check(); err != nil {
+		return err
+	}
+	if err := f.slack.Check(cmd, f.strategies...); err != nil {
 		return err
 	}
 	if f.turn < 1 {
@@ -326,7 +331,7 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 	var list []experiment.Candidate
 	var bound *float64
 	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
-		Costs: s.flags.prices, SolveLimit: s.flags.solver.Option(), Progress: j.EnterUntilRun}
+		Costs: s.flags.prices, SolveLimit: s.flags.solver.Option(), Slack: s.flags.slack.Option(), Progress: j.EnterUntilRun}
 	err := j.Do(progress.Planning, func() (err error) {
 		list, bound, err = s.compile(j.Context, t.Graph, o)
 		return err

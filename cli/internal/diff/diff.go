@@ -35,6 +35,7 @@ type flags struct {
 	resized               bool        // whether --dim gives two sizes of a symbol
 	json, noFusion, exact bool
 	costs                 string
+	slack                 command.Slack
 	prices                *machine.Profile // of --costs
 }
 
@@ -47,8 +48,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 with other layouts, copies of one plan only with their reasons, steps with other implementations, groups or
 costs (the greatest difference in cost first), and the totals of both plans.
 
-The plans use the two strategies of --strategies. --pin applies to the second plan only, so that with one
-strategy or none the graph is compared with its pinned form. A second file is planned with the second
+The plans use the two strategies of --strategies. --pin and --slack apply to the second plan only, so that with
+one strategy or none the graph is compared with its pinned form. A second file is planned with the second
 strategy. Without any of these, the strategies are propagate and channels_last.
 
 Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
@@ -56,7 +57,7 @@ name if both graphs have it; never by position.
 
 Two sizes of one symbol (--dim N=1 --dim N=16) compare the plans of one graph for these sizes, with the cost
 for each N. Values and nodes are then matched by name, layouts by their order of dimensions, and a step that
-differs in its cost alone is not listed. --pin applies to both plans.
+differs in its cost alone is not listed. --pin and --slack apply to both plans.
 
 Equal plans are reported as equal; the exit code is then 0, too.`,
 		Example: `  graphrun diff model.json --strategies propagate,channels_last
@@ -85,11 +86,13 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	fl.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes of a "+
 		"symbol, the first plan is for the first size, and the second plan for the second")
 	command.PinFlag(cmd, &f.pins)
+	f.slack.AddFlag(cmd)
 	return cmd
 }
 
 // ways returns the strategies of the two plans.
-func (f *flags) ways(files int) (list [2]string, err error) {
+func (f *flags) ways(cmd *cobra.Command, files int) (list [2]string, err error) {
+	altered := len(f.pins) > 0 || f.resized || cmd.Flags().Changed("slack")
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {
 			return list, err
@@ -98,21 +101,21 @@ func (f *flags) ways(files int) (list [2]string, err error) {
 	switch len(f.strategies) {
 	case 0:
 		list = [2]string{command.DefaultStrategy, command.DefaultStrategy}
-		if files == 1 && len(f.pins) == 0 && !f.resized {
+		if files == 1 && !altered {
 			list[1] = graphrun.ChannelsLast.Name()
 		}
 	case 1:
 		list = [2]string{f.strategies[0], f.strategies[0]}
-		if files == 1 && len(f.pins) == 0 && !f.resized {
-			return list, exit.Wrongf("--strategies %s: want a second strategy, a second file, a --pin or a second size of "+
-				"--dim to compare with", f.strategies[0])
+		if files == 1 && !altered {
+			return list, exit.Wrongf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second size "+
+				"of --dim to compare with", f.strategies[0])
 		}
 	case 2:
 		list = [2]string(f.strategies)
 	default:
 		return list, exit.Wrongf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
 	}
-	return list, nil
+	return list, f.slack.Check(cmd, list[1])
 }
 
 // Document is the output of diff.
@@ -128,7 +131,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if err := f.split(len(args), &r); err != nil {
 		return err
 	}
-	ways, err := f.ways(len(args))
+	ways, err := f.ways(cmd, len(args))
 	if err != nil {
 		return err
 	}
@@ -211,8 +214,9 @@ func (f *flags) split(files int, r *Document) error {
 func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph.Graph, p *graphrun.Program,
 	err error) {
 	var pins []string
+	slack := 0.0
 	if i == 1 || f.resized {
-		pins = f.pins
+		pins, slack = f.pins, f.slack.Option()
 	}
 	err = j.Do(progress.Loading, func() (err error) {
 		g, err = f.ext.LoadPinned(j.Context, path, f.sizes[i], pins)
@@ -226,7 +230,7 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	}
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: j.Enter,
-			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // the plan may be for another machine
+			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, Slack: slack, MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
 	if err != nil {

@@ -38,6 +38,7 @@ type flags struct {
 	json, noFusion, exact bool
 	dims, pins            []string
 	solver                command.SolveLimit
+	slack                 command.Slack
 }
 
 func Command(ext *command.Extensions) *cobra.Command {
@@ -86,6 +87,7 @@ not in it, in the graph as written. VALUE is then omitted.`,
 	command.DimFlag(cmd, &f.dims)
 	command.PinFlag(cmd, &f.pins)
 	f.solver.AddFlag(cmd)
+	f.slack.AddFlag(cmd)
 	return cmd
 }
 
@@ -103,6 +105,9 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 		return err
 	}
 	if err := f.solver.Check(); err != nil {
+		return err
+	}
+	if err := f.slack.Check(cmd, f.strategy); err != nil {
 		return err
 	}
 	format, err := formatOf(f.firstBreak)
@@ -127,6 +132,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	err = j.Do(progress.Planning, func() (err error) {
 		r, err = f.explained(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
+			Slack:       f.slack.Option(),
 			MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})

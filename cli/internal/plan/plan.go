@@ -37,6 +37,7 @@ type flags struct {
 	hints                              []map[string]int
 	limits                             limits
 	solver                             command.SolveLimit
+	slack                              command.Slack
 	study                              problemFlags
 }
 
@@ -140,6 +141,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.PinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
 	f.solver.AddFlag(cmd)
+	f.slack.AddFlag(cmd)
 	f.study.add(cmd)
 }
 
@@ -161,6 +163,13 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 		if err := outfile.CheckWritable("--passes", f.passes); err != nil {
 			return nil, err
 		}
+	}
+	strategy := f.strategy
+	if f.study.given != nil {
+		strategy = f.study.given.Name()
+	}
+	if err := f.slack.Check(cmd, strategy); err != nil {
+		return nil, err
 	}
 	return command.Prices(cmd, f.costs)
 }
@@ -305,7 +314,7 @@ func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, wa
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
 		NoFusion: f.noFusion,
-		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(),
+		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.slack.Option(),
 		MemoryLimit: -1} // the plan may be for another machine
 	if f.dump || f.passes != "" {
 		o.Dump = dump

@@ -40,6 +40,7 @@ type flags struct {
 	hints           []map[string]int
 	pins            []string
 	strategy        string
+	slack           command.Slack
 	costs           string
 	threads         int
 	keepGoing       bool
@@ -87,6 +88,7 @@ In .npz and .npy files, bfloat16 values are stored as uint16 bit patterns.`,
 	command.HintFlag(cmd, &f.dims)
 	command.PinFlag(cmd, &f.pins)
 	f.ext.StrategyFlag(cmd, &f.strategy)
+	f.slack.AddFlag(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
@@ -125,7 +127,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, w.g, graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads,
 			Tracer: j, InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
-			Progress: j.Enter, Hints: f.hints})
+			Progress: j.Enter, Hints: f.hints, Slack: f.slack.Option()})
 		return err
 	})
 	if err != nil {
@@ -150,6 +152,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 
 func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.slack.Check(cmd, f.strategy); err != nil {
 		return err
 	}
 	if f.outputs != "" && filepath.Ext(f.outputs) != ".npz" {

@@ -65,6 +65,21 @@ func WriteBound(w io.Writer, r *report.Plan) {
 			format.Nanoseconds(r.SavedNS))
 	}
 	fmt.Fprintln(w, "; the cost leaves out peak memory and overlap of steps")
+	writeFewest(w, r.FewestCopies)
+}
+
+// writeFewest prints the choice among plans of nearly equal cost, if a slack was given.
+func writeFewest(w io.Writer, c *report.FewestCopies) {
+	if c == nil || c.Slack == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%s for %s more than the lower bound; ", format.CountIrregular(c.Copies, "copy", "copies"),
+		format.Nanoseconds(c.ExtraNS))
+	if c.Proved {
+		fmt.Fprintf(w, "proved: no plan within the slack of %.3g%% has fewer\n", 100*c.Slack)
+		return
+	}
+	fmt.Fprintf(w, "a plan within the slack of %.3g%% has at least %d\n", 100*c.Slack, c.AtLeast)
 }
 
 // PricedBy describes the cost profile of a plan.

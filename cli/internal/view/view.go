@@ -28,6 +28,7 @@ import (
 type flags struct {
 	ext                  *command.Extensions
 	out, strategy, costs string
+	slack                command.Slack
 	exact, noFusion      bool
 	dims, pins           []string
 	open, strategies     []string
@@ -74,6 +75,7 @@ a graph in Graphviz's language.`,
 	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to `FILE`: .svg, .html or .dot (required)")
 	_ = cmd.MarkFlagFilename("output", "svg", "html", "dot")
 	f.ext.StrategyFlag(cmd, &f.strategy)
+	f.slack.AddFlag(cmd)
 	cmd.Flags().Lookup("strategy").DefValue = "the graph as written"
 	f.strategy = ""
 	cmd.Flags().StringSliceVar(&f.strategies, "strategies", nil, "draw the plans of strategies `A,B` side by side")
@@ -105,7 +107,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 		return nil, err
 	}
 	if f.strategy == "" && len(f.strategies) == 0 {
-		for _, flag := range []string{"costs", "exact", "no-fusion", "profile"} {
+		for _, flag := range []string{"costs", "exact", "no-fusion", "profile", "slack"} {
 			if cmd.Flags().Changed(flag) {
 				return nil, exit.Wrongf("--%s concerns plans, and without --strategy the graph is drawn as written: add --strategy",
 					flag)
@@ -115,6 +117,11 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 		if err := f.ext.CheckStrategy(f.strategy); err != nil {
 			return nil, err
 		}
+		if err := f.slack.Check(cmd, f.strategy); err != nil {
+			return nil, err
+		}
+	} else if err := f.slack.Check(cmd, f.strategies...); err != nil {
+		return nil, err
 	}
 	if err := outfile.CheckWritable("-o", f.out); err != nil {
 		return nil, err
@@ -202,7 +209,7 @@ func (f *flags) compiled(ctx context.Context, g *graph.Graph, strategy string,
 		return nil, err
 	}
 	return f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), NoFusion: f.noFusion, Exact: f.exact,
-		Costs: costs, MemoryLimit: -1}) // the plan may be for another machine
+		Costs: costs, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 }
 
 // part returns the neighbourhood of the value of --around, or the whole picture.

@@ -1,0 +1,153 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// Preference describes a plan among the plans whose cost is within a budget: strategy Optimal takes one with the fewest
+// copies. Without a slack the budget is the least cost.
+//
+// What is proved: no plan costs less than LeastPS, and the weighted cost of every plan, with the weights Proof, is at
+// least Bound. It follows that a plan within the budget has at least FewestCopies copies ([Weights.CopiesWithin]).
+type Preference struct {
+	Slack    float64 // the share of LeastPS that the plan may cost more; see [Problem.Slack]
+	LeastPS  int64   // a proved lower bound on the cost of every plan, in picoseconds
+	BudgetPS int64   // LeastPS and the slack
+	CostPS   int64   // the cost of the plan, above BudgetPS only if no plan within the budget was found
+	Copies   int     // the copies of the plan
+	Units    int64   // the bytes of the copies, in units of Made.UnitBytes
+	// FewestCopies is a proved lower bound on the number of copies of the plans within the budget.
+	FewestCopies int
+	Made         Weights // the weights by which the copies of the plan are made from its labels
+	Proof        Weights // the weights of Bound
+	Bound        int64   // a proved lower bound on the weighted cost of every plan
+}
+
+// Fewest reports whether it is proved that no plan within the budget has fewer copies.
+func (p *Preference) Fewest() bool {
+	return p != nil && p.CostPS <= p.BudgetPS && p.Copies == p.FewestCopies
+}
+
+// MaxSlack is the largest allowed [Problem.Slack].
+const MaxSlack = 1
+
+// CheckSlack returns an error unless a slack is in the allowed range.
+func CheckSlack(slack float64) error {
+	if !(slack >= 0 && slack <= MaxSlack) {
+		return fmt.Errorf("a slack of %g is out of range: want 0 to %d, such as 0.005 for 0.5%%", slack, MaxSlack)
+	}
+	return nil
+}
+
+// Budget returns the cost that plans may have with a slack: a share of the least cost, rounded down.
+func Budget(leastPS int64, slack float64) int64 {
+	return leastPS + int64(math.Floor(float64(leastPS)*slack))
+}
+
+// solved is a solution of a weighted problem.
+type solved struct {
+	model  *Model
+	labels []int
+	ps     int64
+	copies int
+	units  int64
+	bound  int64 // a lower bound on the weighted cost
+	cost   int64 // the weighted cost
+}
+
+// solve solves the weighted problem of the model.
+func (m *Model) solve(o wcsp.Options) (*solved, error) {
+	s, err := wcsp.Exact.Solve(m.Weighted, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &solved{model: m, labels: s.Labels, bound: s.Bound, cost: s.Cost}
+	if r.ps, err = m.WCSP.Cost(s.Labels); err != nil {
+		return nil, err
+	}
+	if m.Weights.Copy == 0 {
+		o, err := m.Outcome(s.Labels)
+		if err != nil {
+			return nil, err
+		}
+		r.copies = o.Inserted
+		return r, nil
+	}
+	rest := s.Cost - m.Weights.Time*r.ps
+	r.copies, r.units = int(rest/m.Weights.Copy), rest%m.Weights.Copy
+	return r, nil
+}
+
+// optimal reports whether no plan has a smaller weighted cost.
+func (s *solved) optimal() bool { return s.cost == s.bound }
+
+// prefer solves the problem: of the plans within the slack it takes one with the fewest copies.
+//
+// A budget is not a sum of costs of labels. Its Lagrangian is: time*cost + copies*n, with fixed weights, is minimized
+// exactly, and every solution is on the convex hull of the plans' costs and copies. If a copy weighs as much as the
+// picoseconds of the slack, and the solution is within the budget, then no plan within it has fewer copies. Otherwise
+// the weights move along the hull until they are those of the edge that crosses the budget. The bound of this edge
+// limits the copies of all plans within the budget; a plan between the hull and the budget may remain unfound.
+func (m *Model) prefer(o wcsp.Options) (*solved, *Preference, error) {
+	best, err := m.solve(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := m.Weights
+	p := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / w.Time, Made: w, Proof: w, Bound: best.bound}
+	p.BudgetPS = Budget(p.LeastPS, p.Slack)
+	if p.Slack > 0 && best.copies > 0 && best.ps <= p.BudgetPS {
+		if best, err = m.fewer(o, best, p); err != nil {
+			return nil, nil, err
+		}
+	}
+	p.CostPS, p.Copies, p.Units, p.Made = best.ps, best.copies, best.units, best.model.Weights
+	proof := Model{most: m.most, Weights: p.Proof}
+	p.FewestCopies = min(p.Copies, p.Proof.CopiesWithin(p.Bound, p.BudgetPS, proof.Units()))
+	return best, p, nil
+}
+
+// mostEdges limits the problems that are solved for a slack. Some steps along the hull suffice.
+const mostEdges = 64
+
+// fewer looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
+func (m *Model) fewer(o wcsp.Options, best *solved, p *Preference) (*solved, error) {
+	time, copies := int64(1), p.BudgetPS-p.LeastPS+1
+	var over *solved // the plan above the budget at the other end of the edge
+	for range mostEdges {
+		interrupt.Check(o.Context)
+		w, ok := m.weigh(time, copies)
+		if !ok {
+			return best, nil
+		}
+		at, err := m.WithWeights(w)
+		if err != nil {
+			return nil, err
+		}
+		s, err := at.solve(o)
+		if errors.Is(err, wcsp.ErrNotFound) {
+			return best, nil
+		} else if err != nil {
+			return nil, err
+		}
+		p.Proof, p.Bound = w, s.bound
+		below := time*s.ps+copies*int64(s.copies) < time*best.ps+copies*int64(best.copies)
+		within := s.ps <= p.BudgetPS
+		if within && s.copies < best.copies {
+			best = s
+		}
+		if !s.optimal() || over != nil && !below || over == nil && within {
+			return best, nil
+		}
+		if !within {
+			over = s
+		}
+		time, copies = int64(best.copies-over.copies), over.ps-best.ps
+	}
+	return best, nil
+}
