@@ -119,7 +119,7 @@ func (l *label) best(k int) int64 {
 type forwardWalk struct {
 	m       *Model
 	have    graph.ByValue[uint]          // by value: mask of the forms that exist so far
-	outside graph.ByValue[[]outsideCopy] // by value and form: cost of making the form from another value; nil if impossible
+	outside graph.ByValue[[]outsideCopy] // by value and form: making the form from another value; nil if impossible
 }
 
 // forward chooses the label with the least price for each node in turn.

@@ -353,8 +353,7 @@ func (m *Model) reshapes(v *viewed) {
 	if n.Op.ReadsStorage {
 		return
 	}
-	v.shows, v.plain = make([]bool, len(x.forms)), make([][]int64, len(x.forms))
-	v.copies = make([][][]int64, len(n.Out))
+	v.shows, v.plain, v.copies = make([]bool, len(x.forms)), make([][]int64, len(x.forms)), make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
 		if v.same && v.own>>i&1 == 0 {

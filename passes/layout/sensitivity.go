@@ -91,8 +91,8 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 	return l, err
 }
 
-// scaled returns the problem with the cost of copies scaled by a factor; for factor 1, the problem that strategy Optimal
-// solves. To keep costs integers, it multiplies costs of
+// scaled returns the problem with the cost of copies scaled by a factor; for factor 1, the problem that Optimal solves.
+// To keep costs integers, it multiplies costs of
 // copies by p and all other costs by q, where p / q approximates the factor as well as the range of costs permits.
 func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {

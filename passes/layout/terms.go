@@ -282,8 +282,8 @@ type outsideCopy struct {
 	own bool
 }
 
-// outside returns, by form of result k of a view, the cheapest copy of an operand form that cannot be viewed. set is the
-// mask of the existing operand forms. outside returns nil if all of them can be viewed.
+// outside returns, by form of result k of a view, the cheapest copy of an operand form that cannot be viewed. set is
+// the mask of the existing operand forms. outside returns nil if all of them can be viewed.
 func (m *Model) outside(v *viewed, k int, set uint) []outsideCopy {
 	if v.copies == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 //
 // The weights of a new model are lexicographic: a picosecond weighs more than all copies and units that a plan can
 // have, and a copy more than all units. The plan of least weighted cost then has the least cost, of these plans the
-// fewest copies, and of these the fewest units. The unit is as small as 61-bit sums permit; for large graphs UnitBytes is 0, and
-// memory does not count.
+// fewest copies, and of these the fewest units. The unit is as small as 61-bit sums permit; for large graphs UnitBytes
+// is 0, and memory does not count.
 //
 // A copy is an inserted step that moves elements into another layout. Copies that nodes of the graph make, such as a
 // reshape where no view is possible, are not counted, but their bytes are.
@@ -87,15 +87,6 @@ func (m *Model) Units() int64 {
 // findMost sets the bounds that limit weights.
 func (m *Model) findMost() {
 	m.most = most{}
-	largest := func(costs []int64) float64 {
-		var most int64
-		for _, c := range costs {
-			if c < wcsp.Forbidden {
-				most = max(most, c)
-			}
-		}
-		return float64(most)
-	}
 	for i, t := range m.tasks {
 		if t == nil {
 			continue
@@ -112,6 +103,11 @@ func (m *Model) findMost() {
 		}
 		m.most.ps += work
 	}
+	m.mostCopied()
+}
+
+// mostCopied adds the bounds on copies.
+func (m *Model) mostCopied() {
 	views := graph.NewByValue[*viewed](m.Problem.Graph)
 	for _, v := range m.views {
 		if v == nil {
@@ -145,6 +141,17 @@ func (m *Model) findMost() {
 		m.most.copies += steps
 		m.most.bytes += float64(steps) * float64(x.value.Meta.Bytes())
 	}
+}
+
+// largest returns the largest possible cost of a list.
+func largest(costs []int64) float64 {
+	var most int64
+	for _, c := range costs {
+		if c < wcsp.Forbidden {
+			most = max(most, c)
+		}
+	}
+	return float64(most)
 }
 
 // maxUnitBytes limits the search for a unit.

@@ -51,8 +51,8 @@ type Slack struct {
 }
 
 func (s *Slack) AddFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.text, "slack", "0%", "let strategy optimal cost up to `SHARE` more than the least cost, such as "+
-		"0.5%, to have fewer copies")
+	cmd.Flags().StringVar(&s.text, "slack", "0%", "let strategy optimal cost up to `SHARE` more than the least "+
+		"cost, such as 0.5%, to have fewer copies")
 }
 
 // Check parses the flag. strategies are the chosen strategies, of which one must be optimal.

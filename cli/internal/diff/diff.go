@@ -230,7 +230,8 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	}
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: j.Enter,
-			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, Slack: slack, MemoryLimit: -1}) // the plan may be for another machine
+			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
+			MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
 	if err != nil {
