@@ -70,7 +70,7 @@ func TestDiffWays(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"":                               "diff wants one graph file or two, got 0 arguments",
-		a + " --strategies contiguous":   "want a second strategy, a second file, a --pin or a second size",
+		a + " --strategies contiguous":   "want a second strategy, a second file, --pin, --slack or a second size",
 		a + " --strategies propagate,no": `unknown strategy "no"`,
 		a + " --strategies propagate,contiguous,channels_last": "want two at most",
 		a + " --pin q=contiguous":                              "--pin q=contiguous",

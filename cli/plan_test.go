@@ -45,6 +45,7 @@ type planJSON struct {
 	PlanMS    float64                  `json:"plan_ms"`
 	Profile   report.Profile           `json:"profile"`
 	Bound     *float64                 `json:"lower_bound_ns"`
+	Fewest    *report.FewestCopies     `json:"fewest_copies"`
 	Advice    *experiment.Advice       `json:"advice"`
 	Best      []experiment.Choice      `json:"best"`
 	Sensitive *layout.Sensitivity      `json:"sensitivity"`
