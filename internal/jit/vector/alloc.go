@@ -7,27 +7,27 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// move is a pseudo-instruction that loads or copies a value into the register of another value.
+// move is a pseudo-instruction that loads a value into the register of another value, or copies it there.
 const move = "move"
 
-// allocatedInst is an instruction with registers. Its memory operands become addresses when a copy of the body is
-// written. nt is the name of the non-temporal form, or empty.
+// allocatedInst is an instruction with registers. Its memory operands become addresses when an iteration is written. nt
+// is the name of the non-temporal form, or empty.
 type allocatedInst struct {
 	name, nt string
 	args     []any // each is an asm.Arg, memory, element or accUse
 }
 
-// element is memory of one element, which the instruction broadcasts to all lanes.
+// element is the memory of an element that the instruction broadcasts to all lanes.
 type element memory
 
 // accUse is the register of an accumulator, used at a width in bytes; 0 means the width of the accumulator.
 type accUse struct {
 	acc   *accRef
 	bytes uint8
-	zero  bool // for a mask register: other elements become 0
+	zero  bool // for a mask register: elements outside the mask become 0
 }
 
-// Classes of registers: indices of file.pool, allocator.owner and allocator.pinned.
+// Classes of registers: indices of registerFile.pool, allocator.owner and allocator.pinned.
 const (
 	vectors = iota
 	masks
@@ -45,36 +45,36 @@ type registerFile struct {
 // whose next use is farthest (Belady's rule).
 type allocator struct {
 	g          *gen
-	file       *registerFile
+	registers  *registerFile
 	oncePerRow bool // the list runs once per row
-	masked     bool // elements are masked
+	masked     bool // loads and stores are masked, as in a tail
 
-	uses       []int32 // positions in the list of the uses of vals, grouped by val
-	nextUse    []int32 // by val: index in uses of the next use
-	usesEnd    []int32 // by val: end of its group in uses
-	registerOf []int8  // by val: its current register, or -1
-	spillSlot  []int16
-	owner      [2][32]val // by class and register: the val in it, or 0
+	uses       []int32    // positions in the list of the uses of vals, grouped by val
+	nextUse    []int32    // by val: index in uses of the next use
+	usesEnd    []int32    // by val: end of its group in uses
+	registerOf []int8     // by val: its current register, or -1
+	spillSlot  []int16    // by val: the vector of the spill area in which it is spilled, or -1
+	owner      [2][32]val // by class and register: the val in the register, or 0
 	pinned     [2]uint32  // by class: bit set of the registers that the current instruction uses
-	freeSlots  []int16    // free vectors of the spill area below top
+	freeSlots  []int16    // free vectors of the spill area below slotCount
 	freedSlots []int16    // vectors that the current instruction reads for the last time
-	slotCount  int
-	pos        int32 // position of the current instruction
+	slotCount  int        // number of vectors of the spill area that were ever in use
+	pos        int32      // position of the current instruction
 	out        []allocatedInst
 	args       []any   // arguments of the instructions in out
 	cost       float64 // estimated number of instructions that spills and reloads add
 }
 
-// allocate assigns registers to a list. Before the list, it loads the row constants in exports. It stops when the cost
-// reaches limit.
-func (g *gen) allocate(f *registerFile, list []inst, row, tail bool, exports []val, limit float64) *allocator {
+// allocate assigns registers to a list. Before the list, it loads those of the row constants in `constants` that a
+// single load computes. It stops when the cost reaches limit.
+func (g *gen) allocate(f *registerFile, list []inst, row, tail bool, constants []val, limit float64) *allocator {
 	a := g.newAllocator(len(list))
-	a.g, a.file, a.oncePerRow, a.masked, a.slotCount = g, f, row, tail, f.slots
+	a.g, a.registers, a.oncePerRow, a.masked, a.slotCount = g, f, row, tail, f.slots
 	a.findUses(list)
 	a.pos = -1
-	for _, v := range exports {
+	for _, v := range constants {
 		if g.vals[v].rec != nil && !g.vals[v].constant {
-			a.export(v)
+			a.placeConstant(v)
 		}
 	}
 	for k := range list {
@@ -88,11 +88,11 @@ func (g *gen) allocate(f *registerFile, list []inst, row, tail bool, exports []v
 	return a
 }
 
-// export loads a row constant into its permanent register, or into its vector of the spill area.
-func (a *allocator) export(v val) {
+// placeConstant loads a row constant into its permanent register, or into its vector of the spill area.
+func (a *allocator) placeConstant(v val) {
 	a.pinned = [2]uint32{}
-	if r := a.file.fixed[v]; r >= 0 {
-		a.load(a.g.vals[v].rec, a.arg(v, r, 0))
+	if r := a.registers.fixed[v]; r >= 0 {
+		a.load(a.g.vals[v].rec, a.registerArg(v, r, 0))
 		return
 	}
 	r := a.registerFor(v)
@@ -102,8 +102,8 @@ func (a *allocator) export(v val) {
 
 // storePermanent stores value v, which is in register r, to its permanent vector of the spill area, if it has one.
 func (a *allocator) storePermanent(v val, r int8) {
-	if s := a.file.slot[v]; s >= 0 {
-		a.put(a.storeName(v), a.arg(v, r, 0), memory{kind: inSlot, index: int(s)})
+	if s := a.registers.slot[v]; s >= 0 {
+		a.put(a.storeName(v), a.registerArg(v, r, 0), memory{kind: inSlot, index: int(s)})
 	}
 }
 
@@ -114,8 +114,8 @@ func (a *allocator) class(v val) int {
 	return vectors
 }
 
-// arg returns register r of value v as an operand of w bytes; 0 means the width of v.
-func (a *allocator) arg(v val, r int8, w uint8) any {
+// registerArg returns register r of value v as an operand of w bytes; 0 means the width of v.
+func (a *allocator) registerArg(v val, r int8, w uint8) any {
 	x := &a.g.vals[v]
 	if x.mask {
 		return asm.Mask(r)
@@ -123,10 +123,10 @@ func (a *allocator) arg(v val, r int8, w uint8) any {
 	if w == 0 {
 		w = x.bytes
 	}
-	return vec(int(r), w)
+	return vectorRegister(int(r), w)
 }
 
-func vec(n int, w uint8) asm.Vec {
+func vectorRegister(n int, w uint8) asm.Vec {
 	switch w {
 	case 64:
 		return asm.Z(n)
@@ -161,8 +161,8 @@ func (a *allocator) copy(v val, from, to any) {
 	a.put("VMOVAPS", from, to)
 }
 
-// usedNext returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is none.
-func (a *allocator) usedNext(v val) int32 {
+// nextUseOf returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is none.
+func (a *allocator) nextUseOf(v val) int32 {
 	at, end := a.nextUse[v], a.usesEnd[v]
 	for at < end && a.uses[at] <= a.pos {
 		at++
@@ -176,7 +176,7 @@ func (a *allocator) usedNext(v val) int32 {
 
 // lookup returns the register that holds a value, or -1.
 func (a *allocator) lookup(v val) int8 {
-	if r := a.file.fixed[v]; r >= 0 && a.g.vals[v].acc == nil {
+	if r := a.registers.fixed[v]; r >= 0 && a.g.vals[v].acc == nil {
 		return r
 	}
 	return a.registerOf[v]
@@ -188,15 +188,15 @@ func (a *allocator) pin(v val) {
 	}
 }
 
-// source returns the load of a value that is not in a register, or nil if the value is nowhere in memory.
-func (a *allocator) source(v val) *recipe {
+// reloadOf returns the load that restores a value to a register, or nil if the value is not in memory.
+func (a *allocator) reloadOf(v val) *recipe {
 	x := &a.g.vals[v]
 	slot := a.spillSlot[v]
 	switch {
 	case x.rec != nil && (x.constant || !x.invariant || a.oncePerRow):
 		return x.rec
 	case slot < 0:
-		slot = a.file.slot[v]
+		slot = a.registers.slot[v]
 	}
 	if slot < 0 {
 		return nil
@@ -204,17 +204,17 @@ func (a *allocator) source(v val) *recipe {
 	return &recipe{name: a.storeName(v), plain: !x.mask, mem: memory{kind: inSlot, index: int(slot)}}
 }
 
-// allocateRegister returns a free register of a class. If there is none, it evicts a value, and spills that value if it
-// has no other source.
+// allocateRegister returns a free register of a class. If no register is free, it evicts a value. The value is spilled
+// if no load can restore it.
 func (a *allocator) allocateRegister(class int) int8 {
 	var worst, farthest = int8(-1), int32(-1)
-	for m := a.file.pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
+	for m := a.registers.pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
 		r := int8(bits.TrailingZeros32(m))
 		o := a.owner[class][r]
 		if o == 0 {
 			return r
 		}
-		if n := a.usedNext(o); n > farthest {
+		if n := a.nextUseOf(o); n > farthest {
 			worst, farthest = r, n
 		}
 	}
@@ -223,9 +223,9 @@ func (a *allocator) allocateRegister(class int) int8 {
 		return 0
 	}
 	o := a.owner[class][worst]
-	if farthest < math.MaxInt32 && a.source(o) == nil {
+	if farthest < math.MaxInt32 && a.reloadOf(o) == nil {
 		a.spillSlot[o] = a.newSlot()
-		a.put(a.storeName(o), a.arg(o, worst, 0), memory{kind: inSlot, index: int(a.spillSlot[o])})
+		a.put(a.storeName(o), a.registerArg(o, worst, 0), memory{kind: inSlot, index: int(a.spillSlot[o])})
 		a.cost++
 	}
 	a.registerOf[o] = -1
@@ -256,7 +256,7 @@ func (a *allocator) registerFor(v val) int8 {
 		a.pin(v)
 		return r
 	}
-	rec := a.source(v)
+	rec := a.reloadOf(v)
 	r := a.allocateRegister(a.class(v))
 	a.setOwner(v, r)
 	if rec == nil {
@@ -266,7 +266,7 @@ func (a *allocator) registerFor(v val) int8 {
 	if rec.mem.kind != inOperand && rec.mem.kind != inAcc {
 		a.cost++
 	}
-	a.load(rec, a.arg(v, r, 0))
+	a.load(rec, a.registerArg(v, r, 0))
 	return r
 }
 
@@ -278,13 +278,13 @@ func (a *allocator) operand(s arg) any {
 	if acc := a.g.vals[s.v].acc; acc != nil {
 		return accUse{acc: acc, bytes: s.bytes}
 	}
-	return a.arg(s.v, a.registerFor(s.v), s.bytes)
+	return a.registerArg(s.v, a.registerFor(s.v), s.bytes)
 }
 
 // release frees the registers of values without further uses.
 func (a *allocator) release(vs ...val) {
 	for _, v := range vs {
-		if v == 0 || a.usedNext(v) < math.MaxInt32 {
+		if v == 0 || a.nextUseOf(v) < math.MaxInt32 {
 			continue
 		}
 		if r := a.registerOf[v]; r >= 0 {
@@ -299,23 +299,23 @@ func (a *allocator) release(vs ...val) {
 	}
 }
 
-// foldable returns source s as a memory operand, and whether the instruction can use it. lane is the element size that
-// the instruction can broadcast.
+// foldable returns source s as a memory operand, and whether the instruction can use this operand. lane is the size in
+// bytes of the elements that the instruction can broadcast.
 func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 	if s.v == 0 || s.bytes != 0 || a.g.vals[s.v].acc != nil || a.lookup(s.v) >= 0 {
 		return nil, false
 	}
-	rec := a.source(s.v)
+	rec := a.reloadOf(s.v)
 	if rec == nil || !rec.plain {
 		return nil, false
 	}
 	switch rec.mem.kind {
 	case inOperand, inAcc:
-		if a.masked || a.usedNext(s.v) < math.MaxInt32 {
+		if a.masked || a.nextUseOf(s.v) < math.MaxInt32 {
 			return nil, false
 		}
 	case inSlot:
-		if !a.g.vals[s.v].invariant && a.usedNext(s.v) < math.MaxInt32 {
+		if !a.g.vals[s.v].invariant && a.nextUseOf(s.v) < math.MaxInt32 {
 			return nil, false
 		}
 		a.cost += 0.3
@@ -342,27 +342,27 @@ func (a *allocator) allocateInst(in *inst) {
 	a.pin(in.mask)
 	switch {
 	case in.name == move:
-		a.move(in)
-	case in.name == reduce:
-		a.reduce(in)
+		a.allocateMove(in)
+	case in.name == completeRemainder:
+		a.allocateRemainder(in)
 	case in.name == tableRows:
-		a.rows(in)
+		a.allocateTableRows(in)
 	case in.fma != "":
-		a.fused(in)
+		a.allocateFused(in)
 	default:
 		a.allocateOrdinary(in)
 	}
 }
 
-func (a *allocator) move(in *inst) {
+func (a *allocator) allocateMove(in *inst) {
 	v := in.src[0].v
 	absent := a.lookup(v) < 0 && a.g.vals[v].acc == nil
 	acc := a.g.vals[in.dst].acc
 	switch {
 	case absent && acc != nil:
-		a.load(a.source(v), accUse{acc: acc})
+		a.load(a.reloadOf(v), accUse{acc: acc})
 	case absent:
-		rec := a.source(v)
+		rec := a.reloadOf(v)
 		a.load(rec, a.newRegister(in.dst))
 	case acc != nil:
 		a.copy(in.dst, a.operand(in.src[0]), accUse{acc: acc})
@@ -421,8 +421,7 @@ func (a *allocator) allocateOrdinary(in *inst) {
 	a.finish(in)
 }
 
-// occursAgain reports whether source src[at] occurs again in the same instruction, and is therefore needed in a
-// register.
+// occursAgain reports whether the instruction also has the value of src[at] as another source, which needs a register.
 func (a *allocator) occursAgain(src []arg, at int) bool {
 	for k, s := range src {
 		if k != at && s.v == src[at].v {
@@ -433,7 +432,7 @@ func (a *allocator) occursAgain(src []arg, at int) bool {
 }
 
 // result returns the destination of an instruction. It first frees the registers of values that the instruction uses
-// for the last time, so that the destination may be one of these.
+// for the last time. The destination may be a freed register.
 func (a *allocator) result(in *inst) any {
 	if acc := a.g.vals[in.dst].acc; acc != nil {
 		if in.tied != 0 && in.tied != in.dst {
@@ -441,7 +440,7 @@ func (a *allocator) result(in *inst) any {
 		}
 		return accUse{acc: acc}
 	}
-	fixed := a.file.fixed[in.dst]
+	fixed := a.registers.fixed[in.dst]
 	if in.tied == 0 {
 		for _, s := range in.src {
 			a.release(s.v)
@@ -449,13 +448,13 @@ func (a *allocator) result(in *inst) any {
 		a.release(in.mask)
 		return a.newRegister(in.dst)
 	}
-	if r := a.registerOf[in.tied]; r >= 0 && fixed < 0 && a.usedNext(in.tied) == math.MaxInt32 {
+	if r := a.registerOf[in.tied]; r >= 0 && fixed < 0 && a.nextUseOf(in.tied) == math.MaxInt32 {
 		a.registerOf[in.tied] = -1
 		a.setOwner(in.dst, r)
-		return a.arg(in.dst, r, 0)
+		return a.registerArg(in.dst, r, 0)
 	}
 	if a.g.vals[in.tied].acc == nil && a.lookup(in.tied) < 0 {
-		rec := a.source(in.tied)
+		rec := a.reloadOf(in.tied)
 		dst := a.newRegister(in.dst)
 		a.load(rec, dst)
 		if rec.mem.kind == inSlot || rec.mem.kind == inConstant {
@@ -469,18 +468,18 @@ func (a *allocator) result(in *inst) any {
 	return dst
 }
 
-// newRegister returns a register for new value v.
+// newRegister returns a register for a new value v: its permanent register, or a free register.
 func (a *allocator) newRegister(v val) any {
-	if r := a.file.fixed[v]; r >= 0 {
-		return a.arg(v, r, 0)
+	if r := a.registers.fixed[v]; r >= 0 {
+		return a.registerArg(v, r, 0)
 	}
 	r := a.allocateRegister(a.class(v))
 	a.setOwner(v, r)
-	return a.arg(v, r, 0)
+	return a.registerArg(v, r, 0)
 }
 
-// finish frees the registers of values without further uses. If the list runs once per row, it stores a result that has
-// a permanent vector of the spill area.
+// finish frees the registers of values without further uses. If the list runs once per row and the result has a
+// permanent vector of the spill area, finish stores the result there.
 func (a *allocator) finish(in *inst) {
 	for _, s := range in.src {
 		a.release(s.v)

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst selects machine instructions for one instruction of the expression. Its operands must be done.
+// inst selects machine instructions for one instruction of the expression, whose operands are already selected.
 func (g *gen) inst(v expr.Value) *lowered {
 	i := g.code.Insts[v]
 	d := i.DType
@@ -78,7 +78,7 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 }
 
 func (g *gen) floatOp(op expr.Op, l int, a, b val) val {
-	ps := suffix(l)
+	ps := floatSuffix(l)
 	switch op {
 	case expr.Add:
 		return g.commutativeOp("VADD"+ps, l, a, b)
@@ -125,12 +125,12 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 	if !ok {
 		g.fail("%v", op)
 	}
-	return g.immediateOp(name+suffix(l), m, a)
+	return g.immediateOp(name+floatSuffix(l), m, a)
 }
 
-// extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both are
-// zeros. That is correct if the first operand is never NaN. The exception is a constant zero as one operand, because
-// the sign of the result may be wrong.
+// extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both
+// operands are zeros. This is correct if the first operand is never NaN and neither operand is a constant zero. With a
+// constant zero, the sign of the result may be wrong.
 func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 	name := extremumName(op, l)
 	if x, ok := g.number(a, l); ok && x == x {
@@ -142,7 +142,7 @@ func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 			return g.binaryOp(name, l, a, b)
 		case op == expr.Max && !math.Signbit(x):
 			// The addition converts -0 to 0: -0 + 0 is 0.
-			return g.commutativeOp("VADD"+suffix(l), l, g.binaryOp(name, l, a, b), b)
+			return g.commutativeOp("VADD"+floatSuffix(l), l, g.binaryOp(name, l, a, b), b)
 		}
 	}
 	if !g.avx512 {
@@ -157,9 +157,9 @@ func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 
 func extremumName(op expr.Op, l int) string {
 	if op == expr.Max {
-		return "VMAX" + suffix(l)
+		return "VMAX" + floatSuffix(l)
 	}
-	return "VMIN" + suffix(l)
+	return "VMIN" + floatSuffix(l)
 }
 
 // number returns the number in v if v is a constant float.
@@ -184,12 +184,12 @@ func (g *gen) compareFloats(l int, predicate int64, a, b val) val {
 	if !g.avx512 {
 		dst = value{bytes: g.vals[a].bytes}
 	}
-	return g.add(inst{name: "VCMP" + suffix(l), src: []arg{{imm: predicate}, {v: b}, {v: a}}, dst: g.newVal(dst), rm: 1,
-		lane: uint8(l)})
+	return g.add(inst{name: "VCMP" + floatSuffix(l), src: []arg{{imm: predicate}, {v: b}, {v: a}}, dst: g.newVal(dst),
+		rm: 1, lane: uint8(l)})
 }
 
-// blend returns yes in lanes where the mask is set, else no. Without AVX-512, the lanes of the mask must have the width
-// of those of the values.
+// blend returns yes in lanes where the mask is set, else no. Without AVX-512, the lanes of the mask must be as wide as
+// the lanes of the values.
 func (g *gen) blend(l int, mask, yes, no val) val {
 	dst := g.newVal(value{bytes: g.vals[yes].bytes})
 	if g.avx512 {
@@ -197,18 +197,18 @@ func (g *gen) blend(l int, mask, yes, no val) val {
 			in.dst, in.tied, in.mask = dst, no, mask
 			return g.add(in)
 		}
-		return g.add(inst{name: "VBLENDM" + suffix(l), src: of(yes, no), mask: mask, dst: dst, rm: 0, lane: uint8(l)})
+		return g.add(inst{name: "VBLENDM" + floatSuffix(l), src: of(yes, no), mask: mask, dst: dst, rm: 0, lane: uint8(l)})
 	}
-	return g.add(inst{name: "VBLENDV" + suffix(l), src: of(mask, yes, no), dst: dst, rm: 1})
+	return g.add(inst{name: "VBLENDV" + floatSuffix(l), src: of(mask, yes, no), dst: dst, rm: 1})
 }
 
-// arithmetic returns the instruction that computes v, and whether a masked copy of it can replace a blend. It looks
-// only at recently selected instructions. If v has no other use, this saves an instruction. Otherwise the copy takes no
-// longer than the blend.
+// arithmetic returns the instruction that computes v, and whether a masked copy of the instruction can replace a blend.
+// It looks only at recently selected instructions. The replacement saves an instruction if v has no other use.
+// Otherwise the copy takes no longer than the blend.
 func (g *gen) arithmetic(v val, l int) (inst, bool) {
 	for k := len(g.body) - 1; k >= max(0, len(g.body)-8); k-- {
 		if in := g.body[k]; in.dst == v {
-			ok := in.name == "VADD"+suffix(l) || in.name == "VSUB"+suffix(l) || in.name == "VMUL"+suffix(l)
+			ok := in.name == "VADD"+floatSuffix(l) || in.name == "VSUB"+floatSuffix(l) || in.name == "VMUL"+floatSuffix(l)
 			return in, ok && in.mask == 0
 		}
 	}
@@ -240,7 +240,7 @@ func (g *gen) fma(i expr.Inst) val {
 }
 
 func (g *gen) fused(name string, l int, a, b, c val) val {
-	return g.add(inst{name: name, fma: suffix(l), src: of(a, b, c), dst: g.newVal(value{bytes: g.vals[a].bytes}),
+	return g.add(inst{name: name, fma: floatSuffix(l), src: of(a, b, c), dst: g.newVal(value{bytes: g.vals[a].bytes}),
 		lane: uint8(l)})
 }
 
@@ -287,13 +287,13 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 			name += "U"
 		}
 		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
-		return g.add(inst{name: name + elem(l), src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(g.boolVal()), rm: 1,
-			lane: uint8(l)})
+		return g.add(inst{name: name + intSuffix(l), src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(g.boolVal()),
+			rm: 1, lane: uint8(l)})
 	}
 	var m val
 	switch op {
 	case expr.Eq, expr.Ne:
-		m = g.commutativeOp("VPCMPEQ"+elem(l), l, a, b)
+		m = g.commutativeOp("VPCMPEQ"+intSuffix(l), l, a, b)
 	case expr.Lt:
 		m = g.less(l, unsigned, a, b)
 	default:
@@ -306,13 +306,13 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	return m
 }
 
-// less returns, without AVX-512, lanes of all ones where a < b, else zeros.
+// less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
 func (g *gen) less(l int, unsigned bool, a, b val) val {
 	if unsigned {
 		s := g.constLanes(l, signBit(l))
 		a, b = g.xor(l, a, s), g.xor(l, b, s)
 	}
-	return g.binaryOp("VPCMPGT"+elem(l), l, a, b)
+	return g.binaryOp("VPCMPGT"+intSuffix(l), l, a, b)
 }
 
 func (g *gen) compareBools(op expr.Op, a, b val) val {
@@ -321,7 +321,7 @@ func (g *gen) compareBools(op expr.Op, a, b val) val {
 		return g.maskOp([2]string{"KXORW", "VPXOR"}, a, b)
 	case expr.Eq:
 		return g.boolOp(expr.Not, g.maskOp([2]string{"KXORW", "VPXOR"}, a, b), nil)
-	case expr.Lt: // not a, and b
+	case expr.Lt: // a is false and b is true
 		return g.maskOp([2]string{"KANDNW", "VPANDN"}, a, b)
 	}
 	return g.boolOp(expr.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)

@@ -7,8 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convert selects instructions for a conversion to dtype d. For every value, the result is that of tensor.Converter on
-// amd64.
+// convert selects instructions for a conversion to dtype d. Each result equals the result of tensor.Converter on amd64.
 func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 	s := x.dtype
 	switch {
@@ -41,7 +40,7 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 // notZero compares x with 0. The result is true for NaN.
 func (g *gen) notZero(x *lowered) val {
 	zero := &lowered{reg: g.constLanes(lane(x.dtype), 0), dtype: x.dtype}
-	if x.dtype.IsReducedFloat() { // both zeros differ only in the sign bit
+	if x.dtype.IsReducedFloat() { // 0 and -0 differ only in the sign bit
 		x = &lowered{reg: g.and(4, g.widenHalves(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
 	}
@@ -58,7 +57,7 @@ func (g *gen) ofBool(d tensor.DType, m val) *lowered {
 	l := lane(d)
 	v := g.constLanes(l, one)
 	if g.avx512 {
-		v = g.add(inst{name: "VMOVU" + suffix(l), src: of(v), mask: m, zero: true,
+		v = g.add(inst{name: "VMOVU" + floatSuffix(l), src: of(v), mask: m, zero: true,
 			dst: g.newVal(value{bytes: g.vals[v].bytes}),
 			rm:  0})
 	} else {
@@ -155,8 +154,8 @@ func (g *gen) smallIntToFloat64(v val) val {
 	return g.binaryOp("VSUBPD", 8, m, g.or(8, v, m))
 }
 
-// int64ToFloat64 converts 64-bit integers to float64. Both halves become significands of numbers with large exponents,
-// and only the last addition rounds.
+// int64ToFloat64 converts 64-bit integers to float64. Both halves of an integer become significands of numbers with
+// large exponents. Only the last addition rounds.
 func (g *gen) int64ToFloat64(v val, unsigned bool) val {
 	bias, all := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
@@ -167,8 +166,8 @@ func (g *gen) int64ToFloat64(v val, unsigned bool) val {
 	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(all)), hi), lo)
 }
 
-// roundToOdd replaces, without AVX-512, 64-bit integers that float64 cannot represent by odd multiples of 2^11, which
-// are rounded to the same float32.
+// roundToOdd is used without AVX-512. It replaces 64-bit integers that float64 cannot represent by odd multiples of
+// 2^11. The rounding to float32 is the same for both.
 func (g *gen) roundToOdd(v val, unsigned bool) val {
 	below, none := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
 	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), none)
@@ -195,7 +194,7 @@ func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	case d == tensor.Uint32:
 		return out(g.uint32Of(x.reg, l))
 	case d == tensor.Uint8 && s == tensor.Float64:
-		// The remainder modulo 256 is exact, and has the lower bits that a conversion through 64 bits gives.
+		// The remainder modulo 256 is exact. Its lower bits equal the bits that a conversion through 64 bits gives.
 		v := g.round(expr.Trunc, 8, x.reg)
 		q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./256)))
 		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.float64Const(256), v)))
@@ -222,10 +221,10 @@ func (g *gen) below63(x val, l int) val {
 }
 
 // uint32Of returns the lower 32 bits of the conversion to 64 bits, which are 0 out of range. It converts the remainder
-// modulo 2^32 nearest to 0, which is exact. A remainder of 2^31 is converted to the right bits.
+// modulo 2^32 that is nearest to 0. The remainder is exact, and a remainder of 2^31 is converted to the right bits.
 func (g *gen) uint32Of(x val, l int) val {
 	v := g.round(expr.Trunc, l, x)
-	q := g.round(expr.Rint, l, g.commutativeOp("VMUL"+suffix(l), l, v, g.floatConst(l, 1./(1<<32))))
+	q := g.round(expr.Rint, l, g.commutativeOp("VMUL"+floatSuffix(l), l, v, g.floatConst(l, 1./(1<<32))))
 	r := g.fused("VFNMADD", l, q, g.floatConst(l, 1<<32), v)
 	m := g.below63(x, l)
 	if g.avx512 {
@@ -242,7 +241,7 @@ func (g *gen) uint32Of(x val, l int) val {
 // floatToInt64 converts floats in lanes of l bytes to int64.
 func (g *gen) floatToInt64(x val, l int) val {
 	if g.avx512 {
-		return g.convertOp("VCVTT"+suffix(l)+"2QQ", g.width(8), l, x)
+		return g.convertOp("VCVTT"+floatSuffix(l)+"2QQ", g.width(8), l, x)
 	}
 	if l == 4 {
 		x = g.cvt("VCVTPS2PD", 4, g.width(8), x)
@@ -265,11 +264,12 @@ func (g *gen) floatToUint64(x val, l int) val {
 	}
 	limit := g.floatConst(l, 1<<63)
 	m := g.compareFloats(l, 17, x, limit)
-	v := g.floatToInt64(g.blend(l, m, x, g.binaryOp("VSUB"+suffix(l), l, limit, x)), l)
+	v := g.floatToInt64(g.blend(l, m, x, g.binaryOp("VSUB"+floatSuffix(l), l, limit, x)), l)
 	return g.or(8, v, g.blend(8, m, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }
 
-// intToInt keeps the lower bits, or extends the integer: with the sign if the source dtype is signed, else with zeros.
+// intToInt converts integers to a dtype that may be narrower, which keeps the lower bits, or wider. The extension to a
+// wider dtype repeats the sign bit if the source dtype is signed, else it adds zeros.
 func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 	s := x.dtype
 	out := &lowered{dtype: d}

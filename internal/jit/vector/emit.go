@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// emit writes the code. For each row, the code computes row constants, runs full iterations, and then the tail, which
-// is the rest of the row.
+// emit writes the code. For each row, the code computes row constants, runs the full iterations, and then computes the
+// tail, which has the remaining elements.
 func (g *gen) emit() error {
 	if err := g.layOut(); err != nil {
 		return err
@@ -18,15 +18,15 @@ func (g *gen) emit() error {
 	done, row := a.NewLabel(), a.NewLabel()
 	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	e("ANDQ", asm.Imm(-64), regSpill)
-	for k := range g.base[:g.rowCounter] {
+	for k := range g.baseOf[:g.rowCounter] {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
 		g.savePointer(k, regTemp)
 	}
 	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
 	g.savePointer(g.rowCounter, regTemp)
 	for v := range g.vals {
-		if x := &g.vals[v]; x.rec != nil && x.constant && g.bodyFile.fixed[v] >= 0 {
-			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vec(int(g.bodyFile.fixed[v]), x.bytes))
+		if x := &g.vals[v]; x.rec != nil && x.constant && g.bodyRegisters.fixed[v] >= 0 {
+			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vectorRegister(int(g.bodyRegisters.fixed[v]), x.bytes))
 		}
 	}
 	a.Bind(row)
@@ -36,7 +36,7 @@ func (g *gen) emit() error {
 		e("XORL", regDoubleIndex, regDoubleIndex)
 	}
 	if g.loop.Totals {
-		for u := range g.copies {
+		for u := range g.accSets {
 			g.sequence(g.accLoads.out, u)
 		}
 	}
@@ -45,13 +45,13 @@ func (g *gen) emit() error {
 	if g.loop.Totals {
 		g.sequence(g.accStores.out, 0)
 	}
-	if g.base[g.rowCounter] >= 0 {
+	if g.baseOf[g.rowCounter] >= 0 {
 		e("DECQ", g.pointerRegister(g.rowCounter, 0))
 	} else {
 		e("DECQ", g.pointerSlot(g.rowCounter))
 	}
 	e("JEQ", done)
-	for k := range g.base[:g.rowCounter] {
+	for k := range g.baseOf[:g.rowCounter] {
 		r := g.loadPointer(k)
 		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
 		g.savePointer(k, r)
@@ -70,9 +70,9 @@ func (g *gen) emit() error {
 // executed returns the number of instructions that the code written so far executes, counting full iterations once.
 func (g *gen) executed() int { return g.asm.Instructions() + g.innerExecuted }
 
-// pointerRegister returns the register of pointer k, or other if the pointer is in the spill area.
+// pointerRegister returns the register of pointer k, or the register `other` if the pointer is in the spill area.
 func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
-	if b := g.base[k]; b >= 0 {
+	if b := g.baseOf[k]; b >= 0 {
 		return bases[b]
 	}
 	return other
@@ -80,17 +80,17 @@ func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
 
 func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
 
-// loadPointer returns a register with pointer k. It is regTemp if the pointer is in the spill area.
+// loadPointer returns a register with pointer k. The register is regTemp if the pointer is in the spill area.
 func (g *gen) loadPointer(k int) asm.Reg {
 	r := g.pointerRegister(k, regTemp)
-	if g.base[k] < 0 {
+	if g.baseOf[k] < 0 {
 		g.asm.Emit("MOVQ", g.pointerSlot(k), r)
 	}
 	return r
 }
 
 func (g *gen) savePointer(k int, r asm.Reg) {
-	if g.base[k] < 0 {
+	if g.baseOf[k] < 0 {
 		g.asm.Emit("MOVQ", r, g.pointerSlot(k))
 	}
 }
@@ -109,7 +109,7 @@ func (g *gen) fullIterations() {
 	e("SUBQ", asm.Imm(step), regLimit)
 	e("JLT", over)
 	if g.accsInRegisters && !g.loop.Totals {
-		for u := range g.copies {
+		for u := range g.accSets {
 			g.sequence(g.accLoads.out, u)
 		}
 	}
@@ -127,7 +127,7 @@ func (g *gen) fullIterations() {
 		g.iterationLoop(step)
 	}
 	if g.accsInRegisters && !g.loop.Totals {
-		for u := range g.copies {
+		for u := range g.accSets {
 			g.sequence(g.accStores.out, u)
 		}
 	}
@@ -144,7 +144,7 @@ func (g *gen) aligned(otherwise asm.Label) {
 			continue
 		}
 		r := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
-		if g.base[k] < 0 {
+		if g.baseOf[k] < 0 {
 			g.asm.Emit("MOVQ", g.pointerSlot(k), r)
 		}
 		if first {
@@ -159,6 +159,7 @@ func (g *gen) aligned(otherwise asm.Label) {
 	g.asm.Emit("JNE", otherwise)
 }
 
+// iterationLoop writes the main loop, which computes step elements in each pass.
 func (g *gen) iterationLoop(step int) {
 	loop, before := g.asm.NewLabel(), g.executed()
 	g.asm.Align(32)
@@ -191,6 +192,7 @@ func (g *gen) readAhead() {
 	}
 }
 
+// advance writes the increment of the element index by n.
 func (g *gen) advance(n int) {
 	g.asm.Emit("ADDQ", asm.Imm(n), regIndex)
 	if g.hasWideElements {
@@ -203,11 +205,11 @@ func (g *gen) tailLoop() {
 	e, a := g.asm.Emit, g.asm
 	loop, done, before := a.NewLabel(), a.NewLabel(), g.executed()
 	a.Bind(loop)
-	copies := 1
+	sets := 1
 	if g.loop.Totals {
-		copies = g.copies // full iterations come in multiples of copies, so the tail starts with accumulator 0
+		sets = g.accSets // the number of full iterations is a multiple of accSets, so the tail starts with set 0
 	}
-	for g.firstCopy = range copies {
+	for g.firstAccSet = range sets {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
 		e("SUBQ", regIndex, regLimit)
 		e("JLE", done)
@@ -225,15 +227,15 @@ func (g *gen) tailLoop() {
 		}
 		g.advance(g.lanes)
 	}
-	g.firstCopy = 0
+	g.firstAccSet = 0
 	e("JMP", loop)
 	a.Bind(done)
 	all := g.executed() - before
-	g.work.TailIteration, g.work.TailElements = (all+copies-1)/copies, g.lanes
+	g.work.TailIteration, g.work.TailElements = (all+sets-1)/sets, g.lanes
 	g.work.Row += 3 - all // three instructions detect an empty tail
 }
 
-// tailMasks sets the tail masks for min(regLimit, g.n) elements, with AVX-512.
+// tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512.
 func (g *gen) tailMasks() {
 	e := g.asm.Emit
 	e("MOVQ", asm.Imm(-1), regTemp)
@@ -257,9 +259,9 @@ func (g *gen) tailMasks() {
 // tailVectors sets the tail masks without AVX-512, in vector registers.
 func (g *gen) tailVectors() {
 	e := g.asm.Emit
-	small := vec(wideTailMask, g.width(4))
+	small := vectorRegister(wideTailMask, g.width(4))
 	if g.has64Bits {
-		small = vec(narrowTailMask, g.width(4))
+		small = vectorRegister(narrowTailMask, g.width(4))
 	}
 	var count []byte
 	for k := range max(g.lanes, 4) {
@@ -269,19 +271,19 @@ func (g *gen) tailVectors() {
 	e("VPBROADCASTD", small.X(), small)
 	e("VPCMPGTD", g.asm.Constant(count), small, small)
 	if g.has64Bits {
-		e("VPMOVSXDQ", small, vec(wideTailMask, g.width(8)))
+		e("VPMOVSXDQ", small, vectorRegister(wideTailMask, g.width(8)))
 	}
 }
 
-// bounceIn copies the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot load under
-// a mask.
+// bounceIn copies the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot load with a
+// mask.
 func (g *gen) bounceIn() {
 	for k := g.outputs; k < g.outputs+len(g.code.In); k++ {
 		if _, ok := g.bounces[k]; ok {
 			g.bounceCopy(k, g.code.In[k-g.outputs].Size(), true)
 		}
 	}
-	g.restoreTwice()
+	g.restoreDoubleIndex()
 }
 
 // bounceOut copies the results of a tail from bounce buffers to outputs.
@@ -302,17 +304,18 @@ func (g *gen) bounceOut() {
 			g.bounceCopy(k, g.code.Out[k].DType.Size(), false)
 		}
 	}
-	g.restoreTwice()
+	g.restoreDoubleIndex()
 }
 
-func (g *gen) restoreTwice() {
+func (g *gen) restoreDoubleIndex() {
 	if g.hasWideElements {
 		g.asm.Emit("LEAQ", asm.Mem{Base: regIndex, Index: regIndex, Scale: 1}, regDoubleIndex)
 	}
 }
 
-// bounceCopy writes a loop that copies min(regLimit, g.n) elements between pointer k and its bounce buffer, one element
-// at a time: into the buffer if in is set, else out of it. The loop changes regLimit, regTwice and regTemp.
+// bounceCopy writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
+// element at a time. The direction is into the buffer if `in` is set, else out of the buffer. size is in bytes. The
+// loop changes regLimit, regDoubleIndex and regTemp.
 func (g *gen) bounceCopy(k, size int, in bool) {
 	e, a := g.asm.Emit, g.asm
 	r := g.loadPointer(k)
@@ -343,7 +346,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	g.innerExecuted += (g.executed() - before) * (g.lanes*size/scale - 1)
 }
 
-// moveElement copies 1, 2 or 8 bytes through a free vector register.
+// moveElement copies 1, 2 or 8 bytes through a free vector register. size is the number of bytes.
 func (g *gen) moveElement(from, to asm.Mem, size int) {
 	e := g.asm.Emit
 	x := asm.X(g.scratchVector())
@@ -363,18 +366,18 @@ func (g *gen) moveElement(from, to asm.Mem, size int) {
 // scratchVector returns a vector register that is free in tails.
 func (g *gen) scratchVector() int {
 	n := 31
-	for g.tailFile.pool[vectors]>>n&1 == 0 {
+	for g.tailRegisters.pool[vectors]>>n&1 == 0 {
 		n--
 	}
 	return n
 }
 
-// sequence writes a list of instructions for copy u of the body.
+// sequence writes a list of instructions for iteration u of a pass of the main loop.
 func (g *gen) sequence(list []allocatedInst, u int) {
 	for _, p := range list {
 		name := p.name
-		if name == reduce {
-			g.writeReduce(p.args)
+		if name == completeRemainder {
+			g.writeRemainderLoop(p.args)
 			continue
 		}
 		if g.streaming && p.nt != "" {
@@ -399,20 +402,21 @@ func (g *gen) sequence(list []allocatedInst, u int) {
 	}
 }
 
+// accRegister returns the register of an accumulator in iteration u of a pass of the main loop.
 func (g *gen) accRegister(a accUse, u int) asm.Arg {
-	n := g.accRegisters[a.acc.fold] + (g.firstCopy+u+a.acc.copy)%g.copies
+	n := g.accRegisters[a.acc.fold] + (g.firstAccSet+u+a.acc.copy)%g.accSets
 	switch x := g.vals[a.acc.val]; {
 	case x.mask && a.zero:
 		return asm.Mask(n).Zero()
 	case x.mask:
 		return asm.Mask(n)
 	case a.bytes == 0:
-		return vec(n, x.bytes)
+		return vectorRegister(n, x.bytes)
 	}
-	return vec(n, a.bytes)
+	return vectorRegister(n, a.bytes)
 }
 
-// address returns the address of memory m for copy u of the body. It may change regTemp.
+// address returns the address of memory m in iteration u of a pass of the main loop. Its code may change regTemp.
 func (g *gen) address(m memory, u int) asm.Mem {
 	disp := m.offset + int32(u)*m.step
 	switch m.kind {
@@ -436,7 +440,8 @@ func (g *gen) address(m memory, u int) asm.Mem {
 	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns the address of accumulators. In a tail it depends on regIndex, and the code changes regLimit.
+// accAddress returns the address of accumulators. In a tail, the address depends on regIndex, and its code changes
+// regLimit.
 func (g *gen) accAddress(m memory, u int) asm.Mem {
 	r := g.loadPointer(m.index)
 	if !g.indexedAccs {

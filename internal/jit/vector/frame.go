@@ -10,72 +10,78 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// General registers. Addresses of operands are in the registers bases or, if these do not suffice, in the spill area,
-// which is memory of the caller for values without a register.
+// General registers. Addresses of operands are in the registers `bases`. Further addresses are in the spill area, which
+// is memory of the caller for values without a register.
 const (
 	regArgs        = asm.DI
 	regSpill       = asm.BX // the spill area
-	regIndex       = asm.CX // number of elements of the row that are computed
-	regLimit       = asm.DX // the last index at which a full iteration fits; in tails, the number of remaining elements
+	regIndex       = asm.CX // number of elements of the row that are already computed
+	regLimit       = asm.DX // the last regIndex of the main loop; in tails, the number of remaining elements
 	regTemp        = asm.AX
 	regDoubleIndex = asm.SI // 2*regIndex, for elements of 16 bytes
 )
 
+// bases are the registers for addresses of operands.
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
-// frame is the assignment of registers and memory of a loop.
+// frame describes the code of one loop: the registers and memory of its values, the number of iterations that are
+// interleaved and unrolled, and the allocated instructions. A pointer is the address of an output, an operand or the
+// accumulators of a fold, in this order. The last pointer is the row counter.
 type frame struct {
-	base            []int        // by pointer, the last of which is the row counter: index in bases, or -1
-	rowCounter      int          // index in base of the row counter
-	pointers        int          // number of vectors of the spill area that hold pointers without a register
-	bounces         map[int]int  // by pointer: vector of the spill area that is the bounce buffer for tail elements
-	bodyFile        registerFile // registers for row constants and full iterations
-	tailFile        registerFile // registers for tails; accumulators are in memory there, unless the loop has totals
-	copies          int          // number of copies of the body with different accumulators
-	unroll          int          // number of copies of the body in the loop over full iterations
+	baseOf          []int        // by pointer: the index of its register in bases, or -1
+	rowCounter      int          // the pointer that counts the remaining rows
+	pointerSlots    int          // number of vectors of the spill area that hold pointers without a register
+	bounces         map[int]int  // by pointer: the vector of the spill area through which tail elements are copied
+	bodyRegisters   registerFile // registers for row constants and full iterations
+	tailRegisters   registerFile // registers for tails; accumulators are in memory there, unless the loop has totals
+	accSets         int          // number of sets of accumulator registers; successive iterations use different sets
+	unroll          int          // number of iterations in one pass of the main loop
 	accsInRegisters bool         // accumulators are in registers
-	accRegisters    []int        // by accumulator: its first register
-	lists           [2][]inst    // the body with accumulators in memory, and in registers
-	interleaved     int          // number of copies of the body in each of lists
+	accRegisters    []int        // by accumulator: its register in the first set
+	bodyInsts       [2][]inst    // the body with accumulators in memory, and in registers
+	interleaved     int          // number of interleaved iterations in each of bodyInsts
 	hasWideElements bool         // an operand or output has elements of 16 bytes
 
-	// Allocated code: once per row, the body for full iterations and for tails, loads and stores of accumulator
-	// registers.
-	rowCode, bodyCode, tailCode, accLoads, accStores *allocator
+	rowCode   *allocator // code that runs once per row
+	bodyCode  *allocator // code of full iterations
+	tailCode  *allocator // code of an iteration of the tail
+	accLoads  *allocator // loads of accumulator registers; nil if accumulators are in memory
+	accStores *allocator // stores of accumulator registers; nil if accumulators are in memory
 
-	// State while code is written. dynamic is set if addresses of accumulators depend on regIndex. streaming is set if
-	// stores are non-temporal. first is the copy of the body whose accumulator registers are used.
-	indexedAccs, streaming bool
-	firstCopy              int
+	// The next fields are the state while code is written.
+
+	indexedAccs bool // the addresses of accumulators depend on regIndex
+	streaming   bool // stores are non-temporal
+	firstAccSet int  // the set of accumulator registers that the current iteration uses
 }
 
-// shortBody is the greatest number of instructions of a body that counts as memory-bound.
+// shortBody is the number of instructions up to which a body counts as memory-bound.
 const shortBody = 12
 
 // spillSlots is the number of vectors of 64 bytes in the spill area.
 const spillSlots = jit.SpillBytes / 64
 
-// layOut assigns registers and memory, and chooses how many copies of the body are interleaved and unrolled.
+// layOut assigns registers and memory, and chooses the numbers of iterations that are interleaved and unrolled.
 func (g *gen) layOut() error {
-	g.copies = 1
+	g.accSets = 1
 	if len(g.loop.Folds) > 0 {
-		g.copies = expr.Lanes / g.lanes
+		g.accSets = expr.Lanes / g.lanes
 	}
 	g.layOutPointers()
 	g.bounces = map[int]int{}
-	slots := g.pointers
+	slots := g.pointerSlots
 	for k, d := range g.dtypes() {
 		if !g.avx512 && !g.isInvariant(k) && (d.Size() < 4 || d.IsComplex()) {
 			g.bounces[k] = slots
 			slots++
 		}
 	}
-	uses := g.shared()
-	g.lists[0] = slices.Concat(g.body, g.folds[1], g.stores)
-	g.lists[1] = slices.Concat(g.body, g.folds[0], g.stores)
+	constants := g.rowConstants()
+	g.bodyInsts[0] = slices.Concat(g.body, g.folds[1], g.stores)
+	g.bodyInsts[1] = slices.Concat(g.body, g.folds[0], g.stores)
 	g.tailInsts = slices.Concat(g.body, g.folds[2], g.stores)
 	g.interleaved = 1
-	cost, ok := g.search(uses, slots)
+	cost, ok := g.search(constants, slots)
 	switch {
 	case !ok && g.loop.Totals:
 		return unsupported("totals need more accumulators than there are registers")
@@ -83,34 +89,36 @@ func (g *gen) layOut() error {
 		return unsupported("too many live values")
 	}
 	length := len(g.bodyCode.out)
-	g.tryInterleave(uses, slots, cost, length)
+	g.tryInterleave(constants, slots, cost, length)
 	g.chooseUnroll(length)
 	return nil
 }
 
 // search tries different numbers of row constants in permanent registers, and sets the frame to the cheapest attempt.
-func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
-	best = math.Inf(1)
-	kept := g.frame
+// constants are all row constants, and the first n of them are in permanent registers. The first `slots` vectors of the spill area are in use. The result is the cost of
+// the frame, and whether an attempt succeeded.
+func (g *gen) search(constants []val, slots int) (bestCost float64, ok bool) {
+	bestCost = math.Inf(1)
+	bestFrame := g.frame
 	worse := 0
-	for fixed := len(uses); fixed >= 0 && best > 0 && worse < 3; fixed -= 1 + fixed/8 {
+	for n := len(constants); n >= 0 && bestCost > 0 && worse < 3; n -= 1 + n/8 {
 		g.err = nil
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
-		cost, done := g.attempt(uses[:fixed], uses, slots, best)
+		cost, done := g.attempt(constants[:n], constants, slots, bestCost)
 		switch {
 		case !done:
 			g.discard(&g.frame)
 		case ok:
-			g.discard(&kept)
+			g.discard(&bestFrame)
 		}
 		if done {
-			kept, best, worse, ok = g.frame, cost, 0, true
+			bestFrame, bestCost, worse, ok = g.frame, cost, 0, true
 		} else if ok {
 			worse++
 		}
 	}
-	g.frame, g.err = kept, nil
-	return best, ok
+	g.frame, g.err = bestFrame, nil
+	return bestCost, ok
 }
 
 // dtypes returns the dtypes of outputs and operands.
@@ -122,7 +130,7 @@ func (g *gen) dtypes() []tensor.DType {
 	return append(d, g.code.In...)
 }
 
-// isInvariant reports whether pointer k does not advance along a row, or is unused.
+// isInvariant reports whether pointer k is unused or stays the same along a row.
 func (g *gen) isInvariant(k int) bool {
 	switch {
 	case k < g.outputs:
@@ -135,26 +143,26 @@ func (g *gen) isInvariant(k int) bool {
 	return true
 }
 
-// layOutPointers assigns registers to pointers that advance along rows, and then to other pointers.
+// layOutPointers assigns registers to pointers, first to the pointers that advance along rows.
 func (g *gen) layOutPointers() {
 	g.rowCounter = g.outputs + len(g.code.In) + len(g.loop.Folds)
 	n := g.rowCounter + 1
-	g.base = make([]int, n)
+	g.baseOf = make([]int, n)
 	next := 0
-	for _, still := range []bool{false, true} {
+	for _, invariant := range []bool{false, true} {
 		for k := range n {
-			if g.isInvariant(k) != still {
+			if g.isInvariant(k) != invariant {
 				continue
 			}
-			if g.base[k] = -1; next < len(bases) {
-				g.base[k] = next
+			if g.baseOf[k] = -1; next < len(bases) {
+				g.baseOf[k] = next
 				next++
 			}
 		}
 	}
-	for k, b := range g.base {
+	for k, b := range g.baseOf {
 		if b < 0 {
-			g.pointers = k/8 + 1
+			g.pointerSlots = k/8 + 1
 		}
 	}
 	for k, d := range g.dtypes() {
@@ -162,136 +170,140 @@ func (g *gen) layOutPointers() {
 	}
 }
 
-// shared returns the row constants that the body reads, in descending order of their number of uses.
-func (g *gen) shared() []val {
-	times := make([]int, len(g.vals))
+// rowConstants returns the row constants that the body reads, in descending order of their number of uses.
+func (g *gen) rowConstants() []val {
+	useCount := make([]int, len(g.vals))
 	for _, list := range [][]inst{g.body, g.folds[0], g.folds[1], g.folds[2], g.stores} {
 		for _, in := range list {
 			for _, s := range in.src {
-				times[s.v]++
+				useCount[s.v]++
 			}
-			times[in.tied]++
-			times[in.mask]++
+			useCount[in.tied]++
+			useCount[in.mask]++
 		}
 	}
 	var vs []val
 	for v := 1; v < len(g.vals); v++ {
-		if g.vals[v].invariant && times[v] > 0 {
+		if g.vals[v].invariant && useCount[v] > 0 {
 			vs = append(vs, val(v))
 		}
 	}
-	slices.SortStableFunc(vs, func(a, b val) int { return times[b] - times[a] })
+	slices.SortStableFunc(vs, func(a, b val) int { return useCount[b] - useCount[a] })
 	return vs
 }
 
-// attempt allocates registers, with the values in fixed in permanent registers. It returns the cost, and whether that
-// is below limit.
-func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost float64, ok bool) {
+// attempt allocates registers. The row constants in `permanent` get permanent registers; the other row constants in
+// `constants` get vectors of the spill area from number `slots` on, unless they can be loaded again. attempt returns
+// the cost, and whether it succeeded at a cost below limit.
+func (g *gen) attempt(permanent, constants []val, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.vals)
-	m := registerFile{fixed: make([]int8, n), slot: make([]int16, n)}
+	registers := registerFile{fixed: make([]int8, n), slot: make([]int16, n)}
 	for v := range n {
-		m.fixed[v], m.slot[v] = -1, -1
+		registers.fixed[v], registers.slot[v] = -1, -1
 	}
-	all := 16
+	numRegs := 16
 	if g.avx512 {
-		all = 32
+		numRegs = 32
 	}
 	if g.opts.registers > 0 {
-		all = g.opts.registers
+		numRegs = g.opts.registers
 	}
-	used, k := 0, 7
-	for _, v := range fixed {
+	used, lastMask := 0, 7
+	for _, v := range permanent {
 		if g.vals[v].mask {
-			if k > 5 {
-				m.fixed[v] = int8(k)
-				k--
+			if lastMask > 5 {
+				registers.fixed[v] = int8(lastMask)
+				lastMask--
 			}
 			continue
 		}
-		m.fixed[v] = int8(used)
+		registers.fixed[v] = int8(used)
 		used++
 	}
-	if used > all-4 {
+	if used > numRegs-4 {
 		return 0, false
 	}
-	for _, v := range exports {
-		if x := &g.vals[v]; m.fixed[v] < 0 && (x.rec == nil || !x.constant) {
-			m.slot[v] = int16(slots)
+	for _, v := range constants {
+		if x := &g.vals[v]; registers.fixed[v] < 0 && (x.rec == nil || !x.constant) {
+			registers.slot[v] = int16(slots)
 			slots++
 		}
 	}
-	m.slots = slots
-	g.tailFile = m
-	if g.placeAccs(used, all, k); g.loop.Totals && !g.accsInRegisters {
+	registers.slots = slots
+	g.tailRegisters = registers
+	if g.placeAccs(used, numRegs, lastMask); g.loop.Totals && !g.accsInRegisters {
 		return 0, false
 	}
-	g.bodyFile = m
-	g.bodyFile.pool[vectors] = 1<<all - 1<<used
-	g.bodyFile.pool[masks] = 1<<(k+1) - 2
-	g.tailFile.pool = g.bodyFile.pool
+	g.bodyRegisters = registers
+	g.bodyRegisters.pool[vectors] = 1<<numRegs - 1<<used
+	g.bodyRegisters.pool[masks] = 1<<(lastMask+1) - 2
+	g.tailRegisters.pool = g.bodyRegisters.pool
 	if g.accsInRegisters {
 		g.reserveAccs(used)
 	}
 	if g.loop.Totals {
-		g.tailFile.pool = g.bodyFile.pool
+		g.tailRegisters.pool = g.bodyRegisters.pool
 	}
-	g.restPool(all, used, k)
-	return g.allocateAll(exports, limit)
+	g.reserveTailMasks()
+	return g.allocateAll(constants, limit)
 }
 
-// placeAccs decides whether accumulators are in registers in the body. used and all are numbers of vector registers,
-// and k is the last free mask register.
-func (g *gen) placeAccs(used, all, k int) {
+// placeAccs decides whether accumulators are in registers in the body. It leaves registers for the other values of the
+// body. used of numRegs vector registers hold row constants. lastMask is the last free mask register.
+func (g *gen) placeAccs(used, numRegs, lastMask int) {
 	need, needMasks := 0, 0
 	for _, a := range g.accs {
 		if g.vals[a.val].mask {
-			needMasks += g.copies
+			needMasks += g.accSets
 		} else {
-			need += g.copies
+			need += g.accSets
 		}
 	}
-	g.accsInRegisters = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && k-needMasks >= 3
+	g.accsInRegisters = len(g.accs) > 0 && need <= numRegs/2 && used+need <= numRegs-4 &&
+		lastMask-needMasks >= 3
 }
 
-// reserveAccs removes the registers of accumulators from the pool of the body.
+// reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. The vector
+// registers below number `used` hold row constants.
 func (g *gen) reserveAccs(used int) {
 	g.accRegisters = make([]int, len(g.accs))
-	k := 0
-	for g.bodyFile.pool[masks]>>(k+1) != 0 {
-		k++
+	lastMask := 0
+	for g.bodyRegisters.pool[masks]>>(lastMask+1) != 0 {
+		lastMask++
 	}
 	for f, a := range g.accs {
 		if g.vals[a.val].mask {
-			k -= g.copies
-			g.accRegisters[f] = k + 1
-			g.bodyFile.pool[masks] &= 1<<(k+1) - 1
+			lastMask -= g.accSets
+			g.accRegisters[f] = lastMask + 1
+			g.bodyRegisters.pool[masks] &= 1<<(lastMask+1) - 1
 			continue
 		}
 		g.accRegisters[f] = used
-		used += g.copies
+		used += g.accSets
 	}
-	g.bodyFile.pool[vectors] = g.bodyFile.pool[vectors] >> used << used
+	g.bodyRegisters.pool[vectors] = g.bodyRegisters.pool[vectors] >> used << used
 }
 
-// restPool removes the registers of tail masks from the pool for tails.
-func (g *gen) restPool(all, used, k int) {
+// reserveTailMasks removes the registers of tail masks from the pool for tails.
+func (g *gen) reserveTailMasks() {
 	if g.inTail != 0 {
-		g.tailFile.fixed = slices.Clone(g.tailFile.fixed)
-		g.tailFile.fixed[g.inTail] = wideTailMask
+		g.tailRegisters.fixed = slices.Clone(g.tailRegisters.fixed)
+		g.tailRegisters.fixed[g.inTail] = wideTailMask
 		if g.avx512 {
-			g.tailFile.fixed[g.inTail] = int8(tailMask)
+			g.tailRegisters.fixed[g.inTail] = int8(tailMask)
 		}
 	}
 	if g.avx512 {
-		g.tailFile.pool[masks] &^= 1 << tailMask
+		g.tailRegisters.pool[masks] &^= 1 << tailMask
 		if g.hasPairs() {
-			g.tailFile.pool[masks] &^= 1<<(tailMask+1) | 1<<(tailMask+2)
+			g.tailRegisters.pool[masks] &^= 1<<(tailMask+1) | 1<<(tailMask+2)
 		}
 		return
 	}
-	g.tailFile.pool[vectors] &^= 1<<wideTailMask | 1<<narrowTailMask
+	g.tailRegisters.pool[vectors] &^= 1<<wideTailMask | 1<<narrowTailMask
 }
 
+// hasPairs reports whether an output or an operand that advances along rows is complex.
 func (g *gen) hasPairs() bool {
 	for k, d := range g.dtypes() {
 		if d.IsComplex() && !g.isInvariant(k) {
@@ -301,20 +313,23 @@ func (g *gen) hasPairs() bool {
 	return false
 }
 
-func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
-	list := g.lists[0]
+// allocateAll allocates the registers of all instructions of the loop. constants are the row constants that the row
+// code computes for the iterations. allocateAll returns the cost of the body, and whether it succeeded at a cost below
+// limit.
+func (g *gen) allocateAll(constants []val, limit float64) (float64, bool) {
+	list := g.bodyInsts[0]
 	if g.accsInRegisters {
-		list = g.lists[1]
+		list = g.bodyInsts[1]
 	}
-	if g.bodyCode = g.allocate(&g.bodyFile, list, false, false, nil, limit); g.bodyCode.cost >= limit {
+	if g.bodyCode = g.allocate(&g.bodyRegisters, list, false, false, nil, limit); g.bodyCode.cost >= limit {
 		return 0, false
 	}
-	g.rowCode = g.allocate(&g.bodyFile, g.rowInsts, true, false, exports, math.Inf(1))
-	g.tailCode = g.allocate(&g.tailFile, g.tailInsts, false, true, nil, math.Inf(1))
+	g.rowCode = g.allocate(&g.bodyRegisters, g.rowInsts, true, false, constants, math.Inf(1))
+	g.tailCode = g.allocate(&g.tailRegisters, g.tailInsts, false, true, nil, math.Inf(1))
 	g.accLoads, g.accStores = nil, nil
 	if g.accsInRegisters {
-		g.accLoads = g.allocate(&g.bodyFile, g.accLoadInsts, false, false, nil, math.Inf(1))
-		g.accStores = g.allocate(&g.bodyFile, g.accStoreInsts, false, false, nil, math.Inf(1))
+		g.accLoads = g.allocate(&g.bodyRegisters, g.accLoadInsts, false, false, nil, math.Inf(1))
+		g.accStores = g.allocate(&g.bodyRegisters, g.accStoreInsts, false, false, nil, math.Inf(1))
 	}
 	for _, a := range []*allocator{g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores} {
 		if a != nil && a.slotCount > spillSlots {
@@ -324,16 +339,16 @@ func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
 	return g.bodyCode.cost, g.err == nil
 }
 
-// chooseUnroll unrolls short bodies to reduce the overhead of the loop. length is the number of instructions of the
-// body.
+// chooseUnroll sets the number of iterations in one pass of the main loop. Short bodies are unrolled, to reduce the
+// overhead of the loop. length is the number of instructions of one iteration.
 func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1
 	switch {
-	case len(g.bounces) > 0: // tails are slow
+	case len(g.bounces) > 0: // tails are slow, and unrolling makes them longer
 	case length <= shortBody:
 		g.unroll = 4
 	case length <= 40:
 		g.unroll = 2
 	}
-	g.unroll = max(g.unroll, g.copies, g.interleaved)
+	g.unroll = max(g.unroll, g.accSets, g.interleaved)
 }

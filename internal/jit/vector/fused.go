@@ -2,12 +2,12 @@ package vector
 
 import "math"
 
-// fused adds a fused multiply-add. The result is written to the register of the addend or a factor, preferably one
-// without further uses. One of the other two sources may be in memory.
-func (a *allocator) fused(in *inst) {
+// allocateFused adds a fused multiply-add. The result is written to the register of the addend or a factor, preferably
+// of a source without further uses. One of the other two sources may be in memory.
+func (a *allocator) allocateFused(in *inst) {
 	x, y, c := in.src[0], in.src[1], in.src[2]
 	dies := func(s arg) bool {
-		return a.registerOf[s.v] >= 0 && a.usedNext(s.v) == math.MaxInt32 && a.file.fixed[in.dst] < 0
+		return a.registerOf[s.v] >= 0 && a.nextUseOf(s.v) == math.MaxInt32 && a.registers.fixed[in.dst] < 0
 	}
 	absent := func(s arg) bool { return a.lookup(s.v) < 0 && a.g.vals[s.v].acc == nil }
 	tied := c

@@ -16,7 +16,7 @@ import (
 // gen generates the code of one loop.
 type gen struct {
 	loop      *expr.Loop
-	code      *expr.Code // the code of loop, in which elementary functions are expanded
+	code      *expr.Code // loop.Code, which has no elementary functions: they are expanded
 	opts      Options
 	has64Bits bool // a value has 64 bits
 	lanes     int  // number of elements of an iteration
@@ -24,15 +24,15 @@ type gen struct {
 	outputs   int
 
 	vals            []value
-	selected        []*lowered     // by expr.Value: its register, once instructions were selected for it
+	selected        []*lowered     // by expr.Value: its register, or nil before instructions are selected for it
 	registersNeeded []int          // by expr.Value: the result of countRegisters
-	pairs           map[int][2]val // by complex operand: the real and imaginary parts
-	consts          map[memory]val // by data: the value of a constant
+	pairs           map[int][2]val // by complex operand: its real and imaginary parts
+	consts          map[memory]val // by data: the value that holds the constant
 	bitMasks        map[[2]val]val // by value and bit: the mask of the lanes in which the bit is set
 	lookups         map[lookupKey]val
 	offsets         map[val]val // by index value: the byte offsets of rows of tables
 	rowInsts        []inst      // instructions that run once per row
-	body            []inst      // instructions that run once per iteration, without folds and stores
+	body            []inst      // instructions that run once per iteration, except folds and stores
 	folds           [3][]inst   // folds of an iteration: with accumulators in registers, in memory, and those of a tail
 	stores          []inst      // stores of an iteration
 	tailInsts       []inst      // all instructions of a tail
@@ -40,7 +40,7 @@ type gen struct {
 	accStoreInsts   []inst      // stores of accumulator registers
 	accs            []*accRef
 	spareAllocators []*allocator // allocators for reuse
-	inTail          val          // mask of the elements that a tail has; 0 if it is not needed
+	inTail          val          // mask of the existing elements of a tail; 0 if no instruction needs the mask
 	err             error
 	asm             *asm.Assembler
 	innerExecuted   int // number of instructions that inner loops execute after their first iteration
@@ -49,8 +49,8 @@ type gen struct {
 }
 
 // lowered is a value of an expression in a register. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
-// zero-extended unless dirty. 16-bit floats are in 32-bit lanes, zero-extended, or packed in half. Bools are masks or,
-// without AVX-512, lanes of all ones or zeros with the width of the widest value.
+// zero-extended unless dirty. 16-bit floats are in 32-bit lanes, zero-extended, or packed in half. With AVX-512, bools
+// are masks. Without AVX-512, bools are lanes of all ones or zeros that are as wide as the widest value of the loop.
 type lowered struct {
 	reg   val
 	dirty bool // the bits of a lane above those of the dtype are undefined
@@ -78,7 +78,7 @@ func newGen(l *expr.Loop, cpu machine.Features, opts Options) (*gen, error) {
 	for _, i := range g.code.Insts {
 		wide := i.DType.Size() == 8
 		if i.Op == expr.Div && (i.DType == tensor.Int32 || i.DType == tensor.Uint32) {
-			wide = true // through float64
+			wide = true // the division is in float64
 		}
 		g.has64Bits = g.has64Bits || wide
 	}
@@ -99,7 +99,7 @@ func TargetOf(cpu machine.Features) expand.Target {
 }
 
 // expandLoop replaces elementary functions by primitives. During the expansion, the values of folds are additional
-// outputs, which tell their new numbers.
+// outputs. The expanded outputs have the new numbers of these values.
 func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
 	outs := len(l.Code.Out)
 	c := *l.Code
@@ -133,7 +133,7 @@ func lane(d tensor.DType) int {
 	return 4
 }
 
-// width returns the size in bytes of a register with g.n lanes of the given size.
+// width returns the size in bytes of a register with g.lanes lanes of the given size.
 func (g *gen) width(lane int) uint8 { return uint8(max(g.lanes*lane, 16)) }
 
 // maskLane returns the size in bytes of the lanes of a bool, without AVX-512.
@@ -158,7 +158,7 @@ func (g *gen) boolVal() value {
 	return value{bytes: g.width(g.maskLane())}
 }
 
-// add appends an instruction to the body or, if its sources are constant along a row, to the instructions of the row.
+// add appends an instruction to the body or, if its sources are row constants, to rowInsts. It returns the result.
 func (g *gen) add(in inst) val {
 	invariant, constant := true, true
 	note := func(v val) {
@@ -251,16 +251,16 @@ func (g *gen) vector(data []byte) val {
 	return g.constant("VMOVUPS", uint8(len(data)), 0, string(data))
 }
 
-// suffix returns the suffix of float instructions: PS for lanes of 4 bytes, PD for 8.
-func suffix(lane int) string {
+// floatSuffix returns the suffix of float instructions: PS for lanes of 4 bytes, PD for 8.
+func floatSuffix(lane int) string {
 	if lane == 8 {
 		return "PD"
 	}
 	return "PS"
 }
 
-// elem returns the suffix of integer instructions: D for lanes of 4 bytes, Q for 8.
-func elem(lane int) string {
+// intSuffix returns the suffix of integer instructions: D for lanes of 4 bytes, Q for 8.
+func intSuffix(lane int) string {
 	if lane == 8 {
 		return "Q"
 	}
@@ -296,7 +296,7 @@ func (g *gen) widenHalves(l *lowered) val {
 
 func (g *gen) logic(name string, lane int, a, b val) val {
 	if g.avx512 {
-		name += elem(lane)
+		name += intSuffix(lane)
 	}
 	return g.commutativeOp(name, lane, a, b)
 }

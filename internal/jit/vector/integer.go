@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integer selects instructions for an operation on integers. Integers of fewer than 32 bits are cleaned only if their
-// higher bits would affect the result.
+// integer selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
+// higher bits of their lanes would affect the result.
 func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := lane(d)
-	e := elem(l)
+	e := intSuffix(l)
 	narrow := d.Size() < 4
 	out := func(v val, dirty bool) *lowered { return &lowered{reg: v, dtype: d, dirty: dirty && narrow} }
 	switch op {
@@ -52,13 +52,13 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	return a
 }
 
-// orAnd returns a | b. With AVX-512, if b is a recently selected conjunction, as in the copy of a sign, one instruction
-// computes both operations.
+// orAnd returns a | b. With AVX-512, if b was recently selected and is a conjunction, as in the copy of a sign, one
+// instruction computes both operations.
 func (g *gen) orAnd(l int, a, b val) val {
-	name := "VPAND" + elem(l)
+	name := "VPAND" + intSuffix(l)
 	for k := len(g.body) - 1; g.avx512 && k >= max(0, len(g.body)-8); k-- {
 		if in := g.body[k]; in.dst == b && in.name == name {
-			return g.add(inst{name: "VPTERNLOG" + elem(l), src: []arg{{imm: 0xF8}, in.src[0], in.src[1]}, tied: a,
+			return g.add(inst{name: "VPTERNLOG" + intSuffix(l), src: []arg{{imm: 0xF8}, in.src[0], in.src[1]}, tied: a,
 				dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 1, comm: true, lane: uint8(l)})
 		}
 	}
@@ -80,7 +80,7 @@ func (g *gen) multiply(l int, a, b val) val {
 
 func (g *gen) abs(l int, a val) val {
 	if g.avx512 || l == 4 {
-		return g.unaryOp("VPABS"+elem(l), l, a)
+		return g.unaryOp("VPABS"+intSuffix(l), l, a)
 	}
 	s := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0))
 	return g.binaryOp("VPSUBQ", 8, s, g.xor(8, a, s))
@@ -100,9 +100,9 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
 		name = "VPMAX"
 	}
 	if unsigned {
-		return g.commutativeOp(name+"U"+elem(l), l, a, b)
+		return g.commutativeOp(name+"U"+intSuffix(l), l, a, b)
 	}
-	return g.commutativeOp(name+"S"+elem(l), l, a, b)
+	return g.commutativeOp(name+"S"+intSuffix(l), l, a, b)
 }
 
 // shiftCount returns the shift distance if it is constant, else 0 and the register with the distance modulo the width
@@ -120,9 +120,9 @@ func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 	l := lane(d)
 	imm, n := g.shiftCount(d, b)
 	if n == 0 {
-		return g.immediateOp(name+elem(l), imm, a)
+		return g.immediateOp(name+intSuffix(l), imm, a)
 	}
-	return g.binaryOp(name+"V"+elem(l), l, n, a)
+	return g.binaryOp(name+"V"+intSuffix(l), l, n, a)
 }
 
 // shiftSigned selects an arithmetic shift to the right.
@@ -135,8 +135,8 @@ func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
 }
 
-// divide divides integers through floats that have more bits than the integers, so that a quotient that is not an
-// integer differs from each integer by more than the rounding error.
+// divide divides integers through floats. Their significands have more bits than the integers, so a quotient that is
+// not an integer differs from each integer by more than the rounding error.
 func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 	f := tensor.Float64
 	switch d.Size() {

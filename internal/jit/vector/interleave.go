@@ -1,16 +1,16 @@
 package vector
 
-// interleaver makes a second copy of a list of instructions, for later iterations.
+// interleaver makes a second copy of a list of instructions, which computes the next iterations.
 type interleaver struct {
-	g    *gen
-	by   int   // number of iterations in the list
-	vals []val // by val: its copy in the later iterations, or 0
+	g          *gen
+	iterations int   // number of iterations in the list
+	copyOf     []val // by val: its copy in the later iterations, or 0
 }
 
-// interleave doubles the number of iterations in a list, which has by iterations. Each instruction is followed by its
-// copy for the later iterations, so that their latencies overlap.
-func (g *gen) interleave(list []inst, by int) []inst {
-	t := interleaver{g: g, vals: make([]val, len(g.vals)), by: by}
+// interleave doubles the number of iterations in a list. iterations is the number before. Each instruction is followed
+// by its copy for the next iterations, so that the latencies of the two overlap.
+func (g *gen) interleave(list []inst, iterations int) []inst {
+	t := interleaver{g: g, copyOf: make([]val, len(g.vals)), iterations: iterations}
 	out := make([]inst, 0, 2*len(list))
 	sources := 0
 	for k := range list {
@@ -24,11 +24,11 @@ func (g *gen) interleave(list []inst, by int) []inst {
 			src = append(src, in.src...)
 			c.src = src[at:len(src):len(src)]
 			for n := range c.src {
-				c.src[n].v = t.of(k, c.src[n].v)
+				c.src[n].v = t.valueIn(k, c.src[n].v)
 			}
-			c.dst, c.tied, c.mask = t.of(k, in.dst), t.of(k, in.tied), t.of(k, in.mask)
+			c.dst, c.tied, c.mask = t.valueIn(k, in.dst), t.valueIn(k, in.tied), t.valueIn(k, in.mask)
 			if in.store != nil && k == 1 {
-				m := in.store.after(by)
+				m := in.store.after(iterations)
 				c.store = &m
 			}
 			out = append(out, c)
@@ -37,61 +37,61 @@ func (g *gen) interleave(list []inst, by int) []inst {
 	return out
 }
 
-// of returns, for a value v of the list, its value in the earlier (k is 0) or later (k is 1) iterations.
-func (t *interleaver) of(k int, v val) val {
+// valueIn returns the value that corresponds to v in the original iterations (k is 0) or in their copy (k is 1).
+func (t *interleaver) valueIn(k int, v val) val {
 	x := t.g.vals[v]
 	if k == 0 || v == 0 || x.invariant {
 		return v
 	}
-	if y := t.vals[v]; y != 0 {
+	if y := t.copyOf[v]; y != 0 {
 		return y
 	}
 	if x.rec != nil {
 		r := *x.rec
-		r.mem = r.mem.after(t.by)
+		r.mem = r.mem.after(t.iterations)
 		x.rec = &r
 	}
 	if x.acc != nil {
-		x.acc = &accRef{fold: x.acc.fold, val: x.acc.val, copy: x.acc.copy + t.by}
+		x.acc = &accRef{fold: x.acc.fold, val: x.acc.val, copy: x.acc.copy + t.iterations}
 	}
 	y := t.g.newVal(x)
-	t.vals[v] = y
+	t.copyOf[v] = y
 	return y
 }
 
-// after returns the memory that a later iteration accesses; turns is the number of iterations.
-func (m memory) after(turns int) memory {
-	m.offset += int32(turns) * m.step
+// after returns the memory that the same instruction accesses the given number of iterations later.
+func (m memory) after(iterations int) memory {
+	m.offset += int32(iterations) * m.step
 	return m
 }
 
-// tryInterleave interleaves two iterations, then four, unless that adds more than one memory access for six
-// instructions. Below this limit, interleaving was faster: gelu with AVX-512 by a fifth, although not all of its
-// constants then fit into registers. More than four iterations were not tried. Memory-bound bodies gain nothing from
-// four.
-func (g *gen) tryInterleave(uses []val, slots int, cost float64, length int) {
-	most := 4
+// tryInterleave interleaves two iterations, and then four. It stops if a step adds more than one memory access for six
+// instructions. Below this limit, interleaved code was faster: gelu with AVX-512 took a fifth less time, although not
+// all of its constants then fit into registers. More than four iterations were not tried. Memory-bound bodies gain
+// nothing from four iterations. cost and length are the cost and the number of instructions of one iteration.
+func (g *gen) tryInterleave(constants []val, slots int, cost float64, length int) {
+	maxIterations := 4
 	switch {
 	case length > 150 || len(g.bounces) > 0:
 		return
 	case length <= shortBody:
-		most = 2
+		maxIterations = 2
 	}
 	if len(g.loop.Folds) > 0 {
-		most = min(most, g.copies) // each iteration needs accumulators, which may take several instructions
+		maxIterations = min(maxIterations, g.accSets) // each iteration needs its own accumulators
 	}
-	for n := 2; n <= most; n *= 2 {
+	for n := 2; n <= maxIterations; n *= 2 {
 		before := g.frame
-		for k := range g.lists {
-			g.lists[k] = g.interleave(g.lists[k], n/2)
+		for k := range g.bodyInsts {
+			g.bodyInsts[k] = g.interleave(g.bodyInsts[k], n/2)
 		}
 		g.interleaved = n
-		all, ok := g.search(uses, slots)
+		total, ok := g.search(constants, slots)
 		if !ok {
 			g.frame = before
 			return
 		}
-		if all > float64(n)*(cost+float64(len(g.body))/6) {
+		if total > float64(n)*(cost+float64(len(g.body))/6) {
 			g.discard(&g.frame)
 			g.frame = before
 			return

@@ -40,12 +40,13 @@ func unsupported(format string, args ...any) error {
 
 // Options affect the speed of a loop, and never its results.
 type Options struct {
-	// NonTemporal selects non-temporal stores for outputs, in rows in which all these outputs are aligned to 64 bytes.
+	// NonTemporal selects non-temporal stores for the outputs that are not in Kept. A row uses them if all these
+	// outputs are aligned to 64 bytes.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call [Fence] after its last run, before
 	// another goroutine reads the outputs.
 	Unfenced bool
-	// Kept is a bit set of outputs for which NonTemporal does not apply.
+	// Kept is a bit set of outputs with ordinary stores, which keep the output in the caches.
 	Kept uint32
 	// Ahead requests prefetching.
 	Ahead Ahead
@@ -54,7 +55,7 @@ type Options struct {
 }
 
 // key returns the part of the cache key of code that describes the options. Formatting takes long and lookups are
-// frequent when sizes are bound, so default options have a constant key.
+// frequent when sizes are bound, so the key of default options is a constant.
 func (o *Options) key() string {
 	if *o == (Options{}) {
 		return " plain "
@@ -82,7 +83,7 @@ func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	held := *l // the owner may change l
+	held := *l // a copy, because the caller may change l later
 	fn, err := jit.Lookup(cpu.String()+opts.key()+l.Key(), func(list bool) (jit.Code, error) {
 		return assemble(&held, cpu, opts, list)
 	})
@@ -127,7 +128,7 @@ func (c *Loop) Work() jit.Work { return c.fn.Work() }
 // of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.ptrs || len(strides) != c.ptrs {
-		panic("vector: Run of other operands than the loop has")
+		panic("vector: Run of another number of pointers or strides than the loop has")
 	}
 	if n <= 0 || rows <= 0 {
 		return nil
@@ -141,6 +142,6 @@ func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows in
 // Fence waits for the non-temporal stores of loops with [Options.Unfenced].
 func Fence() { jit.Fence() }
 
-// Call is [Loop.Run] with all arguments in a: N and Rows, which must be positive, and Ptr and Row for each pointer.
+// Call is [Loop.Run] with all arguments in a. N and Rows must be positive. Ptr and Row have an entry for each pointer.
 // Call does not modify a, so that a step with unchanged operands can use the same arguments again.
 func (c *Loop) Call(a *jit.Args) error { return c.fn.Call(a) }

@@ -55,8 +55,8 @@ func (g *gen) countRegisters() {
 	}
 }
 
-// visit selects instructions for a value, after those for its operands. The operand that needs the most registers comes
-// first, so that few values are live.
+// visit selects instructions for a value, after the instructions for its operands. The operand that needs the most
+// registers comes first, so that few values are live.
 func (g *gen) visit(v expr.Value) {
 	if g.selected[v] != nil {
 		return
@@ -82,7 +82,7 @@ func (g *gen) visit(v expr.Value) {
 func (g *gen) lowerFolds() {
 	for _, f := range g.loop.Folds {
 		if v := g.selectedValue(f.V); f.Op == expr.Min || f.Op == expr.Max {
-			g.extended(v) // once, for both variants
+			g.extended(v) // once, for accumulators in registers and in memory
 		}
 	}
 	if !g.avx512 || g.loop.Totals {
@@ -112,6 +112,7 @@ func (g *gen) collectBody(selecting func()) []inst {
 	return g.body
 }
 
+// foldInMemory selects instructions for fold k with accumulators in memory: for the body and for tails.
 func (g *gen) foldInMemory(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
@@ -129,7 +130,7 @@ func (g *gen) foldInMemory(k int) {
 	}
 }
 
-// newAcc returns a value for an accumulator, which is described by x.
+// newAcc adds an accumulator, whose value is described by x, and returns the value.
 func (g *gen) newAcc(x value) val {
 	x.acc = &accRef{fold: len(g.accs)}
 	v := g.newVal(x)
@@ -138,6 +139,7 @@ func (g *gen) newAcc(x value) val {
 	return v
 }
 
+// foldInRegisters selects instructions for fold k in the body with accumulators in registers.
 func (g *gen) foldInRegisters(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
@@ -170,19 +172,19 @@ func (g *gen) foldInRegisters(k int) {
 	})...)
 }
 
-// losesNaN reports whether the instruction of a fold drops a NaN in the accumulator. Such a fold, with AVX-512, also
-// has a mask of the lanes without NaN, which is computed off the critical path.
+// losesNaN reports whether the instruction of a fold drops a NaN in the accumulator. With AVX-512, such a fold also has
+// a mask of the lanes without NaN. The mask is computed off the critical path.
 func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
 // foldInto folds value v into the register of acc. ordered is the mask of lanes without NaN, or 0. The comparison that
-// computes this mask is masked by the mask, so that a cleared lane stays cleared.
+// updates this mask is masked by its old value, so that a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
 	if ordered != 0 {
 		l := lane(v.dtype)
-		g.body = append(g.body, inst{name: "VCMP" + suffix(l), src: []arg{{imm: 7}, {v: v.reg}, {v: v.reg}}, mask: ordered,
-			dst: ordered, rm: -1},
+		g.body = append(g.body, inst{name: "VCMP" + floatSuffix(l), src: []arg{{imm: 7}, {v: v.reg}, {v: v.reg}},
+			mask: ordered, dst: ordered, rm: -1},
 			inst{name: extremumName(op, l), src: of(v.reg, acc), dst: acc, rm: 0, lane: uint8(l)})
 		return
 	}

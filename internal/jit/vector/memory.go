@@ -55,7 +55,7 @@ func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	return l
 }
 
-// halfMove returns the instruction that loads or stores g.n elements of 2 bytes.
+// halfMove returns the instruction that loads or stores g.lanes elements of 2 bytes.
 func (g *gen) halfMove() string {
 	switch {
 	case g.lanes == 4:
@@ -74,7 +74,7 @@ func (g *gen) loadBool(mem memory) val {
 			name = "VPMOVZXBQ"
 		}
 		x := g.loadFrom(g.width(l), name, false, mem)
-		return g.binaryOp("VPCMPGT"+elem(l), l, g.constLanes(l, 0), x)
+		return g.binaryOp("VPCMPGT"+intSuffix(l), l, g.constLanes(l, 0), x)
 	}
 	name := "VMOVDQU8"
 	if g.lanes == 8 {
@@ -84,7 +84,7 @@ func (g *gen) loadBool(mem memory) val {
 	return g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
 }
 
-// loadScalar returns one element, broadcast to all lanes. at is the pointer and off the offset in bytes.
+// loadScalar returns an element, broadcast to all lanes. It is at offset `off`, in bytes, from pointer number `at`.
 func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	mem := memory{kind: inRow, index: at, offset: off}
 	l := &lowered{dtype: d}
@@ -114,7 +114,7 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 			if lane == 8 {
 				name = "VPMOVZXBQ"
 			}
-			l.reg = g.binaryOp("VPCMPGT"+elem(lane), lane, g.constLanes(lane, 0), g.convertOp(name, g.width(lane), 0, x))
+			l.reg = g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0), g.convertOp(name, g.width(lane), 0, x))
 		case d == tensor.Int8:
 			l.reg = g.convertOp("VPMOVSXBD", w, 0, x)
 		default:
@@ -124,7 +124,8 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	return l
 }
 
-// pair returns the real and the imaginary parts of complex operand k. at is its pointer, and d the dtype of a part.
+// pair returns the real and the imaginary parts of complex operand k. `at` is the number of its pointer, and d the
+// dtype of a part.
 func (g *gen) pair(k, at int, d tensor.DType) [2]val {
 	if p, ok := g.pairs[k]; ok {
 		return p
@@ -145,7 +146,7 @@ func (g *gen) split(at, size int) [2]val {
 	var h [2]val
 	for k := range h {
 		mem := g.half(at, k, size)
-		h[k] = g.loadFrom(w, "VMOVU"+suffix(size), false, mem)
+		h[k] = g.loadFrom(w, "VMOVU"+floatSuffix(size), false, mem)
 	}
 	if g.avx512 {
 		return [2]val{g.permute2(h[0], h[1], size, evenOdd(g.lanes, 0)), g.permute2(h[0], h[1], size, evenOdd(g.lanes, 1))}
@@ -191,16 +192,16 @@ func (g *gen) permute2(a, b val, lane int, at []int) val {
 	return g.pick2(a, b, g.vector(data), lane)
 }
 
-// pick2 selects elements of the vectors a and b. The lowest bits of the lanes of at are the indices.
+// pick2 selects elements of the vectors a and b. The lowest bits of the lanes of `at` are the indices.
 func (g *gen) pick2(a, b, at val, lane int) val {
-	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, at), tied: a,
+	return g.add(inst{name: "VPERMT2" + floatSuffix(lane), src: of(b, at), tied: a,
 		dst: g.newVal(value{bytes: g.vals[a].bytes}),
 		rm:  0})
 }
 
-// lookup selects elements of a table. The lowest bits of the lanes of at are the indices. For a table of two equal
-// halves, one half suffices. If a table is too large for one instruction, both halves are looked up, and the highest
-// bit of the index selects one of the results.
+// lookup selects elements of a table. The lowest bits of the lanes of `at` are the indices. If the two halves of a
+// table are equal, only the first half is used. If a table is too large for one instruction, both halves are looked up,
+// and the highest bit of the index selects one of the results.
 func (g *gen) lookup(table []float32, at val) val {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
@@ -227,7 +228,7 @@ func (g *gen) float32Vector(x []float32) val {
 	return g.vector(data)
 }
 
-// bitOf returns the mask of the lanes of at in which a bit is set.
+// bitOf returns the mask of the lanes of `at` in which bit number `bit` is set.
 func (g *gen) bitOf(at val, bit int) val {
 	key := [2]val{at, val(bit)}
 	m, ok := g.bitMasks[key]
@@ -248,8 +249,8 @@ func (g *gen) shuffle(name string, imm int64, b, a val) val {
 		rm: 1})
 }
 
-// emitStore returns a store. If there are several outputs, an operand that is stored unchanged is loaded before any
-// store, because an output may share the operand's memory.
+// emitStore returns a store. An output may share the memory of an operand. Therefore, if there are several outputs, an
+// operand that is stored unchanged is loaded before any store.
 func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
 	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
 		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{bytes: g.vals[v].bytes}), rm: -1})
@@ -292,8 +293,8 @@ func (g *gen) store(mem memory, l *lowered) inst {
 	return g.storeNarrow(mem, l)
 }
 
-// nonTemporalName returns the instruction for a non-temporal store of g.n elements of 1 or 2 bytes, or "" if there is
-// none.
+// nonTemporalName returns the instruction for a non-temporal store of g.lanes elements of 1 or 2 bytes, or "" if there
+// is none.
 func (g *gen) nonTemporalName(size int) string {
 	if g.lanes*size < 16 {
 		return ""
@@ -301,8 +302,8 @@ func (g *gen) nonTemporalName(size int) string {
 	return "VMOVNTDQ"
 }
 
-// storeLow packs, with AVX-512, lanes into elements of 1 or 2 bytes. The store instruction packs, unless the store is
-// non-temporal.
+// storeLow packs, with AVX-512, lanes into elements of 1 or 2 bytes. An ordinary store instruction packs the lanes
+// itself; before a non-temporal store, another instruction packs them.
 func (g *gen) storeLow(mem memory, size int, v val) inst {
 	name, move := "VPMOVDB", "VMOVDQU8"
 	if size == 2 {
@@ -357,8 +358,8 @@ func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
 		}
 		h = [2]val{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
 	default:
-		a := g.binaryOp("VUNPCKL"+suffix(size), 0, im, re)
-		b := g.binaryOp("VUNPCKH"+suffix(size), 0, im, re)
+		a := g.binaryOp("VUNPCKL"+floatSuffix(size), 0, im, re)
+		b := g.binaryOp("VUNPCKH"+floatSuffix(size), 0, im, re)
 		h = [2]val{a, b}
 		if w == 32 {
 			h = [2]val{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
@@ -366,7 +367,7 @@ func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
 	}
 	var s []inst
 	for k := range h {
-		s = append(s, g.emitStore("VMOVU"+suffix(size), "VMOVNT"+suffix(size), g.half(at, k, size), h[k]))
+		s = append(s, g.emitStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size), g.half(at, k, size), h[k]))
 	}
 	return s
 }

@@ -7,15 +7,16 @@ import (
 )
 
 // Registers of tail masks. With AVX-512, tailMask is the mask of elements, and the next two registers are the masks of
-// the halves of the complex elements of an iteration. Without AVX-512, the masks are vectors: tailWide has lanes of the
-// width of the widest value, and tailSmall has 32-bit lanes if that width is another.
+// the halves of the complex elements of an iteration. Without AVX-512, the masks are vectors. The lanes of wideTailMask
+// are as wide as the widest value of the loop. If these lanes have 64 bits, narrowTailMask has the same mask in lanes
+// of 32 bits.
 const (
 	tailMask       = asm.K1
 	wideTailMask   = 15
 	narrowTailMask = 14
 )
 
-// load adds the load of a value into dst, which is masked in a tail.
+// load adds the load of a value into dst. In a tail, the load is masked.
 func (a *allocator) load(rec *recipe, dst any) {
 	if !a.masked || rec.mem.kind != inOperand {
 		a.put(rec.name, rec.mem, dst)
@@ -30,13 +31,13 @@ func (a *allocator) load(rec *recipe, dst any) {
 		return
 	}
 	if !a.g.bounced(rec.mem) {
-		a.put("VMASKMOV"+suffix(int(rec.mem.lane)), rec.mem, a.g.tailVector(int(rec.mem.lane)), dst)
+		a.put("VMASKMOV"+floatSuffix(int(rec.mem.lane)), rec.mem, a.g.tailVector(int(rec.mem.lane)), dst)
 		return
 	}
 	a.put(name, a.g.bounce(rec.mem), dst)
 }
 
-// store adds the store of args, which is masked in a tail.
+// store adds the store of args. In a tail, the store is masked.
 func (a *allocator) store(in *inst, args []any) {
 	mem, name := *in.store, in.name
 	switch {
@@ -47,10 +48,10 @@ func (a *allocator) store(in *inst, args []any) {
 			name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[mem.lane]
 		}
 		args = append(args, tailMask+asm.Mask(mem.part), mem)
-	case mem.kind == inAcc && mem.lane < 4: // foldInMemory kept the accumulators of missing elements
+	case mem.kind == inAcc && mem.lane < 4: // the code of foldInMemory selects the old values for missing elements
 		args = append(args, mem)
 	case mem.kind == inAcc || !a.g.bounced(mem):
-		name = "VMASKMOV" + suffix(int(mem.lane))
+		name = "VMASKMOV" + floatSuffix(int(mem.lane))
 		args = append(args[:1], a.g.tailVector(int(mem.lane)), mem)
 	default:
 		args = append(args, a.g.bounce(mem))
@@ -61,9 +62,9 @@ func (a *allocator) store(in *inst, args []any) {
 // tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
 func (g *gen) tailVector(lane int) asm.Vec {
 	if lane == g.maskLane() {
-		return vec(wideTailMask, g.width(lane))
+		return vectorRegister(wideTailMask, g.width(lane))
 	}
-	return vec(narrowTailMask, g.width(lane))
+	return vectorRegister(narrowTailMask, g.width(lane))
 }
 
 // bounced reports whether tail elements are copied through the spill area, because AVX2 has masked loads and stores
@@ -79,7 +80,7 @@ func (g *gen) bounce(mem memory) memory {
 	return memory{kind: inSlot, index: s, offset: mem.offset}
 }
 
-// findUses sets a.uses to the uses of each value in a list of instructions, with an entry for each occurrence.
+// findUses sets a.uses to the positions at which each value is used in a list of instructions.
 func (a *allocator) findUses(list []inst) {
 	for k := range list {
 		in := &list[k]
@@ -117,7 +118,7 @@ func (g *gen) newAllocator(length int) *allocator {
 		a = g.spareAllocators[n-1]
 		g.spareAllocators = g.spareAllocators[:n-1]
 	} else {
-		a, _ = spare.Get().(*allocator)
+		a, _ = allocatorPool.Get().(*allocator)
 	}
 	if a == nil {
 		a = new(allocator)
@@ -149,21 +150,21 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// spare has allocators whose memory other loops can reuse.
-var spare sync.Pool
+// allocatorPool has allocators of earlier loops, whose memory later loops reuse.
+var allocatorPool sync.Pool
 
-// release returns allocators to spare after the code is written.
+// release returns allocators to allocatorPool after the code is written.
 func (g *gen) release() {
 	g.discard(&g.frame)
 	for _, a := range g.spareAllocators {
-		a.g, a.file = nil, nil
+		a.g, a.registers = nil, nil
 		clear(a.args)
 		a.args = a.args[:0]
-		spare.Put(a)
+		allocatorPool.Put(a)
 	}
 }
 
-// discard adds the allocators of an abandoned attempt to g.spare.
+// discard adds the allocators of an abandoned attempt to g.spareAllocators.
 func (g *gen) discard(f *frame) {
 	for _, a := range []*allocator{f.rowCode, f.bodyCode, f.tailCode, f.accLoads, f.accStores} {
 		if a != nil {

@@ -9,26 +9,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduceWork is the weight of the instructions in the loop of writeReduce, for the bound on the instructions of a run.
-// The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at
-// least 51 of these. The factor 4 is for the division in each iteration.
-const reduceWork = 4 * 42
+// remainderWork is the weight of the instructions in the loop of writeRemainderLoop, for the bound on the instructions
+// of a run. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration
+// removes at least 51 of these. The factor 4 is for the division in each iteration.
+const remainderWork = 4 * 42
 
-// reduce is a pseudo-instruction that completes the remainder of floats if one division is not enough.
-const reduce = "reduce"
+// completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
+const completeRemainder = "completeRemainder"
 
-// mod is C's fmod. A fused multiply-add computes the remainder of a rounded integer quotient exactly. The remainder is
-// at most half of the quotient's last place times the divisor, so each step makes it about 2^23 (float32) or 2^52
-// (float64) times smaller. One step is nearly always enough. If it is not enough for an element of a vector, the loop
-// of writeReduce runs, which is otherwise skipped.
+// mod is C's fmod. A fused multiply-add computes the remainder of a rounded integer quotient exactly. Its magnitude is
+// at most half of the quotient's last place times the divisor, so each step divides the magnitude by about 2^23
+// (float32) or 2^52 (float64). One step is nearly always enough. The loop of writeRemainderLoop runs only if an element
+// of the vector needs more steps.
 func (g *gen) mod(l int, x, y val) val {
-	ps := suffix(l)
+	ps := floatSuffix(l)
 	a, d := g.floatOp(expr.Abs, l, x, 0), g.floatOp(expr.Abs, l, y, 0)
 	q := g.round(expr.Trunc, l, g.binaryOp("VDIV"+ps, l, d, a))
 	w := g.vals[x].bytes
-	r := g.add(inst{name: reduce, src: of(a, d), tied: g.fused("VFNMADD", l, q, d, a), dst: g.newVal(value{bytes: w}),
-		rm:   -1,
-		lane: uint8(l)})
+	r := g.add(inst{name: completeRemainder, src: of(a, d), tied: g.fused("VFNMADD", l, q, d, a),
+		dst: g.newVal(value{bytes: w}), rm: -1, lane: uint8(l)})
 	// The quotient may have been rounded up.
 	negative := g.compareFloats(l, 17, r, g.constLanes(l, 0))
 	if g.avx512 {
@@ -40,8 +39,8 @@ func (g *gen) mod(l int, x, y val) val {
 	return g.or(l, r, g.and(l, x, g.constLanes(l, signBit(l))))
 }
 
-// reduce adds the pseudo-instruction reduce with its scratch registers.
-func (a *allocator) reduce(in *inst) {
+// allocateRemainder adds the pseudo-instruction completeRemainder with its scratch registers.
+func (a *allocator) allocateRemainder(in *inst) {
 	x, d := a.operand(in.src[0]), a.operand(in.src[1])
 	args := []any{a.result(in), x, d}
 	scratch := 4
@@ -51,7 +50,7 @@ func (a *allocator) reduce(in *inst) {
 	for range scratch {
 		r := a.allocateRegister(vectors)
 		a.pinned[vectors] |= 1 << r
-		args = append(args, vec(int(r), a.g.vals[in.dst].bytes))
+		args = append(args, vectorRegister(int(r), a.g.vals[in.dst].bytes))
 	}
 	for range 2 {
 		if a.g.avx512 {
@@ -60,110 +59,116 @@ func (a *allocator) reduce(in *inst) {
 			args = append(args, asm.Mask(r))
 		}
 	}
-	a.put(reduce, append(args, asm.Imm(in.lane))...)
+	a.put(completeRemainder, append(args, asm.Imm(in.lane))...)
 	a.finish(in)
 }
 
-// reducer writes the instructions of one pseudo-instruction reduce.
-type reducer struct {
-	g          *gen
-	lane       int
-	r, x, d    asm.Arg // registers of the remainder after one step, and of the absolute values of dividend and divisor
-	t, s, u, m asm.Arg // scratch registers; m is a mask
-	chosen     asm.Arg // scratch mask, only with AVX-512
-	ps         string
+// remainderLoop writes the instructions of one pseudo-instruction completeRemainder.
+type remainderLoop struct {
+	g         *gen
+	lane      int
+	remainder asm.Arg // at first, the remainder after one step
+	dividend  asm.Arg // absolute value of the dividend
+	divisor   asm.Arg // absolute value of the divisor
+	chosen    asm.Arg // scratch mask, only with AVX-512
+	suffix    string  // suffix of float instructions
+
+	absRemainder, multiple, temp asm.Arg // scratch registers; multiple is the divisor times a power of 2
+	mask                         asm.Arg // scratch register for masks
 }
 
-// writeReduce writes the loop of reduce, which is skipped if all remainders are less than the divisors. Otherwise the
-// loop starts again from the dividends, because a quotient may have been infinite. While a remainder is not less than
-// its divisor, a multiple of the divisor is subtracted. The divisor is scaled by a power of 2 if the quotient would
-// overflow. The remainder may become negative. A NaN divisor makes the result NaN at the end. An infinite divisor
-// leaves the dividend unchanged.
-func (g *gen) writeReduce(args []any) {
+// writeRemainderLoop writes the instructions of completeRemainder. If all remainders are less than the divisors, the
+// code skips the loop. Otherwise the loop starts again from the dividends, because a quotient may have been infinite.
+// While a remainder is not less than its divisor, a multiple of the divisor is subtracted. The divisor is scaled by a
+// power of 2 if the quotient would overflow. The remainder may become negative. A NaN divisor makes the result NaN at
+// the end. An infinite divisor leaves the dividend unchanged.
+func (g *gen) writeRemainderLoop(args []any) {
 	lane := int(args[len(args)-1].(asm.Imm))
 	arg := func(k int) asm.Arg { return args[k].(asm.Arg) }
-	w := &reducer{g: g, lane: lane, r: arg(0), x: arg(1), d: arg(2), t: arg(3), s: arg(4), u: arg(5), m: arg(6),
-		ps: suffix(lane)}
+	w := &remainderLoop{g: g, lane: lane, remainder: arg(0), dividend: arg(1), divisor: arg(2), absRemainder: arg(3),
+		multiple: arg(4), temp: arg(5), mask: arg(6), suffix: floatSuffix(lane)}
 	if g.avx512 {
 		w.chosen = arg(7)
 	}
 	e, a := g.asm.Emit, g.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
 	w.abs()
-	w.compare(21, w.d, w.t, w.m) // true if t is not less than d, or NaN
+	w.compare(21, w.divisor, w.absRemainder, w.mask) // true if not less, or NaN
 	w.jumpIfEmpty(done)
-	e("VMOVAPS", w.x, w.r)
+	e("VMOVAPS", w.dividend, w.remainder)
 	a.Bind(loop)
 	before := g.executed()
 	w.abs()
-	w.compare(29, w.d, w.t, w.m)
+	w.compare(29, w.divisor, w.absRemainder, w.mask)
 	w.jumpIfEmpty(end)
 	w.step()
 	e("JMP", loop)
-	g.innerExecuted += (g.executed() - before) * (reduceWork - 1)
+	g.innerExecuted += (g.executed() - before) * (remainderWork - 1)
 	a.Bind(end)
-	w.compare(3, w.d, w.d, w.m)
+	w.compare(3, w.divisor, w.divisor, w.mask)
 	if g.avx512 {
-		e("VADD"+w.ps, w.d, w.r, w.m, w.r)
+		e("VADD"+w.suffix, w.divisor, w.remainder, w.mask, w.remainder)
 	} else {
-		e("VAND"+w.ps, w.d, w.m, w.m)
-		e("VADD"+w.ps, w.m, w.r, w.r)
+		e("VAND"+w.suffix, w.divisor, w.mask, w.mask)
+		e("VADD"+w.suffix, w.mask, w.remainder, w.remainder)
 	}
 	a.Bind(done)
 }
 
-func (w *reducer) compare(predicate int, b, a, to asm.Arg) {
-	w.g.asm.Emit("VCMP"+w.ps, asm.Imm(predicate), b, a, to)
+func (w *remainderLoop) compare(predicate int, b, a, to asm.Arg) {
+	w.g.asm.Emit("VCMP"+w.suffix, asm.Imm(predicate), b, a, to)
 }
 
-// abs writes t = |r|.
-func (w *reducer) abs() {
-	w.g.asm.Emit("VAND"+w.ps, w.constant(signBit(w.lane)-1), w.r, w.t)
+// abs computes absRemainder.
+func (w *remainderLoop) abs() {
+	w.g.asm.Emit("VAND"+w.suffix, w.constant(signBit(w.lane)-1), w.remainder, w.absRemainder)
 }
 
-// jumpIfEmpty writes a jump to a label, which is taken if mask m is empty.
-func (w *reducer) jumpIfEmpty(to asm.Label) {
+// jumpIfEmpty writes a jump to a label. The jump is taken if no lane of mask is set.
+func (w *remainderLoop) jumpIfEmpty(to asm.Label) {
 	e := w.g.asm.Emit
 	if w.g.avx512 {
-		e("KORTESTW", w.m, w.m)
+		e("KORTESTW", w.mask, w.mask)
 	} else {
-		e("VMOVMSK"+w.ps, w.m, regTemp)
+		e("VMOVMSK"+w.suffix, w.mask, regTemp)
 		e("TESTL", regTemp, regTemp)
 	}
 	e("JEQ", to)
 }
 
-// step writes the subtraction of a multiple of the divisor in lanes in which t is not less than the divisor.
-func (w *reducer) step() {
+// step writes the subtraction of a multiple of the divisor, in the lanes in which absRemainder is not less than the
+// divisor.
+func (w *remainderLoop) step() {
 	e := w.g.asm.Emit
 	scale := scaleOf(w.lane)
-	e("VMOVAPS", w.d, w.s)
-	e("VMUL"+w.ps, w.constant(scale), w.d, w.u)
+	e("VMOVAPS", w.divisor, w.multiple)
+	e("VMUL"+w.suffix, w.constant(scale), w.divisor, w.temp)
 	for k := range 2 {
 		if k == 1 {
-			e("VMUL"+w.ps, w.constant(scale), w.u, w.u)
+			e("VMUL"+w.suffix, w.constant(scale), w.temp, w.temp)
 		}
 		if w.g.avx512 {
-			w.compare(18, w.t, w.u, w.chosen)
-			e("VMOVAP"+w.ps[1:], w.u, w.chosen, w.s)
+			w.compare(18, w.absRemainder, w.temp, w.chosen)
+			e("VMOVAP"+w.suffix[1:], w.temp, w.chosen, w.multiple)
 			continue
 		}
-		w.compare(18, w.t, w.u, w.m)
-		e("VBLENDV"+w.ps, w.m, w.u, w.s, w.s)
+		w.compare(18, w.absRemainder, w.temp, w.mask)
+		e("VBLENDV"+w.suffix, w.mask, w.temp, w.multiple, w.multiple)
 	}
-	e("VDIV"+w.ps, w.s, w.r, w.u)
+	e("VDIV"+w.suffix, w.multiple, w.remainder, w.temp)
 	if w.g.avx512 {
-		e("VRNDSCALE"+w.ps, asm.Imm(11), w.u, w.u)
-		e("VFNMADD231"+w.ps, w.s, w.u, w.m, w.r)
+		e("VRNDSCALE"+w.suffix, asm.Imm(11), w.temp, w.temp)
+		e("VFNMADD231"+w.suffix, w.multiple, w.temp, w.mask, w.remainder)
 		return
 	}
-	e("VROUND"+w.ps, asm.Imm(11), w.u, w.u)
-	e("VFNMADD213"+w.ps, w.r, w.s, w.u)
-	w.compare(29, w.d, w.t, w.m)
-	e("VBLENDV"+w.ps, w.m, w.u, w.r, w.r)
+	e("VROUND"+w.suffix, asm.Imm(11), w.temp, w.temp)
+	e("VFNMADD213"+w.suffix, w.remainder, w.multiple, w.temp)
+	w.compare(29, w.divisor, w.absRemainder, w.mask)
+	e("VBLENDV"+w.suffix, w.mask, w.temp, w.remainder, w.remainder)
 }
 
-// scaleOf returns the bits of a power of 2. If a divisor is multiplied by it at most twice, no quotient overflows.
+// scaleOf returns the bits of a power of 2. A divisor can be multiplied by this number once or twice so that its
+// quotient does not overflow.
 func scaleOf(lane int) uint64 {
 	if lane == 8 {
 		return (1023 + 1000) << 52
@@ -172,7 +177,7 @@ func scaleOf(lane int) uint64 {
 }
 
 // constant returns a memory operand with a number in all lanes.
-func (w *reducer) constant(x uint64) asm.Arg {
+func (w *remainderLoop) constant(x uint64) asm.Arg {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:w.lane]
 	if w.g.avx512 {
 		m := w.g.asm.Constant(b)
@@ -183,8 +188,8 @@ func (w *reducer) constant(x uint64) asm.Arg {
 }
 
 // divideLong divides 64-bit integers through float64. The quotient of the nearest float64 values has an error of less
-// than 2^13/divisor, so the remainder, computed modulo 2^64, fits a signed 64-bit integer. The remainder is divided in
-// the same way, and this second quotient has only a rounding error, because it is rounded to nearest.
+// than 2^13/divisor, so the remainder, computed modulo 2^64, fits into a signed 64-bit integer. The remainder is
+// divided in the same way. The error of this second quotient comes only from rounding to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	do := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *lowered { return &lowered{reg: g.constLanes(8, x), dtype: tensor.Int64} }

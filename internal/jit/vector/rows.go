@@ -9,18 +9,18 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// tableRows is a pseudo-instruction that loads two rows of a table into the lower and the upper half of the result. The
-// byte offsets of the rows are lanes k and k+4 of the first source; k is the second source.
+// tableRows is a pseudo-instruction that loads two rows of a table into the lower and the upper half of the result.
+// Lanes k and k+4 of the first source are the byte offsets of the rows. The second source is k.
 const tableRows = "rows"
 
 // Up to rowTables tables with the same index are combined into one table. Row i of this table has entry i of each.
 const (
 	rowTables = 4
 	rowBytes  = 4 * rowTables
-	regTable  = regDoubleIndex // address of the table; regTwice is free, because it is only used if g.wide is set
+	regTable  = regDoubleIndex // address of the table; regDoubleIndex is free: no element has 16 bytes
 )
 
-// lookupKey identifies the lookup of a table by the lanes of a value.
+// lookupKey identifies the lookup of a table: the table's number, and the value whose lanes are the indices.
 type lookupKey struct {
 	table uint64
 	at    val
@@ -28,7 +28,7 @@ type lookupKey struct {
 
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries takes four permutations, all on one
 // port, and three blends. If several tables have the same index, as in a piecewise polynomial, rows of four tables are
-// loaded and transposed instead, which takes three quarters of the time.
+// loaded and transposed instead. This takes three quarters of the time.
 func (g *gen) lookupOf(i expr.Inst) val {
 	at := g.selectedValue(i.A).reg
 	if v, ok := g.lookups[lookupKey{i.Imm, at}]; ok {
@@ -99,8 +99,8 @@ func (g *gen) rowOffsets(at val) val {
 	return v
 }
 
-// rows adds the instructions of tableRows. Offsets are moved to general registers through memory.
-func (a *allocator) rows(in *inst) {
+// allocateTableRows adds the instructions of tableRows. Offsets are moved to general registers through memory.
+func (a *allocator) allocateTableRows(in *inst) {
 	slot := a.newSlot()
 	a.freedSlots = append(a.freedSlots, slot)
 	a.put("VMOVUPS", a.operand(in.src[0]), memory{kind: inSlot, index: int(slot)})

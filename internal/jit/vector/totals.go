@@ -8,8 +8,8 @@ import (
 )
 
 // foldTotal selects instructions for fold k of a loop with totals. Accumulators stay in registers and start as the
-// neutral element, which also replaces the missing elements of a tail. After the tail, the registers are combined
-// pairwise into one element.
+// neutral element. The neutral element also replaces the missing elements of a tail. After the tail, the registers are
+// combined pairwise into one element.
 func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
 	v := g.selectedValue(f.V)
@@ -39,7 +39,8 @@ func (g *gen) foldTotal(k int) {
 	})...)
 }
 
-// accCopies returns a value for each register of an accumulator; there is one register for each copy of the body.
+// accCopies returns a value for each register of an accumulator. There is a register for each iteration of a pass of
+// the main loop.
 func (g *gen) accCopies(acc val) []val {
 	vs := []val{acc}
 	for c := 1; c < expr.Lanes/g.lanes; c++ {
@@ -50,8 +51,8 @@ func (g *gen) accCopies(acc val) []val {
 	return vs
 }
 
-// halved joins the second half of a list with the first half, until one value remains, which it returns.
-func halved(vs []val, join func(a, b val) val) val {
+// foldPairwise joins the second half of a list with the first half until one value remains, and returns this value.
+func foldPairwise(vs []val, join func(a, b val) val) val {
 	for n := len(vs) / 2; n > 0; n /= 2 {
 		for k := range n {
 			vs[k] = join(vs[k], vs[k+n])
@@ -70,15 +71,15 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	switch {
 	case ordered != 0:
 		l := lane(d)
-		r = halved(vs, func(a, b val) val { return g.binaryOp(extremumName(op, l), l, b, a) })
-		ok := halved(g.accCopies(ordered), func(a, b val) val { return g.maskOp([2]string{"KANDW"}, a, b) })
+		r = foldPairwise(vs, func(a, b val) val { return g.binaryOp(extremumName(op, l), l, b, a) })
+		ok := foldPairwise(g.accCopies(ordered), func(a, b val) val { return g.maskOp([2]string{"KANDW"}, a, b) })
 		r = g.blend(l, ok, r, g.floatConst(l, math.NaN()))
 	case d == tensor.Bool:
-		r = halved(vs, join)
+		r = foldPairwise(vs, join)
 		d = tensor.Int32 // in the following steps
 		r = g.ofBool(d, r).reg
 	default:
-		r = halved(vs, join)
+		r = foldPairwise(vs, join)
 	}
 	for half := g.lanes / 2; half > 0; half /= 2 {
 		r = join(r, g.shiftDown(half*lane(d), r))

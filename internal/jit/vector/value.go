@@ -10,23 +10,23 @@ type value struct {
 	invariant bool    // the same for all elements of a row
 	constant  bool    // the same for all calls
 	rec       *recipe // the single load that computes the value, or nil
-	acc       *accRef // for an accumulator, which has permanent registers; else nil
+	acc       *accRef // for an accumulator; else nil. Accumulators have permanent registers.
 }
 
-// accRef is an accumulator of a fold. It has a register for each copy of the body, so that there are expr.Lanes
-// elements.
+// accRef is an accumulator of a fold. It has a register in each set of accumulator registers, and these registers
+// together have expr.Lanes elements.
 type accRef struct {
-	fold int
+	fold int // index in gen.accs
 	val  val
-	copy int // index of the copy of the body among interleaved copies
+	copy int // index of the iteration among the interleaved iterations
 }
 
 // recipe is the load that computes a value.
 type recipe struct {
 	name string // name of the load instruction; KMOVW for a mask
 	mem  memory
-	// plain is set if an instruction may use the memory as an operand: directly or, if lane is not 0, as an element of
-	// lane bytes that is broadcast.
+	// plain is set if an instruction may use the memory as an operand. If lane is not 0, the operand is an element of
+	// lane bytes, which is broadcast.
 	plain bool
 	lane  uint8
 }
@@ -34,7 +34,7 @@ type recipe struct {
 type memKind uint8
 
 const (
-	inOperand  memKind = iota + 1 // elements at pointer n; pointers are outputs, then operands, then accumulators
+	inOperand  memKind = iota + 1 // elements at pointer n; see frame for the order of pointers
 	inRow                         // the element at pointer n, which does not advance along the row
 	inConstant                    // data that is stored after the code
 	inSlot                        // vector n of the spill area
@@ -46,7 +46,7 @@ type memory struct {
 	kind   memKind
 	index  int
 	offset int32  // offset in bytes
-	step   int32  // bytes between copies of the body
+	step   int32  // bytes between iterations
 	data   string // contents of a constant
 	// part selects the tail mask: 0 for elements, 1 and 2 for the halves of complex elements.
 	part uint8
@@ -67,11 +67,12 @@ type inst struct {
 	dst  val
 	tied val   // the value in the register of dst before the instruction, or 0
 	mask val   // the mask of the elements that are written, or 0
-	zero bool  // other elements become 0; without it they keep their values
+	zero bool  // elements outside the mask become 0; otherwise they keep their values
 	rm   int8  // index of the source that may be a memory operand, or -1
-	comm bool  // sources rm and rm+1 may be exchanged
+	comm bool  // commutative: sources rm and rm+1 may be exchanged
 	lane uint8 // size in bytes of an element that a memory operand may broadcast, or 0
-	// fma is the suffix of a fused multiply-add src[0]*src[1] + src[2]; name is the part before the digits.
+	// fma is the suffix of the name of a fused multiply-add src[0]*src[1] + src[2]. Then name is the part before the
+	// digits, such as 213, that the allocator chooses.
 	fma   string
 	store *memory // for a store: its destination; dst is then 0
 	nt    string  // name of the non-temporal form of a store, or empty
