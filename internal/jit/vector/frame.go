@@ -95,8 +95,8 @@ func (g *gen) layOut() error {
 }
 
 // search tries different numbers of row constants in permanent registers, and sets the frame to the cheapest attempt.
-// constants are all row constants, and the first n of them are in permanent registers. The first `slots` vectors of the spill area are in use. The result is the cost of
-// the frame, and whether an attempt succeeded.
+// constants are all row constants, and the first n of them are in permanent registers. The first `slots` vectors of the
+// spill area are in use. The result is the cost of the frame, and whether an attempt succeeded.
 func (g *gen) search(constants []val, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
