@@ -309,7 +309,7 @@ type AllAttrs struct {
 
 // All is the op all.
 //
-// Returns whether all elements are not zero. The result is bool, of uint8 it is uint8.
+// Returns whether all elements are not zero. The result is bool, and uint8 for uint8.
 func All(self *graph.Value, attrs ...AllAttrs) *graph.Value {
 	return node("all", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -1438,10 +1438,10 @@ func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Val
 
 // Einsum is the op einsum.
 //
-// Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is
-// summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast.
-// Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it is
-// a view; products are in memory as PyTorch's matrix products leave them.
+// Multiplies tensors and sums over dimensions. An equation labels the dimensions. A label that is not in the
+// result is summed over. A label that occurs twice in one operand takes the diagonal. ... stands for any
+// dimensions, which broadcast. Without ->, the result has the labels that occur once, in alphabetical order. The
+// result of one operand without sums is a view. Products have the layouts of PyTorch's matrix products.
 //
 // Attributes:
 //
@@ -2446,8 +2446,8 @@ type LocalResponseNormAttrs struct {
 // LocalResponseNorm is the op local_response_norm.
 //
 // Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring
-// channels, divided by size. Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before,
-// which differs for even sizes. The result is row-major.
+// channels, divided by size. size/2 of these channels come before the channel, as in PyTorch. In ONNX,
+// (size-1)/2 channels come before it, which differs for even sizes. The result is row-major.
 //
 // Attributes:
 //
@@ -2958,7 +2958,7 @@ type MeanAttrs struct {
 
 // Mean is the op mean.
 //
-// Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.
+// Averages the elements over the given dimensions. Bools and integers are rejected unless dtype is given.
 func Mean(self *graph.Value, attrs ...MeanAttrs) *graph.Value {
 	return node("mean", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -5124,7 +5124,8 @@ type VarAttrs struct {
 
 // Var is the op var.
 //
-// Computes the variance over the given dimensions. Of complex numbers it is the sum of the parts' variances.
+// Computes the variance over the given dimensions. The variance of complex numbers is the sum of the variances
+// of their parts.
 func Var(self *graph.Value, attrs ...VarAttrs) *graph.Value {
 	return node("var", 1, nonzeroAttrs(attrs), self)[0]
 }

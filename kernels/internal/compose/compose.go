@@ -1,4 +1,5 @@
-// Package compose has functions that decompositions of ops into other ops share: see [graph.Lowerings].
+// Package compose has functions that decompositions of ops into nodes of other ops share. [graph.Lowerings] explains
+// decompositions.
 package compose
 
 import (
@@ -9,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Parts adds the nodes of a decomposition one by one. After the first error it adds no more nodes.
+// Parts builds the decomposition of a call node by node. After the first error it adds no more nodes.
 type Parts struct {
 	C    *graph.Call
 	into *graph.Parts
@@ -19,7 +20,7 @@ type Parts struct {
 // Of starts the decomposition of a call.
 func Of(into *graph.Parts, c *graph.Call) *Parts { return &Parts{C: c, into: into} }
 
-// All adds a node and returns its n results.
+// All adds a node with n results and returns the results.
 func (p *Parts) All(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, n)
 	if p.err != nil {
@@ -46,7 +47,7 @@ func Number(x float64) graph.Arg {
 	return graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
 }
 
-// To converts to a dtype, or returns x if it has that dtype.
+// To converts x to dtype d. It returns x unchanged if x has dtype d.
 func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	if p.err != nil || x.Type().DType == d {
 		return x
@@ -54,8 +55,9 @@ func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// Along returns a view of a vector that broadcasts along dimension dim to values of the given rank. A single element of
-// any shape gets one dimension if the values have dimensions, so that it takes part in type promotion as they do.
+// Along returns a view of a vector that broadcasts along dimension dim to values of the given rank. If rank is
+// positive, a single element of any shape gets one dimension, because operands with and without dimensions are treated
+// differently by type promotion.
 func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x
@@ -76,7 +78,8 @@ func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
 }
 
-// Result returns the results of a Decompose: a value for each result of the call, converted to its dtype and layout.
+// Result converts each value to the dtype and the layout of the corresponding result of the call. Decompose functions
+// return its results.
 func (p *Parts) Result(x ...graph.Arg) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(x))
 	for i, a := range x {

@@ -17,8 +17,8 @@ type laidAttrs struct {
 }
 
 // laid converts a value to a dtype and gives it exact strides. Memory formats do not determine the strides of
-// dimensions of size 1, but laid does. It is not in the catalogue. After pointwise nodes it joins their loop, which
-// then writes the result with these strides, so that there is no copy.
+// dimensions of size 1, but laid does. The op is not in the catalogue. If the value is the result of a pointwise node,
+// laid is fused with this node. The fused loop then writes the result with the strides, without a copy.
 var laid = kit.Define[laidAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "laid",

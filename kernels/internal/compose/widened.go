@@ -6,9 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Widened rewrites an op on 16-bit floats as conversions to float32, the same op in float32, and a conversion back. The
-// op computes in float32 and rounds once anyway. The conversions of constants can then be folded, and the others join
-// the loops that produce the operands and the loops that use the result.
+// Widened rewrites an op on 16-bit floats as conversions to float32, the same op in float32, and a conversion of the
+// result. The bits of the result do not change, because the op computes in float32 and rounds once. After the rewrite,
+// conversions of constants can be folded, and other conversions can be fused with the nodes that compute the operands
+// or use the result.
 func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	d := c.Out[0].DType
 	wide := d.OpMath()
@@ -34,7 +35,7 @@ func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite,
 	return r, err
 }
 
-// converted returns a value in another dtype, reusing a conversion made for another node.
+// converted returns x in dtype d. It reuses a conversion that was made for another node.
 func (p *Parts) converted(d tensor.DType, x graph.Arg, a graph.Around) graph.Arg {
 	if a.Made != nil {
 		for _, v := range a.Made(x.Value) {

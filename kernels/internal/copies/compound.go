@@ -10,28 +10,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Compound builds a kernel from parts that run one after another: copies into the layout and dtype that loops need,
-// kernels of other ops, and phases of the op itself. Intermediate values are in scratch memory.
+// Compound builds a kernel from parts that run one after another. A part is a copy into the layout and dtype that loops
+// need, the kernel of another op, or a phase of the op itself. Intermediate values are in scratch memory.
 //
-// Ops use it instead of Decompose where separate steps would pass over memory more often, or round intermediate values
-// to their dtype.
+// Ops use a Compound instead of Decompose if separate steps would access memory more often, or would round intermediate
+// values to their dtype.
 type Compound struct {
-	C        *graph.Call
-	bytes    int // of scratch memory that hold intermediate values
-	own      int // the most bytes of scratch memory that a part uses itself
-	worker   int // the most bytes of worker memory that a phase uses
-	phases   []graph.Phase
-	delivery []Job // copies of results from scratch memory, made at the end
-	code     []func() []expr.Listing
-	err      error
-	nest     kit.Nest
+	C            *graph.Call
+	bytes        int // bytes of scratch memory for intermediate values
+	partScratch  int // maximum bytes of scratch memory that a part uses besides intermediate values
+	worker       int // maximum bytes of worker memory that a phase uses
+	phases       []graph.Phase
+	resultCopies []Job // copies of results from scratch memory, made at the end
+	code         []func() []expr.Listing
+	err          error
+	nest         kit.Nest
 }
 
 // NewCompound starts the kernel of a call.
 func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
 
-// In returns operand i in its own layout. An omitted operand has the zero meta. Offsets of views of the buffer count
-// from the operand's first element.
+// In returns operand i in its own layout. An omitted operand has the zero meta. Offsets of views of the buffer are
+// relative to the operand's first element.
 func (x *Compound) In(i int) kit.Buffer {
 	b := kit.InBuffer(x.C, i)
 	b.Meta.Offset = 0
@@ -51,7 +51,7 @@ func (x *Compound) room(m tensor.Meta) kit.Buffer {
 	return b
 }
 
-// Dense returns the buffer's elements in dtype d and in row-major order: the buffer itself, or
+// Dense returns the buffer's elements in dtype d and in row-major order. It returns the buffer itself if possible, else
 // a copy.
 func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 	if !s.IsGiven() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
@@ -88,8 +88,8 @@ func (x *Compound) Copies(jobs ...Job) {
 	x.worker = max(x.worker, worker)
 }
 
-// Result returns the row-major destination of output i in dtype d: the output itself, or scratch memory that is copied
-// at the end.
+// Result returns the row-major destination of output i in dtype d. It is the output itself if possible, else scratch
+// memory that is copied to the output at the end.
 func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	m := x.C.Out[i]
 	if m.DType == d && m.IsContiguous() {
@@ -97,12 +97,12 @@ func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 		return kit.PtrBuffer(i, m)
 	}
 	t := x.Temp(d, m.Shape...)
-	x.delivery = append(x.delivery, Job{Dst: kit.OutBuffer(x.C, i), Src: t})
+	x.resultCopies = append(x.resultCopies, Job{Dst: kit.OutBuffer(x.C, i), Src: t})
 	return t
 }
 
-// Laid is [Compound.Result] for parts that write any strides. It returns the output itself, or scratch memory if the
-// dtype of the output is not d.
+// Laid returns the destination of output i in dtype d, like [Compound.Result], for parts that write any strides. It is
+// the output itself, or scratch memory if the dtype of the output is not d.
 func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	if m := x.C.Out[i]; m.DType == d {
 		m.Offset = 0
@@ -111,10 +111,10 @@ func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	return x.Result(i, d)
 }
 
-// Run adds phases whose Mem.Ptrs are the buffers. The phases use scratch bytes of scratch memory, and worker bytes of
-// memory for each worker.
+// Run adds phases. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the numbers of
+// bytes of scratch memory and of worker memory that the phases use.
 func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
-	x.own, x.worker = max(x.own, scratch), max(x.worker, worker)
+	x.partScratch, x.worker = max(x.partScratch, scratch), max(x.worker, worker)
 	for _, ph := range phases {
 		x.phases = append(x.phases, x.nest.Phase(ph, buffers))
 	}
@@ -123,7 +123,7 @@ func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...grap
 // List adds the machine-code listings of a part.
 func (x *Compound) List(code func() []expr.Listing) { x.code = append(x.code, code) }
 
-// Call adds the kernel of another op. Operands without a meta count as omitted.
+// Call adds the kernel of another op. Operands without a meta are omitted operands.
 func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	attrs, err := op.Schema.Decode(a, nil)
 	if x.err == nil {
@@ -132,7 +132,7 @@ func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...k
 	x.compile(op.Name, op.Compile, attrs, outs, ins)
 }
 
-// Compile adds the kernel that compile returns for a call without attributes. name is part of errors.
+// Compile adds the kernel that compile returns for a call without attributes. Errors contain name.
 func (x *Compound) Compile(name string, compile func(c *graph.Call) (*graph.Kernel, error), outs []kit.Buffer,
 	ins ...kit.Buffer) {
 	x.compile(name, compile, nil, outs, ins)
@@ -163,7 +163,8 @@ func (x *Compound) compile(name string, compile func(c *graph.Call) (*graph.Kern
 	x.runKernel(k, len(outs), buffers)
 }
 
-// runKernel adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace those in buffers.
+// runKernel adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace the corresponding
+// elements of buffers.
 func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 	for i, t := range k.Bound {
 		if t != nil {
@@ -178,11 +179,11 @@ func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 
 // Kernel returns the complete kernel.
 func (x *Compound) Kernel() (*graph.Kernel, error) {
-	if len(x.delivery) > 0 {
-		x.Copies(x.delivery...)
+	if len(x.resultCopies) > 0 {
+		x.Copies(x.resultCopies...)
 	}
 	x.nest.Scratch = x.bytes
-	k := &graph.Kernel{Phases: x.phases, Scratch: x.bytes + x.own, Worker: x.worker}
+	k := &graph.Kernel{Phases: x.phases, Scratch: x.bytes + x.partScratch, Worker: x.worker}
 	if list := x.code; len(list) > 0 {
 		k.Code = func() (all []expr.Listing) {
 			for _, code := range list {
@@ -194,7 +195,8 @@ func (x *Compound) Kernel() (*graph.Kernel, error) {
 	return k, x.err
 }
 
-// CutUnits divides units of work into chunks. A unit costs as much as copying the given number of elements.
+// CutUnits returns a phase that divides units of work into chunks. f computes units [begin, end). A unit costs as much
+// as copying the given number of elements.
 func CutUnits(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
 	cut := machine.CutUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {

@@ -11,7 +11,7 @@ func Call(c *graph.Call) (*graph.Kernel, error) {
 	return Kernel(Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)}), nil
 }
 
-// Ref copies element by element, to the dtype that the call infers.
+// Ref returns a reference implementation that copies element by element, to the dtype that infer gives.
 func Ref(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor,
 	error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

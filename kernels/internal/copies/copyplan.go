@@ -1,5 +1,5 @@
-// Package copies has kernels, and parts of kernels, that copy between layouts and dtypes in phases of tiles, including
-// the copies that other kernels need for their operands ([Compound], [Converted]).
+// Package copies has kernels, and parts of kernels, that copy between layouts and dtypes. [Compound] and [Converted]
+// make the copies that other kernels need for their operands and results.
 package copies
 
 import (
@@ -13,12 +13,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Job copies Src to Dst, which has the same shape, and converts if the dtypes differ. They must not overlap.
+// Job describes a copy of Src to Dst, which has the same shape. Elements are converted if the dtypes differ. Src and
+// Dst must not overlap.
 type Job struct {
 	Dst, Src kit.Buffer
-	// back lists dimensions in which Src is read in reverse: from the last element, with negative strides.
-	back []int
-	// Fill is a 0-dim tensor to write to every element, instead of Src.
+	// reversedDims lists the dimensions along which Src is read in reverse. In these dimensions, Src starts at the last
+	// element, and its strides are negated.
+	reversedDims []int
+	// Fill is a 0-dimensional tensor. If Fill is set, its element is written to every element of Dst, and Src is not
+	// read.
 	Fill *tensor.Tensor
 }
 
@@ -28,7 +31,7 @@ type copyPlan struct {
 	dst, src kit.Buffer
 }
 
-// plan chooses the walk. It returns nil if there is nothing to copy.
+// plan chooses the method and the order of the copy. It returns nil if there are no elements to copy.
 func (j Job) plan() *copyPlan {
 	if j.Dst.Meta.Numel() == 0 {
 		return nil
@@ -43,7 +46,7 @@ func (j Job) plan() *copyPlan {
 	for d, n := range p.dst.Meta.Shape {
 		axes[d] = strided.Axis{N: n, Dst: p.dst.Meta.Strides[d] * e.Dst, Src: p.src.Meta.Strides[d] * e.Src}
 	}
-	for _, d := range j.back {
+	for _, d := range j.reversedDims {
 		axes[d].Src = -axes[d].Src
 	}
 	p.Copy = strided.New(e, axes)
@@ -56,7 +59,8 @@ func (p *copyPlan) run(m *graph.Mem, from, to int) {
 }
 
 // Phase returns the jobs as one phase, and the bytes of worker memory that the phase needs. Destinations must not
-// overlap. A chunk copies about a grain of elements (strided.Copy.Grain), in tiles of one job or of several small jobs.
+// overlap. A chunk copies about as many elements as strided.Copy.Grain recommends, in tiles of one job or of several
+// small jobs.
 func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	var plans []*copyPlan
 	total, grain := 0, 0
@@ -93,8 +97,8 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	}}, worker
 }
 
-// partsOfEach gives each chunk an equal part of every plan. If the previous step was divided in the same way, a worker
-// then copies the part of an operand that it has just written.
+// partsOfEach returns a phase in which each chunk copies an equal part of every plan. If the previous step was divided
+// in the same way, a worker copies the part of an operand that it has just written.
 func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 	if chunks == 1 {
 		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -113,14 +117,14 @@ func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 	}}
 }
 
-// place is a tile of a plan.
+// place identifies a tile by the index of its plan and its index in the plan.
 type place struct{ plan, tile int }
 
 // maxCopyCuts bounds the number of chunks of a phase. Huge copies have larger chunks.
 const maxCopyCuts = 1 << 14
 
 // cutCopies returns the tiles at which chunks start, and the end of the last chunk. elements divides the elements of
-// all plans, one plan after another, into chunks; each start is moved to the nearest tile boundary.
+// all plans, one plan after another, into chunks. Each start is moved to the nearest boundary of a tile.
 func cutCopies(plans []*copyPlan, elements machine.Cut) []place {
 	cuts := []place{{}}
 	before := 0 // elements of the previous plans
@@ -152,8 +156,8 @@ func Kernel(jobs ...Job) *graph.Kernel {
 	}}
 }
 
-// Ordered copies src to dst in logical order. If the shapes differ, it views one in the shape of the other, or copies
-// via scratch memory.
+// Ordered copies src to dst in logical order. If the shapes differ, src or dst is viewed in the shape of the other
+// buffer. If neither view is possible, the copy goes through scratch memory.
 func Ordered(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.View(m)})
@@ -170,11 +174,11 @@ func Ordered(dst, src kit.Buffer) *graph.Kernel {
 
 // Reversed returns the job with src reversed in the given distinct dimensions.
 func (j Job) Reversed(dims ...int) Job {
-	j.back = slices.Clone(j.back)
+	j.reversedDims = slices.Clone(j.reversedDims)
 	for _, d := range dims {
 		if n := j.Src.Meta.Shape[d]; n > 1 {
 			j.Src = j.Src.Shifted((n-1)*j.Src.Meta.Strides[d]*j.Src.Meta.DType.Size(), j.Src.Meta)
-			j.back = append(j.back, d)
+			j.reversedDims = append(j.reversedDims, d)
 		}
 	}
 	return j

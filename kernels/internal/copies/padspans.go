@@ -12,8 +12,8 @@ import (
 // From + i*Step, for i in [0, N). Step is 1, -1 or 0.
 type Span struct{ At, N, From, Step int }
 
-// SpanKernel copies from the operand by spans: spans[d] covers dimension d of the output. Each combination of spans is
-// one job: a copy, a reversed copy or a broadcast.
+// SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of the output. Each
+// combination of spans is one job: a copy, a reversed copy or a broadcast.
 func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	jobs := []Job{{Dst: dst, Src: src}}
 	for d := range spans {
@@ -26,7 +26,7 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 					return nil, err
 				}
 				k.Dst = j.Dst.View(k.Dst.Meta)
-				if k.Src, err = along(j.Src, d, s); err != nil {
+				if k.Src, err = spanView(j.Src, d, s); err != nil {
 					return nil, err
 				}
 				if s.Step < 0 {
@@ -40,7 +40,7 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	return Kernel(jobs...), nil
 }
 
-// IdentitySpans maps every dimension to itself.
+// IdentitySpans returns spans that map each index of the output to the same index of the operand.
 func IdentitySpans(shape []int) [][]Span {
 	out := make([][]Span, len(shape))
 	for d, n := range shape {
@@ -49,8 +49,8 @@ func IdentitySpans(shape []int) [][]Span {
 	return out
 }
 
-// SpanRef is the reference of [SpanKernel]. tables[d] maps indices of dimension d of the result to the operand; nil
-// stands for the identity.
+// SpanRef is the reference implementation of [SpanKernel]. tables[d] maps indices of dimension d of the result to
+// indices of the operand. A nil table is the identity.
 func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	out := tensor.Zeros(in.DType, shape...)
 	kit.EachIndex(shape, func(index []int) {
@@ -65,8 +65,8 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	return out
 }
 
-// along views the part of a buffer that a span reads, in ascending order.
-func along(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
+// spanView returns a view of the part of a buffer that a span reads along dimension d, in ascending order.
+func spanView(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
 	least, n := p.From, p.N
 	switch p.Step {
 	case -1:

@@ -6,9 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Converted compiles a call to compute in dtype d. The first phase converts operands of other dtypes into scratch
-// memory, and the last phase converts the results, which are thus rounded once. Packed operands already have dtype d.
-// Copies keep the layout, except copies of operands that are not dense.
+// Converted returns a kernel that computes a call in dtype d. compile makes the kernel for operands and results of
+// dtype d. The first phase converts operands of other dtypes into scratch memory. The last phase converts the results,
+// which are therefore rounded once. Packed operands already have dtype d. The converted copies keep the layouts of
+// dense values.
 //
 // Converted is for kernels that use each element many times, so that the copies are cheap in comparison.
 func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
@@ -23,7 +24,7 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 		b := kit.OutBuffer(c, i)
 		if m.DType != d {
 			b = x.room(in.Out[i])
-			x.delivery = append(x.delivery, Job{Dst: kit.OutBuffer(c, i), Src: b})
+			x.resultCopies = append(x.resultCopies, Job{Dst: kit.OutBuffer(c, i), Src: b})
 		}
 		buffers = append(buffers, b)
 	}
@@ -37,7 +38,7 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 		buffers = append(buffers, b)
 	}
 	k, err := compile(in)
-	if err != nil || len(jobs)+len(x.delivery) == 0 {
+	if err != nil || len(jobs)+len(x.resultCopies) == 0 {
 		return k, err
 	}
 	if len(jobs) > 0 {
@@ -63,7 +64,7 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 		in.Out = append(in.Out, as(m))
 	}
 	for _, a := range c.In {
-		// Unchanged values are shared: a copy would keep constants alive with the call.
+		// Unchanged values are shared with the original call, because a copy would keep constants alive.
 		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || as(a.Value.Meta).DType != a.Value.Meta.DType) {
 			v := *a.Value
 			if p := v.Packed; p != nil {
@@ -82,7 +83,8 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 	return in
 }
 
-// isInDType reports whether the results and the operands of a call, as packed, have dtype d.
+// isInDType reports whether the results and the operands of a call have dtype d. For a packed operand, it checks the
+// packed form.
 func isInDType(c *graph.Call, d tensor.DType) bool {
 	other := func(m *tensor.Meta) bool { return m.DType != d && m.DType != tensor.Invalid }
 	for i := range c.Out {

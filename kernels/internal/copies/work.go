@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of copies, by their names in profiles. Their prices are added to the prices of the copied bytes.
+// The rates of copies, by their names in machine profiles. Their prices are added to the prices of the copied bytes.
 const (
 	Row         = "copy.row"
 	Step        = "copy.step"
@@ -24,7 +24,7 @@ const (
 	Transpose16 = "copy.turn16"
 )
 
-// Rates lists the inner kernels and the unit of their prices.
+// Rates lists the rates of copies with the unit of work of each rate.
 var Rates = [][2]string{
 	{Row, "a row of elements that are contiguous on both sides"},
 	{Step, "an element that is read or written with a stride"},
@@ -39,12 +39,12 @@ var Rates = [][2]string{
 	{Transpose16, "a transposed element of 16 bytes"},
 }
 
-// transposes are the inner kernels of transposed elements, by element size in bytes. The price of Tile includes 4
-// bytes.
+// transposes has the rates of transposed elements, by element size in bytes. Elements of 4 bytes have no rate, because
+// the price of Tile includes them.
 var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
 
-// Moving adds the cost of copying a value from layout m to layout to: bytes read and written, and rows, transposed
-// tiles or strided elements.
+// Moving adds the cost of copying a value from layout m to layout to. The cost has the bytes read and written, and the
+// number of rows, transposed tiles or strided elements.
 func Moving(w *graph.Work, m, to tensor.Meta) {
 	e := kit.ElemOf(to.DType, m.DType)
 	axes := make([]strided.Axis, 0, 8)
@@ -112,7 +112,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		}}
 }
 
-// anyStrides implements Writes for copies: they write any strides.
+// anyStrides implements Writes for copies, which write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
 // ordered adds the cost of the copies of [Ordered], whose source and destination may have different shapes.
@@ -130,8 +130,8 @@ func ordered(w *graph.Work, m, to tensor.Meta) {
 }
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. Each operand
-// has its own price. An operand that its producer wrote into the result costs nothing; if all operands were, there is
-// no step.
+// has its own price. An operand costs nothing if its producer wrote it into the result. If this is true for all
+// operands, the node needs no step.
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
 		Lower: lower, Writes: anyStrides,
@@ -154,7 +154,7 @@ func joined(m, to tensor.Meta) tensor.Meta {
 	return tensor.Meta{DType: to.DType, Shape: m.Shape, Strides: to.Strides}
 }
 
-// asResult returns the meta of an operand with the layout of the result.
+// asResult returns the meta of an operand with the order of dimensions of the result.
 func asResult(m, to tensor.Meta) tensor.Meta {
 	if o, dense := tensor.OrderOf(to); dense && m.Rank() == to.Rank() {
 		return m.WithStrides(o.Strides(m.Shape))
@@ -206,7 +206,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 		}}
 }
 
-// filling adds the cost of writing one number to every element, by contiguous rows.
+// filling adds the cost of writing the same number to every element, row by row. A row is a run of contiguous elements.
 func filling(w *graph.Work, m tensor.Meta) {
 	n, run := m.Numel(), 1
 	if n == 0 {

@@ -1,8 +1,9 @@
 // Package folds defines ops that reduce dimensions of one operand ([Define]), for reductions and poolings.
 //
-// A [Spec] describes a call: which dimensions are reduced, the dtypes, and the computation of a result ([How]) as an
-// expression over a row. A fold in Go (iter.Fold) replaces expressions where it takes less time than their
-// interpretation, and where there is no expression. The package comment of reduce has the figures.
+// A [Spec] describes a call: the reduced dimensions, the dtypes, and the computation of a result ([How]) as an
+// expression over a row. A row has all elements along the reduced dimensions. A loop in Go (iter.Fold) replaces the
+// expression if the interpreter of expressions would take longer, or if there is no expression. The package comment of
+// reduce has measurements.
 package folds
 
 import (
@@ -18,8 +19,8 @@ import (
 
 // Spec describes the reduction of one call. Infer, Compile and Ref follow from it.
 type Spec struct {
-	Mask    []bool // by dimension of the operand: it is reduced
-	Keepdim bool
+	Mask    []bool         // by dimension of the operand: whether it is reduced
+	Keepdim bool           // reduced dimensions are kept with size 1
 	Cast    tensor.DType   // the dtype to which the operand is converted first, as in PyTorch
 	Outs    []tensor.DType // dtypes of the results
 	How     func() How     // the computation; inference does not call it
@@ -27,13 +28,14 @@ type Spec struct {
 
 // How is the computation of a reduction.
 type How struct {
-	// Row returns the results as an expression over the row of x, an element of dtype Cast in the dtype of the
-	// computation. Each result is converted to its dtype. Row is nil, or returns nil, if there is no expression.
+	// Row returns the results as expressions over a row. x is an element of the row, converted to dtype Cast and then
+	// to the dtype of the computation. The caller converts each result to its dtype. Row is nil, or returns nil, if
+	// there is no expression.
 	Row func(b *expr.Builder, x Part) []Part
-	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. It is nil
-	// if these are interpreted.
+	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
+	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
-	// Suited: Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
+	// Suited says that Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
 	Suited bool
 	// Ref computes the results of one row of values of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
@@ -95,7 +97,7 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// compileRows returns the kernel of the expression over rows, or nil if Fold is to be used.
+// compileRows returns the kernel of the expression over rows, or nil if Fold must be used.
 func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 	rows, err := s.rows(c)
 	how := s.How()
@@ -110,7 +112,7 @@ func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 	return fusion.CompileRows(rows, c)
 }
 
-// newReducer prepares the reduction of an operand, converted to cast first, into outputs with the unreduced shape.
+// newReducer prepares the reduction of an operand into outs. Elements are first converted to dtype cast.
 func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
 	f *iter.Fold) (*iter.Reducer, error) {
 	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
@@ -124,7 +126,7 @@ func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, ca
 	return it.Reducer(f)
 }
 
-// OneDim is [rule.ReduceMask] for an op that takes one dimension or none.
+// OneDim returns [rule.ReduceMask] for an op with one optional dimension. Without dim, all dimensions are reduced.
 func OneDim(dim *int, rank int) ([]bool, error) {
 	if dim == nil {
 		return rule.ReduceMask(nil, rank)
@@ -132,7 +134,7 @@ func OneDim(dim *int, rank int) ([]bool, error) {
 	return rule.ReduceMask([]int{*dim}, rank)
 }
 
-// Count returns the number of elements that make one result.
+// Count returns the number of elements of a row, which give one result.
 func Count(shape []int, mask []bool) int {
 	n := 1
 	for d, s := range shape {
@@ -143,7 +145,7 @@ func Count(shape []int, mask []bool) int {
 	return n
 }
 
-// Sizes is [Count] for sizes that may be unknown.
+// Sizes returns [Count] for sizes that may be symbolic.
 func Sizes(shape []sym.Int, mask []bool) sym.Int {
 	n := sym.Of(1)
 	for d, s := range shape {
@@ -171,7 +173,7 @@ func (s *Spec) infer(c *graph.Call) []graph.Result {
 
 // Reference computes the results index by index.
 func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
-	if t.Numel() > 0 { // the shape may be too large for the wider dtype if it is empty
+	if t.Numel() > 0 { // an empty shape may be too large for the wider dtype
 		t = t.CopyTo(tensor.New(s.Cast, t.Shape...))
 	}
 	outs := make([]*tensor.Tensor, len(s.Outs))

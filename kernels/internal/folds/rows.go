@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Part is a number in an expression. Im is None for a real number.
+// Part is a real or complex number in an expression. Im is None for a real number.
 type Part struct{ Re, Im expr.Value }
 
 // Real returns a real number.
 func Real(v expr.Value) Part { return Part{v, expr.None} }
 
-// Operand loads an operand and converts it to cast, and 16-bit floats then to float32.
+// Operand loads operand i and converts it to cast. If cast is a 16-bit float, the value is then converted to float32.
 func Operand(b *expr.Builder, i int, cast tensor.DType) Part {
 	p := Real(b.Load(i))
 	if d := b.Operand(i); d.IsComplex() {
@@ -36,7 +36,7 @@ func Operand(b *expr.Builder, i int, cast tensor.DType) Part {
 	return p
 }
 
-// Result converts a number to the dtype of a result.
+// Result converts a number to d, the dtype of a result.
 func Result(b *expr.Builder, p Part, d tensor.DType) expr.Output {
 	o := expr.Output{DType: d, Re: b.Convert(d.ToReal(), p.Re), Im: expr.None}
 	if d.IsComplex() {
@@ -69,10 +69,10 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 	return &graph.Rows{Mask: s.Mask, In: []int{0}, Code: code}, nil
 }
 
-// InFloat64 converts a number to float64, in which sums and products of floats are computed.
+// InFloat64 converts a number to float64, the dtype in which sums and products of floats are computed.
 func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tensor.Float64, v) }
 
-// Total folds the sum of a value. The sum of no elements, and of negative zeros, is 0.
+// Total returns the sum of a value over the row. The sum of no elements, and of negative zeros, is 0.
 func Total(b *expr.Builder, v expr.Value) expr.Value {
 	if d := b.DType(v); d.IsFloat() {
 		return b.Do(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))
@@ -80,7 +80,7 @@ func Total(b *expr.Builder, v expr.Value) expr.Value {
 	return b.Reduce(expr.Add, v)
 }
 
-// sumExpression is the expression of [Summing].
+// sumExpression returns the expression of [Summing].
 func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part) []Part {
 	return func(b *expr.Builder, x Part) []Part {
 		switch {
@@ -103,8 +103,8 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part
 	}
 }
 
-// maxFloat32Sum is the number of exponentials that are summed in float32, in [expr.Lanes] sums of at most 256 terms.
-// The error is that of a few roundings, and the loop has twice the vector width.
+// maxFloat32Sum is the maximum number of exponentials that are summed in float32, as [expr.Lanes] sums of at most 256
+// terms. The error is that of a few roundings. A loop in float32 has twice as many lanes as a loop in float64.
 const maxFloat32Sum = 256 * expr.Lanes
 
 // Exponentials returns the exponentials of a row of n numbers x minus the maximum of the row, their sum, and the

@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SumDType returns the dtype of a sum: int64 for bools and integers unless a dtype is given.
+// SumDType returns the dtype of a sum of elements of dtype d. It is the given dtype if it is valid, else int64 for
+// bools and integers, else d.
 func SumDType(d, given tensor.DType) tensor.DType {
 	switch {
 	case given != tensor.Invalid:
@@ -17,7 +18,7 @@ func SumDType(d, given tensor.DType) tensor.DType {
 	return d
 }
 
-// refSum sums values and divides a sum of floats by divisor.
+// refSum returns a function that sums values, and divides sums of floats and complex numbers by divisor.
 func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var i int64
@@ -36,13 +37,13 @@ func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 	}
 }
 
-// Summing returns the computation of a sum of elements of dtype d; sums of floats and complex numbers are divided by
+// Summing returns the computation of a sum of elements of dtype d. Sums of floats and complex numbers are divided by
 // divisor.
 func Summing(d tensor.DType, divisor float64) How {
 	return How{Fold: func() *iter.Fold { return sum(d, divisor) }, Row: sumExpression(d, divisor), Ref: refSum(d, divisor)}
 }
 
-// sum sums elements of dtype d and divides floats by divisor.
+// sum returns a fold that sums elements of dtype d and divides sums of floats by divisor.
 func sum(d tensor.DType, divisor float64) *iter.Fold {
 	if d == tensor.Bool {
 		return Truth(true)
@@ -76,7 +77,8 @@ func averagingComplex(f *iter.Fold, by float64) *iter.Fold {
 	})
 }
 
-// SumRow keeps eight sums, because one sum would wait for each addition.
+// SumRow adds the elements of a row to *a. It keeps eight partial sums, because a single sum would wait for each
+// addition.
 func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 A
 	for len(x) >= 8 {
@@ -104,7 +106,7 @@ func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// AddTo adds accumulators to others.
+// AddTo adds the accumulators from to the accumulators a.
 func AddTo[A int64 | float64 | complex128](a, from []A) {
 	from = from[:len(a)]
 	for i := range a {

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/iter"
 )
 
-// Truth folds bools as bytes of 0 and 1: the first 1 decides any, the first 0 decides all.
+// Truth returns the fold of any (if the argument is true) or all. It folds bools as bytes of 0 and 1, and stops a row
+// at the first byte that decides the result: 1 for any, 0 for all.
 func Truth(any bool) *iter.Fold {
 	var initial, decisive uint8 = 1, 0
 	columns := allColumns
@@ -24,12 +25,12 @@ func Truth(any bool) *iter.Fold {
 	return iter.Yields(f, func(dst []bool, a []uint8) { copy(bytesOf(dst), a) })
 }
 
-// bytesOf returns the bytes of 0 and 1 behind bools.
+// bytesOf returns bools as bytes of 0 and 1, without a copy.
 func bytesOf(x []bool) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// anyColumns and allColumns process eight bools at a time.
+// anyColumns and allColumns fold the bools of a row into one accumulator for each column, eight at a time.
 func anyColumns(a, x []uint8) {
 	x = x[:len(a)]
 	for ; len(a) >= 8 && len(x) >= 8; a, x = a[8:], x[8:] {

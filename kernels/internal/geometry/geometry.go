@@ -46,7 +46,7 @@ type Axis struct {
 	Window
 	Size, Results int
 	Adaptive      bool
-	list          []Range // all windows, or nil
+	windows       []Range // all windows, or nil
 }
 
 // Adaptive returns the axis of an adaptive pooling of size elements.
@@ -83,15 +83,15 @@ func (a Axis) Listed() Axis {
 		for o := range list {
 			list[o] = a.compute(o)
 		}
-		a.list = list
+		a.windows = list
 	}
 	return a
 }
 
 // At returns the window of result o.
 func (a *Axis) At(o int) Range {
-	if o < len(a.list) {
-		return a.list[o]
+	if o < len(a.windows) {
+		return a.windows[o]
 	}
 	return a.compute(o)
 }

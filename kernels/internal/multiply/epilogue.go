@@ -10,27 +10,28 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// TileEpilogue is an epilogue that tiles apply to sums in registers: a chain of additions, multiplications, minima and
-// maxima. The zero TileEpilogue has no steps.
+// TileEpilogue is an epilogue that the code of tiles applies to sums in registers. It is a chain of additions,
+// multiplications, minima and maxima. The zero TileEpilogue has no steps.
 type TileEpilogue struct {
-	Steps []tile.EpilogueStep
-	reads []fusion.EpilogueStep // by operand of Steps: the step that reads the operand
-	slot  int                   // index of the first operand among the arguments of the code
+	Steps        []tile.EpilogueStep
+	operandSteps []fusion.EpilogueStep // by operand: the step that reads the operand
+	slot         int                   // index of the first operand among the arguments of the code
 }
 
 // EpilogueLanes has a worker's copies of the operands with one element, broadcast to all lanes of a tile.
 type EpilogueLanes [maxEpilogueOperands][maxEpilogueColumns]float32
 
 const (
-	// maxEpilogueOperands is the greatest number of operands for which the code of tiles has arguments.
+	// maxEpilogueOperands is the maximum number of operands. The code of tiles has arguments for these operands.
 	maxEpilogueOperands = 3
-	// maxEpilogueColumns is the greatest number of columns of a tile: four vectors of 16 lanes.
+	// maxEpilogueColumns is the maximum number of columns of a tile: four vectors of 16 lanes.
 	maxEpilogueColumns = 64
 )
 
-// NewTileEpilogue returns an epilogue in the form of tiles; false if tiles cannot apply it. e may be nil. columns is
-// the number of columns of the result. slot is the index of the first operand among the arguments of the code. Tiles
-// apply an operand with one element only if lanes is set: Enter then broadcasts the element to [EpilogueLanes].
+// NewTileEpilogue returns epilogue e in the form that tiles apply, or false if tiles cannot apply it. e may be nil.
+// columns is the number of columns of the result. slot is the index of the first operand among the arguments of the
+// code. Tiles apply an operand with a single element only if lanes is set. Enter then broadcasts the element to
+// [EpilogueLanes].
 func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileEpilogue, ok bool) {
 	d.slot = slot
 	for _, s := range e.Chain() {
@@ -39,18 +40,19 @@ func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileE
 			return TileEpilogue{}, false
 		}
 		if s.Place > 0 {
-			x.Operand = len(d.reads)
-			d.reads = append(d.reads, s)
+			x.Operand = len(d.operandSteps)
+			d.operandSteps = append(d.operandSteps, s)
 		}
 		d.Steps = append(d.Steps, x)
 	}
-	if len(d.Steps) == 0 || len(d.reads) > maxEpilogueOperands {
+	if len(d.Steps) == 0 || len(d.operandSteps) > maxEpilogueOperands {
 		return TileEpilogue{}, false
 	}
 	return d, true
 }
 
-// tileStep returns a step without its operand index; false if tiles cannot apply the step.
+// tileStep returns a step in the form that tiles apply, or false if tiles cannot apply the step. The caller sets the
+// operand index.
 func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
 	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
@@ -77,10 +79,10 @@ func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool)
 	return x, true
 }
 
-// Enter sets the addresses of the operands for a chunk. copies is memory of the worker. It may be nil if the epilogue
-// was made without lanes.
+// Enter sets the addresses of the operands for a chunk. copies is memory of the worker. copies may be nil if the
+// epilogue was made without lanes.
 func (d *TileEpilogue) Enter(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
-	for i, s := range d.reads {
+	for i, s := range d.operandSteps {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
 		if s.One {
 			by := *(*float32)(m.Ptrs[s.Place])
@@ -92,10 +94,10 @@ func (d *TileEpilogue) Enter(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	}
 }
 
-// At sets the offsets of the operands for a tile. element and column are the offsets of its first element in the result
-// and of its first column in a row, both in bytes.
+// At sets the offsets of the operands for a tile. element is the offset of the tile's first element in the result, and
+// column the offset of the tile's first column in a row, both in bytes.
 func (d *TileEpilogue) At(a *jit.Args, element, column int) {
-	for i, s := range d.reads {
+	for i, s := range d.operandSteps {
 		switch {
 		case s.One:
 			a.Row[d.slot+i] = 0

@@ -1,11 +1,11 @@
-// Package multiply runs matrix products as phases of a kernel. It is the layer between package gemm, which computes one
-// product C = A·B, and ops, which have batches of products. It also has the parts that products and convolutions of
-// floats and bytes share: packed operands ([Panels]), the order of work ([Strips]), epilogues in registers
-// ([TileEpilogue]), the conversion of sums to bytes ([Finish], [Requantizer]), and the names of costs (work.go).
+// Package multiply runs matrix products as phases of a kernel. Package gemm computes one product C = A·B; this package
+// computes the batches of products that ops have. It also has code that products and convolutions of floats and bytes
+// share: packed operands ([Panels]), the order of work ([Strips]), epilogues in registers ([TileEpilogue]), the
+// conversion of sums to bytes ([Finish], [Requantizer]), and the names of costs (work.go).
 //
-// The depth of a product is the dimension that is summed; its indexes are also called terms. A lane is a row of A or a
-// column of B. A panel is a group of lanes, packed so that the elements of one depth index are contiguous. A tile is a
-// rectangle of C. An entry is one product of a batch.
+// The depth of a product is the size of the dimension that is summed. A term is an index of this dimension. A lane is a
+// row of A or a column of B. A panel is a group of lanes, packed so that the elements of one depth index are
+// contiguous. A tile is a rectangle of C. An entry is one product of a batch.
 package multiply
 
 import (
@@ -25,12 +25,12 @@ import (
 type Multiplier struct {
 	Plan    *gemm.Plan
 	Entries int
-	MACs    int // multiplications of one entry
+	MACs    int // number of multiplications of one entry
 
 	// A, B, C, Bias and Add are the offsets of each entry, in elements, from the addresses that Bind sets. A nil list
 	// means that all offsets are 0.
 	A, B, C, Bias, Add []int
-	// Bind sets the base addresses of a job, A to Add, from the operands of a run.
+	// Bind sets the base addresses of a job (A, B, C, Bias and Add) from the operands of a run.
 	Bind func(m *graph.Mem, j *Job)
 	// Prepare sets the callbacks of a new job. It may be nil.
 	Prepare func(j *Job)
@@ -42,10 +42,10 @@ type Multiplier struct {
 	jobs graph.PerWorker[Job]
 }
 
-// Job is the state of one chunk while it runs. The callbacks in Args are closures over the job, so a worker reuses its
-// job for all chunks.
+// Job is the state of one chunk while it runs. A worker reuses its job for all chunks, because the callbacks in Args
+// are closures over the job.
 type Job struct {
-	prepared  bool // the callbacks of Args are set
+	prepared  bool // whether the callbacks of Args are set
 	Args      gemm.Args
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
@@ -59,7 +59,7 @@ type Job struct {
 	Lanes    []unsafe.Pointer // by lane: the pixel under a tap; nil in the padding
 	Windows  []PixelWindow    // by lane
 	Moves    []RowMove        // the copies that fill a panel, tap by tap
-	TapStart []int            // by tap: the index of its first move; then the number of moves
+	TapStart []int            // by tap: the index of its first move; the last element is the number of moves
 	TapPad   []int            // by tap: the number of lanes in the padding
 }
 
@@ -67,15 +67,16 @@ const (
 	// wholeMACs is the maximum number of multiplications of an entry that one worker packs and computes. The panels of
 	// such an entry stay in the worker's cache, and no barrier separates packing from computing.
 	wholeMACs = 32 << 20
-	// smallMACs is the number of multiplications up to which an entry is never divided among workers.
+	// smallMACs is the maximum number of multiplications of an entry that is never divided among workers.
 	smallMACs = machine.MACGrain
-	// wholeEntries is the number of entries from which undivided entries keep all workers busy.
+	// wholeEntries is the minimum number of undivided entries that keeps all workers busy.
 	wholeEntries = 16
 	// lookEntries is the number of entries between two checks of the context.
 	lookEntries = 256
-	// panelBytes bounds the packed panels in scratch memory. A wave is the entries whose panels fit there together.
+	// panelBytes bounds the packed panels in scratch memory. A wave is a set of entries that are computed together;
+	// their panels fit in panelBytes.
 	panelBytes = 64 << 20
-	// maxWaves bounds the number of waves. Beyond it, the panels of a wave exceed panelBytes.
+	// maxWaves bounds the number of waves. For more entries, the waves are larger, and their panels exceed panelBytes.
 	maxWaves = 256
 )
 
@@ -117,7 +118,7 @@ func (x *Multiplier) Listings() (list []expr.Listing) {
 	return list
 }
 
-// chunkMACs returns the number of multiplications of a chunk of small entries, which take tens of microseconds.
+// chunkMACs returns the number of multiplications of a chunk of small entries. They take tens of microseconds.
 func (x *Multiplier) chunkMACs() int {
 	switch x.Plan.DType() {
 	case tensor.Float32, tensor.Float64:
@@ -126,7 +127,7 @@ func (x *Multiplier) chunkMACs() int {
 	return machine.PortableMACGrain
 }
 
-// wave returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch.
+// wave returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch memory.
 func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	tiles := x.Plan.Tiles(p)
 	return graph.Phase{
@@ -147,8 +148,8 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	}
 }
 
-// runWhole runs all phases of the entries e0 to e1, one entry after another. Worker scratch holds the scratch memory of
-// the plan, then the panels at offset own.
+// runWhole runs all phases of the entries e0 to e1, one entry after another. Worker memory holds the plan's own memory
+// and, from offset own on, the panels.
 func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	j := x.get(m)
 	defer j.release()
@@ -168,7 +169,7 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	}
 }
 
-// Then sets the epilogue that is applied to every completed tile of C; nil: none. s is the spec of the plan.
+// Then sets the epilogue that is applied to every completed tile of C. e may be nil. s is the spec of the plan.
 func (x *Multiplier) Then(e *fusion.Epilogue, s gemm.Spec) {
 	x.epilogue, x.cRow, x.cCol = e, s.CRowStride, s.CColStride
 }
@@ -220,7 +221,7 @@ func (x *Multiplier) enter(j *Job, e int) {
 	j.EntryAdd = x.entryAt(j.Add, x.Add, e)
 }
 
-// entryAt returns the address of a matrix of an entry. The base is nil if the operand has no elements or is omitted.
+// entryAt returns the address of a matrix of an entry. base is nil if the operand has no elements or is omitted.
 func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
 	if base == nil || offsets == nil {
 		return base
@@ -228,8 +229,8 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 	return unsafe.Add(base, offsets[e]*x.size)
 }
 
-// Thin is the number of rows of A, or columns of B, up to which gemm reads the other matrix in place. Packing that
-// matrix would double the memory traffic.
+// Thin is the maximum number of rows of A for which gemm reads B in place, and the maximum number of columns of B for
+// which gemm reads A in place. Packing this matrix would double the memory traffic.
 const Thin = 4
 
 // RowMove copies N pixels of an input row, with a stride, to consecutive lanes of a panel.

@@ -16,17 +16,17 @@ import (
 )
 
 // Panels is the packed form of the constant operand of a product. The operand holds one or more matrices. Each matrix
-// is divided into panels of Width lanes (rows of A, columns of B), in which the elements of one depth index are
-// contiguous. All offsets and strides count elements.
+// is divided into panels of Width lanes (rows of A, columns of B). In a panel, the elements of one term are contiguous.
+// All offsets and strides are in elements.
 type Panels struct {
 	Form   string       // the name of the form, as in [graph.Packing]
 	DType  tensor.DType // the dtype of the computation
-	Width  int          // lanes of a panel
-	Lanes  int          // lanes of a matrix
+	Width  int          // number of lanes of a panel
+	Lanes  int          // number of lanes of a matrix
 	Starts []int        // offsets of the matrices in the operand
 	Lane   int          // stride between lanes
-	// Terms returns the offset of each depth index from the start of its lane. It is nil if terms are evenly spaced.
-	// Only packing and unpacking call Terms.
+	// Terms returns the offset of each term from the start of its lane. Terms is nil if the terms are evenly spaced. It
+	// is called only for packing and unpacking.
 	Terms func() []int
 	Depth int // number of terms of a lane
 	Step  int // stride between evenly spaced terms
@@ -35,7 +35,7 @@ type Panels struct {
 // Each returns the number of elements of one packed matrix.
 func (p *Panels) Each() int { return kit.BoundedProduct(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth) }
 
-// terms returns the offset of each depth index from the start of its lane.
+// terms returns the offset of each term from the start of its lane.
 func (p *Panels) terms() []int {
 	if p.Terms != nil {
 		return p.Terms()
@@ -47,8 +47,8 @@ func (p *Panels) terms() []int {
 	return list
 }
 
-// FillPanel packs panel i of the matrix at src into dst. terms has the offset of each depth index. In long panels,
-// FillPanel checks the context; it panics as [interrupt.Check] does.
+// FillPanel packs panel i of the matrix at src into dst. terms has the offset of each term from the start of its lane.
+// In long panels, FillPanel checks the context and panics as [interrupt.Check] does.
 func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
 	first, size := i*p.Width, p.DType.Size()
 	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
@@ -71,7 +71,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 }
 
 // evenSteps returns the length of the longest evenly spaced prefix of a nonempty list, and the spacing. The length is
-// bounded so that the block that is moved at once stays in the caches.
+// bounded, so that a block that is moved at once stays in the caches.
 func evenSteps(steps []int) (n, apart int) {
 	const most = 256
 	if len(steps) < 2 {
@@ -127,7 +127,7 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 	}
 }
 
-// PackingOf returns the packing of an operand that is packed as several Panels of one dtype, one after another.
+// PackingOf returns the packing of an operand that is packed as several Panels of the same dtype, one after another.
 func PackingOf(list ...*Panels) graph.Packing {
 	d := list[0].DType
 	pk := graph.Packing{DType: d}
@@ -167,8 +167,9 @@ func PackingOf(list ...*Panels) graph.Packing {
 	return pk
 }
 
-// InPanels reports whether operand i is packed as the panels that the kernel wants; a nil want means none. It returns
-// false for an operand that is not packed, or only converted, and fails if the operand has any other packed form.
+// InPanels reports whether operand i is packed as the panels want, which the kernel needs. want is nil if the kernel
+// needs the operand unpacked. InPanels returns false if the operand is not packed, or is only converted. It fails if
+// the operand has any other packed form.
 func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	is := c.Packed(i)
 	switch {
@@ -183,8 +184,8 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 }
 
 // MatrixPanels returns the panels of one operand of a product. Its matrices have the given number of lanes, with stride
-// `lane`, and of terms (depth), with stride `step`. offsets has the offset of each entry's matrix; nil stands for a
-// single matrix at 0. Each distinct matrix is packed once.
+// `lane`, and depth terms, with stride `step`. offsets has the offset of each entry's matrix. Nil offsets describe a
+// single matrix at offset 0. Each distinct matrix is packed once.
 func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets []int) *Panels {
 	p := &Panels{DType: d, Width: width, Lanes: lanes, Lane: lane, Depth: depth, Step: step, Starts: []int{0}}
 	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, lane, step)
@@ -195,8 +196,8 @@ func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets [
 	return p
 }
 
-// startsText describes offsets by the first one, their number and their spacing if they are evenly spaced, else by a
-// list.
+// startsText formats offsets. Evenly spaced offsets are formatted as the first offset, their number and their spacing,
+// other offsets as a list.
 func startsText(starts []int) string {
 	if len(starts) > 1 {
 		by := starts[1] - starts[0]
@@ -210,8 +211,8 @@ func startsText(starts []int) string {
 	return tensor.ListString(starts)
 }
 
-// Places returns, for each entry, the position of its packed matrix, in elements. offsets has the offset of each
-// entry's matrix in the operand; nil gives nil.
+// Places returns the position of each entry's packed matrix, in elements. offsets has the offset of each entry's matrix
+// in the operand. For nil offsets, Places returns nil.
 func (p *Panels) Places(offsets []int) []int {
 	if offsets == nil {
 		return nil

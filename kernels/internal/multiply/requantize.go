@@ -29,13 +29,14 @@ func byteBounds(d tensor.DType) (least, most float64) {
 }
 
 // Finish describes the loop that converts int32 sums of products of bytes to results. The operands of the loop are the
-// sums, then two int32 factors for each of Rows and Columns, then the scale and the zero point if Scaled is set.
+// sums, two int32 factors if Rows is set, two int32 factors if Columns is set, and the scale and the zero point if
+// Scaled is set.
 type Finish struct {
-	// Rows adds a factor of the row times a factor of the column to a sum. Columns subtracts such a product. The factor
-	// of the row is the first of the two operands.
+	// Rows adds a product of two factors to a sum: a factor of the sum's row and a factor of the sum's column. Columns
+	// subtracts such a product. The factor of the row is the first of the two operands.
 	Rows, Columns bool
-	// Scaled multiplies sums by a scale and rounds them to D, as [Requantized] does. There is one scale for each
-	// column, or with OneScale a single one. Without Scaled, results are int32.
+	// Scaled multiplies sums by a scale and rounds them to D, as [Requantized] does. Each column has its own scale. If
+	// OneScale is set, all columns have the same scale. Without Scaled, results are int32.
 	Scaled, OneScale bool
 	D                tensor.DType // int8 or uint8
 }

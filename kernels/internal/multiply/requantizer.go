@@ -14,7 +14,7 @@ import (
 )
 
 // Requantizer converts rows of sums to bytes, with one scale for each column and without the corrections of [Finish].
-// With AVX-512, machine code keeps the scales in registers; otherwise the loop of Finish is used.
+// With AVX-512, machine code keeps the scales in registers. Otherwise the loop of Finish is used.
 type Requantizer struct {
 	d    tensor.DType
 	code *jit.Func
@@ -40,8 +40,8 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 	return r, err
 }
 
-// Rows converts rows of sums to bytes. pitch is the number of bytes between rows of results, sumsPitch that between
-// rows of sums. zeroPoint is the address of one element of the dtype of the results.
+// Rows converts rows of sums to bytes. pitch is the stride of rows of results, and sumsPitch the stride of rows of
+// sums, both in bytes. zeroPoint is the address of a single element of the dtype of the results.
 func (r *Requantizer) Rows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
 	w := r.run.Of(m)

@@ -4,8 +4,9 @@ import "github.com/graphrun/graphrun/internal/machine"
 
 // Strips is the order in which a product of several images (or matrices) is computed, and its division into chunks. The
 // rows of an image are divided into strips, and the columns of the result into blocks. A unit of work is one strip by
-// one block. A band is a sequence of strips that are all computed for one block, while its weights are in cache, before
-// the next block. Images follow one another; so do the bands of an image and the blocks of a band.
+// one block. A band is a sequence of strips. All strips of a band are computed for one block, while the block's weights
+// are in cache, before the next block. The loop over images contains the loop over bands, which contains the loop over
+// blocks, which contains the loop over the strips of a band.
 type Strips struct {
 	Images int // number of images
 	Blocks int // number of blocks of columns
@@ -17,14 +18,14 @@ type Strips struct {
 // Units returns the number of units.
 func (o *Strips) Units() int { return o.Images * o.Blocks * o.Strips }
 
-// Cut divides the units into chunks whose work is about grain, if each unit has the given work.
+// Cut divides the units into chunks. work is the work of a unit, and grain the desired work of a chunk.
 func (o *Strips) Cut(work, grain int) { o.cut = machine.CutUnits(o.Units(), work, grain) }
 
 // Chunks returns the number of chunks.
 func (o *Strips) Chunks() int { return o.cut.Chunks }
 
-// Made returns what is complete, in all blocks, after a chunk and all earlier chunks: a number of images, and a number
-// of strips of the next image.
+// Made returns the number of images that are complete after a chunk and all earlier chunks, and the number of strips of
+// the next image that are then complete in all blocks.
 func (o *Strips) Made(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.locate(end)
@@ -39,8 +40,8 @@ func (o *Strips) Begun(chunk int) (images, strips int) {
 	return images, band*o.Band + min(width, rest+1)
 }
 
-// locate returns the image of unit u, the band, the index of the unit in the band, and the number of strips of the
-// band.
+// locate returns the image of unit u, the band in this image, the index of the unit in the band, and the number of
+// strips of the band.
 func (o *Strips) locate(u int) (image, band, rest, width int) {
 	image, rest = u/(o.Blocks*o.Strips), u%(o.Blocks*o.Strips)
 	band = rest / (o.Blocks * o.Band)

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The names, in machine profiles, of the inner kernels of products. A profile has the time of one unit of each.
+// The rates of products, by their names in machine profiles. A rate is the time of one unit of work.
 const (
 	Tile32    = "gemm.f32"     // a multiply-add of float32 in register tiles
 	Tile64    = "gemm.f64"     // a multiply-add of float64
@@ -29,10 +29,10 @@ const (
 	PackStep  = "pack.strided" // an element of a window with strided pixels that is packed from planes
 )
 
-// tileOf returns the inner kernel of a dtype.
+// tileOf returns the rate of a multiply-add in register tiles.
 func tileOf(d tensor.DType) string {
 	switch d {
-	case tensor.Float32, tensor.Float16, tensor.BFloat16: // the halves are converted
+	case tensor.Float32, tensor.Float16, tensor.BFloat16: // 16-bit floats are converted
 		return Tile32
 	case tensor.Float64:
 		return Tile64
@@ -40,15 +40,15 @@ func tileOf(d tensor.DType) string {
 	return TileGo
 }
 
-// Stored reclassifies the bytes of the result, which [graph.Call.Streamed] has counted as dense traffic, as copied: no
-// computation overlaps with the stores of a tile.
+// Stored reclassifies the bytes of the result, which [graph.Call.Streamed] has counted as dense traffic, as copied,
+// because no computation overlaps with the stores of a tile.
 func Stored(w *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
 	w.Bytes[graph.Dense] -= bytes
 	w.Bytes[graph.Copied] += bytes
 }
 
-// Product adds the multiplications of m x k by k x n elements of dtype d in register tiles.
+// Product adds the cost of products of m x k and k x n matrices of dtype d in register tiles.
 func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	macs, calls := gemm.Effort(computesIn(d), m, n, k)
 	w.Do(tileOf(d), entries*macs)
@@ -57,16 +57,17 @@ func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 }
 
 const (
-	// fewRows is the number of rows of the other operand up to which computing with a panel takes much less time than
-	// loading it from memory.
+	// fewRows is the maximum number of rows of the other operand for which computing with a panel takes much less time
+	// than loading the panel from memory.
 	fewRows = 4
-	// manyRows is the number of rows from which computing with a panel takes as long as loading the next panel.
+	// manyRows is the number of rows of the other operand for which computing with a panel takes as long as loading the
+	// next panel.
 	manyRows = 32
 )
 
-// Paneled reclassifies some bytes of constant operand i, which [graph.Call.Streamed] has counted as kept, as panels. It
-// takes the share of a panel that is loaded while the previous panel is multiplied by the given number of rows of the
-// other operand.
+// Paneled reclassifies some bytes of constant operand i, which [graph.Call.Streamed] has counted as kept, as panels.
+// These are the bytes of a panel that are loaded while the previous panel is multiplied by the given number of rows of
+// the other operand.
 func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {

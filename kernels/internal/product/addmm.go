@@ -78,7 +78,7 @@ func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call
 		}
 		at := kit.Attrs[addmmAttrs](c)
 		if t.DType == tensor.Bool && t.Numel().Ne(sym.Int{}).Holds() {
-			// f rejects all other products of bools. Without terms, the result is beta times self.
+			// f rejects products of bools, except products without terms. Their result is beta times self.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool", at.Beta.DType().TorchName())
 		}
 		for _, v := range []tensor.Scalar{at.Beta, at.Alpha} {
@@ -90,7 +90,7 @@ func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call
 	}
 }
 
-// sumOf returns a call of addmm or baddbmm as a contraction.
+// sumOf describes a call of addmm or baddbmm as a contraction.
 func sumOf(c *graph.Call) (*contraction, error) {
 	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
@@ -112,8 +112,8 @@ func matricesOf(m tensor.Meta) matrices {
 	return matrices{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
 }
 
-// addendOf returns the strides of an addend m that was expanded. It sets the strides of added dimensions, and of those
-// of size 1, to 0; Expand gives them other strides.
+// addendOf returns the strides of addend m after its expansion. It sets the strides of added dimensions and of
+// dimensions of size 1 to 0, because Expand gives them other strides.
 func addendOf(m, expanded tensor.Meta) matrices {
 	for d := range expanded.Rank() - m.Rank() {
 		expanded.Strides[d] = 0
@@ -128,8 +128,8 @@ func addendOf(m, expanded tensor.Meta) matrices {
 
 // skipsProduct reports whether the product is skipped because alpha is 0. NaNs and infinities of the matrices then do
 // not reach the result, as in the BLAS library that PyTorch uses for floats and complex numbers. PyTorch does not use
-// BLAS for integers, 16-bit floats and batches of products of less than 400 multiplications (bmm_out_or_baddbmm_);
-// these are multiplied by 0.
+// BLAS for integers, for 16-bit floats, and for batches of products of less than 400 multiplications
+// (bmm_out_or_baddbmm_). In these cases, the product is multiplied by 0.
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
 	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=
@@ -140,7 +140,7 @@ func skipsProduct(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-// sumTerms is sumOf, but with depth 0 if the product is skipped.
+// sumTerms describes a call like sumOf, but with depth 0 if the product is skipped.
 func sumTerms(c *graph.Call) (*contraction, error) {
 	x, err := sumOf(c)
 	if err == nil && skipsProduct(c) {
@@ -157,7 +157,7 @@ func sumFlops(c *graph.Call) float64 {
 	return x.flops() + 2*float64(x.entries()*x.m*x.n)
 }
 
-// sumRef is the reference of addmm and baddbmm.
+// sumRef is the reference implementation of addmm and baddbmm.
 func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	at := kit.Attrs[addmmAttrs](c)
 	lead := in[1].Rank() - 1

@@ -121,7 +121,7 @@ func attentionType(c *graph.Call) (t tensor.Type, err error) {
 	return t, err
 }
 
-// scaleOf returns the factor of the scores of queries of the given number of elements.
+// scaleOf returns the factor of the scores. elements is the number of elements of a query.
 func (at *attentionAttrs) scaleOf(elements int) float64 {
 	if at.Scale != nil {
 		return *at.Scale
@@ -137,8 +137,8 @@ func (at *attentionAttrs) groupOf(query, key tensor.Meta) int {
 	return query.Shape[query.Rank()-3] / key.Shape[key.Rank()-3]
 }
 
-// lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention], as package fusion describes
-// products and a softmax that it has joined, so that both are computed by [compileAttention]. Operands in 16-bit floats
+// lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention], which [compileAttention]
+// computes. Package fusion uses the same description for attentions that it finds in a graph. Operands in 16-bit floats
 // are converted first.
 func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 	at, x, d := kit.Attrs[attentionAttrs](c), copies.NewCompound(c), c.Out[0].DType.OpMath()
@@ -153,7 +153,7 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 	}
 	q, k, v := buffers[1].Meta, buffers[2].Meta, buffers[3].Meta
 	queries, keys := q.Shape[q.Rank()-2], k.Shape[k.Rank()-2]
-	if at.IsCausal { // no query sees the keys from `queries` on
+	if at.IsCausal { // no query sees a key with an index of `queries` or more
 		keys = min(keys, queries)
 		k.Shape, v.Shape = slices.Clone(k.Shape), slices.Clone(v.Shape)
 		k.Shape[k.Rank()-2], v.Shape[v.Rank()-2] = keys, keys

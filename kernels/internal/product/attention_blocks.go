@@ -1,9 +1,9 @@
 package product
 
-// The kernel of attention: a block is a number of rows of scores (queries) of one entry of the batch. A worker
-// multiplies the queries of a block by all keys, which gives scores, runs the row program that makes weights of the
-// scores, and multiplies the weights by the values. Calls of scaled_dot_product_attention and attentions that package
-// fusion has found in a graph use the same kernel.
+// The kernel of attention divides the queries of each entry of the batch into blocks. A worker multiplies the queries
+// of a block by all keys, which gives a row of scores for each query. It then runs the row program that computes
+// weights from scores, and multiplies the weights by the values. Calls of scaled_dot_product_attention and attentions
+// that package fusion has found in a graph use the same kernel.
 
 import (
 	"unsafe"
@@ -18,14 +18,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attend computes attention by matrix products.
+// attend is the implementation of attention for package fusion.
 var attend = &graph.Attend{
 	Doc:  "Computes blocks of rows of scores, which stay in the cache until they are multiplied by the values.",
 	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
 }
 
-// scoreBytes is the maximum size, in bytes, of a block of scores, so that it stays in the L2 cache beside keys and
-// values.
+// scoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with keys
+// and values.
 const scoreBytes = 256 << 10
 
 // fewScoreRows is the minimum number of rows of a block, even if its scores then exceed scoreBytes.
@@ -33,38 +33,39 @@ const fewScoreRows = 16
 
 // attentionSizes has the sizes of an attention and of its blocks. They depend on shapes only.
 type attentionSizes struct {
-	entries      int // number of entries of the batch
-	l, s         int // queries and keys of an entry
-	e, v         int // elements of a query or key, and of a value
-	rows, blocks int // rows of a block, blocks of an entry
-	row, col     int // strides of scores between rows and between columns, in elements
-	room         int // elements of memory for a block of scores
+	entries              int // number of entries of the batch
+	queries, keys        int // numbers of queries and of keys of an entry
+	keySize, valueSize   int // numbers of elements of a query or key, and of a value
+	rows, blocks         int // number of rows of a block; number of blocks of an entry
+	rowStride, colStride int // strides of scores between rows and between columns, in elements
+	scoreElements        int // size of the memory for a block of scores, in elements
 }
 
 func attentionSizesOf(a *graph.Attention) (z attentionSizes) {
 	size := a.Out.DType.Size()
 	z.entries = tensor.Numel(a.Batch)
-	z.l, z.s, z.e, z.v = a.Sizes()
+	z.queries, z.keys, z.keySize, z.valueSize = a.Sizes()
 	line := func(n int) int { return kit.AlignUp(n*size) / size }
-	z.rows = kit.DivUp(z.l, kit.DivUp(z.l, max(fewScoreRows, scoreBytes/(z.s*size))))
-	z.blocks = kit.DivUp(z.l, z.rows)
-	if z.row, z.col, z.room = line(z.s), 1, z.rows*line(z.s); a.ByColumns() {
-		z.row, z.col, z.room = 1, line(z.rows), z.s*line(z.rows)
+	z.rows = kit.DivUp(z.queries, kit.DivUp(z.queries, max(fewScoreRows, scoreBytes/(z.keys*size))))
+	z.blocks = kit.DivUp(z.queries, z.rows)
+	if z.rowStride, z.colStride, z.scoreElements = line(z.keys), 1, z.rows*line(z.keys); a.ByColumns() {
+		z.rowStride, z.colStride, z.scoreElements = 1, line(z.rows), z.keys*line(z.rows)
 	}
 	return z
 }
 
-// specs returns the two products of a block of n rows: queries by keys, which gives scores, and weights by values.
+// specs returns the two products of a block of n rows. The product of queries and keys gives the scores. The product of
+// weights and values gives the result.
 func (z attentionSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec) {
 	rank := len(a.Batch)
 	strides := func(m tensor.Meta) gemm.Operand {
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
 	}
 	c := strides(a.Out)
-	scores = gemm.Spec{DType: a.Out.DType, M: n, N: z.s, K: z.e, A: strides(a.Query), B: strides(a.Key),
-		CRowStride: z.row, CColStride: z.col}
-	values = gemm.Spec{DType: a.Out.DType, M: n, N: z.v, K: z.s,
-		A: gemm.Operand{RowStride: z.row, ColStride: z.col}, B: strides(a.Value),
+	scores = gemm.Spec{DType: a.Out.DType, M: n, N: z.keys, K: z.keySize, A: strides(a.Query), B: strides(a.Key),
+		CRowStride: z.rowStride, CColStride: z.colStride}
+	values = gemm.Spec{DType: a.Out.DType, M: n, N: z.valueSize, K: z.keys,
+		A: gemm.Operand{RowStride: z.rowStride, ColStride: z.colStride}, B: strides(a.Value),
 		CRowStride: c.RowStride, CColStride: c.ColStride}
 	return scores, values
 }
@@ -76,7 +77,7 @@ func attentionWork(a *graph.Attention) (w graph.Work) {
 	w.Do(multiply.Start, 1)
 	w.Do(multiply.Begin, 2*n)
 	thin := thinProducts(a)
-	for i, m := range [2][3]int{{z.rows, z.s, z.e}, {z.rows, z.v, z.s}} {
+	for i, m := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
 		if thin[i] {
 			multiply.ThinProduct(&w, d, n, float64(m[0])*float64(m[1])*float64(m[2]))
 		} else {
@@ -90,23 +91,25 @@ func attentionWork(a *graph.Attention) (w graph.Work) {
 	return w
 }
 
-// thinProducts reports whether the product with the keys reads the keys once and in place, and likewise the product
-// with the values.
+// thinProducts reports whether the product with the keys reads the keys once and in place, and whether the product with
+// the values reads the values once and in place.
 func thinProducts(a *graph.Attention) [2]bool {
 	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packed returns the number of elements that are packed if operand i (query, key or value) is packed: keys and values
-// once for each block.
+// packed returns the number of elements that are packed if operand i (query, key or value) is packed. Keys and values
+// are packed again for each block.
 func (z attentionSizes) packed(i int) float64 {
-	keys := float64(z.blocks) * float64(z.s)
-	return float64(z.entries) * [3]float64{float64(z.l) * float64(z.e), keys * float64(z.e), keys * float64(z.v)}[i]
+	keys := float64(z.blocks) * float64(z.keys)
+	queries := float64(z.queries)
+	return float64(z.entries) * [3]float64{queries * float64(z.keySize), keys * float64(z.keySize),
+		keys * float64(z.valueSize)}[i]
 }
 
-// attentionPacks returns the names of the inner kernels that pack query, key and value. The name is empty if products
-// read the operand in place.
+// attentionPacks returns the names of the rates of packing query, key and value. A name is empty if products read the
+// operand in place.
 func attentionPacks(a *graph.Attention) (kernels [3]string) {
 	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)
@@ -125,7 +128,7 @@ func attentionPacks(a *graph.Attention) (kernels [3]string) {
 	return kernels
 }
 
-// attentionRead returns the cost of reading operand i in its layout, less the cost in row-major order.
+// attentionRead returns the cost of reading operand i in its layout minus the cost of reading it in row-major order.
 func attentionRead(a *graph.Attention, i int) (w graph.Work) {
 	dense := *a
 	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
@@ -139,7 +142,7 @@ func attentionRead(a *graph.Attention, i int) (w graph.Work) {
 	return w
 }
 
-// attentionBlock has the products and loops of a block of rows.
+// attentionBlock has the compiled products and loops for a block of the given number of rows.
 type attentionBlock struct {
 	rows           int
 	scores, values *gemm.Plan
@@ -149,13 +152,14 @@ type attentionBlock struct {
 // attention is the state of a compiled attention.
 type attention struct {
 	attentionSizes
-	size   int      // bytes of an element
-	at     [4][]int // offsets of the entries of query, key, value and result, in elements
-	q, c   int      // strides of rows of query and result, in elements
-	blocks []attentionBlock
-	// The bytes of a worker's memory for scores, for scratch and shared panels of the products, and for the loops.
-	own, work, shared, loops int
-	args                     graph.PerWorker[gemm.Args]
+	size                   int      // number of bytes of an element
+	entryOffsets           [4][]int // offsets of the entries of query, key, value and result, in elements
+	queryStride, outStride int      // strides of rows of the query and of the result, in elements
+	blocks                 []attentionBlock
+	// Numbers of bytes of worker memory: for scores, for scratch memory of the products, for panels of the products,
+	// and for the loops.
+	scoresBytes, productBytes, panelBytes, loopBytes int
+	args                                             graph.PerWorker[gemm.Args]
 }
 
 func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
@@ -163,10 +167,10 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 	rank := len(a.Batch)
 	x.size = a.Out.DType.Size()
 	for i, m := range []tensor.Meta{a.Query, a.Key, a.Value, a.Out} {
-		x.at[i] = a.Entries(m)
+		x.entryOffsets[i] = a.Entries(m)
 	}
-	x.q, x.c = a.Query.Strides[rank], a.Out.Strides[rank]
-	for _, n := range []int{x.rows, x.l % x.rows} {
+	x.queryStride, x.outStride = a.Query.Strides[rank], a.Out.Strides[rank]
+	for _, n := range []int{x.rows, x.queries % x.rows} {
 		if n == 0 {
 			continue
 		}
@@ -179,21 +183,21 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 		if b.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
-		if b.loops, err = fusion.NewScoreRows(a, n, x.row, x.col); err != nil {
+		if b.loops, err = fusion.NewScoreRows(a, n, x.rowStride, x.colStride); err != nil {
 			return nil, err
 		}
 		x.blocks = append(x.blocks, b)
 		for _, p := range []*gemm.Plan{b.scores, b.values} {
-			x.work = max(x.work, kit.AlignUp(p.WorkerBytes()))
-			x.shared = max(x.shared, kit.AlignUp(p.SharedBytes()))
+			x.productBytes = max(x.productBytes, kit.AlignUp(p.WorkerBytes()))
+			x.panelBytes = max(x.panelBytes, kit.AlignUp(p.SharedBytes()))
 		}
-		x.loops = max(x.loops, b.loops.Bytes())
+		x.loopBytes = max(x.loopBytes, b.loops.Bytes())
 	}
-	x.own = kit.AlignUp(x.room * x.size)
+	x.scoresBytes = kit.AlignUp(x.scoreElements * x.size)
 	count := x.entries * x.attentionSizes.blocks
-	group := max(1, machine.MACGrain/max(1, x.rows*x.s*(x.e+x.v)))
+	group := max(1, machine.MACGrain/max(1, x.rows*x.keys*(x.keySize+x.valueSize)))
 	return &graph.Kernel{
-		Worker: x.own + x.work + x.shared + x.loops, Code: x.listings,
+		Worker: x.scoresBytes + x.productBytes + x.panelBytes + x.loopBytes, Code: x.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(count, group), Run: func(m *graph.Mem, chunk int) error {
 			for i := chunk * group; i < min(count, (chunk+1)*group); i++ {
 				if err := x.block(m, i/x.attentionSizes.blocks, i%x.attentionSizes.blocks*x.rows); err != nil {
@@ -217,28 +221,28 @@ func (x *attention) listings() (list []expr.Listing) {
 // block computes the block of an entry that starts at a row.
 func (x *attention) block(m *graph.Mem, entry, row int) error {
 	b := x.blocks[0]
-	if x.l-row < b.rows {
+	if x.queries-row < b.rows {
 		b = x.blocks[1]
 	}
-	memory := m.Worker[x.own:]
-	work, shared := memory[:x.work], memory[x.work:][:x.shared]
+	memory := m.Worker[x.scoresBytes:]
+	work, shared := memory[:x.productBytes], memory[x.productBytes:][:x.panelBytes]
 	args := x.args.Of(m)
 	scores := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	*args = gemm.Args{Shared: shared, A: x.element(m.Ptrs[1], x.at[0][entry]+row*x.q),
-		B: x.element(m.Ptrs[2], x.at[1][entry]), C: scores}
+	*args = gemm.Args{Shared: shared, A: x.element(m.Ptrs[1], x.entryOffsets[0][entry]+row*x.queryStride),
+		B: x.element(m.Ptrs[2], x.entryOffsets[1][entry]), C: scores}
 	b.scores.RunAll(args, work)
-	weights, err := b.loops.Do(m, scores, entry, row, memory[x.work+x.shared:])
+	weights, err := b.loops.Do(m, scores, entry, row, memory[x.productBytes+x.panelBytes:])
 	if err != nil {
 		return err
 	}
-	args.A, args.B, args.C = weights, x.element(m.Ptrs[3], x.at[2][entry]),
-		x.element(m.Ptrs[0], x.at[3][entry]+row*x.c)
+	args.A, args.B, args.C = weights, x.element(m.Ptrs[3], x.entryOffsets[2][entry]),
+		x.element(m.Ptrs[0], x.entryOffsets[3][entry]+row*x.outStride)
 	b.values.RunAll(args, work)
 	*args = gemm.Args{}
 	return nil
 }
 
-// element returns the address of element i of a matrix at p. A matrix without elements has no address.
+// element returns the address of element i of the matrix at p. p is nil for a matrix without elements.
 func (x *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// queryAndKey returns the index of the query of each score, and the index of its key.
+// queryAndKey returns two values that broadcast to the shape of the scores: the index of each score's query, and the
+// index of each score's key.
 func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 	n, d := max(queries, keys), tensor.Int32
 	if n > math.MaxInt32 {
@@ -24,8 +25,9 @@ func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 	return [2]kit.Buffer{indexes.View(tensor.New(d, queries, 1)), indexes.View(tensor.New(d, 1, keys))}
 }
 
-// describeWeights expands the other operands of an attention to the shape of the scores, and sets the row program from
-// scores to weights. The other operands are none, or a mask, or [queryAndKey]: no query then sees later keys.
+// describeWeights expands the operands a.Others of an attention to the shape of the scores, and sets the row program
+// that computes weights from scores. a.Others is empty, a mask, or the result of [queryAndKey]. In the last case, no
+// query sees later keys.
 func describeWeights(a *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := a.Sizes()
 	d := a.Out.DType
@@ -55,11 +57,12 @@ func describeWeights(a *graph.Attention, scale float64) (err error) {
 	return err
 }
 
-// headGroups brings operands to the batch of a call of the given rank. If adjacent query heads share a head of keys and
-// values, the last dimension of the batch is split into heads of keys and query heads of each.
+// headGroups gives operands the batch dimensions of a call. rank is the number of these dimensions. If group adjacent
+// query heads share a head of keys and values, the last dimension of the batch is split into two dimensions: heads of
+// keys, and query heads of each head of keys.
 type headGroups struct{ rank, group int }
 
-// split returns m, [..., rows, columns], with all dimensions of the batch. shared: it is the key or the value.
+// split returns m, [..., rows, columns], with all dimensions of the batch. shared tells that m is the key or the value.
 func (g headGroups) split(m tensor.Meta, shared bool) tensor.Meta {
 	missing := g.rank + 2 - m.Rank()
 	m.Shape = append(slices.Repeat([]int{1}, missing), m.Shape...)

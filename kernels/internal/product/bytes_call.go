@@ -10,7 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The operand indexes of matmul_bytes. The zero points of a and b are the input_zero_point and the other_zero_point.
+// The operand indexes of matmul_bytes. Operands a and b are input and other. Their zero points are input_zero_point and
+// other_zero_point.
 const (
 	bytesA = iota
 	bytesB
@@ -57,7 +58,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 		name    string
 		d       tensor.DType
 		n       sym.Int
-		single  bool // one element for all indexes is allowed, too
+		single  bool // a single element for all indexes is also allowed
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
 		{bytesZero, "zero_point", t.DType, sym.Of(1), true}} {
@@ -88,7 +89,8 @@ func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
 	return int32(*(*uint8)(unsafe.Add(p, i)))
 }
 
-// perIndex returns the stride of an operand with one element for each index; 0 if it has one element.
+// perIndex returns the stride of operand k if it has an element for each row or column, or 0 if it has a single
+// element.
 func perIndex(c *graph.Call, k int) int {
 	if m := c.Meta(k); c.Has(k) && m.Numel() > 1 {
 		return m.Strides[0]

@@ -10,8 +10,9 @@ import (
 
 // unitShape returns the shape of a product on the matrix unit.
 func unitShape() byteShape {
-	return byteShape{m: 40, n: 100, k: 64, per: groupBytes, groups: 16, lanes: 16, vectors: 2, height: 2 * tile.UnitRows,
-		unit: true}
+	return byteShape{m: 40, n: 100, k: 64, perGroup: groupBytes, groups: 16, lanes: 16, vectors: 2,
+		height: 2 * tile.UnitRows,
+		unit:   true}
 }
 
 // TestFarRowsLeaveTheMatrixUnit checks that vector instructions multiply, with the same panels, if rows of the result
@@ -33,7 +34,7 @@ func TestUnitStepFitsTheCode(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	b := &byteTiles{byteShape: unitShape(), a: &byteRows{row: byteUnitStep}, cRow: byteUnitStep / groupBytes}
+	b := &byteTiles{byteShape: unitShape(), a: &byteRows{row: byteUnitStep}, outRowStride: byteUnitStep / groupBytes}
 	spec := b.spec(byteCode{height: b.height, groups: b.groups})
 	if _, err := tile.Compile(spec, machine.AVX512); err != nil {
 		t.Error(err)

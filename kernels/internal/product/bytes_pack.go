@@ -18,20 +18,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// signBit converts between int8 and uint8 with an offset of 128.
+// signBit is the offset of 128 that converts between int8 and uint8.
 const signBit = 0x80
 
-// bytePacker packs operand b into panels. A panel is a block of columns, in which the groups at one depth are
-// contiguous.
+// bytePacker packs operand b into panels. A panel has the columns of a block. The groups of all columns at the same
+// depth are contiguous.
 type bytePacker struct {
 	byteShape
-	signed bool        // elements are int8
+	signed bool        // whether elements are int8
 	join   *loops.Loop // joins the elements of a group
 	ones   []byte      // a row of ones, to sum columns
 	total  *jit.Func   // multiplies ones by a panel
 }
 
-// packerRun has the state of a worker in both phases.
+// packerRun is the state of a worker in both phases of a byte product.
 type packerRun struct {
 	state loops.State
 	args  jit.Args
@@ -42,22 +42,22 @@ type packerRun struct {
 func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	p := &bytePacker{byteShape: s, signed: signed, ones: make([]byte, s.rowBytes())}
 	for i := range s.k {
-		p.ones[i*groupBytes/s.per] = 1
+		p.ones[i*groupBytes/s.perGroup] = 1
 	}
 	var err error
-	if p.join, err = joinLoop(s.per, signed); err != nil {
+	if p.join, err = joinLoop(s.perGroup, signed); err != nil {
 		return nil, err
 	}
-	p.total, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.per == groupBytes,
-		Words: s.per != groupBytes, Rows: 1,
+	p.total, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.perGroup == groupBytes,
+		Words: s.perGroup != groupBytes, Rows: 1,
 		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: s.width() * groupBytes, Terms: tile.Dynamic}}},
 		machine.Host())
 	return p, err
 }
 
-// joinLoop returns the loop that joins bytes of a column to a group. Its operands are the bytes. The loop subtracts 128
-// from uint8 elements: in a group of four bytes it flips the sign bits, in a group of two words it subtracts.
+// joinLoop returns the loop that joins bytes of a column to a group. Its operands are the bytes. It subtracts 128 from
+// uint8 elements. In a group of four bytes, it does so by flipping the sign bits.
 func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	names, types := []string{"a", "b", "c", "d"}[:per], make([]tensor.DType, per)
 	bits, less, d := 32/per, 0, tensor.Uint8
@@ -82,8 +82,8 @@ func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	return kit.FormulaLoop(text, names, types, nil, tensor.Int32)
 }
 
-// room returns the bytes of worker memory in which a strided block of columns is transposed.
-func (p *bytePacker) room() int { return p.k * p.width() }
+// transposeBytes returns the number of bytes of worker memory in which a strided block of columns is transposed.
+func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
 // block packs a block of columns of a matrix with the given strides, and sums the columns.
 func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
@@ -100,9 +100,9 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 		from, row = room, cols
 	}
 	panel := unsafe.Add(to, block*p.panelBytes())
-	p.joinGroups(r, panel, from, row, 0, p.k/p.per, cols)
-	if p.k%p.per > 0 {
-		p.joinGroups(r, panel, from, row, p.k/p.per, 1, cols)
+	p.joinGroups(r, panel, from, row, 0, p.k/p.perGroup, cols)
+	if p.k%p.perGroup > 0 {
+		p.joinGroups(r, panel, from, row, p.k/p.perGroup, 1, cols)
 	}
 	p.addUp(r, panel, p.totals(to, block))
 }
@@ -114,18 +114,18 @@ func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, f
 	var ptrs [1 + groupBytes]unsafe.Pointer
 	var strides [1 + groupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
-	for i := range p.per {
-		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.per+i, p.k-1)*row), p.per*row
+	for i := range p.perGroup {
+		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.perGroup+i, p.k-1)*row), p.perGroup*row
 	}
-	p.join.Run(&r.state, ptrs[:1+p.per], strides[:1+p.per], cols, n)
+	p.join.Run(&r.state, ptrs[:1+p.perGroup], strides[:1+p.perGroup], cols, n)
 }
 
-// totals returns the address of the sums of the columns of a block.
+// totals returns the address of the sums of a block's columns. They follow the panels of the matrix.
 func (s *byteShape) totals(matrix unsafe.Pointer, block int) unsafe.Pointer {
 	return unsafe.Add(matrix, s.blocks()*s.panelBytes()+block*s.width()*groupBytes)
 }
 
-// addUp sums the columns of a panel.
+// addUp sums the columns of a panel. It multiplies a row of ones by the panel.
 func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](to, p.width())
 	clear(sums)
@@ -152,22 +152,23 @@ func (p *bytePacker) addUpInGo(panel unsafe.Pointer, sums []int32) {
 	}
 }
 
-// element returns an element of a panel.
+// element returns element k of column j of a panel.
 func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
-	at := unsafe.Add(panel, (k/s.per*s.width()+j)*groupBytes+k%s.per*(groupBytes/s.per))
-	if s.per < groupBytes {
+	at := unsafe.Add(panel, (k/s.perGroup*s.width()+j)*groupBytes+k%s.perGroup*(groupBytes/s.perGroup))
+	if s.perGroup < groupBytes {
 		return int32(*(*int16)(at))
 	}
 	return int32(*(*int8)(at))
 }
 
-// form describes the packed operand.
+// form returns the name of the packed form, as in [graph.Packing].
 func (s byteShape) form() string {
-	what := map[int]string{groupBytes: "int8", 2: "int16"}[s.per]
-	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", what, s.width(), s.per)
+	what := map[int]string{groupBytes: "int8", 2: "int16"}[s.perGroup]
+	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", what, s.width(), s.perGroup)
 }
 
-// packBytes returns the form of a constant operand: all its distinct matrices, contiguous.
+// packBytes returns the packing of constant operand b. The packed form has all distinct matrices of the operand, one
+// after another.
 func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesB || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
@@ -187,7 +188,7 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
-			room := tensor.NewStorage(p.room()).Bytes()
+			room := tensor.NewStorage(p.transposeBytes()).Bytes()
 			row, col, starts := ownLayout(src.Meta)
 			var r packerRun
 			r.state.Context = ctx

@@ -14,27 +14,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies operand a to rows of whole groups of uint8 or words, unless tiles can read the operand in place. It
-// also sums the rows, which the zero points of columns multiply.
+// byteRows copies the rows of operand a to whole groups of uint8 or words. Rows are not copied if tiles can read the
+// operand in place. byteRows also sums the rows, because the results depend on the products of these sums and the zero
+// points of columns.
 type byteRows struct {
 	byteShape
-	signed   bool        // elements are int8
+	signed   bool        // whether elements are int8
 	row, col int         // strides of the operand, in bytes
 	loop     *loops.Loop // converts elements; nil if they are copied unchanged
-	copied   bool        // rows are copied
-	summed   bool        // the sums of rows are needed
-	group    int         // rows per chunk
+	copied   bool        // whether rows are copied
+	summed   bool        // whether the sums of rows are needed
+	group    int         // number of rows per chunk
 }
 
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
 	r := &byteRows{byteShape: s, signed: signed, row: x.a.row, col: x.a.col, summed: summed,
 		group: max(1, machine.MoveGrain/s.k)}
-	r.copied = signed || s.per < groupBytes || s.k%s.per > 0 || x.a.col != 1 || s.unit && x.a.row > byteUnitStep
+	r.copied = signed || s.perGroup < groupBytes || s.k%s.perGroup > 0 || x.a.col != 1 || s.unit && x.a.row > byteUnitStep
 	text, out := "", tensor.Uint8
 	switch {
-	case s.per < groupBytes && signed:
+	case s.perGroup < groupBytes && signed:
 		text, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
-	case s.per < groupBytes:
+	case s.perGroup < groupBytes:
 		text, out = "int16(x)", tensor.Int16
 	case signed:
 		text = fmt.Sprintf("x ^ %d", signBit)
@@ -54,8 +55,9 @@ func (r *byteRows) chunks() int {
 	return kit.DivUp(r.m, r.group)
 }
 
-// room returns the bytes of worker memory that a chunk needs to make strided rows contiguous before the loop.
-func (r *byteRows) room() int {
+// workerBytes returns the number of bytes of worker memory that a chunk needs to make strided rows contiguous before
+// the loop.
+func (r *byteRows) workerBytes() int {
 	if r.copied && r.col != 1 && r.loop != nil {
 		return r.group * r.k
 	}
@@ -70,14 +72,14 @@ func (r *byteRows) step() int {
 	return r.row
 }
 
-// copyRows copies the rows first to end of a matrix, if they are not read in place. If sum is not nil, copyRows calls
-// it with the sum of each row.
+// copyRows copies rows [first, end) of a matrix if r.copied is set. If sum is not nil, copyRows calls sum with the
+// total of each row.
 func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, room unsafe.Pointer,
 	sum func(row int, total int32)) {
 	n, plain, plainStep := end-first, unsafe.Add(from, first*r.row), r.row
 	if r.copied {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
-		bytes := r.k * (groupBytes / r.per)
+		bytes := r.k * (groupBytes / r.perGroup)
 		if r.col != 1 || r.loop == nil {
 			at, rowStep := dst, step
 			if r.loop != nil {
@@ -105,8 +107,8 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 	}
 }
 
-// byteTotal sums bytes. Signed bytes are summed with an offset of 128 each, as tiles read them. Eight bytes are added
-// at a time, as four words.
+// byteTotal sums bytes. Tiles read signed bytes with an offset of 128, so byteTotal adds the same offset to each signed
+// byte. Eight bytes are added at a time, as four words.
 func byteTotal(x []byte, signed bool) (total int32) {
 	const even = 0x00ff00ff00ff00ff
 	flip := uint64(0)
@@ -133,10 +135,11 @@ func byteTotal(x []byte, signed bool) (total int32) {
 }
 
 // byteFactors has the properties of the zero points of both operands that are known when a kernel is compiled. Tiles
-// multiply uint8 rows by int8 columns; an operand of the other dtype is offset by 128, and so is its zero point.
+// multiply uint8 rows by int8 columns. Rows of int8 and columns of uint8 are offset by 128, and so are their zero
+// points.
 type byteFactors struct {
 	dtype  [2]tensor.DType // dtype of the operand
-	step   [2]int          // stride of the zero points; 0 if there is only one
+	step   [2]int          // stride of the zero points; 0 for a single zero point
 	shift  [2]bool         // a zero point may differ from 0 after the offset
 	signed [2]bool         // the operand is int8
 }
@@ -145,7 +148,7 @@ func newByteFactors(c *graph.Call) (f byteFactors) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		f.dtype[i], f.step[i] = c.Meta(i).DType, perIndex(c, zero)
 		f.signed[i] = f.dtype[i] == tensor.Int8
-		none := 0.0 // the zero point that the offset makes 0
+		none := 0.0 // the zero point that is 0 after the offset
 		switch {
 		case i == bytesA && f.signed[i]:
 			none = -signBit
@@ -171,7 +174,8 @@ func allAre(c *graph.Call, k int, number float64) bool {
 	return all
 }
 
-// zero returns zero point i of an operand (side), after the offset.
+// zero returns zero point i of an operand, after the offset. side is bytesA or bytesB, and p the address of the zero
+// points.
 func (f *byteFactors) zero(side int, p unsafe.Pointer, i int) int32 {
 	z := byteAt(p, f.dtype[side], i*f.step[side])
 	switch {

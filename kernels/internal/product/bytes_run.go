@@ -28,7 +28,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
 	biasStep := perIndex(c, bytesBias)
 	rowChunks := t.a.chunks()
-	group := t.blocks() // blocks per chunk: all, if b is packed and only sums are left to compute
+	group := t.blocks() // number of blocks per chunk; all blocks if b is packed, because only sums are then computed
 	if !t.packed {
 		group = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
@@ -37,10 +37,10 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	if t.finishWork.Columns {
 		points = 1
 	}
-	first := len(t.aOff)*rowChunks + points
+	first := len(t.aOffsets)*rowChunks + points
 	chunks := first
-	if !t.packed || t.begins || t.finishWork.Rows {
-		chunks += len(t.bOff) * blockChunks
+	if !t.packed || t.hasInitialSums || t.finishWork.Rows {
+		chunks += len(t.bOffsets) * blockChunks
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
@@ -48,7 +48,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		defer r.state.Release()
 		switch {
 		case chunk < points:
-			list := kit.SliceOf[int32](m.Scratch, t.room.points, t.m)
+			list := kit.SliceOf[int32](m.Scratch, t.scratchAt.points, t.m)
 			for i := range list {
 				list[i] = t.factors.zero(bytesA, aZero(m), i)
 			}
@@ -59,7 +59,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 			at := t.panels(m, matrix)
 			for block := from; block < min(t.blocks(), from+group); block++ {
 				if !t.packed {
-					t.b.block(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOff[matrix]), bRow, bCol, block,
+					t.b.block(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
 						unsafe.Pointer(unsafe.SliceData(m.Worker)))
 				}
 				t.columns(m, matrix, block, at, aZero(m), bZero(m), bias(m), biasStep)
@@ -75,27 +75,28 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	if t.packed {
 		return unsafe.Add(m.Ptrs[1+bytesB], at)
 	}
-	return scratch(m, t.room.b+at)
+	return scratch(m, t.scratchAt.b+at)
 }
 
 // rows prepares a chunk of the rows of a matrix.
 func (t *byteTiles) rows(m *graph.Mem, r *packerRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.finishWork.Rows {
-		list := kit.SliceOf[int32](m.Scratch, t.room.rows+matrix*t.m*groupBytes, t.m)
+		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rows+matrix*t.m*groupBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zero(bytesA, zero, row) - total }
 	}
 	from := chunk * t.a.group
-	t.a.copyRows(&r.state, scratch(m, t.room.a+matrix*t.m*t.rowBytes()), unsafe.Add(m.Ptrs[1+bytesA], t.aOff[matrix]),
+	t.a.copyRows(&r.state, scratch(m, t.scratchAt.a+matrix*t.m*t.rowBytes()),
+		unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[matrix]),
 		from, min(t.m, from+t.a.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
 
-// columns computes the initial values of the sums of a block, and stores the zero points of its columns.
+// columns computes the initial values of the sums of a block, and stores the zero points of the block's columns.
 func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer, biasStep int) {
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
-	if t.begins {
-		begin := kit.SliceOf[int32](m.Scratch, t.room.begin+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
+	if t.hasInitialSums {
+		begin := kit.SliceOf[int32](m.Scratch, t.scratchAt.begin+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
 		totals := kit.ElementsOf[int32](t.totals(panels, block), cols)
 		za := int32(0)
 		if !t.finishWork.Columns {
@@ -109,7 +110,7 @@ func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZer
 		}
 	}
 	if t.finishWork.Rows && matrix == 0 {
-		list := kit.SliceOf[int32](m.Scratch, t.room.columns+first*groupBytes, cols)
+		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.columns+first*groupBytes, cols)
 		for j := range list {
 			list[j] = t.factors.zero(bytesB, bZero, first+j)
 		}
@@ -123,13 +124,13 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 		r := t.run.Of(m)
 		a := &r.args
 		t.epilogue.Enter(a, m, &r.lanes)
-		if t.begins {
-			a.Ptr[tile.Bias] = scratch(m, t.room.begin)
+		if t.hasInitialSums {
+			a.Ptr[tile.Bias] = scratch(m, t.scratchAt.begin)
 		}
 		t.enterUnit(m, r, scale, zero)
 		err := t.order.Each(chunk, func(entry, block, strip int) error {
-			first := strip * t.stripH
-			rows := min(t.m, first+t.stripH) - first
+			first := strip * t.stripRows
+			rows := min(t.m, first+t.stripRows) - first
 			to, step := unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.outStep()
 			if t.storesSums() {
 				to = unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -137,10 +138,11 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			if err := t.strip(m, r, entry, block, first, rows, to, step); err != nil {
 				return err
 			}
-			if t.levels != nil {
+			if t.requantizer != nil {
 				column := block * t.width()
-				return t.levels.Rows(m, unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), to, kit.Elem[float32](scale(m), column),
-					zero(m), t.cRow*t.d.Size(), step, min(t.width(), t.n-column), rows)
+				return t.requantizer.Rows(m, unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), to,
+					kit.Elem[float32](scale(m), column),
+					zero(m), t.outRowStride*t.resultDType.Size(), step, min(t.width(), t.n-column), rows)
 			}
 			if t.finish != nil {
 				t.finishStrip(m, r, entry, block, first, rows, to, step, scale(m), zero(m))
@@ -156,15 +158,15 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 // storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
 func (t *byteTiles) storesSums() bool { return t.finishWork.Scaled && t.inTile == tile.Sums }
 
-// outStep returns the bytes between rows of the output of tiles.
+// outStep returns the number of bytes between rows of the output of tiles.
 func (t *byteTiles) outStep() int {
 	switch {
 	case t.storesSums():
 		return t.width() * groupBytes
 	case t.inTile != tile.Sums:
-		return t.cRow * t.d.Size()
+		return t.outRowStride * t.resultDType.Size()
 	}
-	return t.cRow * groupBytes
+	return t.outRowStride * groupBytes
 }
 
 // enterUnit sets the additional arguments of tiles on the matrix unit.
@@ -174,34 +176,34 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *gr
 	}
 	at := 0
 	if t.storesSums() {
-		at = t.stripH * t.width() * groupBytes
+		at = t.stripRows * t.width() * groupBytes
 	}
 	a := &r.args
 	a.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
 	if t.inTile != tile.Sums {
-		r.point = byteAt(zero(m), t.d, 0)
+		r.point = byteAt(zero(m), t.resultDType, 0)
 		a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = scale(m), unsafe.Pointer(&r.point)
 	}
 }
 
 // resultOffset returns the element offset, in the result, of the first element of a row in a block.
 func (t *byteTiles) resultOffset(entry, row, block int) int {
-	return t.cOff[entry] + row*t.cRow + block*t.width()
+	return t.outOffsets[entry] + row*t.outRowStride + block*t.width()
 }
 
-// at is place in bytes.
+// at returns resultOffset in bytes.
 func (t *byteTiles) at(entry, row, block int) int {
-	return t.resultOffset(entry, row, block) * t.d.Size()
+	return t.resultOffset(entry, row, block) * t.resultDType.Size()
 }
 
-// strip computes the sums of a strip, which has the given number of rows from row `first` on, in a block of columns. It
-// writes the sums to `to`, with `step` bytes between rows.
+// strip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row `first`
+// on. It writes the sums to `to`, with `step` bytes between rows.
 func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
-	a, matrix := &r.args, t.bOf[entry]
-	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOff[t.aOf[entry]])
+	a, matrix := &r.args, t.bIndex[entry]
+	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
 	if t.a.copied {
-		a.Ptr[tile.In] = scratch(m, t.room.a+t.aOf[entry]*t.m*t.rowBytes())
+		a.Ptr[tile.In] = scratch(m, t.scratchAt.a+t.aIndex[entry]*t.m*t.rowBytes())
 	}
 	a.Ptr[tile.Vec], a.Ptr[tile.Out] = t.panels(m, matrix), to
 	a.Step[tile.InRow], a.Step[tile.OutRow] = t.a.step(), step
@@ -214,7 +216,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
 	a.Row[tile.Ahead] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
 	start, most := tile.Zero, byteCallMACs
-	if t.begins {
+	if t.hasInitialSums {
 		start = tile.FromLanes
 	}
 	if t.unit {
@@ -253,15 +255,15 @@ func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first,
 		n++
 	}
 	column := block * t.width()
-	operand(unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.cRow*t.d.Size())
+	operand(unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.outRowStride*t.resultDType.Size())
 	operand(from, step)
 	if t.finishWork.Rows {
-		operand(scratch(m, t.room.rows+(t.aOf[entry]*t.m+first)*groupBytes), groupBytes)
-		operand(scratch(m, t.room.columns+column*groupBytes), 0)
+		operand(scratch(m, t.scratchAt.rows+(t.aIndex[entry]*t.m+first)*groupBytes), groupBytes)
+		operand(scratch(m, t.scratchAt.columns+column*groupBytes), 0)
 	}
 	if t.finishWork.Columns {
-		operand(scratch(m, t.room.points+first*groupBytes), groupBytes)
-		operand(t.totals(t.panels(m, t.bOf[entry]), block), 0)
+		operand(scratch(m, t.scratchAt.points+first*groupBytes), groupBytes)
+		operand(t.totals(t.panels(m, t.bIndex[entry]), block), 0)
 	}
 	if t.finishWork.Scaled {
 		operand(kit.Elem[float32](scale, column*t.scaleStep), 0)

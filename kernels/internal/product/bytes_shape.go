@@ -10,49 +10,50 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MultipliesBytes reports whether byte products run as machine code on this machine. Only then is it faster to rewrite
-// float products of quantized values as byte products.
+// MultipliesBytes reports whether byte products run as machine code on this machine. Without machine code, byte
+// products are slower than the float products of quantized values that they would replace.
 func MultipliesBytes() bool { return machine.Host().Has(machine.AVX2) && jit.Available() == nil }
 
-// byteShape is the division of a byte product, m x k elements (the rows) by k x n (the columns), into register tiles. A
-// group is four bytes along the depth k, which one instruction multiplies and adds. It holds four elements, uint8 of
-// the rows and int8 of the columns, or two elements as 16-bit words. Operands of the other byte dtype are converted by
-// an offset of 128, which the zero points compensate. A block is the columns of a tile. A panel is a packed block.
+// byteShape is the division of a byte product into register tiles. The product multiplies m x k elements (the rows) by
+// k x n elements (the columns). A group is four bytes along the depth k; one instruction multiplies and adds the bytes
+// of two groups. A group has four elements, which are uint8 in rows and int8 in columns, or two elements as 16-bit
+// words. Rows of int8 and columns of uint8 are converted by an offset of 128; their zero points have the same offset,
+// which compensates it. A block is a set of columns that a tile computes at once. A panel is a packed block.
 type byteShape struct {
-	m, n, k int
-	per     int  // elements of a group: 4 or 2
-	groups  int  // groups of the depth
-	lanes   int  // columns of a vector
-	vectors int  // vectors of a block of columns
-	height  int  // greatest number of rows of a tile
-	unit    bool // the matrix unit is used
+	m, n, k  int
+	perGroup int  // number of elements of a group: 4 or 2
+	groups   int  // number of groups along the depth
+	lanes    int  // number of columns of a vector
+	vectors  int  // number of vectors of a block
+	height   int  // maximum number of rows of a tile
+	unit     bool // whether the matrix unit is used
 }
 
 const (
 	// groupBytes is the number of bytes of a group.
 	groupBytes = 4
-	// byteUnitRows is the number of rows from which the matrix unit is faster than vector instructions.
+	// byteUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
 	byteUnitRows = 8
 	// byteUnitStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains the
 	// offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
 	byteUnitStep = 1 << 25
 )
 
-// newByteShape returns the division of a product, which depends on sizes only. rows is the number of rows that are
-// multiplied by the same matrix. With few rows, blocks have more vectors, so that enough independent sums hide the
+// newByteShape returns the division of a product. It depends on sizes only. rows is the number of rows that are
+// multiplied by the same matrix. For few rows, blocks have more vectors, because enough independent sums hide the
 // latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
-	s := byteShape{m: m, n: n, k: k, per: groupBytes, lanes: 8}
+	s := byteShape{m: m, n: n, k: k, perGroup: groupBytes, lanes: 8}
 	registers := 16
 	if machine.Host().Has(machine.Vector512) {
 		s.lanes, registers = 16, 32
 	}
 	beside := 1 // registers that hold broadcast operands, or products before they are added
 	if !machine.Host().DotsBytes() {
-		s.per, beside = 2, 2
+		s.perGroup, beside = 2, 2
 	}
-	s.groups = kit.DivUp(k, s.per)
-	if s.per == groupBytes && rows >= byteUnitRows && max(n, k)*groupBytes <= byteUnitStep &&
+	s.groups = kit.DivUp(k, s.perGroup)
+	if s.perGroup == groupBytes && rows >= byteUnitRows && max(n, k)*groupBytes <= byteUnitStep &&
 		machine.HostWithUnit().Has(machine.MatrixUnit) {
 		s.unit, s.height = true, 2*tile.UnitRows
 		s.vectors = min(tile.UnitVectors, kit.DivUp(n, s.lanes))
@@ -72,8 +73,8 @@ func newByteShape(m, n, k, rows int) byteShape {
 }
 
 // writing returns the shape for a result with the given row stride, in elements. If the stride is too large for the
-// matrix unit, the shape is for vector instructions. The width of panels does not change, so that packed operands fit
-// both.
+// matrix unit, the shape is for vector instructions. The width of panels does not change, so that packed operands can
+// be used with both.
 func (s byteShape) writing(row int) byteShape {
 	if s.unit && row > byteUnitStep/groupBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
@@ -93,7 +94,8 @@ func (s *byteShape) matrixBytes() int { return s.blocks() * (s.panelBytes() + s.
 // rowBytes returns the size of a packed row.
 func (s *byteShape) rowBytes() int { return s.groups * groupBytes }
 
-// bytesContraction returns a call as a contraction. Batch dimensions become rows of one matrix where possible.
+// bytesContraction describes a call as a contraction, and divides it into tiles. Batch dimensions become rows of one
+// matrix if possible.
 func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	if x, err = productOf(c, c.Out[0]); err != nil {
 		return nil, s, err
@@ -109,11 +111,11 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	return x, newByteShape(x.m, x.n, x.k, rows), nil
 }
 
-// ownMatrices returns the number of matrices of an operand.
+// ownMatrices returns the number of matrices of an operand before it is broadcast to the batch of the product.
 func ownMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
 
-// bytesWalks requires machine code and at least one term. The result is always row-major, regardless of the layout that
-// its users prefer.
+// bytesWalks returns the row-major walk if there is machine code and the products have terms. Users of the result may
+// prefer another layout, but tiles only write row-major results.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	a := c.Meta(bytesA)
 	if !MultipliesBytes() || c.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
@@ -125,8 +127,8 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{{}}
 }
 
-// readBytes requires that operands with one element for each column are contiguous. Packing transposes matrices that
-// are not row-major.
+// readBytes is the Read function of byte products. Scales must be contiguous. Matrices that are not row-major are
+// transposed when they are packed, which has a cost.
 func readBytes(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch {
 	case i == bytesScale:
@@ -154,14 +156,14 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	if s.unit {
 		w.Do(multiply.UnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
 	} else {
-		w.Do(multiply.TileBytes, entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.per))
+		w.Do(multiply.TileBytes, entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.perGroup))
 	}
 	w.Do(multiply.TileCall, entries*float64(kit.DivUp(s.m, s.height)*s.blocks()))
-	if a := c.Meta(bytesA); s.per < groupBytes || a.DType == tensor.Int8 || s.k%s.per > 0 {
-		w.Bytes[graph.Copied] += float64(a.Numel() * (1 + groupBytes/s.per))
+	if a := c.Meta(bytesA); s.perGroup < groupBytes || a.DType == tensor.Int8 || s.k%s.perGroup > 0 {
+		w.Bytes[graph.Copied] += float64(a.Numel() * (1 + groupBytes/s.perGroup))
 	}
 	if b := c.Meta(bytesB); !c.Constant(bytesB) {
-		w.Bytes[graph.Copied] += float64(b.Numel() * (1 + groupBytes/s.per))
+		w.Bytes[graph.Copied] += float64(b.Numel() * (1 + groupBytes/s.perGroup))
 	}
 	w.Flops = productFlops(c)
 	return w

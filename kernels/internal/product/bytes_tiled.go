@@ -15,66 +15,68 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteTiles computes products of bytes in two phases. The first one (prepare) packs the operands and sums their rows
-// and columns. The second one (multiply) computes strips: a strip is a sequence of rows of one block of columns, small
-// enough that its sums stay in cache until they are converted to results.
+// byteTiles is the kernel of products of bytes. Its first phase (prepare) packs the operands and sums their rows and
+// columns. Its second phase (multiply) computes the results strip by strip. A strip is a sequence of rows in one block
+// of columns. Its sums stay in cache until they are converted to results.
 //
 // Let a and b be elements of a row and a column of k elements, and za and zb their zero points. The result is
 //
 //	sum((a-za)*(b-zb)) = sum(a*b) - za*sum(b) - zb*sum(a) + k*za*zb
 //
-// If all rows have the same zero point, tiles start from the bias and the second term. The other terms are added to the
-// sums strip by strip; if rows have different zero points, so is the second term.
+// Tiles compute the first term. If all rows have the same zero point, tiles start from the sum of the bias and the
+// second term. Otherwise tiles start from the bias, and the second term is added to the sums strip by strip. The other
+// terms are always added strip by strip.
 type byteTiles struct {
 	byteShape
-	factors        byteFactors
-	a              *byteRows
-	b              *bytePacker
-	aOff, bOff     []int // offsets of the distinct matrices in the operands
-	aOf, bOf, cOff []int // by entry: indexes of its two matrices, and offset of its result
-	cRow           int   // stride of rows of the result, in elements
+	factors                    byteFactors
+	a                          *byteRows
+	b                          *bytePacker
+	aOffsets, bOffsets         []int // offsets of the distinct matrices in the operands
+	aIndex, bIndex, outOffsets []int // by entry: index in aOffsets, index in bOffsets, and offset of the entry's result
+	outRowStride               int   // stride of rows of the result, in elements
 
-	packed            bool                  // operand b was packed when the graph was planned
-	begins            bool                  // tiles start from initial values, not from 0
-	d                 tensor.DType          // dtype of the result
-	scaleStep, stripH int                   // stride of the scale between columns; rows of a strip
-	finish            *loops.Loop           // converts sums that need corrections or have a single scale
-	levels            *multiply.Requantizer // converts sums without corrections, with a scale for each column
-	inTile            tile.Quantized        // conversion in tiles of the matrix unit, which replaces levels
-	finishWork        multiply.Finish       // the corrections and the scaling of sums
-	epilogue          multiply.TileEpilogue
-	codes             map[byteCode]*jit.Func
-	order             multiply.Strips
-	// The offsets in scratch memory of packed rows, sums of rows, zero points of rows, panels, initial values of tiles
-	// and zero points of columns, and the size of all.
-	room  struct{ a, rows, points, b, begin, columns, all int }
-	ahead int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
-	run   graph.PerWorker[packerRun]
+	packed               bool                  // whether operand b was packed when the graph was planned
+	hasInitialSums       bool                  // whether tiles start from initial values, not from 0
+	resultDType          tensor.DType          // dtype of the result
+	scaleStep, stripRows int                   // stride of the scale between columns; rows of a strip
+	finish               *loops.Loop           // converts sums that need corrections or have a single scale
+	requantizer          *multiply.Requantizer // converts sums without corrections, with a scale for each column
+	inTile               tile.Quantized        // conversion in tiles of the matrix unit; requantizer is then nil
+	finishWork           multiply.Finish       // the corrections and the scaling of sums
+	epilogue             multiply.TileEpilogue
+	codes                map[byteCode]*jit.Func
+	order                multiply.Strips
+	// Offsets in scratch memory: of packed rows, sums of rows, zero points of rows, panels, initial values of tiles,
+	// and zero points of columns. all is the size of the scratch memory.
+	scratchAt     struct{ a, rows, points, b, begin, columns, all int }
+	prefetchLines int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
+	run           graph.PerWorker[packerRun]
 }
 
 // byteCode is the key of the code of tiles.
 type byteCode struct {
 	height int        // rows of a tile
-	last   bool       // the tile is in the last block of columns
+	last   bool       // whether the tile is in the last block of columns
 	start  tile.Start // initial values of sums
-	groups int        // number of groups, which code for the matrix unit contains; else 0
+	groups int        // number of groups, a constant in code for the matrix unit; 0 for other code
 }
 
 const (
 	// callGroups bounds the groups of the depth that one call multiplies.
 	callGroups = 4096
-	// byteCallMACs bounds the products of groups of a call of several tiles. The call then takes less than 50 us with
+	// byteCallMACs bounds the products of groups in a call of several tiles. Such a call takes less than 50 us with
 	// 256-bit vectors.
 	byteCallMACs = 1 << 19
 	// byteUnitSums bounds the sums of a strip on the matrix unit.
 	byteUnitSums = 1 << 15
 	// byteAhead bounds the cache lines of the next panel that are prefetched per iteration.
 	byteAhead = 4
-	// byteStrip is the approximate number of sums of a strip, which stay in cache until they are converted.
+	// byteStrip is the approximate number of sums of a strip. They stay in cache until they are converted.
 	byteStrip = 1 << 12
-	// byteBand is the size, in bytes, of the rows of a band, which stay in cache while all columns are processed.
+	// byteBand is the approximate size, in bytes, of the rows of a band (see [multiply.Strips]). They stay in cache
+	// while all columns are processed.
 	byteBand = 1 << 20
-	// byteGrain is the number of multiplications of a chunk.
+	// byteGrain is the approximate number of multiplications of a chunk.
 	byteGrain = 4 * machine.MACGrain
 )
 
@@ -85,26 +87,26 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	}
 	s = s.writing(x.c.row)
 	if is := c.Packed(bytesB); is != nil && is.Form != s.form() {
-		return nil, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", bytesB, is.Form, s.form())
+		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, is.Form, s.form())
 	}
-	t := &byteTiles{byteShape: s, factors: newByteFactors(c), d: c.Out[0].DType, cRow: x.c.row,
+	t := &byteTiles{byteShape: s, factors: newByteFactors(c), resultDType: c.Out[0].DType, outRowStride: x.c.row,
 		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.factors.step[bytesA] > 0
 	t.finishWork = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
-		OneScale: t.scaleStep == 0, D: t.d}
-	t.begins = c.Has(bytesBias) || t.factors.shift[bytesA] && !perRow
+		OneScale: t.scaleStep == 0, D: t.resultDType}
+	t.hasInitialSums = c.Has(bytesBias) || t.factors.shift[bytesA] && !perRow
 	switch {
-	case t.finishWork == (multiply.Finish{Scaled: true, D: t.d}):
-		t.levels, err = multiply.NewRequantizer(t.d)
+	case t.finishWork == (multiply.Finish{Scaled: true, D: t.resultDType}):
+		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
 	case t.finishWork.Rows || t.finishWork.Columns || t.finishWork.Scaled:
 		t.finish, err = t.finishWork.Loop()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if t.unit && t.levels != nil && t.groups <= callGroups {
-		t.levels, t.inTile = nil, tile.Unsigned
-		if t.d == tensor.Int8 {
+	if t.unit && t.requantizer != nil && t.groups <= callGroups {
+		t.requantizer, t.inTile = nil, tile.Unsigned
+		if t.resultDType == tensor.Int8 {
 			t.inTile = tile.Signed
 		}
 	}
@@ -120,9 +122,9 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	return t, t.compile()
 }
 
-// takeEpilogue makes tiles apply an epilogue if they can. They cannot if sums are incomplete in registers: if zero
-// points correct them later, or if several calls add to them. A separate phase over whole rows then costs less than a
-// loop over each strip.
+// takeEpilogue makes tiles apply an epilogue if the sums in registers are complete. Sums are incomplete if zero points
+// correct them later, or if several calls add to them. In these cases, another phase applies the epilogue to whole
+// rows, which costs less than a loop over each strip.
 func (t *byteTiles) takeEpilogue(e *fusion.Epilogue) {
 	ok := !t.finishWork.Rows && !t.finishWork.Columns && t.groups <= callGroups
 	if ok {
@@ -143,23 +145,23 @@ func (t *byteTiles) entries(c *graph.Call, x *contraction) {
 		}
 		return make([]int, x.entries())
 	}
-	t.cOff = offsets(x.c)
+	t.outOffsets = offsets(x.c)
 	known := map[int]int{}
 	for _, at := range offsets(x.a) {
 		k, is := known[at]
 		if !is {
-			k, known[at] = len(t.aOff), len(t.aOff)
-			t.aOff = append(t.aOff, at)
+			k, known[at] = len(t.aOffsets), len(t.aOffsets)
+			t.aOffsets = append(t.aOffsets, at)
 		}
-		t.aOf = append(t.aOf, k)
+		t.aIndex = append(t.aIndex, k)
 	}
 	b := c.Meta(bytesB)
-	_, _, t.bOff = ownLayout(b)
-	t.bOf = make([]int, x.entries())
-	if len(t.bOff) > 1 { // then no batch dimension became rows
+	_, _, t.bOffsets = ownLayout(b)
+	t.bIndex = make([]int, x.entries())
+	if len(t.bOffsets) > 1 { // no batch dimension was merged into rows in this case
 		own := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)
 		if steps, err := expandedStrides(own, own.Rank(), x.batch); err == nil {
-			copy(t.bOf, matrices{batch: steps}.offsets(x.batch))
+			copy(t.bIndex, matrices{batch: steps}.offsets(x.batch))
 		}
 	}
 }
@@ -172,17 +174,17 @@ func (t *byteTiles) chooseOrder() {
 		sums = min(tile.UnitStripGroups/t.groups, byteUnitSums)
 	}
 	most := max(1, sums/(t.height*t.width()))
-	t.stripH = kit.DivUp(t.m, kit.DivUp(tiles, most))
-	strips := kit.DivUp(t.m, t.stripH)
-	turns := kit.DivUp(min(t.m, t.stripH), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
-	t.ahead = min(byteAhead, kit.DivUp(t.panelBytes()/machine.LineBytes, turns))
-	t.order = multiply.Strips{Images: len(t.cOff), Blocks: t.blocks(), Strips: strips,
+	t.stripRows = kit.DivUp(t.m, kit.DivUp(tiles, most))
+	strips := kit.DivUp(t.m, t.stripRows)
+	turns := kit.DivUp(min(t.m, t.stripRows), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
+	t.prefetchLines = min(byteAhead, kit.DivUp(t.panelBytes()/machine.LineBytes, turns))
+	t.order = multiply.Strips{Images: len(t.outOffsets), Blocks: t.blocks(), Strips: strips,
 		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
 	grain := byteGrain
 	if t.unit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(t.stripH*t.width()*t.k, grain)
+	t.order.Cut(t.stripRows*t.width()*t.k, grain)
 	at := 0
 	take := func(need bool, bytes int) int {
 		from := at
@@ -192,26 +194,26 @@ func (t *byteTiles) chooseOrder() {
 		return from
 	}
 	columns := t.blocks() * t.width() * groupBytes
-	t.room.a = take(t.a.copied, len(t.aOff)*t.m*t.rowBytes())
-	t.room.rows = take(t.finishWork.Rows, len(t.aOff)*t.m*groupBytes)
-	t.room.points = take(t.finishWork.Columns, t.m*groupBytes)
-	t.room.b = take(!t.packed, len(t.bOff)*t.matrixBytes())
-	t.room.begin = take(t.begins, len(t.bOff)*columns)
-	t.room.columns = take(t.finishWork.Rows, columns)
-	t.room.all = at
+	t.scratchAt.a = take(t.a.copied, len(t.aOffsets)*t.m*t.rowBytes())
+	t.scratchAt.rows = take(t.finishWork.Rows, len(t.aOffsets)*t.m*groupBytes)
+	t.scratchAt.points = take(t.finishWork.Columns, t.m*groupBytes)
+	t.scratchAt.b = take(!t.packed, len(t.bOffsets)*t.matrixBytes())
+	t.scratchAt.begin = take(t.hasInitialSums, len(t.bOffsets)*columns)
+	t.scratchAt.columns = take(t.finishWork.Rows, columns)
+	t.scratchAt.all = at
 }
 
 // compile generates the code of all tiles.
 func (t *byteTiles) compile() error {
-	strips := kit.DivUp(t.m, t.stripH)
+	strips := kit.DivUp(t.m, t.stripRows)
 	starts := []tile.Start{tile.Zero}
-	if t.begins {
+	if t.hasInitialSums {
 		starts[0] = tile.FromLanes
 	}
 	if t.groups > callGroups {
 		starts = append(starts, tile.FromResult)
 	}
-	for _, rows := range []int{min(t.m, t.stripH), t.m - (strips-1)*t.stripH} {
+	for _, rows := range []int{min(t.m, t.stripRows), t.m - (strips-1)*t.stripRows} {
 		for _, k := range t.stacks(rows) {
 			for _, last := range []bool{false, true} {
 				for _, start := range starts {
@@ -242,12 +244,12 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCod
 
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
-	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
+	s := &tile.Spec{Size: groupBytes, Bytes: t.perGroup == groupBytes, Words: t.perGroup != groupBytes, Rows: k.height,
 		Epilogue: t.epilogue.Steps,
 		Vectors:  t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
 	if t.unit {
-		s.Unit, s.Quantized, s.Runs[0].Terms, s.AheadLines = true, t.inTile, k.groups, t.ahead
+		s.Unit, s.Quantized, s.Runs[0].Terms, s.AheadLines = true, t.inTile, k.groups, t.prefetchLines
 		for i := range k.height {
 			s.In, s.Out = append(s.In, i*t.a.step()), append(s.Out, i*t.outStep())
 		}
@@ -262,7 +264,7 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	return s
 }
 
-// byteStack is n tiles of equal height, one below another. The first one starts at `row`.
+// byteStack is a sequence of n tiles of equal height, one below another. The first tile starts at `row`.
 type byteStack struct{ row, height, n int }
 
 // stacks divides rows into tiles as evenly as possible, which gives at most two different heights.
@@ -278,16 +280,16 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
+	k := &graph.Kernel{Scratch: t.scratchAt.all, Code: t.listings}
 	if t.unit {
 		k.Worker = tile.UnitScratchBytes
 	}
 	if t.storesSums() {
-		k.Worker += t.stripH * t.width() * groupBytes
+		k.Worker += t.stripRows * t.width() * groupBytes
 	}
-	k.Worker = max(k.Worker, t.a.room())
+	k.Worker = max(k.Worker, t.a.workerBytes())
 	if !t.packed {
-		k.Worker = max(k.Worker, t.b.room())
+		k.Worker = max(k.Worker, t.b.transposeBytes())
 	}
 	if p := t.prepare(c); p.Chunks > 0 {
 		k.Phases = append(k.Phases, p)
@@ -312,8 +314,8 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 	if t.finish != nil {
 		list = append(list, t.finish.Listing("finish"))
 	}
-	if t.levels != nil {
-		list = append(list, t.levels.Listing())
+	if t.requantizer != nil {
+		list = append(list, t.requantizer.Listing())
 	}
 	if t.a.loop != nil {
 		list = append(list, t.a.loop.Listing("rows"))

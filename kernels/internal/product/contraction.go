@@ -25,9 +25,9 @@ type contraction struct {
 	// opA, opB and opAdd are the operand indexes of the matrices a, b and add.
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
-	way             gemm.Way
-	// sharing is the number of rows that are multiplied by the same matrix b. fold computes it from sizes, not layouts.
-	// The panels of a packed operand depend on sharing, but must not depend on the layouts of the other operands.
+	algorithm       gemm.Way // algorithm
+	// sharing is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes,
+	// because the panels of a packed operand depend on sharing, but must not depend on the layouts of other operands.
 	sharing int
 }
 
@@ -44,9 +44,10 @@ func (x *contraction) flops() float64 {
 	return 2 * float64(x.entries()) * float64(x.m) * float64(x.n) * float64(x.k)
 }
 
-// mergeBatch merges batch dimensions into m or n, because one large product is faster than many small ones. It merges a
-// dimension into m if all its entries have the same matrix b and the rows of the other matrices follow each other with
-// the stride of rows. It merges a dimension into n if the same holds for matrix a and the columns of the others.
+// mergeBatch merges batch dimensions into m or n, because one large product is faster than many small products. It
+// merges a dimension into m in two conditions: all entries along the dimension have the same matrix b, and the rows of
+// the matrices a, c and add have the same stride within and between entries. It merges a dimension into n if the
+// entries have the same matrix a, and the columns of b, c and add have the same stride within and between entries.
 func (x *contraction) mergeBatch() {
 	x.sharing = x.m
 	for d, n := range x.batch {
@@ -136,10 +137,10 @@ func (x *contraction) spec(d tensor.DType) gemm.Spec {
 	return gemm.Spec{DType: d, M: x.m, N: x.n, K: x.k,
 		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
 		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
-		CRowStride: x.c.row, CColStride: x.c.col, Way: x.way}
+		CRowStride: x.c.row, CColStride: x.c.col, Way: x.algorithm}
 }
 
-// compile returns the kernel of a contraction that computes in the dtype of the output.
+// compile returns the kernel of a contraction. It computes in the dtype of the output.
 func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	d := c.Out[0].DType
 	if !gemm.Multiplies(d) {
@@ -192,11 +193,11 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// tinyMACs is the number of multiplications up to which gemm uses plain loops.
+// tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// panels returns the packed form, in dtype d, of a constant operand: a if isA is set, else b. It returns nil if the
-// operand is read in place. The contraction must be folded.
+// panels returns the packed form, in dtype d, of matrix a (if isA is set) or b. It returns nil if the matrix is read in
+// place. mergeBatch must be called first.
 func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharing), x.n
 	lane, step := p.col, p.row
@@ -206,22 +207,22 @@ func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	}
 	unit := p.row == 1 || p.col == 1
 	switch thin := (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit; {
-	case x.way == gemm.Loops || x.way == gemm.Thin, x.way == gemm.Any && (thin || kit.BoundedProduct(x.m, x.n,
-		x.k) <= tinyMACs):
+	case x.algorithm == gemm.Loops || x.algorithm == gemm.Thin,
+		x.algorithm == gemm.Any && (thin || kit.BoundedProduct(x.m, x.n, x.k) <= tinyMACs):
 		return nil
 	}
 	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))
 }
 
-// affine is the step after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if beta is 0.
-// There is no multiplication by a factor of 1, because a complex infinity times 1 contains a NaN.
+// affine describes the computation after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if
+// beta is 0. There is no multiplication by a factor of 1, because a complex infinity times 1 contains a NaN.
 type affine struct {
 	alpha, beta tensor.Scalar
 	c, add      matrices
 	hasAdd      bool
 }
 
-// affineLoop applies the step to rows [i0, i1) and columns [j0, j1) of the matrix at c, with the addend at add.
+// affineLoop applies an affine to rows [i0, i1) and columns [j0, j1) of the matrix at c, with the addend at add.
 type affineLoop = func(c, add unsafe.Pointer, i0, i1, j0, j1 int)
 
 var affineLoops = map[tensor.DType]func(f *affine) affineLoop{
@@ -258,12 +259,12 @@ func affineOf[T number](f *affine) affineLoop {
 	}
 }
 
-// number are the element types with products.
+// number has the element types of products.
 type number interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
 }
 
-// scalarOf converts a number to an element; integers wrap.
+// scalarOf converts a number to an element. Integers wrap.
 func scalarOf[T number](s tensor.Scalar) (v T) {
 	d := tensor.DTypeOf[T]()
 	if !d.IsFloat() && !d.IsComplex() {

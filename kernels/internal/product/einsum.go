@@ -11,15 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Einsum is torch.einsum.
+// Einsum is torch.einsum, a product of tensors that is summed over some dimensions.
 var Einsum = kit.Define[einsumAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "einsum",
-		Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is " +
-			"summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
-			"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it " +
-			"is a view; " +
-			"products are in memory as PyTorch's matrix products leave them.",
+		Doc: "Multiplies tensors and sums over dimensions. An equation labels the dimensions. A label that is not in the " +
+			"result is summed over. A label that occurs twice in one operand takes the diagonal. ... stands for any " +
+			"dimensions, which broadcast. Without ->, the result has the labels that occur once, in alphabetical order. " +
+			"The result of one operand without sums is a view. Products have the layouts of PyTorch's matrix products.",
 		Params: []graph.Param{kit.Tensors},
 		Infer:  inferEinsum,
 		Ref:    refEinsum,

@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumPlan compiles an equation to matrix products of its terms, from left to right. Dimensions that must be merged
-// for a product but are not adjacent in memory are made adjacent by copies.
+// einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right.
+// If dimensions must be merged for a product but are not adjacent in memory, a copy makes them adjacent.
 type einsumPlan struct {
 	e     *einsum
 	c     *graph.Call
 	d     tensor.DType
 	k     *graph.Kernel
-	inner int // bytes of scratch memory of a product
+	inner int // maximum number of bytes of scratch memory of a product
 	nest  kit.Nest
 }
 
@@ -28,7 +28,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	p := &einsumPlan{e: e, c: c, d: c.Out[0].DType, k: &graph.Kernel{}}
 	for i := range e.terms {
 		t := &e.terms[i]
-		t.at.Meta = t.meta(e, p.d)
+		t.buffer.Meta = t.meta(e, p.d)
 	}
 	if tensor.Numel(e.shape(p.allLabels())) == 0 {
 		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: tensor.Zeros(p.d)}), nil
@@ -42,11 +42,11 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	if cur, err = p.sum(cur, e.out); err != nil {
 		return nil, err
 	}
-	if cur.at.IsPtr(0) {
+	if cur.buffer.IsPtr(0) {
 		return p.done(), nil
 	}
 	out := kit.OutBuffer(c, 0)
-	src := cur.at
+	src := cur.buffer
 	src.Meta = tensor.Meta{DType: p.d, Shape: out.Meta.Shape, Strides: make([]int, len(e.out))}
 	for i, l := range e.out {
 		src.Meta.Strides[i] = cur.step(l)
@@ -55,7 +55,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	return p.done(), nil
 }
 
-// done sets the size of scratch memory, in which intermediate terms are followed by the memory of a product.
+// done returns the kernel. Its scratch memory has the intermediate terms, followed by the memory of one product.
 func (p *einsumPlan) done() *graph.Kernel {
 	p.nest.Scratch = p.k.Scratch
 	p.k.Scratch += p.inner
@@ -70,7 +70,8 @@ func (p *einsumPlan) allLabels() []int {
 	return all
 }
 
-// keptLabels returns the labels that must not be summed before term i: those of the result and of the terms from i on.
+// keptLabels returns the labels that must not be summed before term i. They are the labels of the result and of the
+// terms from i on.
 func (p *einsumPlan) keptLabels(i int) []int {
 	all := slices.Clone(p.e.out)
 	for _, t := range p.e.terms[i:] {
@@ -84,10 +85,10 @@ func (p *einsumPlan) copy(dst, src kit.Buffer) {
 	p.k.Phases, p.k.Worker = append(p.k.Phases, ph), max(p.k.Worker, worker)
 }
 
-// room allocates a row-major term in scratch memory.
-func (p *einsumPlan) room(labels []int) einsumTerm {
+// newTerm returns a new row-major term in scratch memory.
+func (p *einsumPlan) newTerm(labels []int) einsumTerm {
 	m := tensor.New(p.d, p.e.shape(labels)...)
-	t := einsumTerm{labels: labels, steps: m.Strides, at: kit.ScratchBuffer(p.k.Scratch, m)}
+	t := einsumTerm{labels: labels, steps: m.Strides, buffer: kit.ScratchBuffer(p.k.Scratch, m)}
 	p.k.Scratch += kit.AlignUp(m.Bytes())
 	return t
 }
@@ -97,11 +98,12 @@ func (p *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
 	if !slices.ContainsFunc(t.labels, func(l int) bool { return !slices.Contains(kept, l) }) {
 		return t, nil
 	}
-	one := einsumTerm{at: kit.DataBuffer(tensor.IntScalar(1).Tensor(p.d))}
+	one := einsumTerm{buffer: kit.DataBuffer(tensor.IntScalar(1).Tensor(p.d))}
 	return p.contract(t, one, kept, false)
 }
 
-// product multiplies two terms. First it sums each term over the labels that neither the other term nor kept has.
+// product multiplies terms a and b. First it sums a over the labels that are neither in b nor in kept, and b over the
+// labels that are neither in a nor in kept.
 func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
 	a, err := p.sum(a, append(slices.Clone(kept), b.labels...))
 	if err != nil {
@@ -113,7 +115,8 @@ func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm
 	return p.contract(a, b, kept, last)
 }
 
-// joinStep returns the stride of the dimension into which labels are merged; false if the strides do not permit that.
+// joinStep returns the stride of the dimension into which labels are merged, or false if the strides do not permit the
+// merge.
 func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	step, span, some := 0, 0, false
 	for i := len(labels) - 1; i >= 0; i-- {
@@ -133,21 +136,22 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// mergeable returns a term in which the labels in rows can be merged into one dimension, and so can those in cols. It
-// is t, or a copy of t. batch, rows and cols together have all labels of t.
+// mergeable returns a term with the elements of t, in which the labels in rows can be merged into one dimension, and
+// the labels in cols into another dimension. It returns t if possible, else a copy of t. batch, rows and cols together
+// have all labels of t.
 func (p *einsumPlan) mergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.joinStep(&t, rows)
 	_, okCols := p.joinStep(&t, cols)
 	if okRows && okCols {
 		return t
 	}
-	out := p.room(slices.Concat(batch, rows, cols))
-	src := t.at
-	src.Meta = tensor.Meta{DType: p.d, Shape: out.at.Meta.Shape, Strides: make([]int, len(out.labels))}
+	out := p.newTerm(slices.Concat(batch, rows, cols))
+	src := t.buffer
+	src.Meta = tensor.Meta{DType: p.d, Shape: out.buffer.Meta.Shape, Strides: make([]int, len(out.labels))}
 	for i, l := range out.labels {
 		src.Meta.Strides[i] = t.step(l)
 	}
-	p.copy(out.at, src)
+	p.copy(out.buffer, src)
 	return out
 }
 
@@ -175,14 +179,14 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 		}
 	}
 	a = p.mergeable(a, batch, rows, inner)
-	if !b.at.IsData() {
+	if !b.buffer.IsData() {
 		b = p.mergeable(b, batch, inner, cols)
 	}
 	before := p.k.Scratch
-	to := p.room(slices.Concat(batch, rows, cols))
+	to := p.newTerm(slices.Concat(batch, rows, cols))
 	if last && len(to.labels) == len(p.e.out) {
 		o := p.c.Out[0]
-		direct := einsumTerm{labels: p.e.out, steps: o.Strides, at: kit.OutBuffer(p.c, 0)}
+		direct := einsumTerm{labels: p.e.out, steps: o.Strides, buffer: kit.OutBuffer(p.c, 0)}
 		_, okRows := p.joinStep(&direct, rows)
 		_, okCols := p.joinStep(&direct, cols)
 		if okRows && okCols {
@@ -214,16 +218,16 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 		x.c.row = 1
 	}
 	arg := func(t *einsumTerm) graph.Arg {
-		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.at.Meta}}
+		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.buffer.Meta}}
 	}
-	k, err := x.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{to.at.Meta}})
+	k, err := x.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{to.buffer.Meta}})
 	if err != nil {
 		return err
 	}
 	p.inner = max(p.inner, k.Scratch)
 	p.k.Worker = max(p.k.Worker, k.Worker)
 	for _, ph := range k.Phases {
-		p.k.Phases = append(p.k.Phases, p.nest.Phase(ph, []kit.Buffer{to.at, a.at, b.at}))
+		p.k.Phases = append(p.k.Phases, p.nest.Phase(ph, []kit.Buffer{to.buffer, a.buffer, b.buffer}))
 	}
 	return nil
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumShadow performs the steps of at::einsum on types. These steps determine the dtype and the layout of the result,
-// and whether the result is a view.
+// einsumShadow infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors, because
+// these steps determine the dtype and the layout of the result, and whether the result is a view.
 type einsumShadow struct {
 	e      *equation
-	order  []int // the labels of all terms, first those of the result; each label is a dimension
-	counts []int // by dimension: the number of terms, not yet multiplied, whose size is not 1
+	order  []int // labels of all terms, the labels of the result first; each label is a dimension
+	counts []int // by dimension: number of terms that are not yet multiplied and whose size is not 1
 }
 
-// align takes the diagonals of repeated labels in a term, and gives the term all dimensions in the order of s.order.
+// align returns the type of a term with a dimension for each label in s.order. It takes the diagonal of dimensions with
+// the same label.
 func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	var few [8]int
 	perm := few[:0] // the dimension of each label in the term; -1 if the term does not have the label
@@ -117,9 +118,9 @@ func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
 	return einsumProduct(a, b, sum)
 }
 
-// einsumProduct is sumproduct_pair of at::native, a batch of matrix products. In memory, the result has first the
-// dimensions that both terms have, then those of the first term, then those of the second. Dtypes are not checked if an
-// operand has no elements.
+// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products. In memory, the result has first the
+// dimensions that both terms have, then the dimensions of the first term, then the dimensions of the second term.
+// Dtypes are not checked if an operand has no elements.
 func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	some := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {
@@ -165,7 +166,7 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides}, nil
 }
 
-// summedType returns the type of a sum; it widens integers.
+// summedType returns the type of a sum over dims. Sums of integers are int64.
 func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 	attrs, err := reduce.Sum.Schema.Decode(graph.Attrs{"dim": dims, "keepdim": keepdim}, nil)
 	if err != nil {
@@ -184,7 +185,7 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	}
 	for i, m := range types {
 		var err error
-		if types[i], err = s.align(m, e.raw[i]); err != nil {
+		if types[i], err = s.align(m, e.operandLabels[i]); err != nil {
 			return m, false, err
 		}
 	}
@@ -211,8 +212,8 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	return out, view, err
 }
 
-// order appends the labels to list in the order of at::einsum: the labels of the result, those of a summed ellipsis,
-// capital letters, small letters.
+// order appends the labels of the equation to list in the order of at::einsum: the labels of the result, the labels of
+// a summed ellipsis, capital letters, small letters.
 func (e *equation) order(list []int) []int {
 	list = append(list, e.out...)
 	for _, l := range e.labels {

@@ -10,11 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumMatrices has the labels of an equation that multiplies batches of matrices.
+// einsumMatrices classifies the labels of an equation that multiplies batches of matrices.
 type einsumMatrices struct {
 	batch []int // labels of both operands and the result, in the order of the result
-	rows  []int // labels of the first operand and the result; the last one is the rows of a matrix
-	sum   int   // label that is summed: of both operands, but not the result
+	rows  []int // labels of the first operand and the result; the last label is the rows of a matrix
+	sum   int   // label of both operands, but not of the result: it is summed
 	col   int   // label of the second operand and the result
 }
 
@@ -29,9 +29,9 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 		return r, err
 	}
 	in := slices.Clone(c.In)
-	if isWeights(in[1]) && !isWeights(in[0]) { // attention is recognized with the weights as the first operand
+	if isWeights(in[1]) && !isWeights(in[0]) { // attention is recognized only if the weights are the first operand
 		slices.Reverse(in)
-		slices.Reverse(e.raw)
+		slices.Reverse(e.operandLabels)
 	}
 	m, ok := e.matrices(in)
 	if !ok {
@@ -39,8 +39,8 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	}
 	p := compose.Of(into, c)
 	last := len(m.rows) - 1
-	a := addPermute(p, in[0], e.raw[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
-	b := addPermute(p, in[1], e.raw[1], slices.Concat(m.batch, []int{m.sum, m.col}))
+	a := addPermute(p, in[0], e.operandLabels[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
+	b := addPermute(p, in[1], e.operandLabels[1], slices.Concat(m.batch, []int{m.sum, m.col}))
 	for range m.rows[:min(last, last*len(m.batch))] { // b broadcasts over all labels in rows but the last
 		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
 	}
@@ -62,10 +62,11 @@ func addPermute(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
 	return p.Add(view.Permute, graph.Attrs{"dims": dims}, x)
 }
 
-// matrices classifies labels. It returns false if they do not form one matrix product. A label must not occur twice in
-// an operand, or in one operand and neither in the other nor in the result, and sizes must not broadcast.
+// matrices classifies the labels of an equation. It returns false if the equation is not a batch of matrix products. A
+// label must not occur twice in an operand. A label that occurs in a single operand must occur in the result. Sizes
+// must not broadcast.
 func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
-	a, b := e.raw[0], e.raw[1]
+	a, b := e.operandLabels[0], e.operandLabels[1]
 	var sums, cols []int
 	for _, l := range e.labels {
 		i, j := slices.Index(a, l), slices.Index(b, l)

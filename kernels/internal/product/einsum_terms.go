@@ -18,9 +18,9 @@ type einsumAttrs struct {
 
 // einsumTerm is an operand or an intermediate value.
 type einsumTerm struct {
-	labels []int // distinct labels
-	steps  []int // strides of the labels, in elements
-	at     kit.Buffer
+	labels []int      // distinct labels
+	steps  []int      // strides of the labels, in elements
+	buffer kit.Buffer // memory of the elements
 }
 
 func (t *einsumTerm) step(label int) int {
@@ -30,19 +30,19 @@ func (t *einsumTerm) step(label int) int {
 	return 0
 }
 
-// equation is a parsed equation with the sizes of its labels. A label is the name of a dimension: a letter, or a
-// negative number for a dimension of an ellipsis. The last of these dimensions is ellipsisLabel, the one before is less
-// by 1, and so on.
+// equation is a parsed equation with the sizes of its labels. A label identifies a dimension: it is a letter, or a
+// negative number for a dimension of an ellipsis. The last dimension of an ellipsis is ellipsisLabel, the dimension
+// before it is ellipsisLabel-1, and so on.
 type equation struct {
-	raw    [][]int   // labels of each operand, as written in the equation
-	out    []int     // labels of the result
-	labels []int     // distinct labels of the operands; few, so that a search is faster than a map
-	sizes  []sym.Int // by index in labels
+	operandLabels [][]int   // labels of each operand, as written in the equation
+	out           []int     // labels of the result
+	labels        []int     // distinct labels of the operands; a search is faster than a map, because there are few labels
+	sizes         []sym.Int // by index in labels
 }
 
 const ellipsisLabel = -1
 
-// size returns the size of a label that some operand has.
+// size returns the size of a label. The label must occur in an operand.
 func (e *equation) size(label int) sym.Int { return e.sizes[slices.Index(e.labels, label)] }
 
 // einsum is an equation with known sizes, for kernels and the reference.
@@ -73,13 +73,13 @@ func newEinsum(c *graph.Call) (*einsum, error) {
 	for i, l := range q.labels {
 		e.sizes[l], _ = q.sizes[i].Known()
 	}
-	for i, labels := range q.raw {
+	for i, labels := range q.operandLabels {
 		e.addTerm(labels, c.Meta(i), i)
 	}
 	return e, nil
 }
 
-// einsumLabels parses the labels of one operand, or of the result. Its ellipsis stands for dots dimensions.
+// einsumLabels parses the labels of one operand, or of the result. dots is the number of dimensions of the ellipsis.
 func einsumLabels(text string, dots int) ([]int, error) {
 	labels := make([]int, 0, len(text)+dots)
 	seen := false
@@ -110,7 +110,7 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	if len(parts) != len(types) {
 		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(types))
 	}
-	e := &equation{raw: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
+	e := &equation{operandLabels: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
 		sizes: make([]sym.Int, 0, len(left))}
 	dots := 0
 	for i, p := range parts {
@@ -124,7 +124,7 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.raw = append(e.raw, labels)
+		e.operandLabels = append(e.operandLabels, labels)
 		if err := e.measure(labels, types[i].Shape, i); err != nil {
 			return nil, err
 		}
@@ -183,7 +183,7 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 // addTerm adds an operand as a term. It merges dimensions with equal labels, which gives a diagonal, and omits
 // dimensions along which the operand broadcasts.
 func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
-	t := einsumTerm{at: kit.PtrBuffer(1+operand, m)}
+	t := einsumTerm{buffer: kit.PtrBuffer(1+operand, m)}
 	for d, l := range labels {
 		if m.Shape[d] == 1 && e.sizes[l] != 1 {
 			continue

@@ -73,7 +73,8 @@ func detOp(name string) *graph.Op {
 	})
 }
 
-// determinant uses Gaussian elimination in place. The pivot of a column is the element of greatest magnitude.
+// determinant returns the determinant of an n x n matrix by Gaussian elimination, which overwrites a. The pivot of a
+// column is the element of greatest magnitude.
 func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	d := complex(1, 0)
 	for k := range n {
@@ -107,7 +108,8 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	return d
 }
 
-// refDet expands along the first row, which takes n! products, so it uses elimination for matrices of more than 8 rows.
+// refDet is the reference implementation. It expands along the first row. This takes n! products, so matrices of more
+// than 8 rows use elimination.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := in[0].Rank() - 2
 	out := tensor.Zeros(in[0].DType, in[0].Shape[:r]...)

@@ -32,7 +32,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Impls: productImpls(linearOf), Rewrite: compose.Widened},
 })
 
-// transposed is Tensor.t: it transposes a matrix and returns a vector unchanged.
+// transposed mirrors Tensor.t. It transposes a matrix and returns a vector unchanged.
 func transposed(w tensor.Type) (tensor.Type, error) {
 	if w.Rank() > 2 {
 		return w, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", w.Rank())
@@ -71,7 +71,7 @@ func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), nil
 }
 
-// addsInPlace checks out.add_(bias).
+// addsInPlace makes the checks of out.add_(bias).
 func addsInPlace(out, bias tensor.Type) error {
 	shape, err := tensor.BroadcastSizes(out.Shape, bias.Shape)
 	if err != nil {
@@ -88,7 +88,7 @@ func addsInPlace(out, bias tensor.Type) error {
 	return err
 }
 
-// linearOf returns a call as a contraction.
+// linearOf describes a call as a contraction.
 func linearOf(c *graph.Call) (*contraction, error) {
 	out, w := c.Out[0], c.Meta(1)
 	if w.Rank() == 2 {
@@ -143,7 +143,7 @@ func linearFlops(c *graph.Call) float64 {
 	return x.flops()
 }
 
-// linearRef defines linear.
+// linearRef is the reference implementation of linear.
 func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, w := in[0], in[1]
 	lead := x.Shape[:x.Rank()-1]

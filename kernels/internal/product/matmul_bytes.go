@@ -46,7 +46,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// bytesRef is the reference. It sums in float64, which is exact.
+// bytesRef is the reference implementation. It sums in float64, which is exact.
 func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := bytesResult(c)
 	if err != nil {
@@ -86,7 +86,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// lowerBytesLoops is the kernel in Go: a chunk computes some elements of the result.
+// lowerBytesLoops makes the kernel in Go. A chunk computes some rows of the result of one entry.
 func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	x, err := productOf(c, c.Out[0])
 	if err != nil {

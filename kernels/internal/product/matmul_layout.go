@@ -11,11 +11,11 @@ import (
 )
 
 // This file computes the result types of matrix products. Like at::matmul of PyTorch, it composes them of dot, mv, mm
-// and bmm. The results of these four ops are row-major; other strides come from views between them.
+// and bmm. The results of these four ops are row-major. Other strides result from views of operands and results.
 
-// productServes returns an error for dtypes that have no kernel and for operands of different dtypes. kernel is
-// PyTorch's name of the kernel. PyTorch checks dtypes only when it computes, so if one of the sizes is 0, there is no
-// error.
+// productServes returns an error for dtypes that PyTorch's kernel does not support, and for operands of different
+// dtypes. kernel is PyTorch's name of the kernel. It returns nil if one of the sizes is 0, because PyTorch then
+// computes nothing and does not check dtypes.
 func productServes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
 	unsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {
@@ -114,7 +114,7 @@ func bmmServes(kernel string, a, b tensor.Type) error {
 	return productServes(kernel, a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[2], a.Shape[2])
 }
 
-// matmulType is at::matmul on types.
+// matmulType infers at::matmul.
 func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	da, db := a.Rank(), b.Rank()
 	switch {
@@ -142,8 +142,9 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch is PyTorch's should_fold. A product of a batch and one matrix or vector becomes one product. If the
-// matrices of the batch are transposed, it does not, because bmm reads them without a copy.
+// foldsBatch mirrors PyTorch's should_fold. It reports whether a product of a batch a and a single matrix or vector
+// becomes one product. If the matrices of the batch are transposed, the batch is not folded, because bmm reads them
+// without a copy.
 func foldsBatch(a tensor.Type, rank int) bool {
 	if a.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
@@ -152,7 +153,8 @@ func foldsBatch(a tensor.Type, rank int) bool {
 		a.Strides[0].Eq(a.Shape[1].Mul(a.Shape[2])).Holds())
 }
 
-// foldedType folds the batch of the larger operand into the rows of a matrix.
+// foldedType returns the type of a product in which the batch of the larger operand is folded into the rows of a
+// matrix.
 func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if b.Rank() <= a.Rank() {
 		return rowsType(a, b)
@@ -193,7 +195,7 @@ func rowsType(t, by tensor.Type) (tensor.Type, error) {
 	return kit.FreshType(t.DType, append(shape, by.Shape[1]))
 }
 
-// batchedType expands the batches and multiplies matrix by matrix.
+// batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.
 func batchedType(a, b tensor.Type) (tensor.Type, error) {
 	n, p := sym.Of(1), sym.Of(1)
 	k1, k2 := a.Shape[a.Rank()-1], b.Shape[0]
@@ -246,7 +248,7 @@ func addmmServes(s, a, b tensor.Type) error {
 		return err
 	}
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	if s.Rank() != 1 || !s.Shape[0].Same(n) { // usually it is a vector bias
+	if s.Rank() != 1 || !s.Shape[0].Same(n) { // usually, self is a bias vector of size n
 		if _, err := s.Expand([]sym.Int{m, n}); err != nil {
 			return err
 		}
@@ -256,7 +258,7 @@ func addmmServes(s, a, b tensor.Type) error {
 
 func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
-// productOf returns a call of matmul, or of one of its special cases, as a contraction.
+// productOf describes a call of matmul, or of one of its special cases, as a contraction.
 func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
 	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
@@ -280,7 +282,7 @@ func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	return x, err
 }
 
-// expandedStrides returns the strides of a value's leading dimensions broadcast to a shape.
+// expandedStrides returns the strides of the first dims dimensions of m after they are broadcast to shape.
 func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
 	e, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
 	for d, s := range e.Shape {

@@ -1,9 +1,9 @@
 // Package product has the ops that sum products: matrix products, linear layers, einsum, attention and determinants. A
 // matrix product of any op is described by a [contraction], which package multiply runs with package gemm. An entry is
-// one matrix product of a batch; the depth is the dimension that is summed, and its indexes are also called terms.
+// one matrix product of a batch. The depth is the dimension that is summed. A term is an index of the depth.
 //
-// Byte products have their own engine, byteTiles, because it also applies zero points and scales. Its terms are defined
-// in bytes_shape.go (group, block, panel) and bytes_tiled.go (strip, band).
+// Byte products have a separate kernel, byteTiles, because zero points and scales must be applied. The terms group,
+// block and panel are defined in bytes_shape.go, strip in bytes_tiled.go, and band in [multiply.Strips].
 package product
 
 import "github.com/graphrun/graphrun/graph"

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// viewsOf returns views of tensors with other types.
+// viewsOf returns a view of each tensor with the shape and layout of the corresponding type.
 func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
 	var out []*tensor.Tensor
 	for i, v := range types {
@@ -27,7 +27,7 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 	return out, nil
 }
 
-// Outer is torch.outer: the product of a column and a row.
+// Outer is torch.outer, the product of a column and a row.
 var Outer = composite[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "outer", Doc: "Multiplies each element of self by each element of vec2: [n] and [m] give [n, m].",
@@ -53,7 +53,7 @@ var Outer = composite[kit.None](graph.Op{
 	return []tensor.Type{a, b}, err
 })
 
-// Trace is torch.trace: the sum of the diagonal.
+// Trace is torch.trace, the sum of the diagonal.
 var Trace = composite[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "trace", Doc: "Sums the diagonal of a matrix.",

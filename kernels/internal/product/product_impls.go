@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ways lists the algorithms of products, the simplest first.
+// ways lists the algorithms of products in the order of implementations, the simplest algorithm first.
 var ways = []struct {
 	name, doc string
 	way       gemm.Way
@@ -94,15 +94,16 @@ func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contract
 	})
 }
 
-// take selects algorithm w if it supports the products. It may not, because converted operands can have other layouts.
+// take selects algorithm w if it supports the products. Operands that were converted can have layouts that w does not
+// support.
 func (x *contraction) take(c *graph.Call, w gemm.Way) {
 	if x.supports(c, w) {
-		x.way = w
+		x.algorithm = w
 	}
 }
 
 // supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products,
-// because they are slower than other algorithms for all larger ones.
+// because they are slower than other algorithms for all larger products.
 func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
 	y.mergeBatch()
@@ -113,8 +114,8 @@ func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	return gemm.Supports(s, w)
 }
 
-// rowMajor returns the call with row-major operands, for which Work is priced. Read prices the difference of other
-// layouts.
+// rowMajor returns the call with row-major operands. The Work of an implementation is priced for such operands, and
+// Read prices the difference of other layouts.
 func rowMajor(c *graph.Call) *graph.Call {
 	r := *c
 	r.In = slices.Clone(c.In)
@@ -132,8 +133,8 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin}
 }
 
-// readProduct returns the additional cost of reading operand k in layout m; false if the algorithm does not support
-// that layout.
+// readProduct returns the additional cost of reading operand k in layout m, or false if the algorithm does not support
+// this layout.
 func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
 	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // constants are packed when the graph is planned
@@ -167,8 +168,8 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 	return work, true
 }
 
-// packings returns the names of the inner kernels that pack matrices a and b. The name is empty for a matrix that is
-// read in place.
+// packings returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read in
+// place.
 func (x *contraction) packings(c *graph.Call) (a, b string) {
 	y := *x
 	y.mergeBatch()
@@ -182,15 +183,14 @@ func (x *contraction) packings(c *graph.Call) (a, b string) {
 	return a, b
 }
 
-// pack adds the cost of packing elements with a kernel.
+// pack adds the cost of packing elements. kernel is the name of the rate, or empty if nothing is packed.
 func pack(w *graph.Work, kernel string, elements float64) {
 	if kernel != "" {
 		w.Do(kernel, elements)
 	}
 }
 
-// packing returns the name of the inner kernel that packs a matrix with the given strides along the depth and between
-// lanes.
+// packing returns the name of the rate of packing a matrix with the given strides along the depth and between lanes.
 func packing(depth, lane int) string {
 	switch {
 	case depth == 1:

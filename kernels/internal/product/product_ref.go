@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// broadcastAt reads a value at an index of a shape that it broadcasts to.
+// broadcastAt returns the element of t at an index of the shape to which t is broadcast.
 func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 	at := make([]int, t.Rank())
 	for d := range at {
@@ -17,7 +17,7 @@ func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 	return t.At(at...)
 }
 
-// productRef is the reference of matmul and its special cases.
+// productRef is the reference implementation of matmul and its special cases.
 func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
 	m, _ := t.Meta()
@@ -71,7 +71,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// termAt reads an element of a matrix in a broadcast batch. The last dims entries of the index belong to the matrix.
+// termAt returns an element of a matrix in a batch that is broadcast. The last dims entries of the index belong to the
+// matrix.
 func termAt(t *tensor.Tensor, index []int, dims int) tensor.Scalar {
 	var room [8]int
 	at := append(room[:0], index[len(index)-t.Rank():]...)

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the inner kernels of matrix products, with the calls that measure a machine.
+// Rates lists the rates of matrix products. A rate is the time of one unit of work. Package calibrate runs the calls of
+// a rate to measure it.
 func Rates() []graph.Rate {
 	mm := func(impl string, d tensor.DType, m, k, n int, constant ...int) graph.RateCall {
 		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(d, m, k), tensor.New(d, k, n)}, Constant: constant,
@@ -71,7 +72,7 @@ func bytes(m, k, n int) graph.RateCall {
 		tensor.New(tensor.Int8, k, n)}, Constant: []int{1}, Impl: "tiled"}
 }
 
-// manyBytes are byte products with enough rows for a matrix unit.
+// manyBytes returns byte products with enough rows for a matrix unit.
 func manyBytes() []graph.RateCall {
 	return []graph.RateCall{bytes(64, 512, 2048), bytes(784, 192, 576), bytes(128, 2048, 512)}
 }

@@ -50,8 +50,8 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	return r, err
 }
 
-// rewriteShared replaces a batch, in which each item multiplies one row by the same matrix, by one product of all rows
-// with this matrix.
+// rewriteShared rewrites a batch of products if each entry multiplies a single row by the same matrix. The result is
+// one product of all rows with this matrix.
 func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	rank := x.Type().Rank()
@@ -89,8 +89,8 @@ func (r repeated) joinsRows(x graph.Arg) bool {
 	return known && rows == 1 && r.dim == t.Rank()-3
 }
 
-// operands adds views of both operands for a product by each distinct matrix. In the view of x, the matrices are
-// grouped by the matrix that multiplies them.
+// operands adds views of both operands for a product by each distinct matrix. matrices has the distinct matrices.
+// groups is a view of x in which the matrices that are multiplied by the same distinct matrix form a group.
 func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(p)
 	if r.joinsRows(x) {
@@ -104,13 +104,13 @@ func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices grap
 const repeatDepth = 6
 
 // repeated describes a value that repeats each index of a dimension of another value, the source, several times in
-// sequence. For the product, the source needs a dimension of size 1 after the repeated one.
+// sequence. For the product, the source needs a dimension of size 1 after the repeated dimension.
 type repeated struct {
 	source   *graph.Value // the source
-	lacksOne bool         // the source does not have the dimension of size 1
+	lacksOne bool         // whether the source lacks the dimension of size 1
 	dim      int          // the repeated dimension in the value
 	times    int          // the number of repetitions
-	order    []int        // the dimension of the source that becomes dimension i of matrices(); nil: no permutation
+	order    []int        // by dimension of the result of matrices: the dimension of the source; nil for no permutation
 }
 
 // matrices adds views that give the source the dimension of size 1 and the order of dimensions of the value.
@@ -133,8 +133,8 @@ func (r repeated) sourceDim() int {
 	return r.dim
 }
 
-// repeatedOf reports whether a value repeats another one, and how. It recognizes copies of broadcast values,
-// repeat_interleave, concatenations of repeated parts of a value, and permutations of all these.
+// repeatedOf reports whether v repeats another value, and describes the repetition. It recognizes copies of broadcast
+// values, repeat_interleave, concatenations of repeated parts of a value, and permutations of such values.
 func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	n := v.Node
 	if n == nil || n.Op == nil || n.Op.ReadsStorage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
@@ -158,7 +158,7 @@ func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	return r, false
 }
 
-// permute permutes dimensions.
+// permute changes the description to that of the value with permuted dimensions.
 func (r *repeated) permute(dims []int) {
 	var order []int
 	at := 0
@@ -238,7 +238,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 			return r, false
 		}
 		of := part.source
-		if !part.lacksOne { // the source is a view that adds a dimension of size 1 to a part
+		if !part.lacksOne { // the source of the part is a view that adds a dimension of size 1 to a piece of the whole value
 			if of.Alias == nil || of.Node.Op.ReadsStorage {
 				return r, false
 			}
@@ -265,8 +265,8 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 
-// cutsAlong reports whether the parts of a value are cut along the repeated dimension. The other sizes of the first
-// part then equal those of the value.
+// cutsAlong reports whether the parts of a value are cut along the repeated dimension. In this case, all other sizes of
+// the first part equal the sizes of the value.
 func cutsAlong(first graph.Arg, r repeated) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}

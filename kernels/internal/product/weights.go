@@ -10,12 +10,12 @@ import (
 // weightNodes bounds the number of nodes that isWeights visits.
 const weightNodes = 32
 
-// isWeights reports whether a value may be attention weights: the result of a softmax, or of another op that folds
-// rows, over the scores that a product computes. Pointwise ops and views may occur in between.
+// isWeights reports whether a value may be the weights of an attention. Such a value is the result of a softmax, or of
+// another op that folds rows, over the scores that a product computes. Pointwise ops and views may occur in between.
 func isWeights(x graph.Arg) bool {
 	type step struct {
 		from  graph.Arg
-		folds bool // a node between from and the weights folds rows
+		folds bool // whether a node between from and the weights folds rows
 	}
 	seen := map[step]bool{}
 	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < weightNodes; queue = queue[1:] {
@@ -36,8 +36,8 @@ func isWeights(x graph.Arg) bool {
 	return false
 }
 
-// rewriteWeighed rewrites a product of values by weights, both transposed, as the transpose of weights by values.
-// Attention is recognized only with the weights as the first operand.
+// rewriteWeighed rewrites a product of transposed values and transposed weights as the transpose of the product of
+// weights and values. Attention is recognized only if the weights are the first operand.
 func rewriteWeighed(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	weights, ok := untransposed(y)

@@ -15,12 +15,12 @@ type anyAttrs struct {
 	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// Any is torch.any: whether any element is nonzero.
+// Any is torch.any. It tells whether any element is nonzero.
 var Any = truthOp("any", "Returns whether any element is not zero. The result is bool, and uint8 for uint8.", true)
 
-// Every is torch.all: whether all elements are nonzero.
-var Every = truthOp("all", "Returns whether all elements are not zero. The result is bool, of uint8 it is "+
-	"uint8.", false)
+// Every is torch.all. It tells whether all elements are nonzero.
+var Every = truthOp("all", "Returns whether all elements are not zero. The result is bool, and uint8 "+
+	"for uint8.", false)
 
 // truthOp defines Any if isAny is set, else Every.
 func truthOp(name, doc string, isAny bool) *graph.Op {

@@ -19,7 +19,7 @@ type argmaxAttrs struct {
 	Keepdim bool `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// Argmax and Argmin give the index of the first greatest or least element.
+// Argmax gives the index of the first greatest element, and Argmin the index of the first least element.
 var (
 	Argmax = argOp("argmax", "Returns the index of the first greatest element over a dimension, or of all. A NaN is "+
 		"greater than all.", true)
@@ -27,7 +27,8 @@ var (
 		"less than all.", false)
 )
 
-// Max and Min give one value of all elements, or, with a dim, values and their indices.
+// Max and Min give the extreme of all elements. With a dim, they give the extremes along this dimension and their
+// indices. With a second tensor, they are the pointwise maximum and minimum.
 var (
 	Max = orOfTwo(bestOp("max", "Returns the greatest element of all; with dim, the greatest elements and their indices; "+
 		"with other, the greater of self and other at each place, as maximum does.", true), pointwise.Maximum)
@@ -53,7 +54,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			if err == nil && !kit.Empty(t) && !trivial(t, mask, a.Dim) {
 				err = kit.NotImplemented(name, d)
 			}
-			d = tensor.Float64 // any dtype works: there is one element
+			d = tensor.Float64 // any dtype works, because at most one element is reduced
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
 			How: func() folds.How {
@@ -66,7 +67,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// trivial reports whether the dimension has size 1: PyTorch then returns index 0 and does not check the dtype.
+// trivial reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the dtype.
 func trivial(t tensor.Type, mask []bool, dim *int) bool {
 	return dim != nil && t.Rank() > 0 && kit.SizeIs(folds.Sizes(t.Shape, mask), 1)
 }
@@ -75,7 +76,7 @@ func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
 	if dim == nil {
 		return nonEmpty(name, t, nil, hint)
 	}
-	// Unlike amax, these name the dimension counted from the front.
+	// Unlike the message of amax, this message counts the dimension from the front.
 	w, err := tensor.WrapDim(*dim, t.Rank())
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// orOfTwo adds the overload with two tensors, which is a pointwise op.
+// orOfTwo returns op one with an additional overload for two tensors. The overload computes the pointwise op two.
 func orOfTwo(one, two *graph.Op) *graph.Op {
 	infer, compile, reference, rows := one.Infer, one.Compile, one.Ref, one.Rows
 	o := *one

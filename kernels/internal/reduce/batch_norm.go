@@ -49,9 +49,9 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: decomposeBatchNorm},
 })
 
-// decomposeBatchNorm uses the form of PyTorch, input * scale + shift, or (input - mean) * scale + shift with the
-// statistics of a batch. The scale and shift of each channel are computed in float64 and rounded once; they fold if the
-// parameters are constants.
+// decomposeBatchNorm computes input * scale + shift, as PyTorch does. With the statistics of a batch, it computes
+// (input - mean) * scale + shift. The scale and the shift of each channel are computed in float64 and rounded once.
+// They are constants if the parameters are constants.
 func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	p, a, m := compose.Of(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
 	if m.Numel() == 0 {
@@ -76,7 +76,7 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		scale = p.Add(pointwise.Reciprocal, nil, scale)
 	}
 	x := c.In[0]
-	if a.Training { // subtract the mean first: products of values far from zero lose digits
+	if a.Training { // subtract the mean first, because products of values far from zero lose digits
 		center := p.To(loops, mean)
 		x = p.Add(pointwise.Sub, nil, x, p.Along(center, 1, m.Rank()))
 		mean = p.Add(pointwise.Sub, nil, mean, p.To(f, center))
@@ -130,7 +130,7 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	for i := 1; i < 5; i++ {
 		contiguous = contiguous && (!c.Has(i) || c.Type(i).IsContiguous())
 	}
-	// suggest_memory_format_contig: a value that is both counts as row-major.
+	// As in PyTorch's suggest_memory_format_contig, a value in both formats is row-major.
 	f := m.SuggestMemoryFormat(false)
 	if contiguous && rows {
 		f = tensor.Contiguous

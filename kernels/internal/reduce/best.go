@@ -10,10 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// best is the best element so far and its index; -1 before the first.
+// best is the accumulator of a fold: the greatest or least element so far, and its index. The index is -1 before the
+// first element. The first NaN is the best element.
 type best[T kit.Sortable] struct {
-	v T
-	i int64
+	value T
+	index int64
 }
 
 func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
@@ -33,12 +34,12 @@ func bestOf[T number](greatest, values bool) *iter.Fold {
 	}
 	return iter.Yields(f, func(dst []int64, a []best[T]) {
 		for i := range a {
-			dst[i] = a[i].i
+			dst[i] = a[i].index
 		}
 	})
 }
 
-// extremeOf returns the fold of the best element alone.
+// extremeOf returns the fold of the best element without its index.
 func extremeOf[T number](greatest bool) *iter.Fold { return yieldsValue[T](bestAmong[T](greatest)) }
 
 type number interface {
@@ -52,10 +53,10 @@ func bestAmong[T number](greatest bool) *iter.Fold {
 	if greatest {
 		row, columns, sign = greatestRow[T], greatestColumns[T], 1
 	}
-	return iter.Folding(best[T]{i: -1}, row, columns, func(a, from []best[T]) {
+	return iter.Folding(best[T]{index: -1}, row, columns, func(a, from []best[T]) {
 		for i, b := range from {
-			v, w := a[i].v, b.v
-			if a[i].i < 0 || b.i >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
+			v, w := a[i].value, b.value
+			if a[i].index < 0 || b.index >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
 				a[i] = b
 			}
 		}
@@ -65,31 +66,31 @@ func bestAmong[T number](greatest bool) *iter.Fold {
 func yieldsValue[T number](f *iter.Fold) *iter.Fold {
 	return iter.Yields(f, func(dst []T, a []best[T]) {
 		for i := range a {
-			dst[i] = a[i].v
+			dst[i] = a[i].value
 		}
 	})
 }
 
-// firstRow starts with the first element of a row.
+// firstRow initializes an empty accumulator with the first element of a row.
 func (b *best[T]) firstRow(x []T, at int) {
-	if b.i < 0 {
+	if b.index < 0 {
 		*b = best[T]{x[0], int64(at)}
 	}
 }
 
-// greatestRow needs one comparison for most elements: not greater than the best so far, and not NaN.
+// greatestRow folds a row. Most elements need a single comparison, which is false for greater elements and for NaN.
 func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
 	a.firstRow(x, at)
 	b, i := *a, 0
-	for b.v == b.v && i < len(x) {
+	for b.value == b.value && i < len(x) {
 		for ; i+4 <= len(x); i += 4 {
 			q := (*[4]T)(x[i:])
-			if !(q[0] <= b.v && q[1] <= b.v && q[2] <= b.v && q[3] <= b.v) {
+			if !(q[0] <= b.value && q[1] <= b.value && q[2] <= b.value && q[3] <= b.value) {
 				break
 			}
 		}
 		for end := min(i+4, len(x)); i < end; i++ {
-			if v := x[i]; !(v <= b.v) {
+			if v := x[i]; !(v <= b.value) {
 				if b = (best[T]{v, int64(at + i)}); v != v {
 					break
 				}
@@ -102,15 +103,15 @@ func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
 func leastRow[T kit.Sortable](a *best[T], x []T, at int) {
 	a.firstRow(x, at)
 	b, i := *a, 0
-	for b.v == b.v && i < len(x) {
+	for b.value == b.value && i < len(x) {
 		for ; i+4 <= len(x); i += 4 {
 			q := (*[4]T)(x[i:])
-			if !(q[0] >= b.v && q[1] >= b.v && q[2] >= b.v && q[3] >= b.v) {
+			if !(q[0] >= b.value && q[1] >= b.value && q[2] >= b.value && q[3] >= b.value) {
 				break
 			}
 		}
 		for end := min(i+4, len(x)); i < end; i++ {
-			if v := x[i]; !(v >= b.v) {
+			if v := x[i]; !(v >= b.value) {
 				if b = (best[T]{v, int64(at + i)}); v != v {
 					break
 				}
@@ -120,9 +121,9 @@ func leastRow[T kit.Sortable](a *best[T], x []T, at int) {
 	*a = b
 }
 
-// firstColumns starts with a row of elements, and reports whether it was the first one.
+// firstColumns initializes empty accumulators with a row of elements. It reports whether the accumulators were empty.
 func firstColumns[T kit.Sortable](a []best[T], x []T, at int) bool {
-	if len(a) == 0 || a[0].i >= 0 {
+	if len(a) == 0 || a[0].index >= 0 {
 		return false
 	}
 	for i, v := range x[:len(a)] {
@@ -136,7 +137,7 @@ func greatestColumns[T kit.Sortable](a []best[T], x []T, at int) {
 		return
 	}
 	for i, v := range x[:len(a)] {
-		if b := &a[i]; !(v <= b.v) && b.v == b.v {
+		if b := &a[i]; !(v <= b.value) && b.value == b.value {
 			*b = best[T]{v, int64(at)}
 		}
 	}
@@ -147,15 +148,16 @@ func leastColumns[T kit.Sortable](a []best[T], x []T, at int) {
 		return
 	}
 	for i, v := range x[:len(a)] {
-		if b := &a[i]; !(v >= b.v) && b.v == b.v {
+		if b := &a[i]; !(v >= b.value) && b.value == b.value {
 			*b = best[T]{v, int64(at)}
 		}
 	}
 }
 
-// bestRow returns the best element of a row and its index as an expression, or the index only: it folds the extreme
-// first, and then the least position of an element equal to it. The first NaN is the best. Rows that are cut use it
-// too, because [expr.Code.Pieces] recognizes an argmax; bestFold runs without machine code.
+// bestRow returns the best element of a row (if values is set) and its index as expressions. It first folds the
+// extreme, and then the least position of an element equal to the extreme. The first NaN is the best. Rows that are
+// divided among workers use this expression too, because [expr.Code.Pieces] recognizes an argmax. Without machine code,
+// bestFold runs instead.
 func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part {
 	best := extremumRow(b, folds.Real(x), greatest)[0].Re
 	if !values || !b.DType(x).IsFloat() {
@@ -165,8 +167,8 @@ func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part 
 		}
 		return []folds.Part{folds.Real(best), index}
 	}
-	// A fold treats zeros of both signs as equal and returns either. The sign is therefore the last bit of the
-	// position.
+	// A fold of extremes treats zeros of both signs as equal and may return either. The sign of the best element is
+	// therefore stored in the last bit of the folded position.
 	const i32 = tensor.Int32
 	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[b.DType(x).Size()]
 	negative := b.Convert(i32, b.Do(expr.Lt, b.Bits(bits, x), b.Int(bits, 0)))
@@ -187,7 +189,7 @@ func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
 	return is
 }
 
-// firstWhere folds the least position where a condition holds; it holds at least once.
+// firstWhere folds the least position for which a condition holds. The condition must hold at least once.
 func firstWhere(b *expr.Builder, holds, place expr.Value) expr.Value {
 	return b.Reduce(expr.Min, b.Do(expr.Select, holds, place, b.Int(tensor.Int32, math.MaxInt32)))
 }

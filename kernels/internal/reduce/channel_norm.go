@@ -15,23 +15,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// channelNorm is a normalization of an operand [N, C, ...] of any layout in three phases: the mean and variance of each
-// channel of each sample, three coefficients for each, and a loop over all elements that computes
+// channelNorm is a normalization of an operand [N, C, ...] of any layout in three phases. The first phase computes the
+// mean and the variance of each channel of each sample. The second phase computes three coefficients for each channel
+// of each sample. The third phase is a loop over all elements that computes
 //
 //	y = (x - center)*scale + shift
 //
-// center is the mean in the dtype of the loop. It is subtracted first, because x*scale would cancel if the mean is many
-// deviations away from 0.
+// center is the mean in the dtype of the loop. It is subtracted first, because x*scale + shift would lose digits by
+// cancellation if the mean is many deviations away from 0.
 //
 // Groups of channels with common statistics are merged in the second phase, so that the loops of the first phase can
 // run across channels if these are contiguous.
 type channelNorm struct {
 	groups         int // number of groups of channels of a sample
 	eps            float64
-	mean, variance int // operands with the statistics of each channel; 0 if they are computed from the input
+	mean, variance int // indices of the operands with the statistics of each channel; 0 to compute them from the input
 }
 
-// compile returns the kernel for the operands input, weight and bias of a call; the last two may be omitted.
+// compile returns the kernel for the operands input, weight and bias of a call. Weight and bias may be omitted.
 func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {
@@ -53,7 +54,8 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	return k, err
 }
 
-// statistics returns the variance and the mean of each channel in float64: [N, C, 1, ...], or [C] if they are given.
+// statistics returns the variance and the mean of each channel in float64. Their shape is [N, C, 1, ...], or [C] if the
+// statistics are operands.
 func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer {
 	if s.mean != 0 {
 		return []kit.Buffer{x.Dense(x.In(s.variance), tensor.Float64), x.Dense(x.In(s.mean), tensor.Float64)}
@@ -71,8 +73,8 @@ func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer
 	return out
 }
 
-// coefficients computes center, scale and shift of each channel of each sample, or of all samples if the statistics
-// are given. They are computed in float64 and rounded once. shift includes the rounding error of center.
+// coefficients computes center, scale and shift of each channel. Without given statistics, each sample has its own
+// coefficients. The coefficients are computed in float64 and rounded once. shift includes the rounding error of center.
 func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) []kit.Buffer {
 	m, loops := x.C.Meta(0), x.C.Meta(0).DType.OpMath()
 	shape := slices.Repeat([]int{1}, m.Rank())
@@ -107,14 +109,14 @@ func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) 
 }
 
 // channelValues has the coefficients and statistics of each channel of each sample, and the weight and bias of each
-// channel, which are nil if they are omitted.
+// channel. An omitted weight or bias is nil.
 type channelValues struct {
 	center, scale, shift, variance, mean, weight, bias []float64
 	channels                                           int
 }
 
 // setGroup computes the coefficients of n channels from first on, which have common statistics. loops is the dtype of
-// the loop that uses them.
+// the loop that uses the coefficients.
 func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) {
 	mean, square := 0.0, 0.0
 	for _, e := range v.mean[first : first+n] {
@@ -141,7 +143,7 @@ func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) 
 	}
 }
 
-// affineLoop returns the loop (x - center)*scale + shift for x of dtype d, over operands that are broadcast.
+// affineLoop returns the loop (x - center)*scale + shift for x of dtype d. The operands are broadcast.
 func affineLoop(d tensor.DType) (*graph.Pointwise, error) {
 	loops := d.OpMath()
 	b := expr.NewBuilder(d, loops, loops, loops)

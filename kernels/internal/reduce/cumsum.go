@@ -18,7 +18,7 @@ type cumAttrs struct {
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-// Cumsum and Cumprod carry floats in float64.
+// Cumsum and Cumprod are running sums and products. Floats are accumulated in float64.
 var (
 	Cumsum = scanOp("cumsum", "Returns the running sum along a dimension. Bools and integers give int64.", expr.Add,
 		[2]scanLoops{scanOf(0, sumScanZ[complex64], sumLinesZ[complex64]),
@@ -30,13 +30,14 @@ var (
 		func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
 )
 
-// scanLoops has the loops of a running fold on blocks of one dtype.
+// scanLoops has the loops of a running sum or product (a scan) over elements of dtype in.
 type scanLoops struct {
 	in tensor.DType
 	expr.Scanner
 }
 
-// scanOf returns the loops for complex numbers, which expressions do not support.
+// scanOf returns the loops for complex numbers, because expressions do not support scans of complex numbers. first is
+// the initial value.
 func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
 	columns func(a []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
@@ -56,7 +57,7 @@ func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x [
 	}}
 }
 
-// scanLoopsOf returns the loops of a dtype.
+// scanLoopsOf returns the loops of a scan by op in dtype d. z has the loops for complex64 and complex128.
 func scanLoopsOf(op expr.Op, d tensor.DType, z [2]scanLoops) scanLoops {
 	if s := expr.Scanning(op, kit.LoopDType(d)); s != nil {
 		return scanLoops{kit.LoopDType(d), *s}
@@ -118,7 +119,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 	})
 }
 
-// scanRows returns a scan as an expression, or nil for complex numbers and single numbers.
+// scanRows returns a scan as an expression, or nil for complex numbers and 0-dimensional tensors.
 func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 	m := c.Meta(0)
 	dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank())
@@ -130,8 +131,8 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 	return wholeRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
 }
 
-// compileScan returns the kernel of a scan along dim, of elements converted to d. Lines that are not contiguous
-// (lineRows), or whose steps are not (lineColumns), and elements of a dtype other than that of the loops are copied.
+// compileScan returns the kernel of a scan along dim, of elements converted to d. Operands are copied first if their
+// elements have another dtype than the loops or are not contiguous in the order of the walk.
 func compileScan(c *graph.Call, dim int, by lineWalk, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -181,7 +182,7 @@ func withDimLast(b kit.Buffer, dim int) kit.Buffer {
 	return b
 }
 
-// scan scans adjacent lines of n elements, step bytes apart.
+// scan scans adjacent lines of n elements. The elements of a line are step bytes apart.
 func (l *scanLoops) scan(m *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
 	carry := unsafe.Pointer(&m.Worker[0])
 	l.Begin(carry, lines)

@@ -13,7 +13,7 @@ type extremaAttrs struct {
 	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// Amax and Amin return the greatest and the least element; NaN propagates.
+// Amax and Amin return the greatest and the least element. NaN propagates.
 var (
 	Amax = extremumOp("amax", "Returns the greatest element over the given dimensions. A NaN is greater than all.",
 		"max_values", true)

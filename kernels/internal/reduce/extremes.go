@@ -63,7 +63,7 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 	return best
 }
 
-// extremumRow is extremumFold as an expression.
+// extremumRow returns the greatest or least element of a row as an expression.
 func extremumRow(b *expr.Builder, x folds.Part, greatest bool) []folds.Part {
 	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[greatest]
 	if b.DType(x.Re) == tensor.Bool {
@@ -72,7 +72,8 @@ func extremumRow(b *expr.Builder, x folds.Part, greatest bool) []folds.Part {
 	return []folds.Part{folds.Real(b.Reduce(op, x.Re))}
 }
 
-// extremumFold is extremumRow in Go. Floats find the position too, which takes no longer: see greatestRow.
+// extremumFold returns the fold of the greatest or least element in Go. The fold of floats also finds the position,
+// which takes no longer (see greatestRow).
 func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	switch kit.LoopDType(d) {
 	case tensor.Float32:
@@ -86,8 +87,8 @@ func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	return kit.Accumulators[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntTo))
 }
 
-// Integers use conditional moves and are unrolled by four. Branches take as long if they are predicted, and their speed
-// depends on code alignment.
+// The loops over integers use conditional moves and are unrolled by four. Predicted branches would take as long, but
+// their speed depends on code alignment.
 
 func maxIntRow(a *int64, x []int64, _ int) {
 	m0, m1, m2, m3 := *a, *a, *a, *a

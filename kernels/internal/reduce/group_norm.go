@@ -50,16 +50,16 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	},
 })
 
-// With channels in runs of less than shortRun elements and at least manyRuns runs, processing rows is slower than the
-// kernel in phases across all channels (measured).
+// Processing rows is slower than a channelNorm across all channels if the channels of a group are runs of less than
+// shortRun elements and there are at least manyRuns runs (measured).
 const (
 	shortRun = 8
 	manyRuns = 256
 )
 
-// groupNormRows returns the expression over [n, groups, c/groups, ...], whose rows are all but the first two
-// dimensions. It returns nil if rows consist of many short runs, because the channels of all groups are contiguous: the
-// kernel in phases runs across all of them.
+// groupNormRows returns the expression over the operand viewed as [n, groups, c/groups, ...]. A row has all dimensions
+// except the first two. groupNormRows returns nil if rows consist of many short runs. In this case, the channels of all
+// groups are contiguous, and a channelNorm processes them together.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	a, m := kit.Attrs[groupNormAttrs](c), c.Meta(0)
 	run := m.Shape[1] / a.NumGroups
@@ -69,7 +69,8 @@ func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	return sampleRows(c, a.NumGroups, a.NumGroups, a.Eps)
 }
 
-// sampleRows folds all but the first two dimensions of a value viewed with the given number of groups.
+// sampleRows returns the normalization as an expression over all dimensions except the first two. If split is not 0,
+// the channels are first divided into split groups, and dimension 1 is the group.
 func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
 	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
 	if split != 0 {
@@ -117,7 +118,7 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := normDTypes(c, 1, 2); err != nil {
 		return nil, err
 	}
-	// PyTorch makes the operand contiguous in its suggested format; the result has the suggested format of that.
+	// PyTorch copies the operand to its suggested format. The result has the format that the copy suggests.
 	f := m.SuggestMemoryFormat(false)
 	if !m.Is(f) {
 		st, err := f.StridesOf(m.Shape)
@@ -137,7 +138,7 @@ type instanceNormAttrs struct {
 	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
 }
 
-// InstanceNorm normalizes each channel of each sample; the result is row-major.
+// InstanceNorm normalizes each channel of each sample. The result is row-major.
 var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "instance_norm",
@@ -175,7 +176,8 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	},
 })
 
-// instanceNormRows returns nil if the statistics are given, because there is no fold.
+// instanceNormRows returns the expression over rows. It returns nil if the statistics are given, because nothing is
+// folded.
 func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[instanceNormAttrs](c)
 	if !a.UseInputStats {
@@ -207,8 +209,8 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	return emptyInstanceNorm(c)
 }
 
-// emptyInstanceNorm is batch_norm of no elements, viewed as one sample with all channels, and weight and bias repeated
-// for each sample.
+// emptyInstanceNorm infers the result for no elements. PyTorch then computes a batch_norm of a single sample that has
+// the channels of all samples, with weight and bias repeated for each sample.
 func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Type(0)
 	if (c.Has(1) || c.Has(2)) && kit.SizeIs(m.Shape[0], 0) {

@@ -16,7 +16,7 @@ type hardmaxAttrs struct {
 	Dim int `attr:"dim" default:"-1" doc:"dimension along which one element is 1"`
 }
 
-// Hardmax is ONNX's operator.
+// Hardmax is ONNX's operator Hardmax.
 var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "hardmax",
@@ -77,7 +77,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	},
 })
 
-// hardmaxRows finds the position of the first greatest element as [bestRow] does, and compares positions with it.
+// hardmaxRows returns the expression over rows. It finds the position of the first greatest element as [bestRow] does,
+// and compares each position with this position.
 func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
 	dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, c.Meta(0).Rank())
 	if err != nil {
@@ -92,7 +93,8 @@ func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
 	return wholeRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
 }
 
-// compileHardmax returns a kernel that finds the positions of all lines before it writes.
+// compileHardmax returns a kernel that finds the positions of the greatest elements of all lines before it writes the
+// result.
 func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	m, d := c.Meta(0), c.Out[0].DType
 	if m.Numel() == 0 {

@@ -17,7 +17,7 @@ type layerNormAttrs struct {
 	CuDNN           bool      `attr:"cudnn_enable" default:"true" doc:"of no effect"`
 }
 
-// LayerNorm normalizes over the last dimensions; the result is row-major.
+// LayerNorm normalizes over the last dimensions. The result is row-major.
 var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "layer_norm",
@@ -84,7 +84,7 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 	return c.One(m.RowMajor()), nil
 }
 
-// layerNormRows computes mean and variance in float64.
+// layerNormRows returns the expression over rows. Mean and variance are computed in float64.
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[layerNormAttrs](c)
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)

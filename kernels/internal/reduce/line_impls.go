@@ -18,11 +18,12 @@ const (
 	lineColumns                 // many adjacent lines at once, element by element
 )
 
-// lineOp is an op that works along one dimension and keeps the shape.
+// lineOp describes an op along one dimension whose result has the shape of the operand. A line has all elements along
+// the dimension at one index of the other dimensions.
 type lineOp struct {
 	dim   func(c *graph.Call) (int, error)
-	attrs any                                      // attributes of a call, to price its expression
-	each  graph.Each                               // cost of an element without an expression
+	attrs any                                      // attributes of a typical call, to price the expression
+	each  graph.Each                               // cost of an element if there is no expression
 	rows  func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
 	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
 }
@@ -30,13 +31,13 @@ type lineOp struct {
 // columnUnit is the number of adjacent lines that lineColumns processes at once.
 const columnUnit = 256
 
-// The inner kernels of lines, by their names in profiles, besides those of expressions.
+// The rates of lines, by their names in machine profiles. Expressions have other rates.
 const (
 	lineBegin   = "line.begin"   // a line, or a step of adjacent lines
 	lineStrided = "line.strided" // an element that is copied to or from a contiguous run
 )
 
-// impls returns both walks. Results may have any order of dimensions.
+// impls returns an implementation for each walk. Results may have any order of dimensions.
 func (o lineOp) impls() []graph.Impl {
 	effort := sync.OnceValues(o.effort)
 	list := []graph.Impl{
@@ -51,7 +52,7 @@ func (o lineOp) impls() []graph.Impl {
 		}
 		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
 			_, run, _ := o.runs(c, by, m, w.Lay(0, c.Out[0]))
-			stridden(&work, m, run.N == 1 || run.In == m.DType.Size())
+			addStridedAccess(&work, m, run.N == 1 || run.In == m.DType.Size())
 			return work, true
 		}
 		list[i].Lower = func(c *graph.Call) (*graph.Kernel, error) {
@@ -65,7 +66,7 @@ func (o lineOp) impls() []graph.Impl {
 	return list
 }
 
-// rows sets the order in which the rows of a call are processed.
+// rows returns a function that calls rows and sets the order in which the rows of the call are processed.
 func (by lineWalk) rows(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
@@ -76,7 +77,8 @@ func (by lineWalk) rows(rows func(c *graph.Call) (*graph.Rows, error)) func(c *g
 	}
 }
 
-// runs returns the axis of the lines, and the axis of the runs of elements in which a walk accesses operand and result.
+// runs returns the axis along the lines, and the axis of the runs of elements in which a walk accesses operand and
+// result.
 func (o lineOp) runs(c *graph.Call, by lineWalk, m, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
@@ -91,7 +93,7 @@ func (o lineOp) runs(c *graph.Call, by lineWalk, m, out tensor.Meta) (line, run 
 	return lines[0], run, nil
 }
 
-// lineMask marks the dimension of the lines; no dimension if dim is negative.
+// lineMask returns a mask that marks the dimension of the lines, or no dimension if dim is negative.
 func lineMask(rank, dim int) []bool {
 	mask := make([]bool, rank)
 	if rank > 0 && dim >= 0 {
@@ -100,7 +102,8 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-// effort returns the effort of the expression over a row of float32; false without an expression or machine code.
+// effort returns the effort of the expression over a row of float32, or false if there is no expression or no machine
+// code.
 func (o lineOp) effort() (e fusion.Effort, ok bool) {
 	if o.rows == nil || !loops.Compiles() {
 		return e, false
@@ -115,7 +118,7 @@ func (o lineOp) effort() (e fusion.Effort, ok bool) {
 	return fusion.EffortOf(r.Code), true
 }
 
-// work returns the cost of the lines if the operand has the layout of the result.
+// work returns the cost of the op if the operand has the layout of the result.
 func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
 	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
 	c.Streamed(&work)
@@ -138,21 +141,21 @@ func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e fusion.Effort, 
 	if !compiled || by == lineColumns {
 		work.Do(lineBegin, n/float64(max(1, run.N)))
 	}
-	stridden(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())
+	addStridedAccess(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())
 	return work
 }
 
-// columnLanes is the number of adjacent lines in a register.
+// columnLanes is the number of adjacent lines that a vector register holds.
 const columnLanes = 16
 
-// stridden adds the additional cost of accessing a value in strided runs.
-func stridden(w *graph.Work, m tensor.Meta, dense bool) {
+// addStridedAccess adds the additional cost of accessing a value in strided runs.
+func addStridedAccess(w *graph.Work, m tensor.Meta, dense bool) {
 	if !dense {
 		w.Do(lineStrided, float64(m.Numel()))
 	}
 }
 
-// dimOf returns the wrapped dimension of a call.
+// dimOf returns a function that gives the dimension of a call, counted from the front.
 func dimOf(dim func(c *graph.Call) int) func(c *graph.Call) (int, error) {
 	return func(c *graph.Call) (int, error) { return tensor.WrapDim(dim(c), c.Meta(0).Rank()) }
 }

@@ -54,7 +54,7 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 		}}, err
 })
 
-// logsumexpRow is the logarithm of the sum of exponentials of a row. An infinite maximum is not subtracted.
+// logsumexpRow returns the logarithm of the sum of exponentials of a row. An infinite maximum is not subtracted.
 func logsumexpRow(b *expr.Builder, x folds.Part) []folds.Part {
 	d := b.DType(x.Re)
 	zero := b.Const(d, 0)

@@ -11,12 +11,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// variance describes the variance of a call, or its root, with or without the mean.
+// variance describes a call that computes a variance or a standard deviation, with or without the mean.
 type variance struct {
 	dtype      tensor.DType
-	n          sym.Int // elements that make one result
+	n          sym.Int // number of elements of a row
 	correction float64
-	root, mean bool
+	root, mean bool // root: return the standard deviation; mean: also return the mean
 }
 
 // spec returns the reduction to results of the given dtypes.
@@ -32,7 +32,7 @@ func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Sp
 
 func (v variance) divisor() float64 { return max(float64(kit.KnownSize(v.n))-v.correction, 0) }
 
-// fold returns the computation in Go of real numbers.
+// fold returns the computation in Go, for real numbers.
 func (v variance) fold() *iter.Fold {
 	if kit.LoopDType(v.dtype) == tensor.Float32 {
 		return momentsFold[float32](v.divisor(), v.root, v.mean)
@@ -90,7 +90,8 @@ func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Sc
 	}
 }
 
-// moments are the number of elements, their mean, and the sum of squared deviations.
+// moments is the accumulator of a variance: the number of elements, their mean, and the sum of squared deviations from
+// the mean (m2).
 type moments struct{ n, mean, m2 float64 }
 
 // momentsFold returns the fold of the variance, or of its root, and also of the mean if mean is set.
@@ -116,7 +117,8 @@ func momentsFold[T float32 | float64](divisor float64, root, mean bool) *iter.Fo
 	})
 }
 
-// momentsRow passes over the block twice while it is in the cache: for the mean, then for the deviations.
+// momentsRow folds a block of a row. It passes over the block twice while the block is in the cache: first for the
+// mean, then for the deviations.
 func momentsRow[T float32 | float64](a *moments, x []T, _ int) {
 	var sum float64
 	folds.SumRow(&sum, x, 0)
@@ -125,7 +127,7 @@ func momentsRow[T float32 | float64](a *moments, x []T, _ int) {
 	a.merge(&b)
 }
 
-// merge adds the moments of later elements (Chan).
+// merge combines the moments of two sets of elements by Chan's formula.
 func (a *moments) merge(b *moments) {
 	switch {
 	case b.n == 0:
@@ -141,7 +143,7 @@ func (a *moments) merge(b *moments) {
 	a.n = n
 }
 
-// momentsColumns updates the moments by one element each (Welford). All accumulators of a block have seen the same
+// momentsColumns adds one element to each accumulator by Welford's formula. All accumulators of a block have the same
 // number of elements.
 func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
 	x = x[:len(a)]
@@ -162,7 +164,7 @@ func mergeMoments(a, from []moments) {
 	}
 }
 
-// sumOfSquares adds the squares of the distances from mean.
+// sumOfSquares returns the sum of the squares of x - mean.
 func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
 	var q0, q1, q2, q3 float64
 	for len(x) >= 4 {

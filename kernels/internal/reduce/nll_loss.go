@@ -24,8 +24,8 @@ type crossEntropyAttrs struct {
 	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of the targets that is spread evenly over all classes, 0 to 1"`
 }
 
-// NllLoss is the negative of the target's element; CrossEntropyLoss that of the logarithm
-// of the softmax.
+// NllLoss is minus the element of the target class. CrossEntropyLoss is minus the logarithm of the softmax at the
+// target class.
 var (
 	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
 		"Returns minus the element of the target class, times its weight: self [n, c, ...] or "+
@@ -43,11 +43,11 @@ var (
 		})
 )
 
-// nllLoss has the sizes of a call: n samples with inner targets each.
+// nllLoss has the sizes and attributes of a call. There are n samples, and each sample has inner targets.
 type nllLoss struct {
 	n, classes, inner int
 	reduction, ignore int
-	entropy           bool
+	entropy           bool    // cross_entropy_loss, else nll_loss
 	hasProbabilities  bool    // targets are class probabilities
 	smoothing         float64 // share of the target that is spread over all classes
 }
@@ -120,7 +120,7 @@ func targetSizes(m tensor.Type) []sym.Int {
 	return append([]sym.Int{m.Shape[0]}, m.Shape[2:]...)
 }
 
-// dtype returns the dtype of the result: probabilities and weights promote as usual.
+// dtype returns the dtype of the result. It is promoted with the dtypes of probabilities and weights.
 func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	d := c.Type(0).DType
 	if !l.hasProbabilities {
@@ -192,11 +192,13 @@ func checkTargets(m, t tensor.Type) error {
 	return nil
 }
 
-// lossData has the operands of the loop over targets.
+// lossData has the operands of the loop over targets. Targets are class probabilities or classes.
 type lossData[T float32 | float64] struct {
 	*nllLoss
-	v, probs, w []T
-	target      []int64
+	elements     []T     // self or, for cross_entropy_loss, its log-softmax
+	probs        []T     // targets as class probabilities; else nil
+	classWeights []T     // nil without weights
+	target       []int64 // targets as classes; else nil
 }
 
 // lossAt returns the loss of target i and its weight in a mean.
@@ -213,17 +215,18 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 		return 0, 0, fmt.Errorf("Target %d is out of bounds.", t)
 	}
 	weight = 1
-	if l.w != nil {
-		weight = l.w[t]
+	if l.classWeights != nil {
+		weight = l.classWeights[t]
 	}
-	loss = -l.v[base+int(t)*l.inner] * weight
+	loss = -l.elements[base+int(t)*l.inner] * weight
 	if l.smoothing > 0 {
 		loss = loss*T(1-l.smoothing) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
 	}
 	return loss, weight, nil
 }
 
-// sumClasses sums over the classes of a target: share times the probability, plus every for each class.
+// sumClasses sums the elements of all classes of a target. The factor of a class is share times its probability (if
+// targets are probabilities) plus every, times the weight of the class.
 func (l *lossData[T]) sumClasses(base int, share, every T) T {
 	sum := 0.0
 	for k := range l.classes {
@@ -231,10 +234,10 @@ func (l *lossData[T]) sumClasses(base int, share, every T) T {
 		if l.probs != nil {
 			by = l.probs[base+k*l.inner]*share + every
 		}
-		if l.w != nil {
-			by *= l.w[k]
+		if l.classWeights != nil {
+			by *= l.classWeights[k]
 		}
-		sum += float64(l.v[base+k*l.inner] * by)
+		sum += float64(l.elements[base+k*l.inner] * by)
 	}
 	return T(sum)
 }
@@ -252,8 +255,8 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
 	x.Run(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
 		graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-			data := &lossData[T]{nllLoss: l, v: kit.ElementsOf[T](m.Ptrs[2], n*l.classes),
-				w: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
+			data := &lossData[T]{nllLoss: l, elements: kit.ElementsOf[T](m.Ptrs[2], n*l.classes),
+				classWeights: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
 			if l.hasProbabilities {
 				data.probs = kit.ElementsOf[T](m.Ptrs[3], n*l.classes)
 			} else {
@@ -346,5 +349,5 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	return []*tensor.Tensor{out}, err
 }
 
-// classesOfSelf bounds targets: self is [n, classes, ...] or [classes].
+// classesOfSelf returns the number of classes, which bounds targets. self is [n, classes, ...] or [classes].
 func classesOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), min(1, c.Meta(0).Rank()-1)) }

@@ -52,7 +52,7 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	p := a.P.Float()
 	if kit.Empty(m) {
-		p = 0 // there is nothing to fold, whatever the order
+		p = 0 // without elements, norms of all orders are 0
 	}
 	return normSpec(d, mask, a.Keepdim, p), err
 })
@@ -120,7 +120,7 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 			return err
 		}
 		if kit.SizeIs(m.Shape[w], 0) {
-			// The missing blank is PyTorch's.
+			// PyTorch's message lacks this blank too.
 			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is "+
 				"empty and the operation does not have an identity", p, d)
 		}
@@ -157,7 +157,7 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 		}}
 }
 
-// normRow is the norm of a row, of real or complex numbers, in float64.
+// normRow returns the norm of a row of real or complex numbers as an expression in float64.
 func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
 	const f64 = tensor.Float64
 	zero := b.Const(f64, 0)
@@ -179,7 +179,7 @@ func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
 	return []folds.Part{folds.Real(v)}
 }
 
-// hypotenuse is the magnitude of a complex number by its parts.
+// hypotenuse computes the magnitude of a complex number from its parts.
 var hypotenuse = kit.Formula("hypot(x, y)", "x", "y")
 
 // magnitude returns the absolute value of a number in float64.

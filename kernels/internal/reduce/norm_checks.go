@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normDTypes checks the dtypes of parameters: that of the operand, or all float32 for a 16-bit operand.
+// normDTypes checks the dtypes of parameters. All parameters must have the dtype of the operand. For a 16-bit operand,
+// all parameters may also be float32.
 func normDTypes(c *graph.Call, params ...int) error {
 	d, first := c.Type(0).DType, tensor.Invalid
 	for _, i := range params {
@@ -35,8 +36,9 @@ func normDTypes(c *graph.Call, params ...int) error {
 	return nil
 }
 
-// normReference defines y = (x-mean)/sqrt(var+eps)*weight+bias. group maps an index to its statistics, param to its
-// element of weight and bias. Without given statistics they are those of x.
+// normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias. group maps an index of x to the number of the group
+// that shares its statistics. param maps an index of x to an index of weight, bias, mean and variance. Without given
+// mean and variance, the statistics of each group are computed from x.
 func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
 	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
 	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
@@ -85,7 +87,7 @@ func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 	return nil
 }
 
-// batchNormDTypes combines check_mixed_data_type and the check of the kernels.
+// batchNormDTypes makes the checks of PyTorch's check_mixed_data_type and of its kernels.
 func batchNormDTypes(c *graph.Call) error {
 	d := c.Type(0).DType
 	first := tensor.Invalid
@@ -108,8 +110,8 @@ func batchNormDTypes(c *graph.Call) error {
 	return nil
 }
 
-// emptyBatchNorm returns the result for no elements: PyTorch clones the input, times and plus the first element of
-// weight and bias, and ignores the other operands.
+// emptyBatchNorm returns the type of the result for an input without elements. PyTorch clones the input, multiplies it
+// by the first element of weight, adds the first element of bias, and ignores the other operands.
 func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
 	m.Offset = sym.Int{}
 	if !m.IsNonOverlappingAndDense() {

@@ -1,14 +1,15 @@
 // Package reduce has the ops that fold dimensions: sums, extremes, moments, running sums, norms, normalizations and
 // losses.
 //
-// Each reduction and normalization is an expression over the elements of a row (graph.Rows), which package rowprog runs
-// as machine code or, without machine code, in the interpreter of expressions. A row has all elements along the reduced
-// dimensions.
+// Each reduction and normalization is an expression over the elements of a row (graph.Rows). A row has all elements
+// along the reduced dimensions. Package rowprog runs the expression as machine code or, without machine code, in the
+// interpreter of expressions.
 //
 // Some calls run in Go instead. Products, running sums and running products of complex numbers have no expression.
-// Normalizations of channels whose rows are too long or too few for row programs run in phases ([channelNorm]). Other
-// loops in Go are for computations that the interpreter runs slowly. Without machine code, the time of the interpreter
-// relative to the loops in Go is, for rows of 32 to 262,144 elements of float32 unless another dtype is given (Zen 5):
+// Normalizations of channels run in phases ([channelNorm]) if their rows are too long or too few for row programs.
+// Other computations have loops in Go because the interpreter runs them slowly. Without machine code, the time of the
+// interpreter relative to the loops in Go is, for rows of 32 to 262,144 elements of float32 unless another dtype is
+// given (Zen 5):
 //
 //	sum, mean             1.3 to 2.8
 //	prod                  1.4 to 2.9
@@ -22,8 +23,9 @@
 //	cumsum                1.1 to 1.5
 //	hardmax               2.9 to 6.0
 //
-// The highest figure is that of short rows, each of which starts a loop for each instruction. softmax, logsumexp and
-// the other norms take 0.2 to 1.1 in the interpreter, and up to 1.7 in rows of 32 elements; they have no Go loops.
+// Short rows have the highest figures, because the interpreter starts a loop for each instruction of each row. For
+// softmax, logsumexp and the other norms, the figures are 0.2 to 1.1, and up to 1.7 for rows of 32 elements. These ops
+// therefore have no loops in Go.
 package reduce
 
 import "github.com/graphrun/graphrun/graph"

@@ -47,7 +47,7 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 		}}, err
 })
 
-// prodRowOf is prodFold as an expression; nil for complex numbers.
+// prodRowOf returns the product of a row as an expression, or nil for complex numbers.
 func prodRowOf(b *expr.Builder, d tensor.DType, x folds.Part) []folds.Part {
 	switch {
 	case d.IsComplex():
@@ -112,7 +112,7 @@ func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// mulTo multiplies accumulators by others.
+// mulTo multiplies the accumulators a by the accumulators from.
 func mulTo[A int64 | float64 | complex128](a, from []A) {
 	from = from[:len(a)]
 	for i := range a {

@@ -8,13 +8,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the inner kernels of folds and lines, with the calls that measure a machine.
+// Rates lists the rates of folds and lines. A rate is the time of one unit of work. Package calibrate runs the calls of
+// a rate to measure it.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
-// plane are the dimensions of an image's pixels.
+// plane has the dimensions of an image's pixels.
 var plane = []int{2, 3}
 
-// foldRates are the rates of loops with one level of folds.
+// foldRates lists the rates of loops that fold a row in one pass.
 func foldRates() []graph.Rate {
 	mean := func(dims []int, m tensor.Meta) graph.RateCall {
 		return graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": dims, "keepdim": true}, In: []tensor.Meta{m}}
@@ -39,7 +40,7 @@ func foldRates() []graph.Rate {
 	}
 }
 
-// multipassRates lists the inner kernels of loops that fold rows in several passes.
+// multipassRates lists the rates of loops that fold rows in several passes.
 func multipassRates() []graph.Rate {
 	return []graph.Rate{
 		{Name: graph.MultipassSimple, Unit: "an instruction on an element of loops that fold rows in several passes",
@@ -57,21 +58,21 @@ func multipassRates() []graph.Rate {
 	}
 }
 
-// lineOpRates are the rates of lines besides those of expressions.
+// lineOpRates lists the rates of ops along lines that have no expression.
 func lineOpRates() []graph.Rate {
 	cumsum := func(dim int, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "cumsum", Attrs: graph.Attrs{"dim": dim}, In: []tensor.Meta{kit.F32(shape...)},
 			Impl: "rows"}
 	}
 	return []graph.Rate{
-		{Name: lineBegin, Unit: "a line, or a step of lines side by side",
+		{Name: lineBegin, Unit: "a line, or a step of adjacent lines",
 			Calls: []graph.RateCall{cumsum(1, 4096, 8)}},
-		{Name: lineStrided, Unit: "an element that is brought to or from its place in a run with steps",
+		{Name: lineStrided, Unit: "an element that is copied to or from a strided run",
 			Calls: []graph.RateCall{cumsum(0, 64, 512)}},
 	}
 }
 
-// transposedNorm is a layer norm whose rows are strided in the operand.
+// transposedNorm returns a layer norm whose rows are strided in the operand.
 func transposedNorm() graph.RateCall {
 	m := kit.F32(784, 192)
 	m.Strides = []int{1, 784}
@@ -90,7 +91,7 @@ func softmaxCall(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(rows, n)}, Impl: "rows"}
 }
 
-// normParts is a layer norm as separate ops, as in models.
+// normParts returns a layer norm of separate ops, as models have it.
 func normParts(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(rows, n), kit.F32(n)}, Constant: []int{1},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
@@ -102,7 +103,7 @@ func normParts(rows, n int) graph.RateCall {
 		}}
 }
 
-// activated is an activation and its mean over pixels.
+// activated returns an activation and its mean over pixels.
 func activated(op string, shape ...int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(shape...)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
@@ -111,7 +112,7 @@ func activated(op string, shape ...int) graph.RateCall {
 		}}
 }
 
-// biasedSoftmax is the softmax of an attention with a bias on the scores.
+// biasedSoftmax returns the softmax of an attention with a bias on the scores.
 func biasedSoftmax(entries, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", In: []tensor.Meta{kit.F32(entries, n, n), kit.F32(1, n, n)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {

@@ -98,7 +98,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	},
 })
 
-// eps returns the number that is added for an input of dtype d.
+// eps returns the number that is added to the mean of squares for an input of dtype d.
 func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 	if a.Eps != nil {
 		return *a.Eps
@@ -112,8 +112,8 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "local_response_norm",
 		Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring " +
-			"channels, divided by size. " +
-			"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. " +
+			"channels, divided by size. size/2 of these channels come before the channel, as in PyTorch. In ONNX, (size-1)/2 " +
+			"channels come before it, which differs for even sizes. " +
 			"The result is row-major.",
 		Params: []graph.Param{kit.Input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -198,7 +198,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	return x.Kernel()
 }
 
-// localPower returns x^beta, with roots for the usual exponents.
+// localPower returns the function x^beta. It uses square roots for the usual exponents.
 func localPower(beta float64) func(float64) float64 {
 	switch beta {
 	case 0.75:
@@ -212,7 +212,7 @@ func localPower(beta float64) func(float64) float64 {
 	return func(x float64) float64 { return math.Pow(x, beta) }
 }
 
-// rmsNormRows computes the mean of squares in float64.
+// rmsNormRows returns the expression over rows. The mean of squares is computed in float64.
 func rmsNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[rmsNormAttrs](c)
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 1)

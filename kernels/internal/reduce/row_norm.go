@@ -20,7 +20,7 @@ func compileRowNorm(c *graph.Call, dims int, eps float64, root bool) (*graph.Ker
 	return rowNormOf[float64](c, dims, eps, root)
 }
 
-// rowNormOf computes in T: operands of another dtype or layout are copied first.
+// rowNormOf returns the kernel that computes in T. Operands of another dtype or layout are copied first.
 func rowNormOf[T float32 | float64](c *graph.Call, dims int, eps float64, root bool) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {
@@ -49,8 +49,8 @@ func rowNormOf[T float32 | float64](c *graph.Call, dims int, eps float64, root b
 	return k, err
 }
 
-// normalizeRow computes mean and variance in float64. The rounding error of the mean in T is added to the
-// quotient, as in standardRow.
+// normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. It computes mean and variance in
+// float64. The rounding error of the mean in T is added to the quotient, as in standardRow.
 func normalizeRow[T float32 | float64](m *graph.Mem, y, x, w, b []T, eps float64) {
 	var sum, squares float64
 	kit.Blocks(m.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
@@ -75,7 +75,7 @@ func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
 	})
 }
 
-// multiplyRow writes x*by*w; w may be nil.
+// multiplyRow writes x*by*w to y. w may be nil.
 func multiplyRow[T float32 | float64](y, x, w []T, by T) {
 	y = y[:len(x)]
 	if w == nil {
@@ -98,7 +98,7 @@ func partOf[T float32 | float64](v []T, begin, end int) []T {
 	return v[begin:end]
 }
 
-// standardize writes ((x-mean)*f+rest)*w + b; w and b may be nil.
+// standardize writes ((x-mean)*f+rest)*w + b to y. w and b may be nil.
 func standardize[T float32 | float64](y, x, w, b []T, mean, f, rest T) {
 	y = y[:len(x)]
 	switch {

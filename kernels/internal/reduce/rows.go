@@ -20,13 +20,13 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 	return fusion.CompileRows(r, c)
 }
 
-// compileSuitedRows is compileRows for suitable rows. Others would not stay in the cache between passes, or are too few
-// for all workers; the op's other kernel divides them.
+// compileSuitedRows returns compileRows if the rows are suitable, else nil. Unsuitable rows do not stay in the cache
+// between passes, or are too few for all workers. The op then uses another kernel, which divides the rows.
 func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	return compileRows(c, suitedExpressions(rows))
 }
 
-// lowerSuitedRows is compileSuitedRows with or without machine code.
+// lowerSuitedRows returns the kernel of suitable rows, like compileSuitedRows, but also without machine code.
 func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	r, err := suitedExpressions(rows)(c)
 	if r == nil || err != nil {
@@ -35,7 +35,7 @@ func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error
 	return fusion.LowerRows(r, c)
 }
 
-// suitedExpressions returns the expressions of calls with suitable rows, and nil for others.
+// suitedExpressions returns a function that gives the expression of a call with suitable rows, and nil for other calls.
 func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
@@ -46,7 +46,7 @@ func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *gr
 	}
 }
 
-// wholeRows returns an expression with one result, of the shape of the operand and dtype d.
+// wholeRows returns an expression with the single result y. The result has dtype d and the shape of the operand.
 func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
 	code, err := b.Build(folds.Result(b, folds.Real(y), d))
 	if err != nil {
@@ -55,8 +55,8 @@ func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DT
 	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
 }
 
-// softmaxRows is softmax of a line converted to d. Exponentials have the dtype of the computation; sums of many are
-// float64.
+// softmaxRows returns the softmax, or its logarithm if logs is set, of a line converted to d. Exponentials have the
+// dtype of the computation. Sums of many exponentials are float64.
 func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows, error) {
 	b := expr.NewBuilder(c.Meta(0).DType)
 	x := folds.Operand(b, 0, d).Re
@@ -71,7 +71,9 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows
 	return wholeRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
 }
 
-// normOperands loads the operand and the given parameters, and marks the last dims dimensions.
+// normOperands starts the expression of a normalization over the last dims dimensions. It loads the operand and the
+// given parameters of a call. v has the operand, the weight and the bias; a missing value is None. in lists the loaded
+// operands, and mask marks the last dims dimensions.
 func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
@@ -92,13 +94,13 @@ func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.V
 	return b, v, in, mask
 }
 
-// rootOf returns 1/sqrt(v + eps) of a float64 in another dtype.
+// rootOf returns 1/sqrt(v + eps), converted to dtype d. v is a float64.
 func rootOf(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) expr.Value {
 	const f64 = tensor.Float64
 	return b.Convert(d, b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, eps)))))
 }
 
-// varRow returns the variance and the mean of a row of n, in float64.
+// varRow returns the variance and the mean of a row of n elements, in float64.
 func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Value) {
 	x = folds.InFloat64(b, x)
 	mean = b.Do(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
@@ -106,23 +108,24 @@ func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Val
 	return b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
 }
 
-// Rows of float32 with fewSquares to mostSquares elements compute mean and variance in one pass, from the mean of
-// squares. A second pass makes rows of 4,096 elements in the cache 20% slower, those of up to fewSquares 3% to 7% (Zen
-// 5). The mean of squares loses 2^-53 of the squared mean, which matters if that is 2^30 times the variance.
+// For rows of float32 with fewSquares to mostSquares elements, mean and variance are computed in one pass, from the
+// mean of squares. A second pass would be 20% slower for rows of 4,096 elements in the cache, and 3% to 7% slower for
+// rows of up to fewSquares elements (Zen 5). The mean of squares has an error of 2^-53 of the squared mean, which
+// matters only if the squared mean is 2^30 times the variance.
 const (
 	fewSquares  = 1024
 	mostSquares = 4096
 )
 
-// rowVariance returns the variance of a row of n, given x, its mean, the mean rounded to float32 (near), and x minus
-// near (centred). Up to fewSquares squares are summed in float32, as PyTorch does.
+// rowVariance returns the variance of a row x of n elements. near is the mean rounded to float32, and centred is x
+// minus near. Up to fewSquares squares are summed in float32, as PyTorch does.
 func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	mean2 := func(x expr.Value) expr.Value {
 		sum := folds.InFloat64(b, folds.Total(b, b.Do(expr.Mul, x, x)))
 		return b.Do(expr.Div, sum, b.Const(f64, n))
 	}
-	// the mean square of deviations from a number, and the difference of that number and the mean
+	// square is the mean square of deviations from a number, and far the difference of the mean and this number.
 	var square, far expr.Value
 	switch {
 	case n <= fewSquares:
@@ -135,8 +138,9 @@ func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps floa
 	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, far, far)), b.Const(f64, 0))
 }
 
-// standardRow returns x, a row of n, minus its mean and divided by its deviation. In float32 the rounding error of the
-// mean is added to the quotient; otherwise results of rows far from 0 would be off by a fraction of the deviation.
+// standardRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the rounding
+// error of the mean is added to the quotient. Otherwise results of rows far from 0 would be off by a fraction of the
+// deviation.
 func standardRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	d := b.DType(x)
@@ -152,7 +156,7 @@ func standardRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	return b.Do(expr.FMA, centred, b.Convert(d, f), b.Convert(d, rest))
 }
 
-// normedRow returns standardRow of v[0], times v[1] and plus v[2], if given.
+// normedRow returns the standardRow of v[0], multiplied by v[1] and added to v[2] if these are given.
 func normedRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
 	y := standardRow(b, v[0], n, eps)
 	switch {

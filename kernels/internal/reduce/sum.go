@@ -18,10 +18,10 @@ type sumAttrs struct {
 
 // Sum adds the elements over some dimensions.
 //
-// Floats are added in float64. Before a sum of n elements is rounded to the dtype of the result, its error is at most
-// (n/32 + 512)*2^-53 times the sum of magnitudes. If the elements are in contiguous runs of 1024 or more, n/32 becomes
-// n/1024. Results for 16-bit floats and float32 are within one rounding of the exact sum, unless the terms nearly
-// cancel.
+// Floats are added in float64. Before a sum of n elements is rounded to the dtype of the result, the error of the sum
+// is at most (n/32 + 512)*2^-53 times the sum of magnitudes. If the elements are in contiguous runs of 1024 or more,
+// n/32 becomes n/1024. Results for 16-bit floats and float32 are within one rounding of the exact sum, unless the terms
+// nearly cancel.
 var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
@@ -37,7 +37,7 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Sem
 // Mean averages the elements over some dimensions, with the error bounds of Sum.
 var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "mean",
-	Doc:      "Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.",
+	Doc:      "Averages the elements over the given dimensions. Bools and integers are rejected unless dtype is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)

@@ -27,10 +27,10 @@ func (a *varAttrs) correction() float64 {
 	return 1
 }
 
-// Var and the others compute in float64, by the updates of Welford and Chan.
+// Var, Std, VarMean and StdMean compute in float64, by the formulas of Welford and Chan.
 var (
-	Var = varOp("var", "Computes the variance over the given dimensions. Of complex numbers it is the sum of the "+
-		"parts' variances.", false, false)
+	Var = varOp("var", "Computes the variance over the given dimensions. The variance of complex numbers "+
+		"is the sum of the variances of their parts.", false, false)
 	Std     = varOp("std", "Computes the standard deviation over the given dimensions.", true, false)
 	VarMean = varOp("var_mean", "Computes the variance and the mean over the given dimensions.", false, true)
 	StdMean = varOp("std_mean", "Computes the standard deviation and the mean over the given dimensions.", true, true)
