@@ -33,7 +33,8 @@ func celu(n *node) []*val {
 	return one(n.op("celu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.x(0)))
 }
 
-// selu uses ONNX's constants, which differ from aten's.
+// selu converts Selu to the op elu with the constants of the ONNX standard. aten's selu has slightly different
+// constants.
 func selu(n *node) []*val {
 	alpha, gamma := 1.67326319217681884765625, 1.05070102214813232421875
 	if n.ver < 6 {
@@ -62,8 +63,8 @@ func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.x(0))) }
 
 func mish(n *node) []*val { return one(n.op("mish", nil, n.x(0))) }
 
-// softplus has no linear threshold in ONNX, but aten's softplus does. A threshold of 40 makes no difference in float64,
-// and a threshold of 20 none in float32.
+// softplus sets the threshold of the op so high that it has no effect. Above its threshold, aten's softplus returns x
+// itself; ONNX has no threshold. log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
 func softplus(n *node) []*val {
 	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.x(0)))
 }
@@ -88,7 +89,8 @@ func thresholdedRelu(n *node) []*val {
 	return one(n.op("threshold", graph.Attrs{"threshold": n.float("alpha", 1), "value": 0}, n.x(0)))
 }
 
-// softmax normalizes along one axis; before operator set 13, over all dimensions from the axis on.
+// softmax converts Softmax and LogSoftmax. They normalize along one axis. Before operator set 13, they normalize over
+// the axis and all later dimensions together.
 func softmax(op string) converter {
 	return func(n *node) []*val {
 		x := n.x(0)
@@ -105,7 +107,7 @@ func softmax(op string) converter {
 	}
 }
 
-// matrix reshapes x to two dimensions: those before an axis, and those from it on.
+// matrix reshapes x to two dimensions: the product of the sizes before an axis, and the product of the other sizes.
 func (n *node) matrix(x *val, axis int) *val {
 	rank := n.rank(x)
 	if axis < -rank || axis > rank {

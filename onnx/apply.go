@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldLimit bounds the number of elements of operands and results that are evaluated during the import
-// instead of in each run. Views of constants are not bounded unless they repeat elements.
+// foldLimit is the maximum number of elements of operands and results for which an op on constants is evaluated during
+// the import. Views of constants have no limit, unless they repeat elements.
 const foldLimit = 1 << 16
 
 // op adds an op with one result. An operand is a *val, a number, or nil.
@@ -17,7 +17,7 @@ func (n *node) op(name string, attrs graph.Attrs, operands ...any) *val {
 	return n.ops(name, attrs, operands...)[0]
 }
 
-// ops is op for any number of results. If all operands are constant, so are the results.
+// ops adds an op with any number of results. If all operands are constant, the results are constants too.
 func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	o := n.opts.Lookup(name)
 	if o == nil {
@@ -41,7 +41,7 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	return n.emitN(name, count, attrs, operands...)
 }
 
-// emitN is emit with a given number of results, for an op whose schema does not determine it.
+// emitN adds an op whose schema does not determine the number of results, with count results, without constant folding.
 func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*val {
 	args := make([]any, len(operands))
 	for i, o := range operands {
@@ -71,9 +71,9 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	return out
 }
 
-// plainNumber returns a constant operand of one element as a number, which makes graphs readable. It returns nil if the
-// op does not accept a number, or if the number could change the dtype or rank of the result. It cannot if another
-// operand has the same dtype and at least the same rank.
+// plainNumber returns a constant operand of one element as a number. Numbers make graphs readable. It returns nil if
+// the op does not accept a number, or if the number could change the dtype or rank of the result. If another operand
+// has the same dtype and at least the same rank, the number changes neither.
 func (n *node) plainNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
 	d := x.dtype()
@@ -86,7 +86,7 @@ func (n *node) plainNumber(op string, i int, x *val, operands []any) any {
 		if k == i || !ok || y == nil || y.data != nil || y.dtype() != d || y.dynamic() || y.meta().Rank() < x.data.Rank() {
 			continue
 		}
-		s, _ := scalarOf(x.data) // it has one element
+		s, _ := scalarOf(x.data) // x has one element
 		switch {
 		case !d.IsFloat():
 			return s.Int()
@@ -120,8 +120,8 @@ func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val 
 	return n.compute(o, c, in[:len(c.In)], res, size)
 }
 
-// inferred returns a call of an op and its results; nil if an attribute refers to a value or depends on symbols, or if
-// the call is invalid, which the graph's builder reports.
+// inferred returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
+// depends on symbols. It also returns nil if the call is invalid; the graph's builder reports that error.
 func (n *node) inferred(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result) {
 	for len(in) > 0 && in[len(in)-1].Kind == graph.Null {
 		in = in[:len(in)-1]
@@ -157,6 +157,8 @@ func required(o *graph.Op) int {
 	return r
 }
 
+// knownArg returns an operand as an argument of inference, and its data. ok is false if the data are unknown. Both are
+// empty for an omitted operand.
 func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 	x, isVal := o.(*val)
 	switch {
@@ -173,7 +175,8 @@ func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
 }
 
-// compute makes the results of a folded op: views of the operands, or new data from the op's reference.
+// compute returns the results of a folded op as constants: views of the operands, or new data from the op's reference.
+// It returns nil if an op is too large to fold. size is the number of elements of the operands.
 func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []graph.Result, size int) []*val {
 	out := make([]*val, len(res))
 	views := 0
@@ -237,8 +240,8 @@ func (n *node) number(x *val) tensor.Scalar {
 	return s
 }
 
-// ref returns x as an attribute: a list of integers and expressions, or a reference to the value in the
-// graph.
+// ref returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the graph's
+// value.
 func (n *node) ref(x *val) any {
 	if x.data != nil {
 		return ints(x.data)
@@ -249,7 +252,8 @@ func (n *node) ref(x *val) any {
 	return n.reference(x)
 }
 
-// expressions returns integers in the form of attributes; nil if one of them depends on data.
+// expressions returns integers in the form of attributes: numbers and expressions. It returns nil if an integer depends
+// on data.
 func (n *node) expressions(x *val) []any {
 	if x.elements == nil || !x.elements.dtype.IsIntegral(false) {
 		return nil
@@ -264,7 +268,7 @@ func (n *node) expressions(x *val) []any {
 	return list
 }
 
-// refOne is ref for a single integer.
+// refOne returns a single integer as an attribute: a number, an expression, or a reference to the graph's value.
 func (n *node) refOne(x *val) any {
 	if x.data != nil {
 		return int(n.number(x).Int())
@@ -275,7 +279,7 @@ func (n *node) refOne(x *val) any {
 	return n.reference(x)
 }
 
-// refNumber is ref for a plain number.
+// refNumber returns a single number of any dtype as an attribute, or a reference to the graph's value.
 func (n *node) refNumber(x *val) any {
 	if x.data != nil && x.dtype().IsFloat() {
 		return n.number(x).Float()
@@ -313,7 +317,7 @@ func (n *node) reshape(x *val, shape ...int) *val {
 	return n.op("reshape", graph.Attrs{"shape": shape}, x).ofRank(len(shape))
 }
 
-// reshapeBy is reshape with sizes in the form of attributes.
+// reshapeBy reshapes x. The sizes have the form of attributes: numbers and expressions.
 func (n *node) reshapeBy(x *val, sizes []any) *val {
 	if len(sizes) > maxRank {
 		n.failf("%d dimensions are not supported", len(sizes))

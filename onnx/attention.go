@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attending is an Attention node during its conversion. q, k and v have shape [batch, heads, positions, elements]. k
-// and v include the keys and values of the past.
+// attending holds the operands of an Attention node during its conversion. q, k and v have shape [batch, heads,
+// positions, elements]. k and v start with the past keys and values, if the node has them.
 type attending struct {
 	*node
 	q, k, v *val
@@ -17,9 +17,9 @@ type attending struct {
 	flat    bool    // operands and result are [batch, positions, heads*elements]
 }
 
-// attention is softmax(softcap(q @ kᵀ * scale) + mask) @ v. qk_matmul_output_mode selects an intermediate result, by
-// the numbers of the current standard: 0 is the products, 1 after softcap, 2 after the mask, 3 the weights. In the
-// first version of the standard softcap followed the mask, so 1 and 2 were exchanged.
+// attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
+// selects an intermediate result: 0 is the products, 1 the scores after softcap, 2 the scores after the mask, 3 the
+// weights. The first version of the standard applied softcap after the mask; its modes 1 and 2 were exchanged.
 func attention(n *node) []*val {
 	a := n.attending()
 	scores := a.scores()
@@ -49,7 +49,7 @@ func attention(n *node) []*val {
 	return []*val{y, a.k, a.v, told[mode]}
 }
 
-// attending normalizes the operands of an attention node.
+// attending returns the operands of an attention node in the common form, see [attending].
 func (n *node) attending() *attending {
 	a := &attending{node: n, flat: n.rank(n.x(0)) == 3}
 	heads := []int{n.int("q_num_heads", 0), n.int("kv_num_heads", 0), n.int("kv_num_heads", 0)}
@@ -82,7 +82,7 @@ func (n *node) splitHeads(x *val, heads int) *val {
 	return n.reshapeFor(x, s[0], s[1], sym.Of(heads), s[2].Div(sym.Of(heads)))
 }
 
-// repeatHeads repeats each head of keys or values for the query heads that use the head.
+// repeatHeads repeats each head of keys or values for all query heads that share it.
 func (a *attending) repeatHeads(x *val) *val {
 	s, q := a.symShape(x), a.symShape(a.q)
 	if s[1].Same(q[1]) {
@@ -90,7 +90,7 @@ func (a *attending) repeatHeads(x *val) *val {
 	}
 	heads, known := numbersOf([]sym.Int{q[1], s[1]})
 	if known && (heads[1] < 1 || heads[0]%heads[1] != 0) {
-		a.failf("%d heads of queries cannot share %d of keys and values", heads[0], heads[1])
+		a.failf("%d heads of queries cannot share %d heads of keys and values", heads[0], heads[1])
 	}
 	times := q[1].Div(s[1])
 	wide := a.op("unsqueeze", graph.Attrs{"dim": 2}, x)

@@ -10,12 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An If whose condition is not constant becomes a node that runs one of two graphs. A branch that cannot be converted
-// becomes a graph that raises the error when it runs. If the results of the branches differ in rank, the nodes after
-// the If cannot be converted for both ranks at once. They then become a part of each branch.
+// This file converts If. An If whose condition is not constant becomes a node that runs one of two graphs. A branch
+// that cannot be converted becomes a graph that raises the error when it runs. If the results of the branches differ in
+// rank, the nodes after the If cannot be converted for both ranks at once. Each branch then contains its own copy of
+// these nodes.
 
-// continuation is the continuation of a node: the later nodes of its graph, and then the continuation of the node
-// that the graph belongs to.
+// continuation is the part of the model that follows a node: the later nodes of its graph. If that graph is the body of
+// an enclosing node, the continuation of the enclosing node follows.
 type continuation struct {
 	graph *pb.GraphProto
 	from  int
@@ -61,8 +62,8 @@ func ifOp(n *node) []*val {
 // maxRetries bounds the number of sizes at which a branch is tried if it cannot be converted at the hints.
 const maxRetries = 32
 
-// retryBranch converts a branch that failed at the hints, with its continuation if follows is set, for sizes at
-// which the branch is taken. The error remains if all of them fail.
+// retryBranch converts a branch that failed at the hints for other sizes at which the branch is taken. If follows is
+// set, the branch includes the continuation. If all conversions fail, the error remains.
 func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows bool) {
 	if b.err == nil {
 		return
@@ -82,8 +83,8 @@ func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows 
 	n.count = count
 }
 
-// sizesWhere returns bindings of the symbols under which a condition holds, small sizes first, all symbols
-// equal; none if the condition depends on data.
+// sizesWhere returns bindings of the symbols under which a condition holds. All symbols are equal, and small sizes come
+// first. The list is empty if the condition depends on data.
 func (n *node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 	sizes := make([]int, 0, maxRetries+len(hints))
 	for size := range maxRetries {
@@ -104,7 +105,7 @@ func (n *node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 	return list
 }
 
-// sizeCondition returns the condition of x on integers; false if it depends on other data.
+// sizeCondition returns x as a condition on integers, which may depend on data. ok is false if x has no such form.
 func sizeCondition(x *val) (cond sym.Bool, ok bool) {
 	if x.elements == nil || len(x.elements.list) != 1 || x.dtype().IsFloat() {
 		return cond, false
@@ -116,7 +117,7 @@ func sizeCondition(x *val) (cond sym.Bool, ok bool) {
 	return cond, true
 }
 
-// sizeOnlyCondition returns the condition of x on sizes; false if it depends on data.
+// sizeOnlyCondition returns x as a condition on sizes. ok is false if x depends on data.
 func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 	if cond, ok = sizeCondition(x); !ok {
 		return cond, false
@@ -144,7 +145,8 @@ func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 	return b
 }
 
-// convertPart converts a part of the branch and keeps its error, unless that concerns the whole model.
+// convertPart converts a part of the branch, and keeps its error in the branch. An error that concerns more than the
+// branch ends the conversion of the node n.
 func (b *branch) convertPart(n *node, f func() error) {
 	if b.err != nil {
 		return
@@ -160,8 +162,8 @@ func (b *branch) convertPart(n *node, f func() error) {
 	}
 }
 
-// followingDiffers reports whether the continuation must be converted for each branch: in the two branches, a result is
-// not a tensor of the same dtype and the same known rank.
+// followingDiffers reports whether the continuation must be converted separately for each branch. This is necessary if
+// a result is not, in both branches, a tensor of the same dtype and the same known rank.
 func (n *node) followingDiffers(a, b *branch) bool {
 	if a.err != nil || b.err != nil || len(a.out) != len(b.out) {
 		return false
@@ -184,8 +186,8 @@ func (n *node) followingDiffers(a, b *branch) bool {
 	return false
 }
 
-// convertFollowing converts the continuation of the node as a part of the branch. Its results become those of the
-// outermost graph.
+// convertFollowing converts the continuation of the node as a part of the branch. The outputs of the outermost graph
+// become the results of the branch.
 func (b *branch) convertFollowing(n *node) {
 	for r := n.following; r != nil; r = r.frame.then {
 		done := false
@@ -262,8 +264,8 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 	return asSequences(out, sequences)
 }
 
-// ifShape returns the symbolic shape of a result of an If on sizes. A branch that raises an error has
-// none.
+// ifShape returns the symbolic shape of a result of an If whose condition depends on sizes. A branch that raises an
+// error has no shape.
 func (n *node) ifShape(when sym.Bool, a, b *branch, i int) []sym.Int {
 	switch {
 	case a.err != nil:

@@ -5,11 +5,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts parameters that the graph computes and that a single attribute reference cannot express:
-// several axes, sizes, or steps of unknown sign.
+// This file converts parameters of an operator that the graph computes and that one attribute reference cannot express:
+// several axes, several sizes, or steps of unknown sign.
 
-// computedAxes returns the axes in a vector of known length as 0-dim values, normalized to non-negative and
-// sorted.
+// computedAxes returns the axes in a vector of known length, sorted, as non-negative 0-dim values.
 func (n *node) computedAxes(x *val, rank int) []*val {
 	count := n.lengthOf(x)
 	if count < 0 {
@@ -44,8 +43,8 @@ func (n *node) squeezeComputed(x, axes *val) *val {
 	return n.op("squeeze", graph.Attrs{"dim": n.ref(axes)}, x).ofRank(rank)
 }
 
-// sliceComputed slices x along a computed axis with computed bounds, by an index computed with Python's slice
-// rules.
+// sliceComputed slices x along a computed axis with computed bounds. It selects elements by an index that follows
+// Python's slice rules.
 func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	one := func(v *val) *val {
 		v = n.cast(v, tensor.Int64)
@@ -65,7 +64,7 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).recordType(tensor.Int64, 0)
 	}
 	start, end = bound(start), bound(end)
-	// A range against the step's direction is empty: its end is moved to the start.
+	// If the end lies against the step's direction, the slice is empty, so the end is moved to the start.
 	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start,
 		end)).recordType(tensor.Int64, 0)
 	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step),
@@ -88,7 +87,8 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	return out
 }
 
-// padComputed pads x with its own elements by computed widths: those before all dimensions, then those after.
+// padComputed pads x with its own elements. The vector widths lists the widths before all dimensions, then the widths
+// after all dimensions.
 func (n *node) padComputed(x, widths *val, mode string) *val {
 	rank := n.rank(x)
 	sizes := n.shapeVector(x)

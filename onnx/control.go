@@ -21,8 +21,8 @@ func (n *node) body(name string) *pb.GraphProto {
 	return a.G
 }
 
-// inline converts a graph without inputs in place of the node. The node's continuation may be converted with
-// it, see [node.final].
+// inline converts a graph without inputs in place of the node. The node's continuation may be converted together with
+// the graph, see [node.final].
 func (n *node) inline(p *pb.GraphProto) []*val {
 	f := *n.frame
 	f.depth++
@@ -38,7 +38,7 @@ func (n *node) inline(p *pb.GraphProto) []*val {
 	return n.outputs(p, s)
 }
 
-// repeated converts a graph in place, as one of times copies.
+// repeated converts a graph in place of the node, as one iteration of a loop with the given number of iterations.
 func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	f := *n.frame
 	f.depth++
@@ -77,16 +77,16 @@ func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
 	return out
 }
 
-// nestedGraph is a graph that a node runs. Values of the enclosing graphs that it uses become additional inputs.
+// nestedGraph is a graph that a node runs. Values of the enclosing graphs that its nodes use become additional inputs.
 type nestedGraph struct {
 	im  *importer
 	out []*val
 }
 
-// nestedGraph returns an empty graph that the node runs.
+// nestedGraph returns an empty graph that the node runs, built at the hints of the enclosing graph.
 func (n *node) nestedGraph(name string) *nestedGraph { return n.nestedGraphAt(name, n.hints) }
 
-// nestedGraphAt is nestedGraph at the given hints.
+// nestedGraphAt returns an empty graph that the node runs, built at the given hints.
 func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	if name == "" {
 		name = "body"
@@ -103,7 +103,7 @@ func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	return &nestedGraph{im: im}
 }
 
-// subgraph converts the body of a loop, whose inputs have the types of the given values. The shape of input i may
+// subgraph converts the body of a loop. The body's inputs have the types of the values in. The shape of input i may
 // change in each iteration if varies(i).
 func (n *node) subgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) *nestedGraph {
 	b, err := n.trySubgraph(p, in, varies)
@@ -150,7 +150,7 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool)
 	return b, err
 }
 
-// addOperandInput adds an input for an operand of the node. If its shape varies, the input has unknown sizes.
+// addOperandInput adds an input for an operand of the node. If varies is set, the sizes of the input are unknown.
 func (im *importer) addOperandInput(name string, n *node, x *val, varies bool) (*val, error) {
 	if x == nil {
 		return nil, errors.New("its operand is missing")
@@ -164,7 +164,8 @@ func (im *importer) addOperandInput(name string, n *node, x *val, varies bool) (
 	return im.entering(name, x, shape)
 }
 
-// close names the graph's results, and adds inputs whose shapes determine all symbols used in it.
+// close names the graph's results. For each symbol that the graph uses, it ensures that the shape of an input
+// determines the symbol.
 func (b *nestedGraph) close() error {
 	for i, x := range b.out {
 		name := x.name
@@ -223,7 +224,7 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 	}
 	switch {
 	case x.dynamic():
-		y.v.Dynamic = true // its sizes are known in a run only
+		y.v.Dynamic = true // the sizes are known only when the graph runs
 		y.outline = graph.Outline{DType: d, Sizes: plainSizes(shape)}
 	case open:
 		sizes, err := im.atHints(shape, x.meta().Shape)
@@ -236,7 +237,7 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 	return y, nil
 }
 
-// atHints returns a shape at the hints; sizes that depend on data are taken from known.
+// atHints returns the numbers of a symbolic shape at the hints. Sizes that depend on data are taken from known.
 func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	sizes := slices.Clone(known)
 	for i, s := range shape {
@@ -252,7 +253,7 @@ func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	return sizes, nil
 }
 
-// symbolInput returns an input whose shape has the symbol as a size; one is added if needed.
+// symbolInput returns an input that has the symbol as a size. It adds an input if the graph has none.
 func (im *importer) symbolInput(symbol string) (*val, error) {
 	if im.carriers[symbol] != nil || im.outer == nil {
 		return im.carriers[symbol], nil
@@ -275,7 +276,7 @@ func (n *node) operandsOf(lists ...[]*val) []any {
 	return out
 }
 
-// scan had a batch dimension and sequence lengths in operator set 8.
+// scan converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths.
 func scan(n *node) []*val {
 	if n.ver >= 9 {
 		return n.scanOnce(n.in)
@@ -314,7 +315,7 @@ func scan(n *node) []*val {
 	return out
 }
 
-// directionsOf reads for each of count values whether it is scanned backwards.
+// directionsOf reads an attribute with one direction for each of count values. True means backwards.
 func (n *node) directionsOf(name string, count int) []bool {
 	out := make([]bool, count)
 	for i, d := range n.perDim(name, count, 0) {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// constant returns the value of one of several attributes.
+// constant converts Constant, whose value is in one of several attributes.
 func constant(n *node) []*val {
 	switch {
 	case n.attrs["value"] != nil:
@@ -60,7 +60,7 @@ func constantOfShape(n *node) []*val {
 	return one(y)
 }
 
-// rangeOp counts from start to end. It is empty if the step leads away from the end.
+// rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end.
 func rangeOp(n *node) []*val {
 	start, end, step := n.x(0), n.x(1), n.x(2)
 	if by := n.integers(step); n.integers(start) != nil && n.integers(end) != nil && len(by) == 1 {
@@ -101,10 +101,10 @@ func trilu(n *node) []*val {
 	return one(n.op(op, attrs, n.x(0)))
 }
 
-// maxBlock bounds the sides of blocks, so that their squares do not overflow.
+// maxBlock is the maximum side of a block. Its square does not overflow.
 const maxBlock = 1 << 15
 
-// blocks returns an image [N, C, H, W], its sizes and the block size.
+// blocks returns the image operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes and the block size.
 func (n *node) blocks() (x *val, dims []sym.Int, b int) {
 	x = n.x(0)
 	b = n.int("blocksize", 0)
@@ -166,7 +166,7 @@ func reverseSequence(n *node) []*val {
 	return one(n.op("gather", graph.Attrs{"dim": time}, x, index))
 }
 
-// crop removes the border of images: border holds left, top, right and bottom.
+// crop removes the border of images. The attribute border holds the left, top, right and bottom widths.
 func crop(n *node) []*val {
 	x := n.x(0)
 	border, _ := n.ints("border")

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dtypes maps ONNX's element types to ours.
+// dtypes maps the element types of ONNX to dtypes.
 var dtypes = map[pb.TensorProto_DataType]tensor.DType{
 	pb.TensorProto_FLOAT: tensor.Float32, pb.TensorProto_DOUBLE: tensor.Float64,
 	pb.TensorProto_FLOAT16: tensor.Float16, pb.TensorProto_BFLOAT16: tensor.BFloat16,
@@ -30,7 +30,7 @@ func dtypeOf(t int32) (tensor.DType, error) {
 	return tensor.Invalid, fmt.Errorf("element type %s is not supported", pb.TensorProto_DataType(t))
 }
 
-// weight returns a tensor of the model; each is decoded once.
+// weight returns a tensor of the model. The first call for a tensor decodes it; later calls return the same tensor.
 func (m *Model) weight(t *pb.TensorProto) (*tensor.Tensor, error) {
 	if w := m.weights[t]; w != nil {
 		return w, nil
@@ -81,19 +81,21 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 	return fromFields(meta, t)
 }
 
-// fromBytes makes a tensor of little-endian bytes, without a copy if they are aligned.
+// fromBytes returns a tensor with the given little-endian data. It shares raw if raw is aligned and not of bools, and
+// copies it otherwise.
 func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
 	return fromStorage(m, tensor.StorageOf(raw))
 }
 
-// fromStorage is fromBytes for storage, which the tensor shares if it is aligned.
+// fromStorage returns a tensor with the given little-endian data. It shares s if s is aligned and not of bools, and
+// copies it otherwise.
 func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 	raw := s.Bytes()
 	if len(raw) != m.Bytes() {
 		return nil, fmt.Errorf("%d bytes of data, dtype and shape need %d", len(raw), m.Bytes())
 	}
 	if m.DType == tensor.Bool {
-		// Kernels require 0 or 1.
+		// Kernels require that the byte of a bool is 0 or 1.
 		out := tensor.Empty(m)
 		for i, b := range raw {
 			if b != 0 {
@@ -113,7 +115,7 @@ func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 // alignment returns the alignment of elements that kernels require.
 func alignment(d tensor.DType) int { return d.ToReal().Size() }
 
-// fromFields makes a tensor of the typed data fields.
+// fromFields returns a tensor whose data are in one of the typed data fields.
 func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
 	switch m.DType {
 	case tensor.Float32:
@@ -148,7 +150,7 @@ func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
 	return fill(m, t.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
-// fill makes a tensor; each element is made of per numbers of a field.
+// fill returns a tensor whose elements are in a typed data field. Each element takes per numbers of the field.
 func fill[F any, T tensor.Element](m tensor.Meta, field []F, per int, element func([]F) T) (*tensor.Tensor, error) {
 	n := m.Numel()
 	if len(field) != n*per {
@@ -161,9 +163,8 @@ func fill[F any, T tensor.Element](m tensor.Meta, field []F, per int, element fu
 	return tensor.FromSlice(data, m.Shape...)
 }
 
-// external reads the data of a tensor from another file. need is the number of bytes that dtype and shape
-// require. The data are copied instead of mapped: accessing a mapping of a file that was truncated ends the
-// process.
+// external reads the data of a tensor from another file. need is the number of bytes that dtype and shape require. The
+// file is read, not mapped: access to a mapping of a file that was truncated would end the process.
 func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1

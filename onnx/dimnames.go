@@ -13,9 +13,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// A dim_param may be any text. An identifier is the symbol of that name, and arithmetic over identifiers an
-// expression. Any other text is a symbol whose name is derived from it; one without a letter is ignored, and
-// every such size is a symbol of its own.
+// This file maps the dim_params of a model to symbols. A dim_param is the text of a symbolic size and may be any text.
+// An identifier is the symbol of that name. Arithmetic over identifiers is an expression. Other text that contains a
+// letter is a symbol whose name is derived from the text. Text without a letter is ignored: each size with such text is
+// a separate symbol.
 
 // Symbol returns the graph's symbol for a dim_param that is not an identifier, such as "batch-size", or for
 // the name of an unnamed size. Any other name is returned unchanged.
@@ -26,7 +27,7 @@ func (m *Model) Symbol(name string) string {
 	return m.symbols[name]
 }
 
-// bounds returns the bounds of a new symbol, with its spelling in the model.
+// bounds returns the bounds of a new symbol. They include the symbol's spelling in the model.
 func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {
@@ -36,8 +37,8 @@ func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	return b
 }
 
-// Sizes renames sizes given by dim_params to those of symbols, see [Model.Symbol], in a new map. It is an
-// error to give a symbol by both of its names.
+// Sizes returns a new map with the sizes by symbol. The keys of given are symbols or dim_params, see [Model.Symbol]. It
+// is an error to give a symbol by both of its names.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -73,7 +74,7 @@ func (m *Model) nameSymbols() {
 	})
 }
 
-// eachDim calls f for each input size that is not a number, with a name for an unnamed size, and its
+// eachDim calls f for each input size that is not a number. f gets the name that the size has if it is unnamed, and its
 // dim_param.
 func (m *Model) eachDim(f func(unnamed, text string)) {
 	for _, in := range m.proto.Graph.Input {
@@ -97,8 +98,8 @@ func isSymbol(text string) bool {
 	return err == nil
 }
 
-// isArithmetic reports whether a dim_param is an expression over symbols. Words joined only by minus signs
-// are one name, such as "batch-size", unless each word is a symbol of the model by itself.
+// isArithmetic reports whether a dim_param is an expression over symbols. Words that are joined only by minus signs,
+// such as "batch-size", are one name, unless each word by itself is a symbol of the model.
 func isArithmetic(text string, own map[string]bool) bool {
 	env, all := sym.NewEnv(), true
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
@@ -152,7 +153,7 @@ func symbolsOf(d graph.Dim) []string {
 		return nil
 	}
 	env := sym.NewEnv()
-	_, _ = sym.Parse(d.String(), func(name string) (sym.Int, bool) { // parse errors were reported before
+	_, _ = sym.Parse(d.String(), func(name string) (sym.Int, bool) { // the parse error was reported before
 		if !slices.Contains(list, name) {
 			list = append(list, name)
 		}

@@ -7,18 +7,18 @@
 // [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic
 // sizes. [LoadSome] skips nodes that cannot be converted.
 //
-// Every ONNX operator becomes one op of the catalogue or a few, by the tables of table.go, which also have the operator
-// QuickGelu of ONNX Runtime's domain com.microsoft. A [Converter] imports a custom operator of any domain
-// ([Options.Operators]); [As] converts an operator to one op, which may be custom too ([Options.Lookup]):
+// Each ONNX operator becomes one or more ops of the catalogue. table.go lists the converters. They include QuickGelu of
+// ONNX Runtime's domain com.microsoft. A [Converter] imports a custom operator of any domain ([Options.Operators]).
+// [As] converts an operator to one op, which may be a custom op ([Options.Lookup]):
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //
 // Each weight is read into its own memory. Nodes that depend only on constants and known sizes, such as shape
-// computations, are evaluated during the import. Where ONNX has a tensor operand and the op an attribute (a
-// shape, axes, k), a constant operand becomes the attribute; if the graph computes it, the attribute refers
-// to the value ([graph.Ref]).
+// computations, are evaluated during the import. Some parameters (a shape, axes, k) are tensor operands in ONNX and
+// attributes of the op. A constant operand becomes the attribute. If the graph computes the operand, the attribute
+// refers to the value ([graph.Ref]).
 //
-// Symbolic sizes of a model become symbols of the graph. Sizes that the model computes become expressions
-// over them, and an If on a size becomes a node that is decided when the sizes are known. No size is
-// specialized to a number. [Options.Dims] fixes sizes first, which folds shape computations.
+// Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
+// An If on a size becomes a node that is decided when the sizes are known. No size is specialized to a number.
+// [Options.Dims] fixes sizes before the conversion; shape computations with these sizes are folded.
 package onnx

@@ -22,8 +22,8 @@ func identity(n *node) []*val {
 	return one(n.in[0])
 }
 
-// widened adds a pointwise op. uint16, uint32 and uint64, which most ops do not support, are computed as int64
-// and converted back: sums, products and bitwise results are the same.
+// widened adds a pointwise op. Most ops do not support uint16, uint32 and uint64. For these, widened computes in int64
+// and converts the result back. The lowest bits of sums, products and bitwise results are the same in both dtypes.
 func (n *node) widened(op string, attrs graph.Attrs, operands ...any) *val {
 	back := tensor.Invalid
 	cast := make([]any, len(operands))
@@ -57,8 +57,8 @@ func binary(op string) converter {
 	}
 }
 
-// pair returns two operands. Before operator set 7 the second is broadcast only if the node requests it, and
-// may be aligned at an axis.
+// pair returns two operands for broadcasting. Before operator set 7 the second operand is broadcast only if the node
+// requests it, and may be aligned at an axis.
 func (n *node) pair() (x, y *val) {
 	x, y = n.x(0), n.x(1)
 	if n.ver >= 7 || !n.flag("broadcast", false) || n.attrs["axis"] == nil {
@@ -82,7 +82,7 @@ func (n *node) alignedAt(x *val, axis, rank int) *val {
 	return n.reshapeFor(x, shape...)
 }
 
-// orderedInt64 maps uint64 to int64 in the same order, by flipping the top bit.
+// orderedInt64 maps uint64 to int64 by flipping the top bit, which preserves the order.
 func (n *node) orderedInt64(x *val) *val {
 	if x.dtype() != tensor.Uint64 {
 		return x
@@ -104,7 +104,7 @@ func isInf(n *node) []*val {
 	return one(n.op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
 }
 
-// castOp reads the target dtype of Cast, which was a name before operator set 6.
+// castOp converts Cast. Before operator set 6 its target dtype was a name.
 func castOp(n *node) []*val {
 	if a := n.attrs["to"]; a != nil && a.Type == pb.AttributeProto_STRING {
 		code, ok := pb.TensorProto_DataType_value[string(a.S)]
@@ -132,7 +132,7 @@ func pow(n *node) []*val {
 	if x.dtype() == y.dtype() {
 		return one(n.widened("pow", nil, x, y))
 	}
-	// The result has the base's dtype; the exponent may have any.
+	// The result has the base's dtype. The exponent may have any dtype.
 	switch {
 	case !d.IsFloat() && y.dtype().IsFloat():
 		return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Float64), n.cast(y, tensor.Float64)), d))
@@ -157,7 +157,7 @@ func bitShift(n *node) []*val {
 	if x.dtype() != tensor.Uint64 {
 		return one(n.widened("bitwise_right_shift", nil, x, y))
 	}
-	// An arithmetic shift of int64 copies the sign bit: the mask clears these bits.
+	// A right shift of int64 copies the sign bit. The mask clears the copies.
 	x, y = n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)
 	shifted := n.op("bitwise_right_shift", nil, x, y)
 	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
@@ -206,7 +206,7 @@ func where(n *node) []*val {
 	return one(n.widened("where", nil, n.cast(n.x(0), tensor.Bool), x, y))
 }
 
-// clip has bounds as attributes before operator set 11, and as operands since.
+// clip converts Clip. Its bounds are attributes before operator set 11, and operands since.
 func clip(n *node) []*val {
 	x := n.x(0)
 	attrs := graph.Attrs{}

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters write group normalization as an instance normalization between two reshapes. It is recognized
-// here and converted to one op, which fuses with the ops after it and accepts any order of dimensions.
+// This file recognizes group normalization. Exporters write it as an instance normalization between two reshapes. It is
+// converted to the op group_norm, which fuses with the ops after it and accepts any order of dimensions.
 
-// groupsNormed is an instance_norm of [n, groups, ...] whose operand is reshaped from x of [n, channels,
+// groupsNormed records an instance_norm over [n, groups, ...] whose operand is a reshape of x with shape [n, channels,
 // ...].
 type groupsNormed struct {
 	x            *val
@@ -20,8 +20,8 @@ type groupsNormed struct {
 	weight, bias *val // per group
 }
 
-// noteGroups records that y = instance_norm(x) normalizes groups of channels, if x is reshaped from a value
-// with channels.
+// noteGroups records y = instance_norm(x) if x is a reshape that groups the channels of another value, see
+// [groupsNormed].
 func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 	lookup := n.opts.Lookup
 	if y.v == nil || y.dynamic() || x.v == nil || x.v.Node == nil || x.v.Node.Op != lookup("reshape") ||
@@ -46,8 +46,9 @@ func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 	n.normed[y.v] = groupsNormed{base, groups, eps, weight, bias}
 }
 
-// regrouped returns the group normalization that is equivalent to a reshape of x to the shape. It returns nil unless
-// noteGroups recorded x, and the shape is that of the recorded source, in which one size may be -1.
+// regrouped returns the group normalization that is equivalent to a reshape of x to the given shape. This requires that
+// noteGroups recorded x, and that the shape is the shape before the grouping; one size may be -1. Otherwise it returns
+// nil.
 func (n *node) regrouped(x *val, shape []sym.Int) *val {
 	f, ok := n.normed[x.v]
 	if !ok {
@@ -76,7 +77,7 @@ func (n *node) repeatGroups(p *val, groups int, channels sym.Int) *val {
 	return n.reshape(n.op("expand", graph.Attrs{"size": size}, n.reshape(p, groups, 1)), -1)
 }
 
-// all reports whether x is constant, with all elements equal to a number.
+// all reports whether x is constant and all its elements equal a number.
 func (x *val) all(number float64) bool {
 	if x.data == nil || x.data.DType.IsComplex() {
 		return false

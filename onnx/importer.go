@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Limits against small files that expand to large graphs.
+// Limits that protect against small files that expand to large graphs.
 const (
 	maxDepth = 64      // nesting depth of graphs and functions
 	maxNodes = 1 << 18 // converted nodes; those of functions count at each call
@@ -25,7 +25,7 @@ type importer struct {
 	model *Model
 	opts  Options
 	g     *graph.Graph
-	// named holds the values that have a name of the model.
+	// named holds the graph values that already have a name of the model.
 	named map[*graph.Value]bool
 	// Symbolic sizes, see symshapes.go. The importers of a model share env, symbols, limits, unknowns and texts.
 	env      *sym.Env
@@ -48,8 +48,8 @@ type importer struct {
 	skipped  graph.Errors // errors of skipped initializers, inputs and outputs
 	rejected int          // nodes rejected for errors of their own
 
-	// outer converts the enclosing graph. captured lists the values of that graph that became additional inputs of
-	// this graph.
+	// outer converts the enclosing graph. captured lists the values of the enclosing graph that became additional
+	// inputs of this graph.
 	outer    *importer
 	captured []*val
 	captures map[*val]*val // captured values by the outer value
@@ -62,15 +62,15 @@ type frame struct {
 	depth  int
 	// unroll is the number of nodes to which a loop may be unrolled; nested loops share it.
 	unroll int
-	// then is set in a graph that is converted in place of a node together with the node's continuation: it is that
-	// continuation. It is nil if the node takes the results of the graph.
+	// then is set in a graph that is converted in place of a node together with the continuation of that node. It is
+	// the continuation. It is nil if the node takes the results of the graph.
 	then *continuation
-	// skipErrors means that mistakes are skipped: see skipped.go.
+	// skipErrors means that a node with a mistake is skipped instead of ending the import: see skipped.go.
 	skipErrors bool
 }
 
-// scope holds the values of a graph by name. Nodes use values of parent directly. Values of beyond, the scope of
-// another importer, become additional inputs.
+// scope holds the values of a graph by name. Nodes use values of the scope parent directly. The scope beyond belongs to
+// another importer; its values become additional inputs.
 type scope struct {
 	im             *importer
 	parent, beyond *scope
@@ -100,8 +100,8 @@ func (s *scope) lookup(name string) *val {
 	return c
 }
 
-// capture makes a value of the enclosing graph available in this one: constants are shared, any other value
-// becomes an input.
+// capture makes a value of the enclosing graph available in this graph. A constant is shared. Any other value becomes
+// an input.
 func (im *importer) capture(v *val) (*val, error) {
 	if c := im.captures[v]; c != nil {
 		return c, nil
@@ -227,7 +227,7 @@ func (im *importer) output(name string, v *val) error {
 	return nil
 }
 
-// initializers enters the weights as constants.
+// initializers adds the weights of a graph to its scope as constants.
 func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 	for _, t := range p.SparseInitializer {
 		err := errors.New("sparse tensors are not supported")
@@ -287,7 +287,7 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	return x, nil
 }
 
-// sizesOf returns declared sizes as expressions.
+// sizesOf returns the declared sizes of an input as expressions over symbols.
 func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	shape := make([]sym.Int, len(dims))
 	for i, d := range dims {
@@ -308,7 +308,7 @@ func (im *importer) recordInputSymbols(x *val, dims []graph.Dim) {
 	}
 }
 
-// dims returns the sizes of an input, with symbols for unknown ones.
+// dims returns the sizes of an input. A size that is neither declared nor given is a symbol.
 func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, ok := im.opts.Shapes[name]
 	switch {
@@ -344,11 +344,11 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	return dims, nil
 }
 
-// limit is an error that concerns the whole model instead of one branch: it exceeds a limit.
+// limit is the error of a model that exceeds a limit. It concerns the whole model instead of one branch or node.
 type limit struct{ error }
 
-// results converts the nodes of a graph and returns its outputs, or those of the frame's continuation, see
-// [node.final].
+// results converts the nodes of a graph and returns the values of its outputs. If the last node converted its
+// continuation, it returns the outputs of the outermost graph, see [node.final].
 func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error) {
 	final, err := im.nodes(p, 0, s, f)
 	if final != nil || err != nil {
@@ -363,8 +363,8 @@ func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error
 	return out, nil
 }
 
-// nodes converts the nodes that the outputs depend on, in order, starting at from. It returns [node.final] of
-// the last one.
+// nodes converts the nodes that the outputs depend on, in order, from index from on. It returns [node.final] of the
+// last node that it converts.
 func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*val, error) {
 	if f.depth > maxDepth {
 		return nil, limit{errors.New("graphs or functions are nested too deep")}
@@ -383,8 +383,8 @@ func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*va
 	return nil, nil
 }
 
-// liveNodes marks the nodes that a graph's outputs depend on. Names used in a subgraph count as operands of
-// its node.
+// liveNodes marks the nodes that a graph's outputs depend on. Names that a nested graph of a node uses count as
+// operands of the node.
 func liveNodes(p *pb.GraphProto) []bool {
 	needed := map[string]bool{}
 	for _, o := range p.Output {
@@ -401,6 +401,7 @@ func liveNodes(p *pb.GraphProto) []bool {
 	return live
 }
 
+// need marks the names that a node and its nested graphs use.
 func need(n *pb.NodeProto, needed map[string]bool, depth int) {
 	for _, in := range n.Input {
 		needed[in] = true
@@ -423,7 +424,7 @@ func need(n *pb.NodeProto, needed map[string]bool, depth int) {
 	}
 }
 
-// materialise returns x as a value of the graph; a constant is added if needed.
+// materialise returns x as a value of the graph. If x is not yet in the graph, a constant or its computation is added.
 func (im *importer) materialise(x *val) *graph.Value {
 	switch {
 	case x.v != nil:

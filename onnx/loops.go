@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxUnrolled bounds the number of nodes to which a loop is unrolled; a longer loop becomes a node that runs
-// its body.
+// maxUnrolled is the maximum number of nodes into which a loop is unrolled. A larger loop becomes a node that runs its
+// body.
 const maxUnrolled = 1 << 12
 
 func loop(n *node) []*val {
@@ -49,7 +49,8 @@ func loop(n *node) []*val {
 	return asSequences(out, sequences)
 }
 
-// tripCount returns the trip count of a loop if it is a size expression and the loop's condition stays true.
+// tripCount returns the trip count of a loop as an expression over sizes. ok is false if there is no such expression,
+// or if the loop's condition may become false.
 func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok bool) {
 	switch {
 	case trips == nil || trips.elements == nil || len(trips.elements.list) != 1 || trips.dtype().IsFloat():
@@ -80,7 +81,8 @@ func (n *node) passesCondition(p *pb.GraphProto) bool {
 	return false
 }
 
-// unrolled converts a loop iteration by iteration if the number of iterations is known; else it returns nil.
+// unrolled converts each iteration of a loop separately. It returns nil if the number of iterations is unknown or
+// large.
 func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
 	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(p) {
 		return nil
@@ -120,7 +122,8 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	return values
 }
 
-// knownCondition reports whether a loop's condition is known in each iteration: it is passed through, or a constant.
+// knownCondition reports whether a loop's condition is known in each iteration. The body then returns the condition
+// unchanged, or returns a constant.
 func (n *node) knownCondition(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false
@@ -148,8 +151,8 @@ func (n *node) knownCondition(p *pb.GraphProto) bool {
 	return false
 }
 
-// loopBody converts the body of a loop that becomes a node. It also returns the carried values, with each
-// sequence replaced by two tensors, and the sequences by the index of their first tensor.
+// loopBody converts the body of a loop that becomes a node. It also returns the carried values, with two tensors in
+// place of each sequence, and a map from the index of the first tensor to the sequence.
 func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packed) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
@@ -189,8 +192,8 @@ func declaredRank(v *pb.ValueInfoProto) int {
 	return -1
 }
 
-// asTensors replaces each sequence by its two tensors. It also returns the sequences by the index of their first
-// tensor.
+// asTensors returns a list of values with two tensors in place of each sequence, and a map from the index of the first
+// tensor to the sequence.
 func asTensors(list []*val) (out []*val, sequences map[int]*packed) {
 	sequences = map[int]*packed{}
 	for _, x := range list {
@@ -219,7 +222,7 @@ func asSequences(list []*val, sequences map[int]*packed) (out []*val) {
 	return out
 }
 
-// enterSequence adds the inputs of a body for a sequence.
+// enterSequence adds the two inputs of a body that hold a sequence.
 func (im *importer) enterSequence(name string, n *node, p *packed) (*val, error) {
 	data, err := im.addOperandInput(name+".data", n, p.data, true)
 	if err != nil {
@@ -236,7 +239,7 @@ func (im *importer) enterSequence(name string, n *node, p *packed) (*val, error)
 	return inner.val(), nil
 }
 
-// leaveSequences replaces each result of a body that is a sequence by two tensors, as for the carried inputs.
+// leaveSequences replaces each sequence among the results of a body by two tensors, like the carried inputs.
 func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
 	defer recoverFailure(&err)
 	for i, x := range in[2:] {
@@ -245,14 +248,14 @@ func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
 		case at >= len(b.out) || (x == nil || x.packed == nil) && b.out[at].kind != isSequence:
 			continue
 		case x == nil || x.packed == nil || b.out[at].kind != isSequence:
-			return fmt.Errorf("carried value %d is a sequence in one iteration and none in another", i)
+			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
 		}
 		p := n.packedOf(b.out[at], x.packed.rank)
 		switch {
 		case x.packed.rank < 0 && p.rank >= 0:
 			return &memberRank{&packed{outer: x.packed}, p.rank, p.dtype}
 		case p.rank >= 0 && p.rank != x.packed.rank:
-			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d in another", x.packed.rank,
+			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another", x.packed.rank,
 				p.rank)
 		}
 		b.out[at] = p.val()
@@ -261,8 +264,8 @@ func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
 	return nil
 }
 
-// sequencesOf replaces each result of branches that is a sequence by two tensors. It returns the sequences by the index
-// of their first tensor.
+// sequencesOf replaces each sequence among the results of two branches by two tensors. It returns a map from the index
+// of the first tensor to the sequence.
 func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packed) {
 	both := []*branch{a, b}
 	ranks := make([]int, max(len(a.out), len(b.out)))

@@ -20,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxOpset is the newest operator set that is supported.
+// maxOpset is the newest supported operator set.
 const maxOpset = 24
 
 // Model is an ONNX model before its conversion. It is not safe for concurrent use.
@@ -39,34 +39,35 @@ type Model struct {
 // functionKey identifies a function of a model.
 type functionKey struct{ domain, name, overload string }
 
-// Options configure a conversion. Sizes that they give are fixed in the graph.
+// Options configure a conversion. Sizes that the options give are numbers in the graph.
 type Options struct {
 	// Dims gives sizes of symbols, by their names or by the model's dim_params: see [Model.Symbol].
 	Dims map[string]int
-	// Shapes gives shapes of inputs by name. An input of unknown rank needs one.
+	// Shapes gives shapes of inputs by name. An input of unknown rank requires a shape.
 	Shapes map[string][]int
 
 	// Lookup finds ops by name; nil is kernels.Lookup.
 	Lookup graph.Lookup
-	// Operators are converters of custom operators. They take precedence over functions of the model with the
-	// same name. It is an error to list an operator that has a converter already.
+	// Operators are converters of custom operators. A converter takes precedence over a function of the model with the
+	// same name. It is an error to list an operator that already has a converter.
 	Operators Operators
-	// Replaced are converters that replace the standard ones. It is an error to list an operator without one.
+	// Replaced are converters that replace standard converters. It is an error to list an operator without a standard
+	// converter.
 	Replaced Operators
 
-	// Lost names inputs that are not available, with the reason: [Model.GraphSome] leaves out their users.
-	// [Model.Graph] ignores it.
+	// Lost names inputs that are not available, with the reason. [Model.GraphSome] omits the nodes that use these
+	// inputs. [Model.Graph] ignores Lost.
 	Lost map[string]error
 
-	// Context, if not nil, cancels the conversion: the error is its cause.
+	// Context, if not nil, cancels the conversion. The error of a cancelled conversion is the context's cause.
 	Context context.Context
 
 	skipErrors bool                   // skip mistakes, see skipped.go
 	table      map[operator]converter // all converters: see [Options.complete]
 }
 
-// Load reads a model and converts it to a graph. With the zero Options its symbols stay symbolic, and the ops
-// are those of package kernels.
+// Load reads a model and converts it to a graph. With the zero Options, symbols of the model stay symbolic, and the ops
+// are the ops of package kernels.
 func Load(path string, o Options) (*graph.Graph, error) {
 	m, err := Open(path)
 	if err != nil {
@@ -75,11 +76,11 @@ func Load(path string, o Options) (*graph.Graph, error) {
 	return m.Graph(o)
 }
 
-// Open reads a model file. External data must be in the file's folder. Weights are read completely, by
-// GOMAXPROCS workers: the file may change afterwards.
+// Open reads a model file. External data must be in the file's folder. GOMAXPROCS workers read all weights into memory,
+// so the file may change afterwards.
 func Open(path string) (*Model, error) { return OpenContext(context.Background(), path) }
 
-// OpenContext is [Open] with a context; when it ends, the error is its cause.
+// OpenContext is [Open] with a context. When the context ends, the error is its cause.
 func OpenContext(ctx context.Context, path string) (*Model, error) {
 	data, pipe, err := files.ReadPipe(ctx, path)
 	if err != nil {
@@ -101,15 +102,15 @@ func OpenContext(ctx context.Context, path string) (*Model, error) {
 	return m, nil
 }
 
-// Parse reads a model from memory and keeps no reference to data. External data is in folder dir; with an
-// empty dir it is rejected.
+// Parse reads a model from memory and keeps no reference to data. External data is in folder dir. If dir is empty, a
+// model with external data is rejected.
 func Parse(data []byte, dir string) (*Model, error) {
 	return Read(context.Background(), bytes.NewReader(data), nil, dir)
 }
 
-// Read reads a model from a reader, until the context ends. External data is in folder dir of a file system
-// ("." is its root; nil is the operating system's); with an empty dir it is rejected. A reader with
-// [io.ReaderAt] and [io.Seeker] is read in place.
+// Read reads a model from a reader, until the context ends. External data is in folder dir of the file system fsys; nil
+// is the file system of the operating system, and "." is the root. If dir is empty, a model with external data is
+// rejected. A reader with [io.ReaderAt] and [io.Seeker] is read in place.
 func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")
@@ -145,7 +146,7 @@ func parse(ctx context.Context, from io.ReaderAt, size int, folder files.Folder)
 	return m, nil
 }
 
-// checkOpened returns an error for a model that [Open], [Read] or [Parse] did not make.
+// checkOpened returns an error if the model was not made by [Open], [Read] or [Parse].
 func (m *Model) checkOpened() error {
 	if m == nil || m.proto == nil {
 		return errors.New("the model is empty: Open or Parse reads one")
@@ -153,7 +154,7 @@ func (m *Model) checkOpened() error {
 	return nil
 }
 
-// notModel replaces protobuf's error by one that names the kind of the file.
+// notModel replaces protobuf's error by an error that names the kind of the file.
 func notModel(data []byte, err error) error {
 	if err == nil {
 		return nil
@@ -185,8 +186,8 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 	return sets, nil
 }
 
-// Signature returns a graph with only the model's inputs. Inputs of unknown rank and unsupported inputs are
-// left out; the conversion reports them.
+// Signature returns a graph that has only the model's inputs. It omits inputs of unknown rank and unsupported inputs.
+// The conversion reports them.
 func (m *Model) Signature() (*graph.Graph, error) {
 	if err := m.checkOpened(); err != nil {
 		return nil, err
@@ -207,8 +208,8 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	return im.g, nil
 }
 
-// Graph converts the model. Values that depend on symbolic sizes are expressions in the graph, or computed by
-// it: no size is specialized.
+// Graph converts the model. The graph computes values that depend on symbolic sizes, or has them as expressions. No
+// size is specialized to a number.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	o.skipErrors = false
 	r, err := m.read(o)
@@ -218,15 +219,15 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	return r.g, nil
 }
 
-// reading is a converted graph.
+// reading is the result of a conversion.
 type reading struct {
 	g          *graph.Graph
 	skipped    graph.Errors // skipped mistakes: see skipped.go
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 
-// read converts the model for the first sizes of its symbols at which the conversion succeeds. If mistakes are skipped,
-// it takes the sizes with the fewest mistakes.
+// read converts the model with its symbols bound to several sets of sizes in turn, until a conversion succeeds. If
+// mistakes are skipped, it takes the sizes with the fewest mistakes.
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := m.checkOpened(); err != nil {
@@ -307,8 +308,8 @@ func (im *importer) reading(f *frame) (*reading, error) {
 	return &reading{g: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejected}, err
 }
 
-// rebind gives symbols their default sizes until a caller binds them, or the sizes for which the graph was
-// built if the defaults fail.
+// rebind gives symbols their default sizes, which apply until a caller binds the symbols. If the graph rejects the
+// defaults, the sizes for which the graph was built become the defaults.
 func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
 		return nil

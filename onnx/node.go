@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// node is a node of a model during its conversion. The methods panic with a failure, which ends the
-// converter; convert turns it into an error.
+// node is a node of a model during its conversion. Its methods panic with a failure on errors. The panic ends the
+// converter, and convert returns the error.
 type node struct {
 	*importer
 	scope       *scope
@@ -29,7 +29,7 @@ type node struct {
 	returned  bool // its [Converter] has returned
 }
 
-// converter makes the outputs of a node.
+// converter returns the outputs of a node.
 type converter func(n *node) []*val
 
 // failure is the panic value that ends a converter.
@@ -64,7 +64,7 @@ func (n *node) title() string {
 	return fmt.Sprintf("node %q (%s)", nameOf(n.proto), n.proto.OpType)
 }
 
-// nameOf returns the name of a node; that of its first output if it has none.
+// nameOf returns the name of a node. A node without a name has the name of its first output.
 func nameOf(p *pb.NodeProto) string {
 	for _, o := range p.Output {
 		if p.Name == "" && o != "" {
@@ -74,7 +74,7 @@ func nameOf(p *pb.NodeProto) string {
 	return p.Name
 }
 
-// name gives a value the model's name, if it has none yet.
+// name gives a value the name that the model uses, if the value has no name yet.
 func (im *importer) name(x *val, name string) {
 	if x.name == "" {
 		x.name = name
@@ -116,7 +116,7 @@ func (n *node) operands() error {
 	return nil
 }
 
-// attrName returns the node's name for an attribute of the enclosing function.
+// attrName returns the name under which the node has an attribute of the enclosing function.
 func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
 	for _, b := range p.Attribute {
 		if b.RefAttrName == a.Name {
@@ -294,7 +294,7 @@ func (n *node) text(name, def string) string {
 	return def
 }
 
-// ints returns a list attribute, and whether it is present.
+// ints returns a list attribute. ok is false if it is omitted.
 func (n *node) ints(name string) ([]int, bool) {
 	a := n.attr(name, pb.AttributeProto_INTS)
 	if a == nil {

@@ -15,7 +15,7 @@ func batchNormalization(n *node) []*val {
 		return n.batchTraining(x, w, b, mean, variance, eps)
 	}
 	if n.ver < 9 && !n.flag("spatial", true) {
-		// Statistics per element of a sample.
+		// The parameters have one number per element of a sample.
 		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
 		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
 	}
@@ -96,7 +96,7 @@ func layerNormalization(n *node) []*val {
 	return append(out, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps)))
 }
 
-// groupNormalization has scale and bias per group before operator set 21, per channel since.
+// groupNormalization has scale and bias per group before operator set 21, and per channel since operator set 21.
 func groupNormalization(n *node) []*val {
 	x, w, b := n.x(0), n.x(1), n.x(2)
 	groups := n.int("num_groups", 0)
@@ -115,7 +115,7 @@ func groupNormalization(n *node) []*val {
 		n.convertLike(b, x)))
 }
 
-// lrn divides by a power of the mean square over neighbouring channels.
+// lrn divides each element by a power of the mean square over neighbouring channels.
 func lrn(n *node) []*val {
 	x := n.x(0)
 	size := n.int("size", 1)
@@ -158,7 +158,7 @@ func crossEntropyLoss(n *node) []*val {
 	return []*val{n.nll(logs, n.x(1), n.opt(2)), logs}
 }
 
-// nll returns the weighted negative of the element that target selects among the classes, dimension 1.
+// nll returns the negated and weighted element of the class that target selects. Dimension 1 has the classes.
 func (n *node) nll(x, target, weight *val) *val {
 	ignored := n.attrs["ignore_index"] != nil
 	target = n.cast(target, tensor.Int64)

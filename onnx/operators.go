@@ -17,13 +17,13 @@ import (
 // Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx".
 type Operators map[string]map[string]Converter
 
-// Converter returns the outputs of an operator's node; unused outputs at the end may be omitted. Because a model is
-// converted for several sizes, a Converter may be called several times for one node, and must do the same each time.
-// [As] returns the converter of an operator that is one op.
+// Converter returns the outputs of an operator's node. Unused outputs at the end may be omitted. A Converter may be
+// called several times for one node, because a model is converted for several sizes; every call must give the same
+// result. [As] returns a Converter for an operator that is equal to one op.
 type Converter func(n Node) ([]Value, error)
 
-// As returns the converter of an operator that is one op of the graph's catalogue, with the same operands and
-// attribute names.
+// As returns the Converter of an operator that is equal to one op of the graph's catalogue. Operands and attribute
+// names must be the same.
 func As(op string) Converter {
 	return func(n Node) ([]Value, error) {
 		attrs, err := n.Attrs()
@@ -44,9 +44,9 @@ type Node struct{ n *node }
 // Value is a value of a model during its conversion. The zero Value is an omitted operand.
 type Value struct{ v *val }
 
-var errNoNode = errors.New("onnx: a Node is given to converters, it cannot be made")
+var errNoNode = errors.New("onnx: a Node is an argument of a Converter: it cannot be constructed")
 
-// Name returns the node's name, or that of its first output if it has none.
+// Name returns the node's name. A node without a name has the name of its first output.
 func (n Node) Name() string {
 	if n.n == nil {
 		return ""
@@ -54,8 +54,8 @@ func (n Node) Name() string {
 	return nameOf(n.n.proto)
 }
 
-// Operator returns the domain (empty for the default one), the operator's name, and the version of the
-// domain's operator set.
+// Operator returns the domain, the operator's name, and the version of the domain's operator set. The default domain is
+// empty.
 func (n Node) Operator() (domain, name string, version int) {
 	if n.n == nil {
 		return "", "", 0
@@ -75,7 +75,7 @@ func (n Node) Inputs() []Value {
 	return list
 }
 
-// Outputs returns the number of outputs that the node has.
+// Outputs returns the number of outputs of the node.
 func (n Node) Outputs() int {
 	if n.n == nil {
 		return 0
@@ -83,8 +83,8 @@ func (n Node) Outputs() int {
 	return len(n.n.proto.Output)
 }
 
-// Attrs returns the attributes in the form of op attributes: int, float64, string, lists of these, and
-// *tensor.Tensor. It is an error if one is a graph.
+// Attrs returns the attributes in the form of op attributes: int, float64, string, lists of these types, and
+// *tensor.Tensor. It returns an error if an attribute is a graph.
 func (n Node) Attrs() (graph.Attrs, error) {
 	if n.n == nil {
 		return nil, errNoNode
@@ -132,14 +132,14 @@ func mapped[A, B any](list []A, f func(A) B) []B {
 }
 
 // Apply applies an op of the graph's catalogue. An operand is a [Value], a number, a bool, a tensor, or nil if omitted.
-// If all operands are small constants, so are the results, and the graph is not changed. An op with a variable number
-// of results returns one result for each output of the node.
+// If all operands are small constants, the results are constants, and the graph is not changed. An op with a variable
+// number of results returns one result for each output of the node.
 func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
 	if n.n == nil {
 		return nil, errNoNode
 	}
 	if n.n.returned {
-		return nil, errors.New("the node has been converted: it is valid until its converter returns")
+		return nil, errors.New("the node is no longer valid: its converter has returned")
 	}
 	defer recoverFailure(&err)
 	args := make([]any, len(operands))
@@ -174,8 +174,8 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 // Given reports whether the operand is present.
 func (v Value) Given() bool { return v.v != nil }
 
-// DType returns the dtype; [tensor.Invalid] if it is not known before the graph runs, or if the value is not
-// a tensor.
+// DType returns the dtype. It returns [tensor.Invalid] if the dtype is not known before the graph runs, or if the value
+// is not a tensor.
 func (v Value) DType() tensor.DType {
 	if v.v == nil || v.v.kind != isTensor {
 		return tensor.Invalid
@@ -183,8 +183,8 @@ func (v Value) DType() tensor.DType {
 	return v.v.dtype()
 }
 
-// Data returns the elements of a constant: a weight, or a value computed from constants. They must not be
-// changed. It is nil for any other value.
+// Data returns the elements of a constant, which is a weight or a value computed from constants. The caller must not
+// change the elements. It returns nil for any other value.
 func (v Value) Data() *tensor.Tensor {
 	if v.v == nil {
 		return nil
@@ -192,8 +192,8 @@ func (v Value) Data() *tensor.Tensor {
 	return v.v.data
 }
 
-// Shape returns the sizes of an operand, -1 for those that depend on symbols or data; ok is false if the rank
-// is unknown.
+// Shape returns the sizes of an operand. Sizes that depend on symbols or data are -1. ok is false if the rank is
+// unknown.
 func (n Node) Shape(v Value) (sizes []int, ok bool) {
 	if n.n == nil || v.v == nil || v.v.kind != isTensor {
 		return nil, false
@@ -207,7 +207,7 @@ func (n Node) Shape(v Value) (sizes []int, ok bool) {
 // operator is a key of the table of converters.
 type operator struct{ domain, name string }
 
-// complete sets defaults, and makes the table of converters.
+// complete sets defaults, and builds the table of converters.
 func (o *Options) complete() error {
 	if o.Lookup == nil {
 		o.Lookup = kernels.Lookup
@@ -231,8 +231,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// addConverters adds converters to a table. If replace is set, the table must already have a converter for each
-// operator, and otherwise for none.
+// addConverters adds converters to a table. If replace is set, each operator must already have a converter in the
+// table. Otherwise none may have a converter.
 func (o Operators) addConverters(table map[operator]converter, replace bool) error {
 	for _, domain := range slices.Sorted(maps.Keys(o)) {
 		for _, name := range slices.Sorted(maps.Keys(o[domain])) {
@@ -279,7 +279,7 @@ func (c Converter) convert(n *node) []*val {
 		n.failf("%w", err)
 	}
 	if len(values) > len(n.proto.Output) {
-		n.failf("its converter makes %d values, and it has %d outputs", len(values), len(n.proto.Output))
+		n.failf("its converter returns %d values, but the node has %d outputs", len(values), len(n.proto.Output))
 	}
 	out := make([]*val, len(values))
 	for i, v := range values {
@@ -288,8 +288,8 @@ func (c Converter) convert(n *node) []*val {
 	return out
 }
 
-// function returns the function of the model that a node calls; nil for an operator, or if a custom converter
-// takes precedence.
+// function returns the function of the model that a node calls. It returns nil for an operator, and if a custom
+// converter takes precedence.
 func (m *Model) function(n *pb.NodeProto, o Options) *pb.FunctionProto {
 	domain := domainOf(n.Domain)
 	for d, list := range o.Operators {

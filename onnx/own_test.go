@@ -83,7 +83,7 @@ func TestOwnOperatorFails(t *testing.T) {
 		`output 0 ("y") is not supported`: func(Node) ([]Value, error) {
 			return nil, nil
 		},
-		`its converter makes 2 values, and it has 1 outputs`: func(n Node) ([]Value, error) {
+		`its converter returns 2 values, but the node has 1 outputs`: func(n Node) ([]Value, error) {
 			return n.Inputs()[:2], nil
 		},
 		`the op "rleu" is not in the catalogue`: func(n Node) ([]Value, error) {
@@ -104,7 +104,7 @@ func TestOwnOperatorFails(t *testing.T) {
 		}
 	}
 	_, err := kept.Apply("relu", nil, kept.Inputs()[0])
-	assert.EqualError(t, err, "the node has been converted: it is valid until its converter returns")
+	assert.EqualError(t, err, "the node is no longer valid: its converter has returned")
 	_, err = Node{}.Apply("relu", nil)
 	assert.Error(t, err)
 	_, err = Node{}.Attrs()

@@ -9,24 +9,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A sequence whose members are unknown during the import becomes a pair of tensors: the concatenated elements
-// of all members, and a table of their shapes. Sequence operators are converted to operators on these
-// tensors. Members have one dtype and one rank; their sizes may differ.
+// This file converts operators on sequences whose members are unknown during the import. Such a sequence becomes a pair
+// of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators are
+// converted to operators on these tensors. All members have the same dtype and the same rank; their sizes may differ.
 
-// packed is a sequence as a pair of tensors.
+// packed is a sequence that is represented by a pair of tensors.
 type packed struct {
 	dtype tensor.DType
-	// rank is the members' rank. It is -1 for a sequence that has had no member yet.
+	// rank is the members' rank. It is -1 if no member was inserted yet.
 	rank   int
 	data   *val // all elements, [n]
 	shapes *val // [members, rank], int64
-	// outer is set in the body of a loop that carries a sequence of rank -1: it is that sequence. Its rank becomes
-	// the rank of the first inserted member: see [memberRank].
+	// outer is set in the body of a loop that carries a sequence of rank -1. It is the carried sequence. Its rank
+	// becomes the rank of the first inserted member: see [memberRank].
 	outer *packed
 }
 
-// memberRank is the error of a loop body that inserts the first member of a carried sequence. The body is
-// then converted again for that rank.
+// memberRank is the error of a loop body that inserts the first member of a carried sequence. It tells the rank of the
+// member. The body is then converted again with that rank.
 type memberRank struct {
 	of    *packed
 	rank  int
@@ -70,7 +70,7 @@ func (n *node) concatenated(parts ...*val) *val {
 	return n.onnxOp("Concat", intAttr("axis", 0), parts...)
 }
 
-// rows returns a range of a value's first dimension. from and to are vectors of one element.
+// rows returns the range of a value's first dimension between from and to, which are vectors of one element.
 func (n *node) rows(x, from, to *val) *val { return n.onnxOp("Slice", nil, x, from, to, vectorOf(0)) }
 
 func (n *node) total(x *val, axis int) *val {
@@ -90,7 +90,7 @@ func (n *node) plus(x, y *val) *val { return n.onnxOp("Add", nil, x, y) }
 // toEnd is the end of a slice that extends to the last element.
 const toEnd = math.MaxInt32
 
-// packedOf returns a sequence as tensors.
+// packedOf returns a sequence as a pair of tensors.
 func (n *node) packedOf(x *val, rank int) *packed {
 	if x.packed != nil {
 		return x.packed
@@ -116,13 +116,13 @@ func (n *node) checkMember(p *packed, x *val) {
 	case p.outer != nil:
 		panic(failure{&memberRank{p, rank, x.dtype()}})
 	case p.rank >= 0 && p.rank != rank:
-		n.failf("a sequence of unknown length has members of %d and of %d dimensions: not supported", p.rank, rank)
+		n.failf("a sequence of unknown length with members of %d and of %d dimensions is not supported", p.rank, rank)
 	case p.dtype != x.dtype() && p.rank >= 0:
 		n.failf("a sequence of %v cannot have a member of %v", p.dtype, x.dtype())
 	}
 }
 
-// row returns the elements and the shape of a member.
+// row returns the elements and the shape of a member, as they are stored in a packed sequence.
 func (n *node) row(x *val) (data, shape *val) {
 	rank := n.rank(x)
 	data = n.onnxOp("Reshape", nil, x, vectorOf(-1))
@@ -148,8 +148,8 @@ func (n *node) length(p *packed) *val {
 	return n.onnxOp("Gather", nil, n.onnxOp("Shape", nil, p.shapes), scalarInt(0))
 }
 
-// position returns an index into count elements as a vector of one element; a negative index counts from the
-// end. An index out of range is an error of the run.
+// position returns an index of a list of count elements as a vector of one element. A negative index counts from the
+// end. An index out of range is an error when the graph runs.
 func (n *node) position(at, count *val) *val {
 	negative := n.onnxOp("Less", nil, at, scalarInt(0))
 	at = n.onnxOp("Where", nil, negative, n.plus(at, count), at)
@@ -164,8 +164,8 @@ func (n *node) scalarAt(i int) *val {
 	return n.onnxOp("Reshape", nil, n.cast(n.x(i), tensor.Int64), constValue(tensor.Zeros(tensor.Int64, 0)))
 }
 
-// cut divides the members into three ranges: those before position at, width members from at on, and those after. It
-// returns the elements and the shapes of each range.
+// cut divides the members into three ranges: the members before position at, the following width members, and the later
+// members. It returns the elements and the shapes of each range.
 func (n *node) cut(p *packed, at *val, width int) (before, one, after [2]*val) {
 	next := at
 	if width > 0 {
@@ -207,8 +207,8 @@ func (n *node) packedInsert(p *packed, x *val) *packed {
 		shapes: n.concatenated(before[0], shape, after[0]).sized(tensor.Int64, -1, p.rank)}
 }
 
-// insertionIndex normalizes the index of an insertion. A negative index counts from the last member, although the last
-// position for an insertion is after that member.
+// insertionIndex normalizes the index of an insertion. Index -1 inserts before the last member. Index count inserts
+// after the last member.
 func (n *node) insertionIndex(at, count *val) *val {
 	from := n.plus(at, count)
 	// An index that is still negative stays out of range.
@@ -229,7 +229,7 @@ func (n *node) packedErase(p *packed) *packed {
 		shapes: n.concatenated(before[0], after[0]).sized(tensor.Int64, -1, p.rank)}
 }
 
-// packedConcat concatenates the members along an axis; with stack, along a new one.
+// packedConcat concatenates the members along an axis. If stack is set, the axis is new.
 func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
@@ -251,7 +251,7 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	if stack {
 		rank++
 	}
-	// If the members' sizes differ, the index is out of range, an error of the run.
+	// If the members' sizes differ, the index is out of range, which is an error when the graph runs.
 	equal := n.onnxOp("Gather", nil, vectorOf(0), n.total(n.onnxOp("Reshape", nil, differ, vectorOf(-1)).ofRank(1), 0))
 	shape = n.plus(shape, equal).sized(tensor.Int64, rank)
 	out := n.onnxOp("Reshape", intAttr("allowzero", 1), p.data,
@@ -276,7 +276,7 @@ func (n *node) concatenatedAlong(p *packed, axis int) *val {
 		constValue(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).recordType(p.dtype, p.rank)
 }
 
-// packedSplit returns the slices of x along an axis of unknown length as a sequence.
+// packedSplit returns the slices of x along an axis as a sequence. The length of the axis is unknown.
 func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
 	rank := n.rank(x)
 	shape := n.onnxOp("Shape", nil, x)

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pad has widths and value as attributes before operator set 11.
+// pad converts Pad. Widths and value are attributes before operator set 11, and operands since.
 func pad(n *node) []*val {
 	x := n.x(0)
 	mode := n.text("mode", "constant")
@@ -64,8 +64,8 @@ func (n *node) padded(x *val, before, after []sym.Int, value any) *val {
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.sizeAttr(list...), "value": value}, x)
 }
 
-// padBy pads by computed widths: ONNX lists those before all dimensions, then those after; constant_pad_nd
-// takes pairs, the last dimension first.
+// padBy pads by computed widths. ONNX lists the widths before all dimensions, then the widths after all dimensions. The
+// op constant_pad_nd takes pairs, the last dimension first.
 func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	rank := n.rank(x)
 	count := n.lengthOf(widths)
@@ -89,8 +89,8 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pairs), "value": value}, x)
 }
 
-// padMirrored pads with elements of the operand. The op pad does so for the last dimensions of values of rank
-// 3 to 5; other cases use an index.
+// padMirrored pads with elements of the operand. The op pad supports the last dimensions of values of rank 3 to 5. In
+// all other cases, elements are selected by an index.
 func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	ours, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
 	if !ok {
@@ -136,7 +136,7 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	return x
 }
 
-// mirror maps an index outside [0, size) to one inside.
+// mirror maps an index outside [0, size) to the index of the element that pads there.
 func mirror(i, size int, mode string) int {
 	switch {
 	case mode == "edge":

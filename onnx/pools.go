@@ -16,8 +16,8 @@ func (n *node) poolOf(x *val) (in []sym.Int, kernel []int, g geometry) {
 	return in, kernel, n.geometryOf(in, sym.Ints(kernel...))
 }
 
-// poolAttrs returns the attributes of the pool ops; nil if they do not support the padding: it must be known,
-// symmetric, and at most half of the window.
+// poolAttrs returns the attributes of the pool ops. It returns nil if the ops do not support the padding. Supported
+// padding is known, symmetric, and at most half of the window.
 func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	padding, known := numbersOf(g.before)
 	if !known || !g.isSymmetric() {
@@ -78,13 +78,13 @@ func maxPool(n *node) []*val {
 	return []*val{n.cast(out[0], d), out[1]}
 }
 
-// along returns coordinate i of indices into a plane.
+// along returns coordinate i of the elements that index refers to. index holds row-major positions in a plane.
 func (n *node) along(index *val, plane []sym.Int, i int) *val {
 	at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
 	return n.op("remainder", nil, at, n.integer(plane[i].Max(sym.Of(1))))
 }
 
-// unpadded maps an index in a padded plane to one in the plane itself.
+// unpadded maps an index in a padded plane to an index in the plane without padding.
 func (n *node) unpadded(index *val, padded, in []sym.Int, g geometry) *val {
 	var sum *val
 	for i := range in {
@@ -99,7 +99,7 @@ func (n *node) unpadded(index *val, padded, in []sym.Int, g geometry) *val {
 	return sum
 }
 
-// wholeIndex converts an index within a plane to one within the whole value; with storage_order the plane is
+// wholeIndex converts an index within a plane to an index within the whole value. If storage_order is set, the plane is
 // column-major.
 func (n *node) wholeIndex(index *val, in []sym.Int) *val {
 	if n.flag("storage_order", false) && len(in) > 1 {
@@ -134,8 +134,9 @@ func averagePool(n *node) []*val {
 	return one(n.op("div", nil, sum, count))
 }
 
-// windowSums sums each window by a convolution with ones, and counts the elements of each window. Padding does not
-// count. If include is set, the declared padding counts, but not the additional padding of the last window.
+// windowSums sums each window by a convolution with ones, and counts the elements of each window. The count excludes
+// padding. If include is set, the count includes the declared padding, but not the additional padding of the last
+// window.
 func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, count *val) {
 	after, s, d := g.paddingAfter(in), n.symShape(x), x.dtype()
 	channels, known := s[1].Known()
@@ -178,8 +179,8 @@ func lpPool(n *node) []*val {
 	return one(n.op("pow", nil, sum, 1/p))
 }
 
-// maxUnpool writes elements to the positions given by indices into the whole result. With an output_shape,
-// indices still refer to the result that the window implies.
+// maxUnpool writes elements to positions. The positions are indices into the whole result, in the size that the window
+// implies. An output_shape extends the result but does not change the meaning of the indices.
 func maxUnpool(n *node) []*val {
 	x, index := n.x(0), n.x(1)
 	in := n.images(x)
@@ -247,7 +248,7 @@ func globalLpPool(n *node) []*val {
 	return one(n.op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": n.spatialDims(x), "keepdim": true}, x))
 }
 
-// maxRoiPool takes the maximum over cells of constant regions.
+// maxRoiPool takes the maximum over each cell of regions that are constant.
 func maxRoiPool(n *node) []*val {
 	x, rois := n.x(0), n.x(1)
 	size, _ := n.ints("pooled_shape")

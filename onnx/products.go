@@ -15,7 +15,7 @@ func matMul(n *node) []*val {
 	return one(out)
 }
 
-// gemm becomes the op linear if possible, the form of a layer.
+// gemm converts Gemm to the op linear if possible, and otherwise to a matrix product and separate ops.
 func gemm(n *node) []*val {
 	a, b := n.x(0), n.x(1)
 	alpha, beta := n.float("alpha", 1), n.float("beta", 1)
@@ -48,8 +48,8 @@ func gemm(n *node) []*val {
 	return one(n.op("addmm", attrs, c, a, b))
 }
 
-// einsum returns integers of the operands' dtype. The op accumulates like PyTorch, which yields int64 for
-// other integers in some equations; computed as int64 the lowest bits are the same.
+// einsum computes integers in int64, and converts the result to the operands' dtype. PyTorch's einsum, and thus the op,
+// returns int64 for small integers in some equations. The lowest bits are the same in both dtypes.
 func einsum(n *node) []*val {
 	d, list := n.x(0).dtype(), make([]any, len(n.in))
 	for i := range n.in {
@@ -67,7 +67,7 @@ func det(n *node) []*val {
 	return one(n.op("linalg_det", nil, x).ofRank(n.rank(x) - 2))
 }
 
-// recurrent converts RNN, GRU and LSTM to ops with the same options.
+// recurrent converts RNN, GRU and LSTM to ops whose attributes are the options of the operator.
 func recurrent(op string, operands int) converter {
 	return func(n *node) []*val {
 		attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0),

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// perAxis reshapes scales or zero points so that they broadcast against x: a vector is aligned with the axis,
-// and blocks are repeated.
+// perAxis reshapes scales or zero points for broadcasting with x. A vector is aligned with the axis. Blocks are
+// repeated.
 func (n *node) perAxis(p, x *val) *val {
 	if p == nil {
 		return nil
@@ -48,8 +48,8 @@ func (n *node) quantized(x, zero *val, d tensor.DType) *val {
 	return n.cast(y, d)
 }
 
-// linear returns the attributes of the ops quantize_linear and dequantize_linear for x; false if they do not
-// support it: float64, or a shape that depends on data.
+// linear returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the ops do
+// not support the operands: a dtype is float64, or a shape depends on data.
 func (n *node) linear(x, scale, zero *val) (graph.Attrs, bool) {
 	serves := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 	if x.dynamic() || scale.dynamic() || zero != nil && (zero.dynamic() || !isQuantized(zero.dtype())) ||
@@ -59,7 +59,7 @@ func (n *node) linear(x, scale, zero *val) (graph.Attrs, bool) {
 	return graph.Attrs{"axis": n.int("axis", 1), "block_size": n.int("block_size", 0)}, true
 }
 
-// isQuantized reports whether the quantization ops support a quantized dtype.
+// isQuantized reports whether the quantization ops support d as the dtype of quantized elements.
 func isQuantized(d tensor.DType) bool {
 	switch d {
 	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
@@ -102,7 +102,7 @@ func dequantizeLinear(n *node) []*val {
 		d = scale.dtype()
 	}
 	if at, ok := n.linear(x, scale, zero); ok && isQuantized(x.dtype()) && d == scale.dtype() {
-		return n.emit("dequantize_linear", at, x, scale, zero) // constants are not folded: weights may stay bytes
+		return n.emit("dequantize_linear", at, x, scale, zero) // without folding, so that weights may stay bytes
 	}
 	y := n.cast(x, tensor.Float32)
 	if zero != nil {
@@ -114,8 +114,8 @@ func dequantizeLinear(n *node) []*val {
 
 func dynamicQuantizeLinear(n *node) []*val { return n.ops("dynamic_quantize_linear", nil, n.x(0)) }
 
-// centred returns an 8-bit operand minus its zero point in float64, which holds products and sums of these
-// exactly.
+// centred returns an 8-bit operand minus its zero point in float64. Products and sums of these differences are exact in
+// float64.
 func (n *node) centred(x, zero *val, axis int) *val {
 	y := n.cast(x, tensor.Float64)
 	if zero == nil {
@@ -124,7 +124,7 @@ func (n *node) centred(x, zero *val, axis int) *val {
 	return n.op("sub", nil, y, n.cast(n.alongAxis(zero, x, axis), tensor.Float64))
 }
 
-// alongAxis reshapes a vector so that it broadcasts along an axis of x.
+// alongAxis reshapes a vector for broadcasting along an axis of x.
 func (n *node) alongAxis(p, x *val, axis int) *val {
 	if n.rank(p) != 1 || n.sizes(p)[0] == 1 && n.rank(x) > 0 {
 		if n.rank(p) == 1 {
@@ -169,7 +169,7 @@ func qlinearMatMul(n *node) []*val {
 	return one(n.quantized(y, n.alongAxis(n.x(7), y, -2), n.x(7).dtype()))
 }
 
-// integerConv convolves centred operands. The padding is the zero point, which is 0 after centring.
+// integerConv convolves centred operands. Padding has the value of the zero point, which is 0 after centring.
 func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
 	if n.rank(x) < 3 {
 		n.failf("the operand has %d dimensions, want at least 3", n.rank(x))

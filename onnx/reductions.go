@@ -8,15 +8,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduction holds the dimensions of a Reduce operator.
+// reduction holds the reduced dimensions and the options of a Reduce operator.
 type reduction struct {
 	axes any // []int, non-negative, or a Ref; nil: all
 	keep bool
 	rank int // of the result; -1 if unknown
 }
 
-// reductionOf reads the axes: an operand from operator set operandSince on, and an attribute in earlier sets. none
-// means that nothing is reduced.
+// reductionOf reads the axes. They are an operand from operator set operandSince on, and an attribute in earlier sets.
+// none is true if nothing is reduced.
 func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
 	r.keep = n.flag("keepdims", true)
 	list, given := n.ints("axes")
@@ -79,7 +79,8 @@ func reduce(how string) converter {
 	}
 }
 
-// reduceBy applies a reduction and the pointwise ops around it. If none is set, it applies only the pointwise ops.
+// reduceBy applies a reduction and the pointwise ops of the operator. If none is set, it applies only the pointwise
+// ops.
 func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
 	over := func(op string, x *val) *val {
 		switch {
@@ -180,7 +181,7 @@ func extreme(d tensor.DType, greatest bool) any {
 	return -1 << (bits - 1)
 }
 
-// product multiplies over one dimension after the other, the last one first.
+// product multiplies over one dimension after another, from the last dimension to the first.
 func (n *node) product(x *val, r reduction) *val {
 	list, ok := r.axes.([]int)
 	if !ok {
@@ -239,7 +240,7 @@ func cumSum(n *node) []*val {
 	from := flip(x)
 	y := n.op("cumsum", attrs, from)
 	if n.flag("exclusive", false) {
-		// Exclusive: the sum of the elements before, shifted by one with a leading 0.
+		// Exclusive sums are the inclusive sums shifted by one element, with a leading 0.
 		if a, ok := axis.(int); ok {
 			a = n.axis(a, n.rank(x))
 			widths := make([]int, 2*(n.rank(x)-a))

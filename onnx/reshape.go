@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reshape: a 0 in the shape keeps the operand's size unless allowzero is set.
+// reshape converts Reshape. A 0 in the shape keeps the operand's size unless allowzero is set.
 func reshape(n *node) []*val {
 	x := n.x(0)
 	keepZero := n.flag("allowzero", false)
@@ -19,8 +19,8 @@ func reshape(n *node) []*val {
 	return one(n.reshapeTo(x, n.x(1), keepZero))
 }
 
-// reshapeTo reshapes x to a computed shape. A symbolic size that is 0 is taken literally: the standard would
-// keep the operand's size, but that is consistent only if the operand is empty too.
+// reshapeTo reshapes x to a computed shape. A symbolic size that has the value 0 at run time is taken literally. The
+// standard would keep the operand's size, which is possible only if the operand is empty too.
 func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if list := n.integers(shape); list != nil {
 		if !keepZero {
@@ -58,8 +58,8 @@ func (n *node) keepZeros(x *val, list []sym.Int) {
 	}
 }
 
-// sizesAttr returns a shape in the form of attributes. One size that depends on data becomes -1. The result is nil if
-// several sizes depend on data, or if a -1 would be ambiguous.
+// sizesAttr returns a shape in the form of attributes. If exactly one size depends on data, it becomes -1. If several
+// sizes depend on data, or if a -1 would be ambiguous, the result is nil.
 func (n *node) sizesAttr(list []sym.Int) []any {
 	attr, open := make([]any, len(list)), 0
 	for i, s := range list {
@@ -81,7 +81,7 @@ func (n *node) sizesAttr(list []sym.Int) []any {
 
 func isRest(s sym.Int) bool { return s.Same(sym.Of(-1)) }
 
-// integers returns integers that are numbers or expressions; nil for any other value.
+// integers returns the elements of x if they are numbers or expressions, and nil otherwise.
 func (n *node) integers(x *val) []sym.Int {
 	e := n.elementsOf(x, false)
 	if e == nil || !e.dtype.IsIntegral(false) {
@@ -94,8 +94,8 @@ func (n *node) integers(x *val) []sym.Int {
 	return list
 }
 
-// sizesKnown returns the sizes of a value whose shape is computed, -1 for unknown ones; nil if the rank is
-// unknown. A size 0 is unknown, because it may stand for the operand's.
+// sizesKnown returns the sizes of a value with the given computed shape. Unknown sizes are -1. A size 0 counts as
+// unknown, because it may keep the operand's size. The result is nil if the rank is unknown.
 func (n *node) sizesKnown(shape *val) []int {
 	length := n.lengthOf(shape)
 	if length < 0 {
@@ -110,7 +110,7 @@ func (n *node) sizesKnown(shape *val) []int {
 	return sizes
 }
 
-// expand broadcasts both ways: a size 1 in the shape keeps the operand's size.
+// expand converts Expand, which broadcasts in both directions: a size 1 in the shape keeps the operand's size.
 func expand(n *node) []*val {
 	x, shape := n.x(0), n.x(1)
 	if size := n.broadcastTo(x, shape); size != nil {
@@ -133,7 +133,7 @@ func expand(n *node) []*val {
 	return one(y)
 }
 
-// expandComputed is expand to a shape of unknown length.
+// expandComputed broadcasts x and a shape of unknown length.
 func (n *node) expandComputed(x, shape *val) *val {
 	if n.rank(shape) != 1 {
 		n.failf("the shape must be a vector")
@@ -149,7 +149,8 @@ func (n *node) expandComputed(x, shape *val) *val {
 	return n.op("expand", graph.Attrs{"size": n.ref(want)}, x)
 }
 
-// broadcastTo returns the common shape of x and a shape in the form of attributes; nil if it depends on data.
+// broadcastTo returns the common shape of x and a shape, in the form of attributes. It returns nil if the common shape
+// depends on data.
 func (n *node) broadcastTo(x, shape *val) []any {
 	list := n.integers(shape)
 	if list == nil || n.rank(x) > maxRank {

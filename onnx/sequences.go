@@ -26,8 +26,8 @@ func (n *node) sequence(i int) *val {
 	return n.in[i]
 }
 
-// tensors returns the sequence operand i as tensors if its members, or the position in operand at, are
-// unknown during the import; else nil.
+// tensors returns the sequence operand i as a pair of tensors if its members, or the position in operand at, are
+// unknown during the import. Otherwise it returns nil.
 func (n *node) tensors(i, at int) *packed {
 	x := n.sequence(i)
 	if x.packed == nil && (at < 0 || !n.has(at) || n.x(at).data != nil) {
@@ -36,8 +36,8 @@ func (n *node) tensors(i, at int) *packed {
 	return n.packedOf(x, -1)
 }
 
-// sequencePosition returns the position in operand i; a negative one counts from the end. With past the end itself is
-// allowed.
+// sequencePosition returns the position in operand i. A negative position counts from the end. If past is set, the
+// position after the last member is allowed.
 func (n *node) sequencePosition(i, length int, past bool) int {
 	at := int(n.number(n.x(i)).Int())
 	last := length - 1

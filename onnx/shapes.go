@@ -26,7 +26,7 @@ func size(n *node) []*val {
 	return one(n.op("prod", nil, n.shapeVector(n.x(0))).ofRank(0))
 }
 
-// lengthOf returns the number of elements of x; -1 if it is unknown.
+// lengthOf returns the number of elements of x, or -1 if it is unknown.
 func (n *node) lengthOf(x *val) int {
 	s := n.outlineOf(x).Sizes
 	if s == nil || slices.Contains(s, -1) {
@@ -35,7 +35,8 @@ func (n *node) lengthOf(x *val) int {
 	return tensor.Numel(s)
 }
 
-// resizeVector extends or truncates a vector of sizes to a known length, at its end or its front.
+// resizeVector extends or truncates a vector of sizes to a known length. It changes the end of the vector if atEnd is
+// set, and otherwise the front.
 func (n *node) resizeVector(sizes *val, length, want int, atEnd bool, fill int) *val {
 	switch {
 	case want < 0:
@@ -138,7 +139,7 @@ func concat(n *node) []*val {
 	return one(n.op("cat", graph.Attrs{"dim": axis}, list...))
 }
 
-// split splits x into given sizes, or evenly into as many parts as there are outputs.
+// split splits x into parts of given sizes, or into equal parts, one for each output.
 func split(n *node) []*val {
 	x := n.x(0)
 	axis := n.int("axis", 0)
@@ -165,7 +166,7 @@ func split(n *node) []*val {
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// splitEvenly splits x into parts of equal size; the last one may be smaller.
+// splitEvenly splits x into parts of equal size. The last part may be smaller.
 func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	rest := n.shapeOf(x)[axis]
 	each := rest.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
@@ -180,7 +181,7 @@ func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// evenSizes returns the part sizes of a computed size.
+// evenSizes returns the sizes of the parts of an axis whose size is computed.
 func (n *node) evenSizes(size *val, parts int) *val {
 	each := n.op("div", graph.Attrs{"rounding_mode": "floor"}, n.op("add", nil, size, parts-1), parts)
 	index := make([]int, parts)
@@ -192,7 +193,7 @@ func (n *node) evenSizes(size *val, parts int) *val {
 	return n.op("clamp", graph.Attrs{"min": 0}, left).recordType(tensor.Int64, 1)
 }
 
-// slice has starts, ends and axes as attributes before operator set 10.
+// slice converts Slice. Starts, ends and axes are attributes before operator set 10, and operands since.
 func slice(n *node) []*val {
 	x := n.x(0)
 	var starts, ends, axes, steps *val
@@ -360,8 +361,8 @@ func nonZero(n *node) []*val {
 	return one(n.op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
-// unique also returns the first position of each value, and with sorted=0 keeps the values in the order of
-// their first occurrence.
+// unique converts Unique. In addition to the op's results it computes the first position of each value. With sorted=0,
+// values are in the order of their first occurrence.
 func unique(n *node) []*val {
 	x := n.x(0)
 	dim := 0
@@ -375,7 +376,7 @@ func unique(n *node) []*val {
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
 	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].recordType(tensor.Int64, 1),
 		out[2].recordType(tensor.Int64, 1)
-	// The first position is the least one with the same inverse index.
+	// The first position of a value is the least position with the same inverse index.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).ofRank(0)
 	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).recordType(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dft has its axis as an attribute before operator set 20.
+// dft converts DFT. Its axis is an attribute before operator set 20.
 func dft(n *node) []*val {
 	x := n.x(0)
 	rank := n.rank(x)
@@ -53,8 +53,8 @@ func stft(n *node) []*val {
 	return one(n.op("dft", graph.Attrs{"dim": 2, "onesided": n.flag("onesided", true)}, frames).ofRank(rank + 1))
 }
 
-// melWeightMatrix makes triangles over the bins of a spectrum: each band rises from its left edge to the
-// centre and falls to its right edge.
+// melWeightMatrix converts MelWeightMatrix. Each mel band is a triangle over the bins of a spectrum: the weight rises
+// from the left edge to the centre, and falls to the right edge.
 func melWeightMatrix(n *node) []*val {
 	d := n.dtypeAttr("output_datatype")
 	if d == tensor.Invalid {
@@ -95,8 +95,8 @@ func melWeightMatrix(n *node) []*val {
 	return one(n.cast(y.recordType(tensor.Float64, 2), d))
 }
 
-// seed returns an integer seed from an operator's seed, a float or an integer; without one each node has its
-// own.
+// seed returns an integer seed. The operator's attribute is a float or an integer. Without the attribute, each node has
+// a different seed.
 func (n *node) seed() int {
 	switch a := n.attrs["seed"]; {
 	case a == nil:

@@ -10,12 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A model can be imported despite mistakes. A node that cannot be converted becomes one that inference
-// rejects, and so do its users: the graph then is like one of graphfile.ParseSome, and dropping the rejected
-// nodes leaves the rest. A graph that a node runs, and an unrolled loop, is converted completely or not at
-// all.
+// This file imports models despite mistakes. A node that cannot be converted becomes a node that inference rejects.
+// Nodes that depend on it become such nodes, too. If a caller drops the rejected nodes, the other nodes remain, as in a
+// graph of graphfile.ParseSome. A nested graph and an unrolled loop are converted completely or not at all.
 
-// LoadSome is [Load] that skips mistakes: see [Model.GraphSome].
+// LoadSome loads a model as [Load] does, but skips mistakes: see [Model.GraphSome].
 func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 	m, err := Open(path)
 	if err != nil {
@@ -24,10 +23,10 @@ func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 	return m.GraphSome(o)
 }
 
-// GraphSome is [Model.Graph] that skips mistakes. A node that cannot be converted, or that reads an
-// unavailable value, is in the graph under its name and operator, and inference rejects it
-// ([graph.Graph.InferAll]). The errors of unavailable initializers, inputs and outputs, which the graph
-// lacks, are returned beside it. The last error is that of a model that cannot be converted at all.
+// GraphSome converts the model as [Model.Graph] does, but skips mistakes. A node that cannot be converted, or that
+// reads an unavailable value, is in the graph with its name and operator. Inference rejects the node
+// ([graph.Graph.InferAll]). Unavailable initializers, inputs and outputs are not in the graph; their errors are
+// returned in the list. The last result is an error if no part of the model can be converted.
 func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 	o.skipErrors = true
 	r, err := m.read(o)
@@ -63,13 +62,13 @@ func about(what, name string, err error) error {
 	return err
 }
 
-// skipOutput records that an output is unavailable.
+// skipOutput records that an output of the graph is unavailable.
 func (im *importer) skipOutput(name string, err error) {
 	_ = im.g.TakeErr()
 	im.skipped = append(im.skipped, im.g.FailOutput(graph.Output{Name: name}, err))
 }
 
-// skipNode replaces the node by one that inference rejects, for the given outputs.
+// skipNode adds a node that inference rejects in place of the node. The results get the names in outputs.
 func (n *node) skipNode(err error, outputs []string) {
 	_ = n.g.TakeErr() // errors of its converter
 	var operands []*graph.Value
@@ -91,7 +90,7 @@ func (n *node) skipNode(err error, outputs []string) {
 // canSkip reports whether an error can be skipped: it concerns only its node or initializer.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limit)) }
 
-// attempt is convert. If mistakes are skipped, a lack of memory is an error of the node.
+// attempt converts the node. If mistakes are skipped, a lack of memory is an error of the node.
 func (n *node) attempt(domain string) (out []*val, err error) {
 	if n.frame.skipErrors {
 		defer tensor.CatchMemory(&err)
@@ -124,7 +123,7 @@ func (n *node) enter(out []*val) error {
 	return nil
 }
 
-// weightOf is [Model.weight]. If mistakes are skipped, a lack of memory is an error.
+// weightOf returns a tensor of the model. If mistakes are skipped, a lack of memory is an error of the tensor.
 func (im *importer) weightOf(t *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
 	if f.skipErrors {
 		defer tensor.CatchMemory(&err)
@@ -132,7 +131,7 @@ func (im *importer) weightOf(t *pb.TensorProto, f *frame) (_ *tensor.Tensor, err
 	return im.model.weight(t)
 }
 
-// rebindSome is rebind for a graph with nodes that inference rejects.
+// rebindSome is [rebind] for a graph with nodes that inference rejects.
 func rebindSome(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil

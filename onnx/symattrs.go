@@ -30,7 +30,7 @@ func (n *node) sizeAttr(list ...sym.Int) any {
 	return out
 }
 
-// sizeAttrOne is sizeAttr for a single integer.
+// sizeAttrOne returns a single integer in the form of an attribute. It fails if the integer depends on data.
 func (n *node) sizeAttrOne(s sym.Int) any {
 	switch list := n.sizeAttr(s).(type) {
 	case []int:
@@ -51,7 +51,7 @@ func numbersOf(list []sym.Int) (numbers []int, ok bool) {
 	return numbers, true
 }
 
-// numbers returns integers that must be numbers; what names them in the error.
+// numbers returns integers as numbers. It fails if an integer is symbolic; the error calls the integers what.
 func (n *node) numbers(what string, list []sym.Int) []int {
 	out, ok := numbersOf(list)
 	if !ok {
@@ -71,7 +71,7 @@ func (n *node) integer(s sym.Int) any {
 	}})
 }
 
-// reshapeFor reshapes x to symbolic sizes, at most one of which may depend on data.
+// reshapeFor reshapes x to symbolic sizes. At most one size may depend on data.
 func (n *node) reshapeFor(x *val, sizes ...sym.Int) *val {
 	if numbers, ok := numbersOf(sizes); ok {
 		return n.reshape(x, numbers...)

@@ -19,14 +19,14 @@ type symElements struct {
 	make  func() *val // adds the value to the graph
 }
 
-// symElement is one element: the integer n, the truth value b, or for a floating-point dtype the fraction
+// symElement is one element of a [symElements]. By dtype, it is the integer n, the bool b, or the fraction
 // n/denominator.
 type symElement struct {
 	n           sym.Int
 	b           sym.Bool
 	denominator int // at least 1
-	// rounded means that the fraction was rounded to the nearest number of its dtype, so only the integers
-	// around it are known.
+	// rounded means that the fraction was rounded to the nearest number of its dtype. Its exact value is then unknown,
+	// but both integers around it are known.
 	rounded bool
 	exact   []exactInt // conditions under which the expression is exact
 }
@@ -34,7 +34,7 @@ type symElement struct {
 // maxElements bounds the number of elements computed as expressions.
 const maxElements = 256
 
-// valueOf returns a value with these elements: a constant if all are numbers.
+// valueOf returns a value with the given elements. It is a constant if all elements are numbers.
 func valueOf(e *symElements) *val {
 	data := tensor.Zeros(e.dtype, e.shape...)
 	for i, x := range e.list {
@@ -47,7 +47,7 @@ func valueOf(e *symElements) *val {
 	return constValue(data)
 }
 
-// number returns the element as a number; false if it is symbolic.
+// number returns the element as a number. It returns false if the element is symbolic.
 func (x symElement) number(d tensor.DType) (tensor.Scalar, bool) {
 	if d == tensor.Bool {
 		v, ok := x.b.Known()
@@ -69,8 +69,8 @@ func indexAt(shape []int, i int) []int {
 	return at
 }
 
-// elementsOf returns the elements of an operand as expressions, or nil if no expressions describe them. If open is set,
-// integers that depend on data become new symbols.
+// elementsOf returns the elements of an operand as expressions, or nil if no expressions describe the elements. If open
+// is set, each integer that depends on data becomes a new symbol.
 func (n *node) elementsOf(x *val, open bool) *symElements {
 	switch {
 	case x.elements != nil:

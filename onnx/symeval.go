@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// evaluation interprets the expression of an op over symbolic elements. Values are computed on demand, because parts of
-// the expression may have no symbolic form.
+// evaluation evaluates the expression of an op on symbolic elements. It computes a value only when a result needs it,
+// because other values may have no symbolic form.
 type evaluation struct {
 	n      *node
 	code   *expr.Code
@@ -19,13 +19,13 @@ type evaluation struct {
 	failed bool                            // a value has no symbolic form
 }
 
-// instance is a value of the expression at a position of the row.
+// instance identifies a value of the expression at a position of the row.
 type instance struct {
 	v expr.Value
 	k int
 }
 
-// result returns result i at position k of the row; false if it has no symbolic form.
+// result returns result i at position k of the row. It returns false if the result has no symbolic form.
 func (e *evaluation) result(i, k int) (symElement, bool) {
 	o := e.code.Out[i]
 	x := e.at(o.Re, k)
@@ -111,7 +111,7 @@ func (e *evaluation) foldRow(i expr.Inst, count int) symElement {
 	return x
 }
 
-// apply applies an operation to elements; d is the dtype of the last one.
+// apply applies an operation to elements. d is the dtype of the last element.
 func (e *evaluation) apply(op expr.Op, d tensor.DType, x ...symElement) symElement {
 	switch {
 	case e.failed:
@@ -211,10 +211,11 @@ func truncated(a, b sym.Int) (sym.Int, bool) {
 func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
 func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
 
-// Divisions that round down. Expressions compute them from divisions that truncate; sym has them as operations.
+// floorQuotient and floorRemainder are the expressions of int64 division that rounds down. Such expressions contain
+// divisions that truncate. Package sym has both as single operations.
 var floorQuotient, floorRemainder = division("x // y"), division("x % y")
 
-// division returns the expression of a division of int64. (Sizes are int64: no other dtype needs it.)
+// division returns the expression of a division. The dtype is int64, the only dtype of sizes.
 func division(text string) *expr.Code {
 	f, err := expr.Parse(text, "x", "y")
 	if err != nil {
@@ -228,7 +229,8 @@ func division(text string) *expr.Code {
 	return code
 }
 
-// division computes value v if it is a quotient or a remainder of integers, rounded down. The divisor must be positive.
+// division computes value v if it is the quotient or the remainder of a division that rounds down. The divisor must be
+// positive. ok is false otherwise.
 func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
 	for _, pattern := range []*expr.Code{floorQuotient, floorRemainder} {
 		operands := []expr.Value{expr.None, expr.None}
@@ -247,8 +249,8 @@ func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
 	return x, false
 }
 
-// matches reports whether value v of c is computed as value p of the pattern is. It sets the operands of the pattern to
-// values of c.
+// matches reports whether the formula of value v in c equals the formula of value p in pattern. It sets operands to the
+// values of c in place of the pattern's operands.
 func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool {
 	want, i := pattern.Insts[p], c.Insts[v]
 	if want.Op == expr.Load {

@@ -9,10 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters scale sizes in floating point: they convert a size to a float, multiply or divide it, round it down and
-// convert it back. This equals integer division for all sizes that the floating-point dtype represents exactly. The
-// importer therefore writes it as an integer expression, and bounds the symbols to these sizes. A caller with larger
-// sizes must give them when the model is read; they are then computed in floating point.
+// This file computes with fractions of sizes. Exporters scale sizes in floating point: they convert a size to a float,
+// multiply or divide it, round it down and convert it back. The result equals an integer division for all sizes that
+// the floating-point dtype represents exactly. The importer therefore uses an integer expression, and bounds the
+// symbols to these sizes. A caller with larger sizes must give the sizes when the model is read. The scaled sizes are
+// then computed in floating point.
 
 // digits returns the number of binary digits of the integers that a dtype represents exactly.
 func digits(d tensor.DType) int {
@@ -31,8 +32,8 @@ type exactInt struct {
 	d tensor.DType
 }
 
-// requireExact returns x with the additional requirement that d represents a exactly. It returns false if this would
-// bound symbols to unreasonably small sizes, or if a depends on data.
+// requireExact returns x with the additional condition that d represents a exactly. It returns false if the condition
+// would bound symbols to unreasonably small sizes, or if a depends on data.
 func (x symElement) requireExact(n *node, a sym.Int, d tensor.DType) (symElement, bool) {
 	if _, ok := n.limitsFor(a, digits(d)); !ok {
 		return x, false
@@ -73,7 +74,7 @@ func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok 
 	return nil, false
 }
 
-// bound bounds the symbols so that the requirements of an element hold.
+// bound sets bounds of the symbols under which the conditions of an element hold.
 func (im *importer) bound(x symElement) {
 	for _, h := range x.exact {
 		limits, _ := im.limitsFor(h.n, digits(h.d))
@@ -85,8 +86,8 @@ func (im *importer) bound(x symElement) {
 	}
 }
 
-// excludeUnrealistic reports whether a condition holds only for unrealistically large symbols, and bounds them to
-// exclude it.
+// excludeUnrealistic reports whether a condition holds only for unrealistically large symbols. If so, it bounds the
+// symbols so that the condition is false.
 func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
@@ -118,7 +119,7 @@ func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 	return false
 }
 
-// fraction returns a number as a fraction. It returns false if numerator or denominator would be too large.
+// fraction returns a number as a fraction. It returns false if the numerator or the denominator would be too large.
 func fraction(f float64) (symElement, bool) {
 	over := 1
 	for ; f != math.Trunc(f); f *= 2 {
@@ -132,7 +133,7 @@ func fraction(f float64) (symElement, bool) {
 	return symElement{n: sym.Of(int(f)), denominator: over}, true
 }
 
-// reduced cancels factors of 2 that the form of the fraction shows.
+// reduced cancels factors of 2 if the numerator is visibly a multiple of 2.
 func (x symElement) reduced() symElement {
 	for x.denominator%2 == 0 && x.n.Mod(sym.Of(2)).Same(sym.Of(0)) {
 		x.n, x.denominator = x.n.Div(sym.Of(2)), x.denominator/2
@@ -178,7 +179,7 @@ func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElemen
 	return e.exactly(y, y.n, d)
 }
 
-// exactly returns x under the requirement that d represents n exactly.
+// exactly returns x with the additional condition that d represents n exactly.
 func (e *evaluation) exactly(x symElement, n sym.Int, d tensor.DType) symElement {
 	x, ok := x.requireExact(e.n, n, d)
 	if !ok {
@@ -187,9 +188,9 @@ func (e *evaluation) exactly(x symElement, n sym.Int, d tensor.DType) symElement
 	return x
 }
 
-// quotient divides a fraction by a number. If the denominator d of the result n/d is not a power of 2, floating-point
-// division rounds the result, but never up to the next integer k: n/d is at least 1/d below k, and would be rounded to
-// k only if the distance were at most k/2^digits.
+// quotient divides a fraction by a number. Floating-point division rounds the result n/d if the denominator d is not a
+// power of 2, but never up to the next integer k. The reason is that n/d is at least 1/d below k. It would be rounded
+// to k only if the distance were at most k/2^digits.
 func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
 	by, isNumber := b.n.Known()
 	if !isNumber || by <= 0 || by > maxDenominator {

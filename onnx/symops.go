@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file applies an op to symbolic elements. Facts of the op decide how. If the op only selects elements, it is
-// evaluated on their positions ([computation.selected]); else its expression is ([computation.evaluated]).
+// This file applies an op to symbolic elements. An op that only selects elements is evaluated on the positions of the
+// elements ([computation.selected]). For any other op, its expression is evaluated on the elements
+// ([computation.evaluated]).
 
 // computation is one application of an op to symbolic elements.
 type computation struct {
@@ -23,7 +24,7 @@ type computation struct {
 	out      []graph.Result
 }
 
-// computed applies an op to symbolic elements. It returns nil if there are no expressions for the results.
+// computed applies an op to symbolic elements. It returns nil if no expressions describe the results.
 func (n *node) computed(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	if !slices.ContainsFunc(operands, isComputed) {
 		return nil
@@ -65,8 +66,8 @@ func isComputed(a any) bool {
 	return ok && x != nil && x.elements != nil
 }
 
-// operandElements returns the elements of an operand; nil if they are unknown. Indices must be constant. Elements that
-// an op only selects may depend on data.
+// operandElements returns the elements of an operand, or nil if the elements are unknown. Indices must be constant.
+// Elements may depend on data if the op only selects elements of the operand.
 func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	x, ok := a.(*val)
 	switch {
@@ -87,7 +88,7 @@ func isIndex(o *graph.Op, i int) bool {
 	return len(o.Params) > 0 && o.Params[min(i, len(o.Params)-1)].Below != nil
 }
 
-// results makes values from lists of elements. If the graph needs one of them, the op is added to it.
+// results makes values from lists of elements. The op is added to the graph only if the graph needs one of the values.
 func (c *computation) results(lists [][]symElement) []*val {
 	if len(lists) != len(c.out) {
 		return nil
@@ -114,8 +115,9 @@ func (c *computation) selects() bool {
 	return c.op.SelectsElements || c.op.Fills || !c.op.ReadsStorage && !slices.ContainsFunc(c.out, computes)
 }
 
-// selected evaluates an op that selects elements on tensors that hold the positions of the operands' elements, and a
-// second time on tensors with other numbers for the positions. An element that is the same both times is a constant.
+// selected evaluates an op that selects elements. It runs the op on tensors with the positions of the operands'
+// elements, and a second time with other numbers for the positions. An element that is the same both times is a
+// constant.
 func (c *computation) selected() [][]symElement {
 	const shift = min(1<<40, math.MaxInt/2)
 	var all []symElement
@@ -158,7 +160,7 @@ func (c *computation) selected() [][]symElement {
 	return lists
 }
 
-// countFrom returns a constant with the numbers from first on.
+// countFrom returns a constant with the numbers first, first+1, ... in row-major order.
 func countFrom(first int, shape []int) *val {
 	t := tensor.Zeros(tensor.Int64, shape...)
 	for k := range t.Numel() {
@@ -167,7 +169,7 @@ func countFrom(first int, shape []int) *val {
 	return constValue(t)
 }
 
-// evaluated computes the results by the op's expression of one element, or by its expression of a row.
+// evaluated computes the results by the op's expression of one element, or by the op's expression of a row.
 func (c *computation) evaluated() [][]symElement {
 	in := slices.DeleteFunc(slices.Clone(c.in), func(e *symElements) bool { return e == nil })
 	folded := make([]bool, len(c.out[0].Type.Shape))
@@ -214,7 +216,7 @@ func (c *computation) evaluated() [][]symElement {
 	return lists
 }
 
-// expression returns the expression of one element; nil if there is none.
+// expression returns the op's expression of one element, or nil if the op has none.
 func (c *computation) expression() (*expr.Code, error) {
 	switch o := c.op; {
 	case o.Pointwise != nil:
@@ -225,7 +227,7 @@ func (c *computation) expression() (*expr.Code, error) {
 	return nil, nil
 }
 
-// rows returns the expression of a row of the only operand; nil if there is none.
+// rows returns the op's expression of a row of its only operand, or nil if the op has none.
 func (c *computation) rows() *graph.Rows {
 	if c.op.Rows == nil || len(c.in) != 1 {
 		return nil

@@ -14,13 +14,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sizes that are unknown during the import are symbols: the symbols of the model's inputs, and new symbols for sizes
-// that depend on data. The graph is built at hints for the symbols of the inputs. No decision depends on the hints,
-// because converters see symbolic shapes. If inference branches on sizes, a size of the result is an expression with
-// a case for each branch, or a new symbol.
+// This file computes symbolic shapes. Sizes that are unknown during the import are symbols: the symbols of the model's
+// inputs, and new symbols for sizes that depend on data. The graph is built at hints, which are example sizes for the
+// symbols of the inputs. No decision depends on the hints, because converters see symbolic shapes. If inference
+// branches on sizes, a size of the result is an expression with a case for each branch, or a new symbol.
 
-// hints are the sizes at which the graph is built. Networks may require large images, short texts, or equal
-// symbols. The i-th symbol gets first+i*step.
+// hints are the example sizes at which the graph is built, tried in order until a conversion succeeds. Networks may
+// require large images, short texts, or equal symbols. The i-th symbol has the size first+i*step.
 var hints = []struct{ first, step int }{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
 
 // bindHints enters the symbols of the model's inputs in the graph and the Env.
@@ -54,7 +54,7 @@ func (im *importer) bindHints(first, step int) error {
 	return im.g.BindOnly(im.hints)
 }
 
-// unknown returns a new symbol for an integer that depends on data, with a lower bound.
+// unknown returns a new symbol for an integer that depends on data and is at least least.
 func (im *importer) unknown(least int) sym.Int {
 	for {
 		*im.unknowns++
@@ -66,8 +66,8 @@ func (im *importer) unknown(least int) sym.Int {
 	}
 }
 
-// intAttr returns an expression in the form of attributes: a number, or text over the symbols of the graph.
-// ok is false if it depends on data.
+// intAttr returns an expression in the form of an attribute: a number, or text over the symbols of the graph. ok is
+// false if the expression depends on data.
 func (im *importer) intAttr(a sym.Int) (attr any, ok bool) {
 	if n, known := a.Known(); known {
 		return n, true
@@ -77,7 +77,7 @@ func (im *importer) intAttr(a sym.Int) (attr any, ok bool) {
 	return text, im.uses(text)
 }
 
-// uses records the symbols in an expression or a condition; it is false if one depends on data.
+// uses records the symbols in an expression or a condition as used. It returns false if a symbol depends on data.
 func (im *importer) uses(text string) bool {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if slices.ContainsFunc(names, im.ofData) {
@@ -111,7 +111,7 @@ func (im *importer) bySymbols(attrs graph.Attrs) bool {
 	return false
 }
 
-// shapeOf returns the symbolic shape of x; nil if its rank is unknown.
+// shapeOf returns the symbolic shape of x, or nil if its rank is unknown.
 func (im *importer) shapeOf(x *val) []sym.Int {
 	if x.v == nil || x.data != nil || x.elements != nil {
 		return sym.Ints(x.meta().Shape...)
@@ -141,7 +141,7 @@ func (n *node) sizes(x *val) []int {
 	return plainSizes(n.shapeOf(x))
 }
 
-// plainSizes replaces symbolic sizes by -1.
+// plainSizes returns sizes as numbers. Symbolic sizes are -1.
 func plainSizes(shape []sym.Int) []int {
 	list := make([]int, len(shape))
 	for i, s := range shape {
@@ -153,7 +153,7 @@ func plainSizes(shape []sym.Int) []int {
 	return list
 }
 
-// shape returns the shape of x, which must be numbers.
+// shape returns the shape of x as numbers. It fails if a size is symbolic.
 func (n *node) shape(x *val) []int {
 	s := n.sizes(x)
 	if slices.Contains(s, -1) {
@@ -166,7 +166,7 @@ func (n *node) shape(x *val) []int {
 // symbolNames lists the symbols of the graph for errors.
 func (n *node) symbolNames() string { return strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", ") }
 
-// knownSize returns one size of x, which must be a number.
+// knownSize returns one size of x as a number. It fails if the size is symbolic.
 func (n *node) knownSize(x *val, i int) int {
 	s := n.sizes(x)
 	if i >= len(s) || s[i] < 0 {
@@ -176,7 +176,7 @@ func (n *node) knownSize(x *val, i int) int {
 	return s[i]
 }
 
-// static reports whether the shape of x is numbers, independent of symbols and data.
+// static reports whether all sizes of x are numbers, independent of symbols and data.
 func (im *importer) static(x *val) bool {
 	return !x.dynamic() && !slices.ContainsFunc(im.shapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
 }
@@ -195,16 +195,15 @@ func (n *node) shapeVector(x *val) *val {
 	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(s)}, list: list, make: computed})
 }
 
-// maxSize bounds size expressions. Broadcasting unknown sizes compares both, so expressions would otherwise
-// grow with the number of nodes.
+// maxSize bounds the length of size expressions. Broadcasting of two unknown sizes contains both expressions, so
+// expressions would otherwise grow with the number of nodes.
 const maxSize = 24
 
-// maxPaths bounds the paths through a node's inference that are explored.
+// maxPaths is the maximum number of paths through a node's inference that are explored.
 const maxPaths = 16
 
-// inferShapes records the symbolic shapes of a node's results, as its op infers them for all sizes that it
-// accepts. A size without an expression, or with too large a one, becomes a new symbol, which the graph
-// computes.
+// inferShapes records the symbolic shapes of a node's results. They hold for all sizes that the op accepts. A size
+// whose expression is unknown or too long becomes a new symbol, which the graph computes.
 func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	node := vals[0].Node
 	if node == nil || vals[0].Dynamic {
@@ -215,7 +214,7 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	for i, a := range node.In {
 		types[i] = a.Type()
 		if shape := im.shapes[a.Value]; a.Kind == graph.TensorArg && shape != nil {
-			// Only shapes are needed, so strides may be row-major.
+			// Inference of shapes does not depend on strides, so strides may be row-major.
 			open, types[i] = true, tensor.NewType(types[i].DType, shape...)
 		}
 	}
@@ -258,13 +257,13 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 // answers holds, for each size of a node's results, the expressions of the different inference paths.
 type answers struct{ sizes [][]sym.Int }
 
-// answer is one path: for each size, the index of its expression.
+// answer is one path through inference. For each size, it has the index of its expression in answers.
 type answer = sym.Case[[]int]
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
-// enter returns the indexes of the results' sizes. Sizes that are equal under the current path's conditions
-// share an index: N and 1 where N is 1.
+// enter returns the indexes of the results' sizes. Sizes that are equal under the conditions of the current path share
+// an index. For example, N and 1 share an index on a path on which N is 1.
 func (a *answers) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
 	var which []int
 	for i, v := range vals {
@@ -287,7 +286,7 @@ func (a *answers) enter(vals []*graph.Value, res []graph.Result) ([]int, error) 
 	return which, nil
 }
 
-// merged merges the expressions of a size on all paths; -1 if the result would be too large.
+// merged merges the expressions of a size on all paths. It returns -1 if the result would be too long.
 func (a *answers) merged(cases []answer, at int) sym.Int {
 	last := cases[len(cases)-1].Value[at]
 	size, distinct := a.sizes[at][last], 0
@@ -307,8 +306,8 @@ func (a *answers) merged(cases []answer, at int) sym.Int {
 	return size
 }
 
-// A value whose shape depends on data has an outline: its dtype and the known sizes. Converters use only rank
-// and sizes, so they treat such values like any other.
+// A value whose shape depends on data has an outline: its dtype and the known sizes. Converters use only ranks and
+// sizes, so they need no special case for such values.
 
 // outline records the outlines of an op's results if inference cannot determine their shapes.
 func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []any) {
@@ -337,7 +336,7 @@ func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.
 	return o.Outline(in, attrs, n.refElements, n.symbols)
 }
 
-// outlined returns what is known of an operand for all sizes.
+// outlined returns the properties of an operand that are known for all sizes.
 func (n *node) outlined(x *val) graph.Outlined {
 	if x.data != nil || x.elements == nil && n.static(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.meta(), Const: x.data}}
@@ -346,7 +345,7 @@ func (n *node) outlined(x *val) graph.Outlined {
 	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
 }
 
-// outlineOf returns dtype and known sizes of a tensor, for all values of symbols.
+// outlineOf returns the dtype and the known sizes of a tensor. They hold for all values of the symbols.
 func (n *node) outlineOf(x *val) graph.Outline {
 	if x.dynamic() {
 		return graph.Outline{DType: x.dtype(), Sizes: x.outline.Sizes}
@@ -382,8 +381,8 @@ func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 	return shape, elements, true
 }
 
-// plainDType returns the dtype of a result without an outline: the attribute dtype, or for an op with
-// computed attributes, the dtype of its first operand.
+// plainDType returns the dtype of a result without an outline. It is the attribute dtype, or the dtype of the first
+// operand of an op with computed attributes.
 func (n *node) plainDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if d, ok := attrs["dtype"].(tensor.DType); ok {
 		return d

@@ -2,9 +2,8 @@ package onnx
 
 import "fmt"
 
-// standard holds the converters of the default domain by operator name. Converters use [Options.table], which
-// is made from [domains]: those of control flow look up operators themselves, and would make its initialization
-// cyclic.
+// standard holds the converters of the default domain by operator name. Converters look up operators in
+// [Options.table], which is made from [domains]. A lookup in standard itself would make its initialization cyclic.
 var standard = mergeTables(elements, activations, reductions, shapes, products, normalizations, losses, vision,
 	recurrents,
 	quantized, signals, control)

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// val is a value of the model: a value of the graph, a constant, or a sequence of values. A constant is added to the
-// graph only if an op needs it.
+// val is a value of the model during its conversion. It is a value of the graph, a constant, or a sequence of values. A
+// constant is added to the graph only if an op needs it.
 type val struct {
 	name string
 	v    *graph.Value
@@ -22,7 +22,7 @@ type val struct {
 	kind     valKind
 	// outline has the known dtype and sizes of a value whose shape depends on data.
 	outline graph.Outline
-	// source is the kind of an unavailable val that no node makes: an initializer or an input.
+	// source is the kind ("initializer" or "input") of an unavailable value that is not the result of a node.
 	source string
 }
 
@@ -43,7 +43,7 @@ func constValue(t *tensor.Tensor) *val { return &val{data: t} }
 // sequence returns a sequence with known members.
 func sequence(list []*val) *val { return &val{list: list, kind: isSequence} }
 
-// meta returns the meta; shape and strides are undefined for a dynamic value.
+// meta returns the meta of the value. Shape and strides are undefined if the shape depends on data.
 func (x *val) meta() tensor.Meta {
 	switch {
 	case x.data != nil:
@@ -72,13 +72,13 @@ func (x *val) recordType(d tensor.DType, rank int) *val {
 	return x.ofRank(rank)
 }
 
-// sized is [val.recordType] with sizes in place of the rank; -1 is an unknown size.
+// sized is [val.recordType] with sizes instead of the rank. An unknown size is -1.
 func (x *val) sized(d tensor.DType, sizes ...int) *val {
 	x.outline = graph.Outline{DType: d, Sizes: append([]int{}, sizes...)}
 	return x
 }
 
-// ofRank records the rank of a value whose shape depends on data; -1 means unknown and changes nothing.
+// ofRank records the rank of a value whose shape depends on data. If rank is -1, it is unknown, and nothing changes.
 func (x *val) ofRank(rank int) *val {
 	if rank < 0 {
 		return x

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// resize has scales before sizes, and a region of interest since operator set 11.
+// resize converts Resize. It has operand scales before operand sizes, and since operator set 11 a region of interest.
 func resize(n *node) []*val {
 	x := n.x(0)
 	attrs := graph.Attrs{"mode": n.text("mode", "nearest"),
@@ -57,7 +57,7 @@ func (n *node) resized(x *val, attrs graph.Attrs, scales *val) *val {
 	return n.op("resize", attrs, x).ofRank(n.rank(x))
 }
 
-// refFloats is ref for a list of floating-point numbers.
+// refFloats returns a vector of floating-point numbers as an attribute, or a reference to the graph's value.
 func (n *node) refFloats(x *val) any {
 	if x.data == nil {
 		return n.reference(x)
@@ -73,8 +73,8 @@ func (n *node) refFloats(x *val) any {
 	return out
 }
 
-// upsampled uses aten's upsampling ops if they are equivalent; else it returns nil. scales are nil if sizes
-// are given, and sizes are nil if they depend on data.
+// upsampled applies an upsampling op of aten if it is equivalent, and returns nil otherwise. scales is nil if sizes are
+// given. sizes is nil if the sizes depend on data.
 func (n *node) upsampled(x *val, attrs graph.Attrs, sizes []sym.Int, scales []float64) *val {
 	in := n.shapeOf(x)
 	if len(in) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
@@ -110,7 +110,7 @@ func (n *node) upsampled(x *val, attrs graph.Attrs, sizes []sym.Int, scales []fl
 	return nil
 }
 
-// upsample is the predecessor of Resize; its scales were attributes before operator set 9.
+// upsample converts Upsample, the predecessor of Resize. Its scales are attributes before operator set 9.
 func upsample(n *node) []*val {
 	x := n.x(0)
 	attrs := n.oldResize(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false,
@@ -157,8 +157,8 @@ func affineGrid(n *node) []*val {
 	return one(n.op("affine_grid_generator", attrs, theta).ofRank(n.lengthOf(size)))
 }
 
-// roiAlign prepends the image index to each region. Before operator set 16 there was no shift by half a
-// pixel.
+// roiAlign converts RoiAlign. The op takes the image index as the first element of each region. Before operator set 16
+// there was no shift by half a pixel.
 func roiAlign(n *node) []*val {
 	x, rois, batch := n.x(0), n.x(1), n.x(2)
 	column := n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(batch, rois.dtype())).ofRank(2)
@@ -216,7 +216,7 @@ func window(a, b, c float64) converter {
 
 const tau = 6.283185307179586476925286766559
 
-// tfIdf counts the n-grams of a pool in each row.
+// tfIdf counts, in each row, the n-grams of a given pool.
 func tfIdf(n *node) []*val {
 	x := n.x(0)
 	t := n.gramTable()
@@ -319,7 +319,8 @@ func (n *node) gramTable() gramTable {
 	return t
 }
 
-// countGrams counts, in each row, the n-grams whose words are skip+1 apart, for all skips up to skips.
+// countGrams counts n-grams in each row. The words of an n-gram are skip+1 positions apart. It adds the counts for all
+// values of skip up to skips.
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
 	s := n.symShape(rows)
 	grams := len(words) / length

@@ -77,7 +77,7 @@ func (g geometry) windowExtent(i int) sym.Int {
 	return g.kernel[i].Sub(sym.Of(1)).Mul(sym.Of(g.dilation[i])).Add(sym.Of(1))
 }
 
-// perDim reads a list attribute of a given length; def fills an omitted one.
+// perDim reads a list attribute of a given length. If the attribute is omitted, all elements are def.
 func (n *node) perDim(name string, length, def int) []int {
 	list, ok := n.ints(name)
 	if !ok {
@@ -102,7 +102,7 @@ func (g geometry) isSymmetric() bool {
 	return true
 }
 
-// padSpatial pads the spatial dimensions of x with a value, for padding that an op does not support.
+// padSpatial pads the spatial dimensions of x with a value. Callers use it for padding that an op does not support.
 func (n *node) padSpatial(x *val, before, after []sym.Int, value any) *val {
 	none := make([]sym.Int, 2)
 	return n.padded(x, slices.Concat(none, before), slices.Concat(none, after), value)
@@ -137,7 +137,8 @@ func (n *node) convolve(x, w, bias *val) *val {
 	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
 }
 
-// convolution returns the geometry and the attributes of a convolution. If whole is false, x must be cropped first.
+// convolution returns the geometry and the attributes of a convolution. If whole is false, some padding is negative,
+// and x must be padded and cropped first.
 func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
 	in := n.images(x)
 	g = n.geometryOf(in, n.window(w, len(in)))
@@ -154,7 +155,7 @@ func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool
 	return g, attrs, true
 }
 
-// convTranspose computes the whole result, and crops or extends it if the padding is asymmetric.
+// convTranspose computes the whole result. If the padding is asymmetric, it then crops or extends the result.
 func convTranspose(n *node) []*val {
 	x, w, bias := n.x(0), n.x(1), n.opt(2)
 	in := n.images(x)
@@ -182,7 +183,7 @@ func convTranspose(n *node) []*val {
 			break
 		}
 		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
-		// A negative total extends the result; halves are rounded down then too.
+		// A negative total padding extends the result. Its half is rounded down, too.
 		less := total.Div(sym.Of(2))
 		g.before[i], g.after[i] = total.Sub(less), less
 		if auto == "SAME_UPPER" {
@@ -232,7 +233,7 @@ func deformConv(n *node) []*val {
 	return one(n.op("deform_conv2d", attrs, x, w, n.x(2), n.opt(4), n.opt(3)))
 }
 
-// col2Im sums blocks at their positions in an image.
+// col2Im converts Col2Im, which sums blocks at their positions in an image.
 func col2Im(n *node) []*val {
 	x, image, block := n.x(0), n.list(1), n.list(2)
 	rank := len(image)
@@ -289,7 +290,8 @@ func (n *node) blockGrid(image, block []int) blockGrid {
 	return b
 }
 
-// imageIndices returns, for every element of a block and every block, its index in the padded image.
+// imageIndices returns the index in the padded image of every element of every block. The order is by element of a
+// block, then by block.
 func (b blockGrid) imageIndices() []int {
 	index := []int{0}
 	extend := func(counts, steps []int) {

@@ -24,16 +24,16 @@ const (
 	tensorRawData    protowire.Number = 9
 )
 
-// errUnusual says that a message cannot be read field by field: it is truncated, or has unexpected fields.
+// errUnusual is the error of a message that cannot be read field by field: it is truncated, or has unexpected fields.
 // The protobuf library then reads the whole file.
 var errUnusual = errors.New("not the fields of a model")
 
-// readAhead is the number of bytes that are read at a time to find the fields between weights.
+// readAhead is the number of bytes that are read at a time in search of the fields between weights.
 const readAhead = 1 << 16
 
-// wire reads a model file field by field, so that each weight is read directly into its own aligned memory.
-// Reading the file as a whole and decoding it with the protobuf library would copy weights three times, at
-// unaligned addresses. Everything is read at once, so the file may change afterwards.
+// wire reads a model file field by field. Each weight is read directly into its own aligned memory. The protobuf
+// library would instead copy weights three times, to unaligned addresses. readModel reads all data, so the file may
+// change afterwards.
 type wire struct {
 	ctx  context.Context // may be nil
 	from io.ReaderAt
@@ -70,7 +70,7 @@ func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProt
 	return m, data, err
 }
 
-// bytes returns a range of the file. It is valid until the next call.
+// bytes returns a range of the file. The slice is valid until the next call of bytes.
 func (w *wire) bytes(s span) ([]byte, error) {
 	if s.begin < w.at || s.end > w.at+len(w.buf) {
 		n := min(max(s.len(), readAhead), w.size-s.begin)
@@ -98,8 +98,9 @@ func readFull(from io.ReaderAt, b []byte, at int) error {
 	return err
 }
 
-// fields iterates over the fields of a message, and calls take for fields whose value is a range of bytes. rest has the
-// encoding of the fields for which take returns false, and of all other fields.
+// fields iterates over the fields of a message. It calls take for each field whose value is a range of bytes. take
+// returns false for a field that it does not process. rest has the encoding of these fields and of all fields of other
+// kinds.
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
 	const longest = 20 // of a tag and a number after it
 	for at := s.begin; at < s.end; {
@@ -162,7 +163,7 @@ func (w *wire) model() (*pb.ModelProto, error) {
 	return m, merged(rest, m)
 }
 
-// graph reads the main graph. Several graph fields are merged, as protobuf demands.
+// graph reads the main graph. Protobuf demands that several graph fields are merged.
 func (w *wire) graph(g *pb.GraphProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != graphInitializer {
@@ -178,7 +179,8 @@ func (w *wire) graph(g *pb.GraphProto, s span) error {
 	return merged(rest, g)
 }
 
-// tensor reads a weight without its raw data, and records their span: the last one, as protobuf demands.
+// tensor reads a weight without its raw data, and records the span of these data. Of several spans the last counts, as
+// protobuf demands.
 func (w *wire) tensor(t *pb.TensorProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != tensorRawData {
@@ -193,7 +195,7 @@ func (w *wire) tensor(t *pb.TensorProto, s span) error {
 	return merged(rest, t)
 }
 
-// merged decodes fields into a message that has others.
+// merged decodes fields into a message that may already have other fields.
 func merged(fields []byte, m proto.Message) error {
 	if (proto.UnmarshalOptions{Merge: true}).Unmarshal(fields, m) != nil {
 		return errUnusual
@@ -201,7 +203,7 @@ func merged(fields []byte, m proto.Message) error {
 	return nil
 }
 
-// weights reads the raw data of the initializers, each into its own memory.
+// weights reads the raw data of the initializers. Each initializer gets its own memory.
 func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
@@ -220,8 +222,8 @@ type piece struct {
 	at int
 }
 
-// longestPiece bounds the bytes of a piece: small enough for all workers to have pieces, and large enough for few
-// calls.
+// longestPiece is the maximum number of bytes of a piece. It is small enough for all workers to have pieces, and large
+// enough for few calls.
 const longestPiece = 4 << 20
 
 // pieces appends the pieces of the range that is read into b.
@@ -234,7 +236,7 @@ func pieces(list []piece, b []byte, at int) []piece {
 	return list
 }
 
-// readPieces reads pieces of a file concurrently: most of the time is spent on page faults of the new memory.
+// readPieces reads pieces of a file concurrently, because most of the time is spent on page faults of the new memory.
 func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
