@@ -12,14 +12,15 @@ import (
 
 // Options configure [Run].
 type Options struct {
-	// Rounds is the number of times that each call is measured. The result uses the median of all times. 0 means 3.
+	// Rounds is the number of measurements of each call. The result uses the median of the times of all rounds. 0 means
+	// 3.
 	Rounds int
-	// Each is the time for which a call runs in each round; 0 means 12 ms.
+	// Each is the time for which a call runs repeatedly in each round. 0 means 12 ms.
 	Each time.Duration
-	// MostBytes bounds the memory that a call accesses, in bytes; 0 means 128 MiB.
+	// MostBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MostBytes int
-	// Progress, if set, is called before each measurement with the numbers of finished and of all measurements, and the
-	// name of the measured kernel or access.
+	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
+	// number of all measurements, and the name of the measured kernel or access.
 	Progress func(done, total int, what string)
 }
 
@@ -31,11 +32,13 @@ type Result struct {
 
 // Point is the measured and the predicted time of a call.
 type Point struct {
-	// Of is the inner kernel or the access that the call measures. Unit is the unit of work whose price is fitted.
+	// Of is the inner kernel or the memory access that the call measures. Unit is the unit of work with the fitted
+	// price.
 	Of, Unit string
 	// Bytes is the size of the memory that the call accesses.
 	Bytes float64
-	// NS is the median of the measured times of a run, in nanoseconds. PredictedNS is its price by the fitted profile.
+	// NS is the median of the measured times of a run, in nanoseconds. PredictedNS is the time that the fitted profile
+	// predicts.
 	NS, PredictedNS float64
 }
 
@@ -65,20 +68,20 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return m.result(), nil
 }
 
-// probe is a measured call. It determines the rate of an inner kernel, or one point of a memory curve (the cost of a
-// byte as a function of the bytes accessed).
+// probe is a measured call. Its time determines the rate of an inner kernel, or one point of a memory curve. A memory
+// curve is the cost of a byte as a function of the number of bytes accessed.
 type probe struct {
 	rate   string // the kernel; empty for access and level
 	unit   string
 	access graph.Access
 	level  float64 // bytes
 	call   graph.RateCall
-	// chained is the number of further calls. Each reads the result of the previous call, as steps of a graph do: the
-	// operand is in the caches, and the call may overwrite it.
+	// chained is the number of further calls. Each call reads the result of the previous call, like the steps of a
+	// graph. Its operand is therefore in the caches, and it may overwrite the operand.
 	chained  int
 	works    []graph.Work
 	runTimes []float64 // times of all runs, in nanoseconds
-	ns       float64   // median of took
+	ns       float64   // median of runTimes
 }
 
 // name returns the name of the inner kernel, or the access and the level.

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// measure runs the call for the time each, and sets ns to the median of all times so far. The minimum would be the time
-// on a processor with full boost clock, which networks do not have.
+// measure runs the call repeatedly for the time each, and sets ns to the median of all times so far. The minimum would
+// be wrong: it is the time on a processor with full boost clock, which networks do not reach.
 func (p *probe) measure(ctx context.Context, each time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
@@ -47,7 +47,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// runnable is a compiled graph with its operands and results. A timed run therefore allocates nothing.
+// runnable is a compiled graph with its operands and results, so that a timed run allocates nothing.
 type runnable struct {
 	graph   *graph.Graph
 	session *exec.Session
@@ -56,7 +56,7 @@ type runnable struct {
 }
 
 // prepare creates a graph in which the call runs under the conditions of a network. Preceding steps write its operands,
-// if a step can write their layout. For the rate of an inner kernel, an earlier step floods the caches, so that
+// if a step can write their layout. For a probe of an inner kernel, an earlier step floods the caches, so that
 // constants and code are as cold as in a network. The memory of results is warm.
 func (p *probe) prepare() (*runnable, error) {
 	b := newBuilder(p.call.Make != nil)
@@ -116,7 +116,7 @@ func (b *builder) untimed(values []*graph.Value) *graph.Value {
 	return values[0]
 }
 
-// reader adds a step that reads a value, and writes another with the same layout.
+// reader adds a step that reads a value, and writes a value with the same layout.
 func (b *builder) reader(v *graph.Value) []*graph.Value {
 	switch d := v.Meta.DType; {
 	case b.fuse: // flip cannot be fused
@@ -127,9 +127,9 @@ func (b *builder) reader(v *graph.Value) []*graph.Value {
 	return b.graph.Apply("eq", nil, v, v)
 }
 
-// floodBytes is the number of bytes that are accessed before a call whose rate is measured: several times the size of a
-// core's private caches. networkBytes is the size of the constants of a typical network. It determines the cache level
-// from which the call reads its constants.
+// floodBytes is the number of bytes that are accessed before a call that measures an inner kernel. It is several times
+// the size of a core's private caches. networkBytes is the size of the constants of a typical network. It determines
+// the cache level from which the call reads its constants.
 const (
 	floodBytes   = 8 << 20
 	networkBytes = 2 << 20
@@ -149,7 +149,7 @@ func (b *builder) addWarmup(m tensor.Meta) {
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
 }
 
-// results adds a call with its operands.
+// results adds the operands of a call, and then the call. It returns the results of the call.
 func (b *builder) results(c graph.RateCall) []*graph.Value {
 	var list []any
 	for i, m := range c.In {
@@ -234,7 +234,7 @@ func filled(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(numbers, m.Shape...)).CopyTo(m)
 }
 
-// run runs the graph repeatedly for the time each.
+// run runs the graph repeatedly for the duration each.
 func (r *runnable) run(ctx context.Context, each time.Duration) error {
 	start := time.Now()
 	for n := 0; n < minRuns || time.Since(start) < each; n++ {

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levels are the measured sizes in bytes: within each cache, near its capacity, and above it.
+// levels are the numbers of accessed bytes that are measured: within each cache, near its capacity, and above it.
 var levels = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
@@ -19,8 +19,8 @@ const layerBytes = 1 << 20
 // panelsBytes is the size of the constants of a large layer, which are read in panels.
 const panelsBytes = 4 << 20
 
-// panelRows is the number of rows of the matrix products with which reads of panels are timed. It is small, so that the
-// time of the product is the time of these reads.
+// panelRows is the number of rows of the matrix products that measure reads of panels. It is small, so that the time of
+// the product is the time of these reads.
 const panelRows = 48
 
 // denseChain is the number of chained steps of a probe of dense accesses.
@@ -44,8 +44,8 @@ func memoryProbes(most float64) []*probe {
 	return list
 }
 
-// accessCalls has, for each kind of access, a function that returns a call of an op. The call accesses about the given
-// number of bytes in that way.
+// accessCalls has a function for each kind of access. The function returns a call of an op that accesses about the
+// given number of bytes with this kind of access.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
@@ -99,8 +99,8 @@ func channelsLast(shape ...int) tensor.Meta {
 	return m
 }
 
-// rateProbes returns the probes of the inner kernels that this machine and build have. Other inner
-// kernels never run here, so their rates keep the defaults.
+// rateProbes returns the probes of the inner kernels that this machine and build have. The rates of all other inner
+// kernels keep their defaults, because these kernels never run here.
 func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, r := range rates {
@@ -127,7 +127,7 @@ func isAvailable(c graph.RateCall) bool {
 	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
 }
 
-// levelAt returns the point of a curve at a size. It adds the point if the curve has none there.
+// levelAt returns the point of a curve at a size. If the curve has no such point, levelAt adds it.
 func levelAt(c *machine.Curve, bytes float64) *machine.Level {
 	for i := range *c {
 		if (*c)[i].Bytes == bytes {

@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// fitPasses is the number of passes over all rates. Several are needed because a call depends on several rates.
+// fitPasses is the number of passes over all rates. One pass does not suffice, because a call depends on several rates.
 const fitPasses = 40
 
-// minPS is the minimum of a rate, in picoseconds. Without it, the rate would be negative or 0 if the other costs of a
-// call exceed its measured time.
+// minPS is the minimum of a rate, in picoseconds. A fitted rate would be negative or 0 if the other costs of a call
+// exceed its measured time.
 const minPS = 1e-2
 
-// solve fits the rates to the measured times by least squares of relative errors, one rate at a time with the
-// others fixed (coordinate descent).
+// solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
+// descent: it fits one rate at a time, while all other rates are fixed.
 func (m *measurer) solve() {
 	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
 	for _, p := range m.probes {
@@ -58,15 +58,16 @@ func (m *measurer) solve() {
 	}
 }
 
-// makeMonotone makes a curve monotone. A point that is higher than a later point was disturbed by other processes.
+// makeMonotone lowers each point of a curve that is higher than a later point. Other processes disturbed its
+// measurement.
 func makeMonotone(c machine.Curve) {
 	for i := len(c) - 2; i >= 0; i-- {
 		c[i].PS = min(c[i].PS, c[i+1].PS)
 	}
 }
 
-// bytesPS returns the price of a byte, in picoseconds, at which the predicted time of a probe equals the measured one,
-// with all other rates fixed.
+// bytesPS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
+// while all other rates are fixed.
 func (m *measurer) bytesPS(p *probe) float64 {
 	rest, bytes := p.ns*1e3, 0.0
 	for _, w := range p.works {
@@ -84,8 +85,8 @@ func (m *measurer) bytesPS(p *probe) float64 {
 	return max(minPS, rest/bytes)
 }
 
-// unitPS returns the price of a unit of work of an inner kernel, in picoseconds, that fits the times of the probes
-// best, with all other rates fixed.
+// unitPS returns the price of a unit of work of an inner kernel in picoseconds. The price fits the times of the probes
+// best, while all other rates are fixed.
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var above, below float64
 	for _, p := range probes {
@@ -114,7 +115,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	return max(minPS, above/below)
 }
 
-// prices returns the profile that prices a probe.
+// prices returns the profile that predicts the time of a probe.
 func (m *measurer) prices(p *probe) *machine.Profile {
 	r := m.profile.Keeping(p.interveningBytes())
 	if p.interveningBytes() == 0 {
@@ -123,8 +124,8 @@ func (m *measurer) prices(p *probe) *machine.Profile {
 	return r
 }
 
-// interveningBytes returns the number of bytes that other steps access between two runs of the probe's call, as the
-// steps of a network access their constants. It is 0 for accesses to data that was just written.
+// interveningBytes returns the number of bytes that other steps access between two runs of the probe's call. In a
+// network, these bytes are the constants of the other steps. It is 0 for accesses to data that was just written.
 func (p *probe) interveningBytes() float64 {
 	switch {
 	case p.rate != "":

@@ -50,7 +50,7 @@ func Open(path string) (*Archive, error) {
 }
 
 // NewArchive reads the directory of an .npz archive of size bytes. name identifies the file in errors. r must stay
-// readable while the archive is in use. NewArchive rejects overlapping entries, because a small file could otherwise
+// readable while the archive is in use. NewArchive rejects overlapping entries: with overlaps, a small file could
 // contain many large arrays.
 func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	if r == nil {
@@ -102,8 +102,8 @@ func (a *Archive) Names() []string { return slices.Clone(a.names) }
 // errors name file and entry.
 func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
 
-// ReadAs is Read for a caller that knows the dtype and shape of the array. It returns an error for another dtype or
-// shape, before it reads or inflates data. It allocates all memory first. If memory is short, it returns a
+// ReadAs reads one array that the caller expects to have a dtype and shape. If the array has another dtype or shape, it
+// returns an error before it reads or inflates data. It allocates all memory first. If memory is short, it returns a
 // [tensor.MemoryError] and reads nothing.
 func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) {
 	return a.read(name, &want)
@@ -122,8 +122,8 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header, which must match
-// the size of the entry in the archive's directory. The errors name file and entry.
+// Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header. The sizes in the
+// header must match the size of the entry in the archive's directory. The errors name file and entry.
 func (a *Archive) Meta(name string) (tensor.Meta, error) {
 	f, r, err := a.open(name)
 	var m tensor.Meta
@@ -188,8 +188,8 @@ func plainError(err error) error {
 	return err
 }
 
-// offsetError rewords the error of [zip.File.DataOffset]. Unless the operating system failed, the archive is damaged;
-// for example, the offset in the directory is before the start of the file.
+// offsetError rewords the error of [zip.File.DataOffset]. An error of the operating system is unchanged. Any other
+// error means that the archive is damaged; for example, the offset in the directory is before the start of the file.
 func offsetError(err error) error {
 	var system syscall.Errno
 	if told := plainError(err); told != err || errors.As(err, &system) {

@@ -12,12 +12,12 @@ import (
 // maxRank is the greatest rank that numpy and PyTorch allow.
 const maxRank = 64
 
-// maxHeader bounds the size of a header in bytes. numpy rejects more than 10,000 unless the file is trusted. The header
-// of an array of numbers is less than a tenth of that.
+// maxHeader is the maximum size of a header in bytes. numpy rejects headers of more than 10,000 bytes unless the file
+// is trusted. The header of an array of numbers has less than 1,000 bytes.
 const maxHeader = 1 << 16
 
-// codes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16, whose bits are written
-// as uint16.
+// codes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16, which is written as the
+// uint16 of its bits.
 var codes = map[string]tensor.DType{
 	"b1": tensor.Bool, "u1": tensor.Uint8, "i1": tensor.Int8,
 	"i2": tensor.Int16, "i4": tensor.Int32, "i8": tensor.Int64,
@@ -57,8 +57,8 @@ func (h header) meta() (tensor.Meta, error) {
 	return m, m.Check()
 }
 
-// parseHeader parses the Python dictionary of an .npy header. Like numpy, it requires the three keys, each once, in any
-// order.
+// parseHeader parses the Python dictionary of an .npy header. Like numpy, it requires that each of the three keys
+// occurs once, in any order.
 func parseHeader(text string) (h header, err error) {
 	p := &parser{rest: text}
 	p.expect('{')
@@ -99,8 +99,8 @@ func parseHeader(text string) (h header, err error) {
 
 const blanks = " \t\r\n"
 
-// parser parses Python literals. After the first error, methods do nothing, so that callers need to check err only at
-// the end.
+// parser parses Python literals. After the first error its methods do nothing. Callers therefore check err only at the
+// end.
 type parser struct {
 	rest string
 	err  error
@@ -112,7 +112,7 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// skip drops white space, and then byte c if that is next. It reports whether it dropped c.
+// skip drops white space, and then byte c if it is next. It reports whether it dropped c.
 func (p *parser) skip(c byte) bool {
 	p.rest = strings.TrimLeft(p.rest, blanks)
 	if p.rest == "" || p.rest[0] != c {
@@ -128,7 +128,7 @@ func (p *parser) expect(c byte) {
 	}
 }
 
-// str reads a quoted string. Valid strings of a header have no escapes.
+// str reads a quoted string. It supports no escapes, because valid strings of a header have none.
 func (p *parser) str() string {
 	if p.err != nil {
 		return ""
@@ -213,7 +213,7 @@ func (p *parser) size() int {
 	return v
 }
 
-// encodeHeader returns magic, version and header text of a row-major array. The text is padded, so that the data start
+// encodeHeader returns magic, version and header text of a row-major array. Blanks pad the text, so that the data start
 // at a multiple of 64 bytes.
 func encodeHeader(d tensor.DType, shape []int) []byte {
 	order := "<"

@@ -18,9 +18,9 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
-// size is the number of bytes in r, and must be correct, because memory of this size is allocated. The size of header
-// and array must be equal to it. A negative size means that the size is unknown. Memory then grows as data arrive, and
-// r must end after the array.
+// size is the number of bytes in r. It must be correct, because memory of this size is allocated. Header and array
+// together must have exactly this size. A negative size means that the size is unknown. Memory then grows as data
+// arrive, and r must end after the array.
 //
 // Elements are converted to the machine's byte order. Column-major data keep their memory order and get
 // column-major strides, so the result need not be contiguous.
@@ -50,13 +50,13 @@ func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, err
 	return t, nil
 }
 
-// NPYMeta is [NPYFileMeta] for a reader. size is the size of the file in bytes, as for [ReadNPY].
+// NPYMeta returns dtype, shape and strides of the array in r. size is the size of the file in bytes, as for [ReadNPY].
 func NPYMeta(r io.Reader, size int64) (tensor.Meta, error) {
 	m, _, err := readMeta(r, size)
 	return m, err
 }
 
-// readMeta reads the header. Unless size is negative, header and array must have exactly size bytes.
+// readMeta reads the header. If size is not negative, header and array must have exactly size bytes.
 func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	if r == nil {
 		return tensor.Meta{}, header{}, errors.New("the reader is nil")
@@ -73,9 +73,9 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	return m, h, err
 }
 
-// readNPY is ReadNPY for a size that may be wrong. The parameter sure is the number of bytes that are known to exist;
-// memory beyond it is allocated as data arrive. If want is not nil, dtype and shape must be equal to those of want, and
-// all memory is allocated first.
+// readNPY reads one array. The parameter size may be wrong. The parameter sure is the number of bytes that are known to
+// exist; memory beyond this number is allocated as data arrive. If want is not nil, dtype and shape must be equal to
+// those of want, and all memory is allocated first.
 func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	m, h, err := readMeta(r, size)
@@ -143,7 +143,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	return h, start, err
 }
 
-// readAll fills b. If r ends before that, it returns the error "truncated header".
+// readAll fills b. If r ends before b is full, it returns the error "truncated header".
 func readAll(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -152,7 +152,7 @@ func readAll(r io.Reader, b []byte) error {
 	return err
 }
 
-// initialAlloc is the number of bytes that are allocated although the data may not exist.
+// initialAlloc is the number of bytes that are allocated before it is known that the data exist.
 const initialAlloc = 1 << 20
 
 // readStorage reads need bytes into storage. The size of the storage never exceeds the maximum of sure,
@@ -221,7 +221,7 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	return writeData(w, t)
 }
 
-// writeBlock bounds the size in bytes of a copy in row-major order.
+// writeBlock is the maximum size in bytes of a row-major copy of a piece of a value.
 const writeBlock = 4 << 20
 
 // writeData writes the elements in row-major order. It copies a value with another layout piece by piece.

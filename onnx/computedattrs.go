@@ -64,7 +64,7 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).recordType(tensor.Int64, 0)
 	}
 	start, end = bound(start), bound(end)
-	// If the end lies against the step's direction, the slice is empty, so the end is moved to the start.
+	// A slice is empty if its end is before its start in the direction of the step. The end is then moved to the start.
 	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start,
 		end)).recordType(tensor.Int64, 0)
 	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step),

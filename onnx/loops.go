@@ -255,8 +255,8 @@ func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
 		case x.packed.rank < 0 && p.rank >= 0:
 			return &memberRank{&packed{outer: x.packed}, p.rank, p.dtype}
 		case p.rank >= 0 && p.rank != x.packed.rank:
-			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another", x.packed.rank,
-				p.rank)
+			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
+				x.packed.rank, p.rank)
 		}
 		b.out[at] = p.val()
 	}

@@ -2,7 +2,7 @@ package report
 
 import "github.com/graphrun/graphrun/graph"
 
-// Notes are remarks on a graph that documents have beside results.
+// Notes are remarks on a graph. Documents contain them in addition to results.
 type Notes struct {
 	Assumed  map[string]int `json:"assumed,omitzero" doc:"The assumed sizes of symbols that were not given, by symbol."`
 	Warnings []Mistake      `json:"warnings,omitzero" doc:"Possible mistakes in the file."`
@@ -32,7 +32,7 @@ func NotesOf(g *graph.Graph) (n Notes) {
 	return n
 }
 
-// MistakeOf returns an error as it is in documents; the zero Mistake for nil.
+// MistakeOf returns an error in the form that documents have. It returns the zero Mistake for nil.
 func MistakeOf(e *graph.Error) Mistake {
 	if e == nil {
 		return Mistake{}

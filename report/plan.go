@@ -1,16 +1,17 @@
-// Package report has the documents that describe programs, as data. [Plan] is the result of graphrun's Program.Report
-// and the output of graphrun plan --json; start there. Its parts are steps ([Step]), copies ([Copy]), the effects of
-// passes ([Pass], [Elision], [Folding], [Decomposition], [Packing], [Placed], [Apart]), costs and memory ([Costs],
+// Package report has the documents that describe programs. [Plan] is the main document: the result of graphrun's
+// Program.Report and the output of graphrun plan --json. Its parts are steps ([Step]), copies ([Copy]), the effects of
+// passes ([Pass], [Elision], [Folding], [Decomposition], [Packing], [Placed], [Unfused]), costs and memory ([Costs],
 // [Memory], [Profile]), and segments of graphs with data-dependent shapes ([Segment]).
 //
-// The json tag of a field is its key in the document, and its doc tag the description that graphrun schema prints. The
-// types have no behavior. Packages inspect and experiment add documents about one program and about several.
+// The json tag of a field is its key in the document. The doc tag is the description that graphrun schema prints. The
+// types have no behavior. Packages inspect and experiment define further documents: inspect about one program,
+// experiment about several programs.
 package report
 
 import "github.com/graphrun/graphrun/passes"
 
-// Plan describes a program: what runs, what it costs, and what the passes did, with reasons. Slices are never nil
-// unless their key is optional.
+// Plan describes a program: its steps, its costs, and the effects of the passes, with reasons. A slice is nil only if
+// its key is optional.
 type Plan struct {
 	Strategy     string          `json:"strategy" doc:"The strategy that was applied."`
 	Exact        bool            `json:"exact,omitempty" doc:"Whether implementations that compute by another formula than the op's definition were excluded; left out if false."`
@@ -80,7 +81,7 @@ type Copy struct {
 	Why    string  `json:"why" doc:"The reason for the copy."`
 }
 
-// Placed is a value that is written in place in the result of a node that joins it with others.
+// Placed is a value that is written in place: directly into the result of a node that joins it with other values.
 type Placed struct {
 	Value   string  `json:"value" doc:"The value."`
 	Within  string  `json:"within" doc:"The value that owns the memory."`

@@ -35,7 +35,7 @@ func (s Size) append(b []byte) []byte {
 // Sizes are a shape or strides; nil, in JSON null, if the rank is unknown.
 type Sizes []Size
 
-// SizesOf returns sizes as numbers where they are known, else as expressions. It is not nil.
+// SizesOf returns sizes as numbers, or as expressions if they are unknown. The result is not nil.
 func SizesOf(list []sym.Int) Sizes {
 	sizes := make(Sizes, len(list))
 	for i, s := range list {
@@ -86,8 +86,8 @@ func (Sizes) JSONSchema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
 }
 
-// Segment is a part of a graph whose shapes depend on data. It is planned when its operands are known, for every set of
-// layouts and sizes that occurs.
+// Segment is a part of a graph whose shapes depend on data. It is planned when its operands are known. Each set of
+// layouts and sizes that occurs has a separate plan.
 type Segment struct {
 	Segment int            `json:"segment" doc:"Its index in the order of execution."`
 	Nodes   []string       `json:"nodes" doc:"Its nodes."`
@@ -99,7 +99,7 @@ type Segment struct {
 	Outputs []SegmentValue `json:"outputs" doc:"Its results that other segments or outputs use."`
 }
 
-// SegmentValue is a value with what is known of it before the graph runs.
+// SegmentValue describes a value by its properties that are known before the graph runs.
 type SegmentValue struct {
 	Name  string  `json:"name" doc:"The name of the value."`
 	DType *string `json:"dtype" of:"dtype" doc:"The type of its elements; null if unknown."`

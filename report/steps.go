@@ -27,7 +27,7 @@ type Loop struct {
 type Work struct {
 	Footprint float64 `json:"footprint" doc:"The bytes of all memory that the step touches."`
 	Steps     float64 `json:"steps" doc:"The number of steps that are started."`
-	// Bytes may be negative in the work of an operand: its accesses replace dense ones.
+	// Bytes may be negative in the work of an operand, because its accesses replace dense accesses.
 	Bytes   map[string]float64 `json:"bytes" doc:"Bytes by the kind of access."`
 	Kernels map[string]float64 `json:"kernels" doc:"Units of inner kernels that overlap with memory accesses."`
 	Waits   map[string]float64 `json:"waits" doc:"Units of inner kernels that do not overlap with memory accesses."`

@@ -5,7 +5,7 @@
 // its data are aligned. [Write] and [WriteFile] write tensors.
 //
 // Files are not trusted. As in the reference implementation, each byte after the header must belong to exactly one
-// tensor, which is checked first.
+// tensor. [Open] and [Parse] check this.
 package safetensors
 
 import (
@@ -141,7 +141,7 @@ func (f *File) parseHeader(text []byte) error {
 	return nil
 }
 
-// plainError rewords JSON errors without the names of Go's types.
+// plainError rewords JSON errors: it removes the names of Go's types.
 func plainError(err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
@@ -204,8 +204,8 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	return e, nil
 }
 
-// placeTensors sorts the names by offset, checks that the tensors fill the buffer without overlap or gap, and sets the
-// bytes of each tensor.
+// placeTensors sorts the names by offset and sets the bytes of each tensor. It checks that the tensors fill the buffer
+// without overlap or gap.
 func (f *File) placeTensors(buffer []byte) error {
 	slices.SortFunc(f.names, func(a, b string) int {
 		x, y := f.entries[a], f.entries[b]
@@ -221,7 +221,7 @@ func (f *File) placeTensors(buffer []byte) error {
 	for _, n := range f.names {
 		e := f.entries[n]
 		if e.begin != at {
-			return fmt.Errorf("tensor %q starts at %d, but the one before it ends at %d", n, e.begin, at)
+			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", n, e.begin, at)
 		}
 		if e.end > len(buffer) {
 			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", n, e.end, len(buffer))
@@ -255,8 +255,8 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 }
 
 // Tensor returns the named tensor, which is row-major. If its data are aligned to the element size, the tensor aliases
-// the mapping and is valid until [File.Close]. Otherwise it is a copy. Data of bools with bytes other than 0 and 1 are
-// copied and normalized.
+// the mapping and is valid until [File.Close]. Otherwise it is a copy. Bools are copied if a byte is neither 0 nor 1;
+// the copy has 1 in place of such bytes.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]

@@ -1,5 +1,5 @@
-// Package batch proves that the rows of a graph are independent, so that one run with several rows computes what a run
-// of each row computes, and changes the number of rows of a graph.
+// Package batch proves that the rows of a graph are independent, and changes the number of rows of a graph. If rows are
+// independent, one run with several rows computes the same results as a separate run for each row.
 //
 // A row is a slice along one dimension of the inputs, such as an image or a sequence. [Follow] follows this dimension
 // through the nodes, by the facts of their ops ([graph.Op.ParallelLoops]). [Proof.Resize] returns the graph for another
@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Proof says that the rows of a graph are independent: row i of each value depends on row i of the inputs only, and all
-// rows are computed alike. A row may have several slices along its dimension.
+// Proof says that the rows of a graph are independent. Row i of each value depends only on row i of the inputs, and all
+// rows are computed in the same way. A row may consist of several slices along its dimension.
 type Proof struct {
 	// Rows is the number of rows of the graph.
 	Rows int
@@ -27,12 +27,13 @@ type Proof struct {
 	inputs map[string]int
 	places map[*graph.Value]place // of values that depend on the rows
 	lifts  map[operand]place      // operands that do not depend on the rows, and have a slice for each row
-	// open are the nodes with further possible places of the result, in order.
+	// open are the nodes whose results have further possible places, in order.
 	open []alternative
 }
 
-// place is the place of the rows of a value. Its dimension consists of outer blocks, each with all rows: row r has the
-// indices (o*Rows + r)*k to (o*Rows + r + 1)*k for each o below outer, where k is the number of its slices in a block.
+// place is the place of the rows of a value. The dimension dim consists of outer blocks, and each block contains all
+// rows. Row r has the indices (o*Rows + r)*k to (o*Rows + r + 1)*k in block o, where k is the number of slices of a row
+// in a block.
 type place struct{ dim, outer int }
 
 // whole is the place of values that do not depend on the rows.
@@ -77,9 +78,9 @@ func (p *Proof) Outputs() []int {
 	return dims
 }
 
-// Follow proves that the rows of a graph are independent. inputs has, by name, the dimension of the rows of each input
-// that has rows; all rows are the slices of these dimensions. The graph must be inferred, with numbers for all sizes.
-// It is not changed. The error is a [graph.Error] that names the node that forbids it.
+// Follow proves that the rows of a graph are independent. inputs maps the name of each input that has rows to the
+// dimension of the rows; this dimension has one slice for each row. The graph must be inferred, with numbers for all
+// sizes. It is not changed. The error is a [graph.Error] that names the node that prevents the proof.
 func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if g == nil || len(inputs) == 0 {
 		return nil, errors.New("rows need a graph and an input")
@@ -110,11 +111,12 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	return p, nil
 }
 
-// maxSteps bounds the nodes that are followed, as a multiple of the nodes.
+// maxSteps is the maximum number of steps of followAll, as a multiple of the number of nodes.
 const maxSteps = 64
 
-// followAll follows nodes in order. Where a reshape has several possible places of the rows and a later node forbids
-// the first one, it tries the next one. The error is that of the last node that was reached.
+// followAll follows nodes in order. If a reshape has several possible places of the rows, it takes the first place. If
+// a later node forbids this place, it continues at the reshape with the next place. The error is the error of the last
+// node that was reached.
 func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var reason error
 	var forbids *graph.Node
@@ -152,7 +154,8 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	return nil, nil
 }
 
-// step follows node i, or after the last one checks the outputs. It returns the node that forbids it.
+// step follows node i. If i is after the last node, it checks the outputs. With an error, it returns the node that
+// prevents the proof.
 func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
 	if i < len(nodes) {
 		return nodes[i], p.follow(nodes[i])
@@ -166,7 +169,7 @@ func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
 	return nil, nil
 }
 
-// forget removes what is known of nodes.
+// forget removes the places that were found for the results and operands of nodes.
 func (p *Proof) forget(nodes []*graph.Node) {
 	for _, n := range nodes {
 		for _, v := range n.Out {
@@ -220,7 +223,8 @@ func (p *Proof) follow(n *graph.Node) error {
 	return p.rejection(n, loops, with)
 }
 
-// choose takes the loop that divides the operands by their rows, with the fewest lifted operands.
+// choose takes a loop of the op that divides the operands by their rows. Of several loops, it takes a loop with the
+// fewest lifted operands.
 func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var lifted []int
@@ -242,8 +246,8 @@ func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	return true
 }
 
-// fits reports whether a loop divides the operands by their rows. It lists the operands without rows that the loop
-// divides, and returns the number of outer blocks.
+// fits reports whether a loop divides the operands by their rows. lifted lists the operands without rows that the loop
+// divides. outer is the number of outer blocks.
 func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (lifted []int, outer int, ok bool) {
 	for i, a := range n.In {
 		if a.Kind != graph.TensorArg || p.Dim(a.Value) < 0 {
@@ -269,9 +273,9 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (lifted []int, outer i
 	return lifted, outer, outer > 0
 }
 
-// reshaped returns the possible places of the rows of a value in a new shape, where no dimension has parts of rows.
-// They differ in the dimensions with which the rows are merged. Those with fewer slices of a row, and then with fewer
-// blocks, come first; equal ones by their distance from the present place. If a dimension has one slice for each row,
+// reshaped returns the possible places of the rows of a value in a new shape. At each place, one dimension contains all
+// rows. The places differ in the dimensions with which the rows are merged. Places with fewer slices of a row come
+// first, then places with fewer blocks, then places near the present place. If a dimension has one slice for each row,
 // the rows are not merged.
 func (p *Proof) reshaped(n *graph.Node) []place {
 	from, to, at := n.In[0].Meta(), n.Out[0].Meta, p.place(n.In[0].Value)
@@ -357,7 +361,7 @@ func (p *Proof) decompose(n *graph.Node) error {
 	return nil
 }
 
-// unread returns an operand with rows that no part reads; negative for none.
+// unread returns the index of an operand with rows that no part reads, or a negative number if there is none.
 func unread(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value, p *Proof) int {
 	return slices.IndexFunc(n.In, func(a graph.Arg) bool {
 		return a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 && !slices.ContainsFunc(parts, func(m *graph.Node) bool {
@@ -366,7 +370,7 @@ func unread(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.V
 	})
 }
 
-// rejection says why the rows of a node's operands are not independent.
+// rejection returns an error that says why the rows of a node's operands are not independent.
 func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, with []int) error {
 	list := make([]string, len(with))
 	for k, i := range with {
@@ -374,7 +378,7 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, with []int) err
 	}
 	rows := strings.Join(list, ", ")
 	if len(loops) == 0 {
-		return fmt.Errorf("the op does not state that it computes rows independently: they are in %s", rows)
+		return fmt.Errorf("the op does not state that it computes rows independently: the rows are in %s", rows)
 	}
 	for _, loop := range loops {
 		for i, a := range n.In {
@@ -389,5 +393,5 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, with []int) err
 			}
 		}
 	}
-	return fmt.Errorf("it combines rows, which are in %s", rows)
+	return fmt.Errorf("it combines rows: the rows are in %s", rows)
 }

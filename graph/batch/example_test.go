@@ -30,5 +30,5 @@ func ExampleFollow() {
 	}
 	// Output:
 	// [4 3] <nil>
-	// node "y" (softmax): it combines rows, which are in "x" (dimension 0 of [1 3])
+	// node "y" (softmax): it combines rows: the rows are in "x" (dimension 0 of [1 3])
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Resize returns the graph for another number of rows, inferred. Attributes with sizes of results are changed, and
-// constants that have a slice for each row are repeated. The graph of the proof is not changed; ops and the data of
-// other constants are shared.
+// Resize returns the inferred graph for another number of rows. It changes attributes that contain sizes of results,
+// and repeats constants that have a slice for each row. The graph of the proof is not changed. Both graphs share ops
+// and the data of all other constants.
 func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	if p == nil || p.graph == nil {
 		return nil, errors.New("the proof was not made by Follow")
@@ -64,7 +64,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 // scaled returns the size of a dimension for another number of rows.
 func (p *Proof) scaled(size, rows int) int { return size / p.Rows * rows }
 
-// check compares the shapes of the resized graph with those that the proof states.
+// check compares the shapes of the resized graph with the shapes that follow from the proof.
 func (p *Proof) check(g *graph.Graph, rows int) error {
 	for i, n := range p.graph.Nodes {
 		for k, v := range n.Out {

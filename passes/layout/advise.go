@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Advice lists changes to inputs and outputs of a graph that would make its plan cheaper.
+// Advice lists changes of the layouts of a graph's inputs and outputs that would make its plan cheaper.
 type Advice struct {
 	// Tried is the number of changes that were priced. Possible is the number of all changes.
 	Tried    int
@@ -36,8 +36,8 @@ const (
 	minSavedPart = 0.001   // minimum saving that is reported, as a fraction of the cost
 )
 
-// trialNodes is the maximum number of search nodes for one change. Networks need a few. For the largest problems, the
-// search takes some tenths of a second. A time limit would make the advice depend on the machine.
+// trialNodes is the maximum number of search nodes for one change. Networks need a few nodes. For the largest problems
+// the search takes some tenths of a second. With a time limit, the advice would depend on the machine.
 const trialNodes = 64
 
 // trial is a change to be priced.
@@ -50,8 +50,8 @@ type trial struct {
 }
 
 // Advise prices changes of the dimension order of a single input or output. It tries the order of each dense layout
-// that [Model] considers for the value. Each changed problem is solved exactly. Changes are tried in
-// descending order of the value's size, within limits that depend only on the size of the problem.
+// that [Model] considers for the value, and solves each changed problem exactly. Changes of large values are tried
+// first. The number of changes depends only on the size of the problem.
 func Advise(p *Problem) (*Advice, error) {
 	m, err := NewModel(p)
 	if err != nil {
@@ -130,7 +130,7 @@ func (m *Model) trials() []trial {
 	return list
 }
 
-// of returns the problem with the change.
+// of returns the problem p with the change.
 func (t *trial) of(p *Problem) *Problem {
 	if t.place < 0 {
 		other := *p

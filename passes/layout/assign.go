@@ -13,8 +13,8 @@ import (
 // label of a value's variable is a set of forms, a bit mask. The label of a node is an implementation and a walk, which
 // determine the forms of its results. See [Model].
 
-// Assignment returns the assignment that the labels of WCSP's variables describe. Forms that no node or output reads
-// are not made, so the assignment may cost less than the labels.
+// Assignment returns the assignment that the labels of WCSP's variables describe. It does not make forms that no node
+// or output reads, so it may cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	r, err := m.decoder(labels)
@@ -30,8 +30,8 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	return r.a, nil
 }
 
-// decoder converts labels to an assignment. Its method backward finds the forms that are read; forward decides how each
-// of these forms is made.
+// decoder converts labels to an assignment. Its method backward finds the forms that are read. Its method forward then
+// decides how each of these forms is made.
 type decoder struct {
 	m      *Model
 	labels []int // by variable
@@ -57,7 +57,7 @@ func (m *Model) decoder(labels []int) (*decoder, error) {
 		refs: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
-// set returns the set of forms that the label of a value describes. An unpinned constant has all forms.
+// set returns the set of forms that the label of a value's variable describes. An unpinned constant has all forms.
 func (r *decoder) set(x *variable) uint {
 	switch {
 	case constant(x.value):
@@ -114,8 +114,8 @@ type recipe struct {
 	steps []step // copies that make the other forms
 }
 
-// recipe returns the recipe of the needed forms of x, given the existing forms roots and the costs outside: see
-// [Model.priceForms].
+// recipe returns the recipe of the needed forms of x. The forms in roots exist already. outside has the costs of making
+// forms from other values: see [Model.priceForms].
 func (r *decoder) recipe(x *variable, roots uint, outside []outsideCopy) recipe {
 	need := r.needed.At(x.value)
 	var out recipe
@@ -138,7 +138,7 @@ func (r *decoder) recipe(x *variable, roots uint, outside []outsideCopy) recipe 
 	return out
 }
 
-// sources calls needs for each form of the view's operand from which the needed forms of result k are made.
+// sources calls needs for each form of the view's operand that is a source of a needed form of result k.
 func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	in := v.node.In[v.operand].Value
 	set := r.set(r.m.variables.At(in)) & v.allowed
@@ -159,8 +159,8 @@ func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	}
 }
 
-// source returns a form of the operand, within a set, of which form f of result k is a view; -1 if there is none. It
-// prefers forms in needed, which other nodes read.
+// source returns a form of the operand, within set, such that form f of result k is a view of it. It prefers the forms
+// in needed, which other nodes read. It returns -1 if there is no such form.
 func (v *viewed) source(k, f int, set, needed uint) int {
 	at := -1
 	for i := range v.to[k] {
@@ -171,8 +171,8 @@ func (v *viewed) source(k, f int, set, needed uint) int {
 	return at
 }
 
-// copied returns the form of the operand, within a set, from which form f of result k is copied at the least weighted
-// cost; -1 if there is none.
+// copied returns the form of the operand, within set, from which form f of result k is copied at the least weighted
+// cost. It returns -1 if there is no such form.
 func (m *Model) copied(v *viewed, k, f int, set uint) int {
 	at, best := -1, forbidden.weighted
 	for i, costs := range v.copies[k] {
@@ -236,7 +236,7 @@ func (r *decoder) forward() {
 	}
 }
 
-// pin inserts the pinned copies of a node's results after the node. They take over the names of the values.
+// pin inserts the pinned copies of a node's results after the node. The copies take over the names of the results.
 func (r *decoder) pin(n *graph.Node, c *Choice) {
 	if !n.Pin.Lays() {
 		return
@@ -281,7 +281,7 @@ func (r *decoder) ref(x *variable, form int, c *Copy) {
 	list[form] = c
 }
 
-// steps records the copies of a list of steps.
+// steps records the copies that a list of steps makes.
 func (r *decoder) steps(x *variable, list []step) {
 	for _, s := range list {
 		if s.from < 0 {

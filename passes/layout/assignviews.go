@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// defaultView is the choice for a node of the graph that is a view. The node itself makes one form of its results, from
-// one form (layout) of its operand. Additional nodes with the same op make the other forms.
+// defaultView is the choice for a view node of the graph. From one form (layout) of its operand, the node makes one
+// form of its results. Additional nodes with the same op make the other forms.
 type defaultView struct {
 	v    *viewed
 	c    *Choice
@@ -61,8 +61,8 @@ func (r *decoder) view(v *viewed, c *Choice) {
 	}
 }
 
-// copyOf returns the copy that has form `to` of a view's result. The op is applied to `from` instead of its operand. It
-// makes a view or, if impl is not nil, a copy.
+// copyOf returns the copy that has form `to` of a view's result. It applies the view's op to `from` instead of the
+// operand. The copy is a view or, if impl is not nil, has a buffer of its own.
 func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
 	y := r.m.variables.At(out)
 	f := y.forms[to]
@@ -92,8 +92,8 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 	return c
 }
 
-// ambiguous reports whether other strides give the same addresses, because a dimension has size 1 or there are no
-// elements.
+// ambiguous reports whether other strides give the same addresses. This is the case if a dimension has size 1 or there
+// are no elements.
 func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }
 
 // shows reports whether needed forms of a view's results are made from a form of its operand.

@@ -14,8 +14,8 @@ import (
 // copying before or after a view, or in the loop order of a node count as one plan. The list is shorter if there are
 // fewer plans or if time runs out.
 //
-// If too many assignments have the same outcome for [wcsp.KBest] to reach k plans, the list is completed with the
-// cheapest plans that differ in how nodes are computed; plans that differ from these only in copies are omitted.
+// Too many assignments may have the same outcome, so that [wcsp.KBest] does not reach k plans. Best then adds the
+// cheapest plans that differ in how nodes are computed. It omits plans that differ from the added plans only in copies.
 func (m *Model) Best(k int) ([]*Outcome, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (m *Model) ways() [][]int {
 }
 
 // withoutTwins returns the problem with dominated labels forbidden. A label is dominated if another label of the same
-// implementation writes the same forms and never costs more. Without this, n nodes with a dominated label each would
-// give 2^n copies of every plan.
+// implementation writes the same forms and never costs more. Otherwise n nodes with one dominated label each would give
+// 2^n copies of every plan.
 func (m *Model) withoutTwins() *wcsp.Problem {
 	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
 	for _, t := range m.tasks {

@@ -64,7 +64,7 @@ func (m *Model) build() error {
 }
 
 // Without returns the model without copies of v into layout meta. A node may still write v in this layout, and v may
-// still be a view in it. Labels mean the same in both models. It fails if v has no such form.
+// still be a view that has this layout. Labels have the same meaning in both models. It fails if v has no such form.
 func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {
@@ -155,8 +155,8 @@ func (s *builder) variable(name string, labels []string) int {
 	return len(p.Variables) - 1
 }
 
-// term adds a factor for the cost of work, in picoseconds, over variables a and b, which have na and nb labels. An
-// index of -1 means that there is no variable, because it would have a single label.
+// term adds a factor for the cost of work, in picoseconds, over variables a and b, which have na and nb labels. Index
+// -1 stands for a variable that is omitted because it has a single label.
 func (s *builder) term(a, b, na, nb int, ps func(i, j int) int64) {
 	time := s.m.Weights.Time
 	s.factor(a, b, na, nb, 0, func(i, j int) cost {
@@ -171,7 +171,7 @@ func (s *builder) term(a, b, na, nb int, ps func(i, j int) int64) {
 // copies adds a factor for the cost of copies.
 func (s *builder) copies(a, b, na, nb int, of func(i, j int) cost) { s.factor(a, b, na, nb, 1, of) }
 
-// factor adds a factor to both problems. kind is 1 for costs of copies, otherwise 0.
+// factor adds a factor to both problems. kind is 1 for costs of copies, and 0 for all other costs.
 func (s *builder) factor(a, b, na, nb, kind int, of func(i, j int) cost) {
 	if na == 1 && nb == 1 { // the common case of a graph without choices
 		c := of(0, 0)
@@ -293,8 +293,8 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 	return false
 }
 
-// reads returns the form, within a set, that the label reads for operand k at the least cost, and this cost. The form
-// is -1 if no form of the set can be read.
+// reads returns the form, within set, that the label reads for operand k at the least cost, and this cost. The form is
+// -1 if no form of the set can be read.
 func (l *label) reads(k int, set uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for i, c := range l.read[k] {

@@ -78,7 +78,7 @@ func (m *Model) grow() error {
 		}
 	}
 	w.run()
-	// Every value can be row-major.
+	// Each value can be row-major.
 	for _, x := range m.values {
 		w.order(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
 	}
@@ -93,8 +93,8 @@ func (m *Model) grow() error {
 	return nil
 }
 
-// pinned adds the layouts that follow from pins: those inferred from pinned inputs, and those that pinned nodes write
-// before the result is copied to the pinned layout.
+// pinned adds the layouts that follow from pins. These are the layouts that inference derives from pinned inputs, and
+// the layouts that pinned nodes write before the result is copied to the pinned layout.
 func (w *growth) pinned() {
 	layouts := map[*graph.Value]tensor.Meta{}
 	for _, v := range slices.Concat(w.m.Problem.Graph.Inputs, w.m.Problem.Graph.Constants) {
@@ -173,8 +173,8 @@ func (w *growth) requested(n *graph.Node) {
 	}
 }
 
-// walk adds the orders of a walk's results, and for each operand the first of walk order and row-major that can be
-// read.
+// walk adds the orders of a walk's results. For each operand, it adds the walk's order if the operand can be read in
+// this order, and otherwise row-major order if that can be read.
 func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
 	for k, o := range walk.Out {
 		if k < len(n.Out) && o != "" {
@@ -242,8 +242,8 @@ func repeats(m tensor.Meta) bool {
 	return false
 }
 
-// inferred adds the orders that inference gives a node's results if one operand has layout meta, and all other operands
-// are as written.
+// inferred adds the orders that inference gives a node's results if one operand has layout meta and all other operands
+// have the layout of the graph as written.
 func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
 	res, err := n.Op.Infer(callWith(n, operand, meta))
 	if err != nil || len(res) != len(n.Out) {
@@ -261,7 +261,7 @@ func followsOperands(n *graph.Node) bool {
 	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
 }
 
-// back adds the forms of a node's operands that lead to a form of its result.
+// back adds the forms of a node's operands from which the node makes form f of its result.
 func (w *growth) back(n *graph.Node, y *variable, f form) {
 	if v := w.m.views[w.m.places[n.Number()]]; v != nil {
 		x := w.m.variables.At(n.In[v.operand].Value)
@@ -312,9 +312,9 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 	}
 }
 
-// markInside finds the forms of a view's results whose first element may not be at the start of the buffer. If an op
-// depends on the storage of a result, markInside also requires that the result is the same view as in the graph as
-// written. If the result has a buffer of its own there, it may be a view that begins at the start of a buffer.
+// markInside finds the forms of a view's results whose first element may not be at the start of the buffer. Some ops
+// depend on the storage of a result. The result must then be the same view as in the graph as written. If the result
+// has a buffer of its own in that graph, it may be a view that begins at the start of a buffer.
 func (m *Model) markInside(v *viewed, x *variable) {
 	if len(m.Problem.storage) == 0 {
 		return
@@ -366,7 +366,7 @@ func (v *viewed) results(meta tensor.Meta) []tensor.Meta {
 	return list
 }
 
-// callWith returns a node's call with one operand in another layout.
+// callWith returns a node's call in which one operand has another layout.
 func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	if a := n.In[operand]; !a.Value.Meta.SameLayout(meta) || a.Value.Meta.Offset != meta.Offset {
@@ -376,7 +376,8 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	return c
 }
 
-// inverse returns a layout of the operand for which the view's result y has form f. It returns false if none is found.
+// inverse returns a layout of the operand for which the view's result y has form f. It returns false if it finds no
+// such layout.
 func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
 	x := v.node.In[v.operand].Meta()
 	if !f.dense || x.Numel() < 2 {

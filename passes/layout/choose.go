@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// want returns the wanted order of the node's first result; empty for the inferred layout.
+// want returns the wanted order of the node's first result. An empty order means the inferred layout.
 func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, error) {
 	v := n.Out[0]
 	switch {
@@ -29,9 +29,9 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 }
 
 // choose takes the cheapest implementation and walk. The cost includes copies of operands that the implementation
-// cannot read in place, and the copy of a result whose order is not the wanted one. If several cost the same, the first
-// one in the op's list is taken. If no order is wanted, implementations that give the inferred layout are preferred.
-// choose returns the results inferred from the operands after copying.
+// cannot read in place, and the copy of a result that does not have the wanted order. Of several implementations with
+// equal costs, the first in the op's list is taken. If no order is wanted, implementations that give the inferred
+// layout are preferred. choose returns the results inferred from the operands after copying.
 func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result,
 	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
@@ -78,7 +78,7 @@ type offer struct {
 	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// same is the relative difference below which prices count as equal. Prices are not more accurate.
+// same is the relative difference below which prices count as equal, because prices are not more accurate.
 const same = 0.02
 
 // before reports whether o is better than p, which is earlier in the list.
@@ -172,7 +172,7 @@ func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 }
 
 // price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
-// neither in its layout nor in the orders tried.
+// neither in the operand's layout nor in another order that price tries.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
 	p := d.Problem.Profile
 	o.ns += Price(p, o.impl.Work(call, o.walk))
@@ -222,8 +222,8 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 	return true
 }
 
-// infer infers the results from the copied operands, because layouts of results may depend on them. It returns false if
-// the number of results differs, or if results are views.
+// infer infers the results from the copied operands, because layouts of results may depend on the copies. It returns
+// false if the number of results differs, or if results are views.
 func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	if len(o.copies) == 0 {
 		return true
@@ -240,7 +240,7 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 		!slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias != graph.Fresh })
 }
 
-// copyNS returns the price of copying a value from layout m to another, by the copy op of the graph.
+// copyNS returns the price, in nanoseconds, of copying a value from layout m to layout to by the copy op of the graph.
 func (p *Problem) copyNS(m, to tensor.Meta) (ns float64) {
 	op, err := p.Graph.CopyOp()
 	if err != nil || len(op.Impls) == 0 { // no copy op: the pass will return an error
@@ -254,7 +254,8 @@ func (p *Problem) copyNS(m, to tensor.Meta) (ns float64) {
 	return Price(p.Profile, impl.Work(c, graph.Walk{})) + Price(p.Profile, read)
 }
 
-// readable returns an order in which the implementation reads an operand: the order of its walk, or else row-major.
+// readable returns an order in which the implementation can read an operand: the order of its walk, or row-major. It
+// returns false if it can read neither.
 func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, bool) {
 	for _, order := range []tensor.Order{o.walk.Order, tensor.RowMajorOrder(m.Rank())} {
 		if order.Rank() != m.Rank() {

@@ -48,7 +48,7 @@ func NewDraft(p *Problem) *Draft {
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }
 
-// Meta returns the layout of a value itself, not of its copies, that follows from the choices so far.
+// Meta returns the layout that follows from the choices so far for a value. Copies of the value may have other layouts.
 func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
@@ -59,12 +59,13 @@ func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	return v.Meta
 }
 
-// Copy returns the copy of a value in an order, shared by all callers. why is the reason shown to users.
+// Copy returns the copy of a value in an order. All calls for the same order return the same copy. why is the reason
+// shown to users.
 func (d *Draft) Copy(v *graph.Value, o tensor.Order, why string) *Copy {
 	return d.copy(copyKey{value: v, order: o}, why)
 }
 
-// copy returns the copy of a key.
+// copy returns the copy with a key, and creates it at the first call.
 func (d *Draft) copy(key copyKey, why string) *Copy {
 	c := d.copies[key]
 	if c == nil {
@@ -85,7 +86,7 @@ func (d *Draft) copyMeta(c *Copy) tensor.Meta {
 	return c.Lay(d.Meta(c.Value))
 }
 
-// reads returns the layout that readers of v read, and the shared copy that they read, or nil if they read v itself.
+// reads returns the layout that readers of v read, and the shared copy that they read. The copy is nil if they read v.
 func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
 	if c := d.shared[v]; c != nil {
 		return d.copyMeta(c), c
@@ -148,7 +149,7 @@ func (d *Draft) loses(n *graph.Node) bool {
 	return true
 }
 
-// try decides one node. With KeepGoing, a node that fails or panics is recorded and its results are lost.
+// try decides one node. With KeepGoing, if a node fails or panics, the error is recorded and its results are lost.
 func (d *Draft) try(i int, n *graph.Node, wish Wish) (err error) {
 	if !d.Problem.KeepGoing {
 		return d.node(i, n, wish)
@@ -198,8 +199,9 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 	return nil
 }
 
-// infer infers the results of a node from the current layouts of its operands. If the node is a view that is impossible
-// with these layouts, the operand is copied to row-major order or, if necessary, to the layout of the graph as written.
+// infer infers the results of a node from the current layouts of its operands. If the node is a view and cannot view
+// its operand in the current layout, the operand is copied to row-major order or, if necessary, to the layout of the
+// graph as written.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
@@ -256,7 +258,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// viewable returns the copies of a view's operand to try: row-major, and in the layout of the graph as written. A nil
+// viewable lists copies of a view's operand to try in turn: row-major, and in the layout of the graph as written. A nil
 // entry means the operand itself.
 func (d *Draft) viewable(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)

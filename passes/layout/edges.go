@@ -9,10 +9,11 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// This file states the problem of published optimizers: variables are nodes, and each edge from a node to a reader has
-// the cost of copies for this reader alone. It differs from [Model], where the readers of a value share copies.
+// This file states the layout problem of published optimizers. Its variables are nodes. Each edge from a node to a
+// reader has the cost of the copies for this reader alone. In [Model], by contrast, the readers of a value share
+// copies.
 
-// edgeModel is the problem, and its relation to a [Model].
+// edgeModel is the problem of published optimizers, and its relation to a [Model].
 type edgeModel struct {
 	m       *Model
 	problem *wcsp.Problem
@@ -28,15 +29,15 @@ type edgeNode struct {
 	follows  bool  // whether the variable is that of another node
 }
 
-// source has the costs of making the forms of a value, by label of a variable; a variable of -1 has one label.
+// source has the costs of making the forms of a value, by label of a variable. Variable -1 stands for a single label.
 type source struct {
 	variable int
 	rows     [][]int64 // by label and form
 }
 
-// newEdgeModel states the problem. A node for which follows returns true has no variable: it has the label that reads
-// its first operand at the least cost, including copies of this operand. The cost of its work does not count. A nil
-// follows means that each node has a variable.
+// newEdgeModel states the problem. A node for which follows returns true has no variable. It takes the label that reads
+// its first operand at the least cost, including copies of this operand; the cost of its work does not count. If
+// follows is nil, each node has a variable.
 func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	g := m.Problem.Graph
 	e := &edgeModel{m: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
@@ -72,10 +73,10 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	return e
 }
 
-// notComputeBound reports whether a node is neither a convolution nor a product of matrices, nor consists of them.
+// notComputeBound reports whether a node is neither a convolution nor a matrix product, and has no such parts.
 func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
 
-// firstRead returns the first operand of a node that is not a constant; -1 if there is none.
+// firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
 func firstRead(t *task) int {
 	return slices.IndexFunc(t.labels[0].read, func(costs []int64) bool { return costs != nil })
 }
@@ -154,8 +155,8 @@ func (l *label) readFrom(k int, row []int64) int64 {
 	return best
 }
 
-// decided adds a node with a variable of its own. Labels that write into a concatenation are left out, because a later
-// pass does this for all strategies.
+// decided adds a node that has a variable. It omits labels that write into a concatenation: a later pass writes results
+// into concatenations for all strategies.
 func (e *edgeModel) decided(i int, t *task) {
 	var labels []int
 	for k := range t.labels {
@@ -175,7 +176,7 @@ func (e *edgeModel) decided(i int, t *task) {
 	e.reads(i, t, -1)
 }
 
-// reads adds the costs of the operands of node i, except of operand `but`.
+// reads adds the costs of the operands of node i, except the operand with index `but`.
 func (e *edgeModel) reads(i int, t *task, but int) {
 	n := e.nodes[i]
 	for k, a := range t.node.In {
@@ -211,8 +212,9 @@ func (e *edgeModel) follower(i int, t *task) {
 	e.reads(i, t, first)
 }
 
-// following returns the label that reads operand k at the least cost if the forms of the operand cost row, and this
-// cost. Of several such labels, it returns the label that costs least if all operands have their preferred forms.
+// following returns the label that reads operand k at the least cost, and this cost. row has the costs of the forms of
+// the operand. Of several such labels, it returns the label that costs least if all operands have their preferred
+// forms.
 func (t *task) following(k int, row []int64) (at int, cost int64) {
 	cost = wcsp.Forbidden
 	var work int64
@@ -228,7 +230,7 @@ func (t *task) following(k int, row []int64) (at int, cost int64) {
 	return at, cost
 }
 
-// factor adds costs that depend on the variables a and b; a variable of -1 has one label.
+// factor adds costs that depend on the variables a and b. Variable -1 stands for a single label.
 func (e *edgeModel) factor(a, b int, cost func(i, j int) int64) {
 	size := func(v int) int {
 		if v < 0 {
@@ -271,8 +273,8 @@ func (e *edgeModel) chosen(solution []int) []int {
 	return list
 }
 
-// solve returns the label of each node by a solution of the problem. If a heuristic solver finds no permitted solution,
-// the exact solver does.
+// solve returns the label of each node that a solution of the problem determines. If a heuristic solver finds no
+// permitted solution, the exact solver solves the problem.
 func (e *edgeModel) solve(s wcsp.Solver) ([]int, error) {
 	sol, err := s.Solve(e.problem, e.m.Problem.options())
 	if errors.Is(err, wcsp.ErrNotFound) {

@@ -77,9 +77,9 @@ func favourites(m *Model) ([]int, error) {
 	return list, nil
 }
 
-// cheapest returns the permitted label that costs least if all operands have their preferred forms; -1 if there is
-// none. A nil permitted permits all. Labels that write into a concatenation are excluded: pass place does this for
-// strategies that choose a label for each node.
+// cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if there is
+// none. If permitted is nil, all labels are permitted. Labels that write into a concatenation are excluded: for
+// strategies that choose a label for each node, pass place writes results into concatenations.
 func (t *task) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range t.labels {
@@ -100,8 +100,8 @@ func (l *label) atBest() int64 {
 	return sum
 }
 
-// best returns the least cost of reading operand k in a form outside of the node's own result; 0 if the operand has no
-// variable.
+// best returns the least cost of reading operand k in a form that is not inside the node's own result. It returns 0 if
+// the operand has no variable.
 func (l *label) best(k int) int64 {
 	if l.read[k] == nil {
 		return 0
@@ -166,8 +166,8 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]i
 	return list, nil
 }
 
-// has records the existing forms of a value, and the costs of making forms from outside, that is, from another value. A
-// pinned value has only its pinned form.
+// has records the existing forms of a value. outside has the costs of making forms from another value. A pinned value
+// has only its pinned form.
 func (w *forwardWalk) has(x *variable, forms uint, outside []outsideCopy) {
 	if x.pin >= 0 {
 		forms, outside = 1<<x.pin, nil
@@ -176,8 +176,8 @@ func (w *forwardWalk) has(x *variable, forms uint, outside []outsideCopy) {
 	w.outside.Set(x.value, outside)
 }
 
-// view records the forms that a view has. If no existing form of the operand can be viewed, view makes the cheapest
-// form that can.
+// view records the forms that the result of a view has. If no existing form of the operand can be viewed, it first
+// makes the cheapest form of the operand that can be viewed.
 func (w *forwardWalk) view(v *viewed) {
 	in := v.node.In[v.operand].Value
 	x := w.m.variables.At(in)
@@ -201,7 +201,7 @@ func (w *forwardWalk) view(v *viewed) {
 	}
 }
 
-// make returns the cost of adding a form of a value to the existing ones.
+// make returns the cost of making a form of a value in addition to the existing forms.
 func (w *forwardWalk) make(x *variable, f int) int64 {
 	have := w.have.At(x.value)
 	if have>>f&1 != 0 {
@@ -220,7 +220,8 @@ func (w *forwardWalk) make(x *variable, f int) int64 {
 	return cost
 }
 
-// reads returns the cheapest form for operand k of a label, and its cost including a copy; -1 if there is none.
+// reads returns the cheapest form of operand k for a label, and its cost including a copy. The form is -1 if none can
+// be read.
 func (w *forwardWalk) reads(l *label, k int, v *graph.Value) (int, int64) {
 	x := w.m.variables.At(v)
 	best, at := int64(wcsp.Forbidden), -1
@@ -246,8 +247,8 @@ func greedily(m *Model) ([]int, error) {
 	})
 }
 
-// pushed returns the labels of strategy Push. For a node that is not layout-sensitive, the label with the smallest
-// total rank of operands that must be copied is chosen; dimensions of size 1 do not count.
+// pushed returns the labels of strategy Push. A node that is not layout-sensitive gets the label with the smallest
+// total rank of operands that must be copied. Dimensions of size 1 do not count.
 func pushed(m *Model) ([]int, error) {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		if layoutSensitive(t.node) {

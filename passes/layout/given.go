@@ -17,9 +17,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Given returns a strategy that applies a solution found by another solver, which has a label for each variable of
-// Model.WCSP. The strategy checks the cost that the solution states, unless it is 0. It keeps the lower bound of the
-// solution only with a valid proof.
+// Given returns a strategy that applies a solution found by another solver. The solution has a label for each variable
+// of Model.WCSP. If it states a cost other than 0, the strategy checks the cost. The strategy keeps the lower bound of
+// the solution only if the solution has a valid proof.
 func Given(s *wcsp.Solution) Strategy {
 	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
@@ -61,7 +61,8 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 	return nil, errors.New("not a solution: labels: want a list of numbers, a list of names, or names by variable")
 }
 
-// numbersOf returns the numbers in the last line of a text that consists of numbers alone; else nil.
+// numbersOf returns the numbers in the last line of a text. It returns nil if the text does not consist of numbers
+// alone.
 func numbersOf(text []byte) []int {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var list []int
@@ -172,7 +173,7 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 	return numbers(p, names)
 }
 
-// numbers returns the numbers of labels given by name.
+// numbers returns label numbers for label names in the order of the variables.
 func numbers(p *wcsp.Problem, names []string) ([]int, error) {
 	if len(names) != len(p.Variables) {
 		return nil, fmt.Errorf("%d labels for %d variables", len(names), len(p.Variables))
