@@ -58,7 +58,7 @@ func (l label) same(o label) bool {
 		slices.EqualFunc(l.read, o.read, slices.Equal[[]int64])
 }
 
-// distinct removes duplicate walks. It also removes the inferred walk if a listed order gives the same layout. That is
+// distinct removes duplicate walks. It also removes the inferred walk if a listed order gives the same layout. This is
 // certain only for a single dense result: a result with gaps has no order, and several results may differ in order.
 func distinct(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
@@ -111,8 +111,8 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 	return nil
 }
 
-// priced returns a label with its costs, or false if an operand cannot be read. only has, by operand, the only
-// permitted form; -1, or a nil list, permits any form.
+// priced returns a label with its costs. It returns false if an operand cannot be read. only has, by operand, the only
+// permitted form. Element -1, or a nil list, permits any form.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
 	l := label{impl: impl, walk: w, out: out, only: only, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
 	var read reader
@@ -154,10 +154,11 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 	return l, true
 }
 
-// reader is [graph.Impl.Reader] of a call; nil if there is no implementation.
+// reader returns the work of reading operand i in a layout. It is [graph.Impl.Reader] of a call, or nil if there is no
+// implementation.
 type reader func(i int, meta tensor.Meta) (graph.Work, bool)
 
-// requirePinned forbids all forms but the pinned one, if the pinned form can be read.
+// requirePinned forbids all forms except the pinned form, if the pinned form can be read.
 func requirePinned(costs []int64, pin int) {
 	if costs[pin] >= wcsp.Forbidden {
 		return
@@ -170,8 +171,8 @@ func requirePinned(costs []int64, pin int) {
 }
 
 // preferPinned prefers ways that read pinned operands in their pinned forms. It removes a way if another way reads the
-// same pinned operands and at least one more in their pinned forms. pinMisses returns, in order, the pinned operands
-// that a way reads in other forms.
+// same pinned operands and at least one additional operand in their pinned forms. pinMisses returns, in order, the
+// pinned operands that a way reads in other forms.
 func preferPinned[T any](ways []T, pinMisses func(*T) []int) []T {
 	if !slices.ContainsFunc(ways, func(w T) bool { return len(pinMisses(&w)) > 0 }) {
 		return ways
@@ -208,8 +209,8 @@ func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 
 }
 
 // inferred returns the labels of a walk that leaves the layouts of results to inference. Inferred layouts may depend on
-// the layouts of some operands. In one label, these operands have their forms in the graph as written; in each other
-// label, all of them have the same order.
+// the layouts of some operands. In one label, these operands have their forms in the graph as written. In each other
+// label, all these operands have the same order.
 func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.Lays() {
@@ -265,8 +266,8 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 	return list
 }
 
-// inferredLabel returns the label whose results have the layouts inferred from the operands of call in. If in is nil,
-// these are the operands of the graph as written.
+// inferredLabel returns the label whose results have the layouts that inference derives from the operands of call in.
+// If in is nil, the operands have the layouts of the graph as written.
 func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
 	only []int) (label, bool) {
 	out, at := make([]int, len(n.Out)), *call
@@ -396,8 +397,8 @@ func (m *Model) reshapes(v *viewed) {
 }
 
 // setAllowed determines the operand forms that a view may use. If the operand is pinned and the op accepts the pinned
-// form, this is the only one; otherwise any form may be used. If results must have the layout as written, the operand's
-// form as written is allowed too.
+// form, only the pinned form may be used. Otherwise any form may be used. If results must have the layout of the graph
+// as written, the operand's form in that graph is allowed, too.
 func (m *Model) setAllowed(v *viewed) {
 	x := m.variables.At(v.node.In[v.operand].Value)
 	v.allowed = ^uint(0)

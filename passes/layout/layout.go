@@ -38,8 +38,8 @@ type Strategy interface {
 	Choose(*Problem) (*Assignment, error)
 }
 
-// Profile holds the measured speed of a machine and prices work. A Level is one point of a function: the time of memory
-// accesses by their size.
+// Profile holds the measured speed of a machine, and computes the price of work. A Level is a pair of a working-set
+// size and an access time. The levels of a profile form a curve.
 type (
 	Profile = machine.Profile
 	Level   = machine.Level
@@ -56,10 +56,8 @@ func Price(p *Profile, w graph.Work) float64 {
 	return p.NS(w)
 }
 
-// PS returns the time of work on one worker in whole picoseconds, at least 0. A nil profile means [DefaultProfile].
-//
-// The price of a node is the price of the work of its implementation and walk, plus the price of reading each operand
-// in the operand's layout.
+// PS returns the time of work on one worker in whole picoseconds. The result is at least 0. A nil profile means
+// [DefaultProfile].
 func PS(p *Profile, w graph.Work) int64 {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -67,8 +65,8 @@ func PS(p *Profile, w graph.Work) int64 {
 	return p.PS(w)
 }
 
-// For returns p adjusted to a graph. The more of the graph's constants fit into the caches, the cheaper is reading a
-// constant. A nil profile means [DefaultProfile]; a nil graph has no constants.
+// For returns p adjusted to a graph: reading a constant is cheaper if a larger part of the graph's constants fits into
+// the caches. A nil profile means [DefaultProfile]. A nil graph has no constants.
 func For(p *Profile, g *graph.Graph) *Profile {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -186,8 +184,8 @@ func (p *Problem) needsWritten(n *graph.Node) bool {
 // Output reports whether a value is an output that keeps the layout of the graph as written.
 func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
 
-// Orders returns the orders that a value may have. A pinned value has only the order of its pin. Other values may have
-// their inferred order, row-major order and, for images, channels-last order.
+// Orders returns the orders that a value may have. A pinned value has only the order of its pin. Any other value may
+// have its inferred order, row-major order and, if it is an image, channels-last order.
 func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	var list []tensor.Order
 	add := func(o tensor.Order) {
@@ -270,22 +268,22 @@ func (p *Problem) findImages() {
 	}
 }
 
-// Copy describes a replacement of a value for some of its readers, which may share it: a copy in another layout, the
-// same view of a copy of the operand, or the value itself.
+// Copy describes a replacement of a value for some of its readers, which may share it. The replacement is a copy in
+// another layout, the result of the value's view node applied to a copy of its operand, or the value itself.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
-	// Strides, if not nil, are the exact strides of the copy, which are the strides of the graph as written. They matter
+	// Strides, if not nil, are the exact strides of the copy, equal to the strides of the graph as written. They matter
 	// for outputs with dimensions of size 1. If Strides is nil, Order determines the strides.
 	Strides []int
 	// Pinned marks the copy that a pin demands. It is never elided. If a node computes the value, the copy takes over
 	// the name of the value.
 	Pinned bool
 	Why    string // the reason, for users
-	// From is the source; nil means the value itself.
+	// From is the source of the copy. A nil From means Value itself.
 	From *Copy
-	// View means that the copy is the result of Value's node applied to From, a replacement of this node's operand. If the
-	// node cannot make a view of From, it copies From to Order.
+	// View means that Value's node is a view, and that the copy is the same view of From. From replaces the operand of
+	// the node. If the node cannot make a view of From, it copies From to Order.
 	View bool
 	// Bare means that the copy is Value itself.
 	Bare bool
@@ -306,7 +304,8 @@ type Choice struct {
 	Walk graph.Walk
 	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// Written means that results in the order of the graph as written also get the exact strides of the graph as written.
+	// Written means that a result whose order equals the order in the graph as written also gets exactly the strides of
+	// the graph as written.
 	Written bool
 	// After lists copies of the results for all readers.
 	After []*Copy
@@ -321,13 +320,14 @@ type Assignment struct {
 	Inputs []*Copy
 	// Outputs holds, by index of the graph's outputs, the copy to return. A nil entry means the value itself.
 	Outputs []*Copy
-	// Failed lists the nodes and outputs without a solution, and Lost the values that are missing because of them.
+	// Failed lists the nodes and outputs without a solution. Lost has the values that are missing because of these
+	// failures.
 	Failed graph.Errors
 	Lost   map[*graph.Value]bool
 	// LostOutputs marks, by index, the outputs that are missing.
 	LostOutputs []bool
-	// Final means that the assignment already decides which copy nodes of the graph are elided. The pass must then elide
-	// no other.
+	// Final means that the assignment already decides which copy nodes of the graph are elided. The pass must then
+	// elide no further copy node.
 	Final bool
 	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model

@@ -75,8 +75,8 @@ type form struct {
 	order tensor.Order // empty unless dense
 	dense bool
 	slot  *slot // position in the result of a concatenation; nil if there is none
-	// like is -1 for a form with its own buffer. For a form in another value's buffer, or a view of such a form, it is the
-	// index of the form of the same order with its own buffer.
+	// like is -1 for a form with a buffer of its own. Any other form is in another value's buffer, or is a view of such
+	// a form. like is then the index of the form that has the same order and a buffer of its own.
 	like int
 }
 
@@ -84,8 +84,8 @@ type form struct {
 type variable struct {
 	value *graph.Value
 	forms []form // the first is the layout of the graph as written
-	// pin is the pinned form, or -1. Readers of other forms read copies of the pinned form, even for the form in which
-	// the node writes the value: see [Model.makePinned].
+	// pin is the index of the pinned form, or -1. All other forms are copies of the pinned form, including the form in
+	// which the node writes the value: see [Model.makePinned].
 	pin int
 	// rigid means that the first form can only be a view, never a copy.
 	rigid   bool
@@ -134,8 +134,8 @@ type viewed struct {
 	allowed uint        // mask of operand forms that the view may use
 }
 
-// Forms returns the possible layouts of a value, that of the graph as written first; nil for a value of another graph.
-// The caller owns the list.
+// Forms returns the possible layouts of a value. The first is the layout of the graph as written. It returns nil for a
+// value of another graph. The caller owns the list.
 func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 	if m == nil {
 		return nil
@@ -186,8 +186,8 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	return m, nil
 }
 
-// decide finds the labels of a node or the forms of a view. With KeepGoing, a node that fails is recorded and its
-// results are lost.
+// decide finds the labels of a node or the forms of a view. With KeepGoing, if the node fails, the error is recorded
+// and its results are lost.
 func (m *Model) decide(i int, n *graph.Node) (err error) {
 	if m.Problem.KeepGoing {
 		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return m.losing[a.Value] }) {
@@ -228,7 +228,7 @@ func (m *Model) lose(i int) {
 	}
 }
 
-// lost reports whether a node has failed or depends on one that has.
+// lost reports whether a node has failed or depends on a failed node.
 func (m *Model) lost(i int) bool { return m.views[i] == nil && m.tasks[i] == nil }
 
 // declare makes the variables of values, with their form in the graph as written, and separates views from nodes that
@@ -285,7 +285,7 @@ func (m *Model) variable(v *graph.Value) error {
 }
 
 // viewedOperand returns the index of the operand that a node's results view, in the graph as written or in other
-// layouts; -1 for a node that computes.
+// layouts. It returns -1 for a node that computes.
 func viewedOperand(n *graph.Node) int {
 	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.RunDynamic != nil {
 		return -1
@@ -319,7 +319,7 @@ func (m *Model) isPlainCopy(n *graph.Node) bool {
 // set of forms.
 const maxForms = 8
 
-// add adds a form, unless it exists, and returns its index; -1 if the limit is reached.
+// add adds a form if it does not exist, and returns its index. It returns -1 if the limit is reached.
 func (x *variable) add(meta tensor.Meta) int {
 	if i := x.find(meta); i >= 0 || len(x.forms) == maxForms {
 		return i
@@ -347,7 +347,7 @@ func (x *variable) withOrder(o tensor.Order) int {
 	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
 }
 
-// addOrder is add for a dense layout.
+// addOrder adds the dense form of order o if it does not exist, and returns its index, or -1 if the limit is reached.
 func (x *variable) addOrder(o tensor.Order) int {
 	if o.Rank() != x.value.Meta.Rank() {
 		return -1

@@ -11,10 +11,10 @@ import (
 // NeoCPU chooses implementations as Yizhi Liu, Yao Wang, Ruofei Yu, Mu Li, Vin Sharma and Yida Wang, "Optimizing CNN
 // Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697), and its implementation, the graph tuner of TVM. The
 // search chooses the implementations of convolutions and matrix products. All other nodes keep the layout of their
-// operand; those with several operands have the layout of the first one, and the others are converted. The costs are
-// the times of the convolutions and products, and of the conversions on each edge. The minimum is found by dynamic
-// programming over the graph in topological order, where a node with several readers remains a dimension of the tables
-// until its last reader. If the tables become too large, the search is that of [PBQP].
+// operand. A node with several operands has the layout of its first operand, and its other operands are converted. The
+// costs are the times of the convolutions and products, and of the conversions on each edge. Dynamic programming over
+// the graph in topological order finds the minimum. A node with several readers remains a dimension of the tables until
+// its last reader. If the tables become too large, the search is the search of [PBQP].
 //
 // The copies of the plan are shared by readers, and its cost is that of [Model]. Deviations: layouts are dense orders,
 // not NCHW[x]c, so that the choice of block sizes is void; costs are predicted by the profile instead of measured; the
@@ -31,7 +31,8 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 		return list, err
 	}}
 
-// lastReaders returns the variables in the order of the last variables that share a factor with them.
+// lastReaders returns an elimination order of the variables: by the last variable that shares a factor with the
+// variable.
 func (e *edgeModel) lastReaders() []int {
 	last, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
 	for v := range last {

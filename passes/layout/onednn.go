@@ -8,9 +8,9 @@ import "slices"
 // operands in other layouts are reordered before it. Every other node takes the layout in which its first operand is
 // written; its other operands are reordered to it. Graph outputs keep their plain layouts.
 //
-// The copies of the plan are shared by readers, where oneDNN Graph inserts a reorder for each reader. Deviations:
-// layouts are dense orders, not blocked formats; the fastest implementation is the cheapest by the profile, where
-// oneDNN has an order of preference in its code.
+// Readers share the copies of the plan, while oneDNN Graph inserts a reorder for each reader. Deviations: layouts are
+// dense orders, not blocked formats. The fastest implementation is the cheapest by the profile, while oneDNN has an
+// order of preference in its code.
 var OneDNN Strategy = &perNode{name: "onednn",
 	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
 		"their first operand, as oneDNN propagates format \"any\"",

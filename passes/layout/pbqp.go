@@ -8,11 +8,11 @@ import "github.com/graphrun/graphrun/passes/layout/wcsp"
 // chains of conversions. The solver is that of Hames and Scholz: reductions R0, RI and RII are exact; RN, for nodes
 // with three or more neighbours, is heuristic. See [wcsp.PBQP].
 //
-// A conversion is priced for each edge, as published, although readers can share it: so the choice may differ from
-// the optimum even without RN. The copies of the plan itself are shared, and its cost is that of [Model]. Deviations:
-// layouts are dense orders, not blocked formats; costs are predicted by the profile instead of measured for each
-// layer; all nodes are priced, not only convolutions; if the heuristic ends in a forbidden combination, which cannot
-// occur in the paper, the same problem is solved exactly.
+// As published, a conversion is priced for each edge, although readers can share it. The choice may therefore differ
+// from the optimum even without RN. Readers share the copies of the plan itself, and its cost is the cost of [Model].
+// Deviations: layouts are dense orders, not blocked formats. Costs are predicted by the profile instead of measured for
+// each layer. All nodes are priced, not only convolutions. The heuristic may end in a forbidden combination, which
+// cannot occur in the paper; the same problem is then solved exactly.
 var PBQP Strategy = &perNode{name: "pbqp",
 	doc: "solves a partitioned Boolean quadratic problem with a copy for each reader, by exact reductions and the " +
 		"heuristic RN, as in Anderson and Gregg, CGO 2018",

@@ -30,10 +30,11 @@ type Breakpoint struct {
 const maxFactor = 1024
 
 // Sensitive finds the nearest factors on the price of all copies, above and below 1, at which the cheapest plan
-// changes. The cost of each assignment is a linear function of the factor, a line, and the least cost is their concave,
-// piecewise linear minimum. Sensitive solves the problem at the extreme factor. It then moves to the factor at which
-// the solution's line crosses the line of the cheapest plan, and solves again, until no line is below the line of the
-// cheapest plan. Factors are accurate to a few millionths.
+// changes. The cost of each assignment is a linear function of the factor: a line. The least cost as a function of the
+// factor is the minimum of these lines, which is concave and piecewise linear. Sensitive first solves the problem at
+// the extreme factor. It then moves to the factor at which the solution's line crosses the line of the cheapest plan,
+// and solves again. It ends when no line is below the line of the cheapest plan. Factors are accurate to a few
+// millionths.
 func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 }
 
 // breakpoint finds the factor nearest to 1, between 1 and the given factor, at which another line falls below the line
-// of the cheapest plan. It returns nil if there is none.
+// of the cheapest plan. It returns nil if there is no such factor.
 func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) {
 	var other *line
 	for {

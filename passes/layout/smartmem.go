@@ -18,15 +18,15 @@ import (
 //   - Fixed (reshape, transpose, slice): the operator is eliminated, so that its reader wants a layout of its
 //     operand.
 //
-// Each producer writes one layout, which a local rule selects from the wishes of its readers. Other readers get
-// redundant copies. The pass runs backwards. Here the selected layout is that of the most readers, and on a tie of
-// the first.
+// Each producer writes one layout, which a local rule selects from the wishes of its readers. Readers that want another
+// layout get redundant copies. The pass runs backwards. In this implementation, the selected layout is the layout that
+// the most readers want, and on a tie the layout that the first reader wants.
 //
-// Deviations: the layout that suits a node is that of its cheapest implementation by the profile, where the paper
-// makes the reduced dimensions contiguous; memory has one dimension instead of the 2.5 of textures, so that one
-// layout serves one wish; an operator is eliminated as a view, and copied where strides cannot express its result,
-// where the paper computes indices; a dependent node writes a wanted layout only if that costs at most as much as a
-// copy, where the paper writes any layout; an output with a prescribed layout counts as a reader.
+// Deviations: the layout that suits a node is the layout of its cheapest implementation by the profile, while the paper
+// makes the reduced dimensions contiguous. Memory has one dimension, while textures have 2.5; one layout therefore
+// serves one wish. An operator is eliminated as a view, and copied if strides cannot express its result, while the
+// paper computes indices. A dependent node writes a wanted layout only if this costs at most as much as a copy, while
+// the paper writes any layout. An output with a prescribed layout counts as a reader.
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
@@ -38,7 +38,8 @@ type wishList struct{ forms graph.ByValue[[]int] }
 // add adds the wish of a reader.
 func (w wishList) add(v *graph.Value, form int) { w.forms.Set(v, append(w.forms.At(v), form)) }
 
-// wanted returns the form that the most readers want, and of several forms that of the first reader; -1 without wishes.
+// wanted returns the form that the most readers want. Of several such forms it returns the form that the first reader
+// wants. It returns -1 if no reader wants a form.
 func (w wishList) wanted(v *graph.Value) int {
 	best, most := -1, 0
 	count := map[int]int{}
@@ -87,9 +88,9 @@ func (w wishList) through(v *viewed) {
 	}
 }
 
-// dependent returns the label of a node whose speed depends on the layouts of its operands. It is the cheapest label
-// or, if that writes another form than the wanted one and a copy would cost more, the cheapest label that reads the
-// same forms and writes the wanted one. It adds the wishes for the operands.
+// dependent returns the label of a node whose speed depends on the layouts of its operands. This is the cheapest label.
+// If the cheapest label writes another form than the wanted form, and a copy would cost more, it is the cheapest label
+// that reads the same forms and writes the wanted form. dependent adds the wishes for the operands.
 func (w wishList) dependent(m *Model, t *task) int {
 	best := t.cheapest(nil)
 	own := &t.labels[best]
@@ -107,8 +108,8 @@ func (w wishList) dependent(m *Model, t *task) int {
 	return best
 }
 
-// independent returns the label of another node: the cheapest that writes the wanted form. Only if readers want a form,
-// the node wants the corresponding forms of its operands.
+// independent returns the label of a node whose speed does not depend on layouts: the cheapest label that writes the
+// wanted form. If no reader wants a form, the node wants no forms of its operands.
 func (w wishList) independent(m *Model, t *task) int {
 	d := w.wantedResult(t)
 	if d >= 0 {
@@ -120,7 +121,7 @@ func (w wishList) independent(m *Model, t *task) int {
 	return t.cheapest(nil)
 }
 
-// wantedResult returns the wanted form of the first result; -1 if there is none.
+// wantedResult returns the wanted form of the first result, or -1 if no form is wanted.
 func (w wishList) wantedResult(t *task) int {
 	if len(t.node.Out) == 0 {
 		return -1
@@ -137,8 +138,8 @@ func (w wishList) addOperands(m *Model, t *task, chosen int) {
 	}
 }
 
-// preferred returns, by operand, the form that a label of a node reads at the least cost; -1 for a constant, and if all
-// forms with a buffer of their own cost the same.
+// preferred returns, by operand, the form that a label of a node reads at the least cost. The form is -1 for a
+// constant, and if all forms with a buffer of their own cost the same.
 func (m *Model) preferred(t *task, l *label) []int {
 	forms := make([]int, len(l.read))
 	for k, costs := range l.read {

@@ -29,7 +29,7 @@ var (
 // more than the noise (docs/layouts.md).
 func Default() Strategy { return Optimal }
 
-// All returns the built-in strategies, and then those of [Published]. Flags, help, tests and the table of
+// All returns the built-in strategies, followed by the strategies of [Published]. Flags, help, tests and the table of
 // docs/layouts.md use this list.
 func All() []Strategy {
 	return append([]Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}, Published()...)
@@ -62,8 +62,8 @@ func DocOf(s Strategy) string {
 	return ""
 }
 
-// perValue is a strategy that chooses an order for each value by itself. It is used by pointer, so that strategies are
-// comparable.
+// perValue is a strategy that chooses an order for each value separately. Callers use a pointer to it, so that
+// strategies are comparable.
 type perValue struct {
 	name, doc string
 	wish      func(p *Problem, v *graph.Value) tensor.Order

@@ -47,7 +47,8 @@ func (m *Model) countReads() {
 }
 
 // sets lists the useful sets of forms of a value. Every set contains the forms of outputs and pins. Sets with more
-// forms than readers are omitted: a form that is only the source of copies is included in the cost of these copies.
+// forms than readers are omitted, because the cost of a copy includes forms that are only intermediate sources of the
+// copy.
 func (m *Model) sets(x *variable) {
 	if x.need == 0 {
 		x.sets = []uint{0}
@@ -117,8 +118,7 @@ func (m *Model) outputForm(x *variable, o graph.Output) int {
 	return max(0, x.addOrder(order)) // grow has added the form
 }
 
-// copies returns the costs of copying a value from one form to another. It is a row-major matrix: the row is the
-// source.
+// copies returns the costs of copying a value from one form to another, as a row-major matrix. The row is the source.
 func (m *Model) copies(x *variable) []int64 {
 	if x.copy == nil {
 		k := len(x.forms)
@@ -261,7 +261,7 @@ func (w *formCosts) findSupersets(k int) {
 	}
 }
 
-// steps returns the steps that extend the set `there` of existing forms to the given set.
+// steps returns the steps that make the given set of forms if the forms of the set `there` exist already.
 func (w *formCosts) steps(set, there uint) (list []step) {
 	for set != there {
 		s := w.last[set]

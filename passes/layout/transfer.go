@@ -28,13 +28,13 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	return b
 }
 
-// transfer maps each Copy of one graph to a Copy for another graph.
+// transfer maps copies in one graph to the corresponding copies in another graph.
 type transfer struct {
 	values []*graph.Value // by number
 	made   map[*Copy]*Copy
 }
 
-// copies maps a list.
+// copies maps each Copy of a list.
 func (t *transfer) copies(list []*Copy) []*Copy {
 	if list == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 // A slot is a position inside the result of a concatenation. For each slot a value gets another form, and its node gets
 // labels that write this form.
 
-// slot is a position in the result of a concatenation, for one order of this result. It holds one operand, or the
-// result of an inner concatenation whose operands are adjacent there.
+// slot is a position in the result of a concatenation, for one order of this result. The position holds one operand, or
+// the result of an inner concatenation whose operands are adjacent at this position.
 type slot struct {
 	join    int          // index of the concatenation's node
 	operand int          // index of the operand; -1 for the result of an inner concatenation
@@ -140,9 +140,9 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	}
 }
 
-// keepStrides returns place, the layout of a slot, with the strides of separate, the corresponding layout with its own
-// buffer, if both give the same addresses relative to the first element. They may differ in the strides of dimensions
-// of size 1, on which prices may depend.
+// keepStrides returns a layout of the slot with layout place. separate is the corresponding layout with its own buffer.
+// If both layouts give the same addresses relative to the first element, the result has the strides of separate. The
+// layouts may differ in the strides of dimensions of size 1, on which prices may depend.
 func keepStrides(place, separate tensor.Meta) tensor.Meta {
 	if separate.SameAddresses(place) {
 		place.Strides = separate.Strides
@@ -183,8 +183,8 @@ func (x *variable) addSlotForm(meta tensor.Meta, like int, s *slot) int {
 	return len(x.forms) - 1
 }
 
-// writeSlot adds labels that write result k in slot form f. Each is a copy of a label that writes the corresponding
-// form with its own buffer, if the implementation supports the strides of the slot.
+// writeSlot adds labels that write result k in slot form f. Each added label is a copy of a label that writes the
+// corresponding form with its own buffer. The implementation must support the strides of the slot.
 func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	t, call := m.tasks[i], n.Call()
 	x := m.variables.At(n.Out[k])
@@ -211,8 +211,8 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	}
 }
 
-// addAdjacentSlots adds labels that make inner concatenation i a no-op. They apply if all its operands are adjacent in
-// the result of an outer concatenation: then the result of node i is already there.
+// addAdjacentSlots adds labels with which inner concatenation i does nothing. They apply if all operands of node i are
+// adjacent in the result of an outer concatenation, so that the result of node i is already at its position.
 func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 	if !m.isJoin(i) {
 		return

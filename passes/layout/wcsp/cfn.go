@@ -13,10 +13,11 @@ import (
 const maxCFN = 512409557603043100
 
 // WriteCFN writes the problem in the cfn format of toulbar2, which is also valid JSON
-// (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). Variable i is named xi, followed by the letters, digits
-// and dots of its name; labels are numbers. Costs are integers, picoseconds. The upper bound ("mustbe") exceeds the sum
-// of the largest allowed costs of all factors, so that an optimum is not excluded; it is the cost of forbidden
-// combinations. WriteCFN fails if the problem is invalid, or if the upper bound exceeds toulbar2's range.
+// (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). The name of variable i is xi, followed by the letters,
+// digits and dots of its name in the problem. Labels are numbers. Costs are integers, in picoseconds. The upper bound
+// ("mustbe") exceeds the sum of the largest allowed costs of all factors, so it excludes no optimum. Forbidden
+// combinations cost the upper bound. WriteCFN fails if the problem is invalid, or if the upper bound exceeds toulbar2's
+// range.
 func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	if w == nil {
 		return errors.New("wcsp: the writer is nil")
@@ -74,8 +75,9 @@ func separator(i int) string {
 	return ",\n"
 }
 
-// wordOf returns a name as part of a string in cfn files, which may not contain blanks and brackets: an underscore, and
-// the name with underscores for all characters but ASCII letters, digits and dots. It returns "" for an empty name.
+// wordOf returns a name as part of a string in cfn files, which may not contain blanks and brackets. The result is an
+// underscore followed by the name, in which underscores replace all characters except ASCII letters, digits and dots.
+// It is empty for an empty name.
 func wordOf(name string) string {
 	if name == "" {
 		return ""

@@ -88,7 +88,7 @@ func (q *partition) Pop() any {
 	return x
 }
 
-// price computes a lower bound for each class, to bound unsolved parts.
+// price computes a lower bound for each class. The bounds of unsolved parts follow from these bounds.
 func (c *classLister) price() error {
 	c.least = make([][]int64, len(c.classes))
 	for v, list := range c.classes {
@@ -127,8 +127,8 @@ func without(classes []int, barred func(class int) bool) []bool {
 	return list
 }
 
-// solve returns the cheapest assignment without barred labels; nil if none is feasible. It returns [ErrNotFound] if the
-// limits are exceeded.
+// solve returns the cheapest assignment without barred labels, or nil if no assignment is feasible. It returns
+// [ErrNotFound] if the limits are exceeded.
 func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	o := c.options
 	if o.TimeLimit > 0 {
@@ -157,7 +157,8 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	return s, err
 }
 
-// next returns the cheapest assignment of all parts, and divides its part; nil if there is none.
+// next returns the cheapest assignment of all parts, and divides the part of this assignment. It returns nil if no
+// assignment is left.
 func (c *classLister) next() (*Solution, error) {
 	for len(c.parts) > 0 {
 		x := heap.Pop(&c.parts).(*part)
@@ -178,8 +179,9 @@ func (c *classLister) next() (*Solution, error) {
 	return nil, nil
 }
 
-// divide divides the rest of a part, without the combination of classes of its cheapest assignment. For each variable
-// in turn, a new part has the assignments with another class at this variable and the same classes at all earlier ones.
+// divide divides a part without the combination of classes of its cheapest assignment. For each variable in turn, a new
+// part has the assignments with another class at this variable, and with the same classes as the cheapest assignment at
+// all earlier variables.
 func (c *classLister) divide(x *part) {
 	same := slices.Clone(x.barred)
 	for v, list := range c.classes {

@@ -6,9 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// This file eliminates variables (bucket elimination). To eliminate a variable, all functions that depend on it are
-// replaced by a message: the minimum of their sum over its labels, as a function of the other variables. If the message
-// would be too large, the functions are divided into buckets with a message each, which gives a lower bound.
+// This file eliminates variables (bucket elimination). To eliminate a variable, a message replaces all functions that
+// depend on it. The message is the minimum of the sum of these functions over the variable's labels, as a function of
+// the other variables. If the message would be too large, the functions are divided into buckets with one message each.
+// The result is then a lower bound.
 
 // step is the elimination of one variable.
 type step struct {
@@ -106,8 +107,9 @@ func (e *elimination) variable(v, limit int) {
 	e.steps = append(e.steps, s)
 }
 
-// buckets divides the functions of v into buckets: one bucket if its message has at most limit entries, otherwise by
-// first fit. A variable with one label needs no minimum, so each of its functions gets a bucket of its own.
+// buckets divides the functions of v into buckets. There is one bucket if its message has at most limit entries.
+// Otherwise functions are divided by first fit. A variable with one label needs no minimum, so each of its functions
+// gets a bucket of its own.
 func (e *elimination) buckets(v, limit int) [][]*function {
 	functions := e.at[v]
 	var list [][]*function
@@ -159,9 +161,9 @@ func (e *elimination) entries(scope []int) int64 {
 	return n
 }
 
-// decode assigns labels to the variables of the steps, in reverse order, that minimize the functions of each step given
-// the labels of variables eliminated later. If each step has one bucket, or its variable one label, the result is
-// optimal.
+// decode assigns labels to the variables of the steps, in reverse order. Each label minimizes the functions of its
+// step, given the labels of the variables that were eliminated later. The result is optimal if each step has one bucket
+// or its variable one label.
 func decode(sizes []int, steps []step, labels []int) {
 	for i := len(steps) - 1; i >= 0; i-- {
 		s := &steps[i]

@@ -57,8 +57,8 @@ func (g *guess) improve() {
 	}
 }
 
-// dive searches for a feasible assignment by depth-first search: variables in the reverse order of steps, labels in
-// order of cost. It reports whether it found one.
+// dive searches for a feasible assignment by depth-first search. It takes variables in the reverse order of steps, and
+// labels in order of cost. It reports whether it found an assignment.
 func (g *guess) dive(steps []step) bool {
 	tried := 0
 	var from func(i int) bool
@@ -70,7 +70,7 @@ func (g *guess) dive(steps []step) bool {
 		last, lastCost := -1, int64(-1)
 		for {
 			interrupt.Check(g.in.ctx)
-			// Take the next label by cost, then index.
+			// The next label follows the present label in the order of costs, and of indices for equal costs.
 			best, bestCost := -1, Forbidden
 			for l := range g.in.sizes[s.variable] {
 				c := s.cost(g.in.sizes, g.labels, l)

@@ -15,10 +15,10 @@ const (
 	mostEnumerated = 1 << 16 // in total
 )
 
-// KBest returns the k cheapest assignments of which no two are the same, cheapest first. same reports whether two
-// assignments count as the same; nil means equal labels. The list is shorter if there are fewer feasible assignments,
-// if the 32*k cheapest ones (at most 65536) have been examined, or if the problem exceeds MaxTable and time runs out.
-// All have the lower bound of the first assignment, and only the first one has a proof if one is requested.
+// KBest returns the k cheapest different assignments, cheapest first. same reports whether two assignments count as
+// one. A nil same compares labels. The list is shorter if there are fewer feasible assignments, if the 32*k cheapest
+// assignments (at most 65536) have been examined, or if the problem exceeds MaxTable and time runs out. All solutions
+// have the lower bound of the first solution. If a proof is requested, only the first solution has a proof.
 func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solution, err error) {
 	defer interrupt.Catch(&err)
 	if k < 1 {
@@ -49,9 +49,9 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solut
 	return list, nil
 }
 
-// lister enumerates assignments by cost with Lawler's partition: after each assignment the rest is divided into cells
-// whose cheapest assignments are known. Cells that are too large for elimination have only a bound and are split on
-// demand.
+// lister enumerates assignments by cost with Lawler's partition. After each assignment, the remaining assignments are
+// divided into cells with known cheapest assignments. A cell that is too large for elimination has only a bound, and is
+// split when it becomes the cheapest cell.
 type lister struct {
 	*search
 	cells cells
@@ -60,8 +60,8 @@ type lister struct {
 }
 
 // cell is a set of assignments. An open cell has only a lower bound. A closed cell has the assignments that agree with
-// like in all variables eliminated after a stage, and have a given label at that stage; its bound is the cost of the
-// cheapest one.
+// like in all variables eliminated after a stage, and that have a given label at this stage. Its bound is the cost of
+// its cheapest assignment.
 type cell struct {
 	bound  int64
 	number int          // in order of creation, to break ties
@@ -73,7 +73,7 @@ type cell struct {
 	label int   // label of the stage's variable
 }
 
-// stage is a step of an elimination. label is the only label of a variable that was split on.
+// stage is a step of an elimination. label is the only remaining label of a variable on which the cell was split.
 type stage struct {
 	step
 	sizes []int
@@ -110,7 +110,7 @@ func (l *lister) push(c *cell) {
 	}
 }
 
-// trim removes closed cells that cannot be reached: it keeps the l.tries cheapest ones.
+// trim keeps the l.tries cheapest closed cells. It removes all other closed cells, because they cannot be reached.
 func (l *lister) trim() {
 	sort.Sort(l.cells)
 	known := 0
@@ -122,7 +122,7 @@ func (l *lister) trim() {
 	})
 }
 
-// next returns the cheapest assignment not yet listed; nil if there is none or time runs out.
+// next returns the cheapest assignment that is not yet listed. It returns nil if there is none or time runs out.
 func (l *lister) next() ([]int, int64) {
 	for len(l.cells) > 0 {
 		interrupt.Check(l.ctx)
@@ -138,7 +138,7 @@ func (l *lister) next() ([]int, int64) {
 	return nil, 0
 }
 
-// expand replaces an open cell by a closed one, or by a cell for each label of a variable. It returns false if time
+// expand replaces an open cell by a closed cell, or by one cell for each label of a variable. It returns false if time
 // runs out.
 func (l *lister) expand(c *cell) bool {
 	e := c.open
@@ -168,7 +168,7 @@ func (l *lister) expand(c *cell) bool {
 	return true
 }
 
-// list returns the cheapest assignment of a cell and divides the others into cells.
+// list returns the cheapest assignment of a cell, and divides the other assignments of the cell into new cells.
 func (l *lister) list(c *cell) []int {
 	labels := slices.Clone(c.like)
 	if c.stage < len(c.stages) {

@@ -9,7 +9,7 @@ import (
 // lookWork is the number of costs processed between two checks of the context.
 const lookWork = 1 << 20
 
-// operand is a function in a sum: the current index into its table, and its strides.
+// operand is a function in a sum, with the current index into its table and its strides.
 type operand struct {
 	table   []int64
 	at      int
@@ -85,7 +85,8 @@ func (e *elimination) message(v int, functions []*function) *function {
 }
 
 // minima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that are
-// constant along the row. along has the functions that depend on the row's variable, which has index last in the scope.
+// constant along the row. along has the functions that depend on the row's variable. last is the index of this variable
+// in the scope.
 func minima(row, sums []int64, along []operand, last int) {
 	for i := range row {
 		best := Forbidden

@@ -26,9 +26,9 @@ type plan struct {
 // roomPart is the number of message entries per variable that a plan may have in addition to its limit.
 const roomPart = 1 << 6
 
-// plan returns an elimination order whose messages have at most limit entries each, and at most 4*limit plus roomPart
-// per variable in total. It returns the better order of both rules, and does not try the second rule if the first order
-// is cheap.
+// plan returns an elimination order. Each message has at most limit entries, and all messages together have at most
+// 4*limit plus roomPart per variable. plan returns the better order of both rules. If the order of the first rule is
+// cheap, it does not try the second rule.
 func (in *instance) plan(limit int) plan {
 	const little = 1 << 17 // work in costs read, below a millisecond
 	a := in.order(limit, leastWork)
@@ -151,7 +151,7 @@ func (o *ordering) enter(v int) {
 	}
 }
 
-// table returns the number of entries of the message of v, or limit + 1 if it is larger.
+// table returns the number of entries of the message of v. If the number exceeds the limit, it returns limit + 1.
 func (o *ordering) table(v int) int64 {
 	size := int64(1)
 	for _, u := range o.neighbours[v] {
@@ -192,8 +192,8 @@ func (o *ordering) key(v int) int64 {
 	return fill<<40 + min(work, 1<<40-1)
 }
 
-// eliminate joins the neighbours of v and returns, ascending, the variables whose keys may change: the neighbours and,
-// for leastFill, common neighbours of newly joined pairs.
+// eliminate joins the neighbours of v. It returns, in ascending order, the variables whose keys may change: the
+// neighbours and, for leastFill, common neighbours of newly joined pairs.
 func (o *ordering) eliminate(v int) []int {
 	neighbours := o.neighbours[v]
 	changed := slices.Clone(neighbours)

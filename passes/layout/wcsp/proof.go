@@ -15,15 +15,15 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 
 // Proof shows that no assignment of a problem costs less than a bound.
 //
-// First labels are pruned, in order. The rest is a tree whose nodes eliminate variables. To eliminate a variable, all
-// functions that depend on it are replaced by a message: the minimum of their sum over the variable's labels, as a
-// function of the other variables. Functions are numbered: first the factors of the problem, then the new functions on
-// the path from the root, in order. A message without variables is a constant. The bound of a node is the sum of its
-// constants, the least bound of its branches, and the bounds of all its parts. The bound of the root, plus the factors
-// without variables, is the bound of the solution.
+// First, labels are pruned, in order. The remaining proof is a tree whose nodes eliminate variables. To eliminate a
+// variable, a message replaces all functions that depend on it. The message is the minimum of the sum of these
+// functions over the variable's labels, as a function of the other variables. Functions have numbers: first the factors
+// of the problem, then the new functions on the path from the root, in order. A message without variables is a
+// constant. The bound of a node is the sum of its constants, the least bound of its branches, and the bounds of all its
+// parts. The bound of the solution is the bound of the root plus the factors without variables.
 //
-// A node may begin with shifts, which move costs between a function and functions of its single variables (a
-// reparametrization: the sum of all functions is unchanged). Then labels may be cut: for a cut label, the least entries
+// A node may begin with shifts, which move costs between a function and functions of its single variables. This is a
+// reparametrization: the sum of all functions is unchanged. Then labels may be cut. For a cut label, the least entries
 // of all functions, restricted to the label, add up to at least the cutoff. A node with cuts has a bound of at most the
 // cutoff.
 //
@@ -34,7 +34,7 @@ type Proof struct {
 	Root     Node      `json:"root" doc:"The lower bound for assignments of the remaining labels."`
 }
 
-// Pruning removes a label that is dominated: for all remaining labels of the other variables, By costs no more.
+// Pruning removes a dominated label: label By never costs more, for all remaining labels of the other variables.
 type Pruning struct {
 	Variable int `json:"variable" doc:"The index of the variable."`
 	Label    int `json:"label" doc:"The index of the removed label."`

@@ -10,9 +10,9 @@ import (
 const pruneWork = 1 << 23
 
 // pruner removes dominated labels by Goldstein's criterion: label k is removed if another label k' never costs more
-// than k, whatever the labels of the neighbours. For each factor it takes the least difference cost(k) - cost(k') over
-// the neighbour's labels; k is dominated if these differences add up to at least 0. If k is forbidden, the difference
-// is infinite.
+// than k, for all labels of the neighbours. For each factor, the pruner takes the least difference cost(k) - cost(k')
+// over the neighbour's labels. Label k is dominated if the sum of these differences is at least 0. If k is forbidden,
+// the difference is infinite.
 type pruner struct {
 	*instance
 	unary [][]int64 // by variable: function of this variable only; nil if there is none
@@ -25,7 +25,7 @@ type pruner struct {
 	sums  []int64 // by label: the sum of these least costs
 }
 
-// edge is a function from the point of view of one of its two variables.
+// edge is a function of two variables, seen from one variable.
 type edge struct {
 	table               []int64
 	other               int

@@ -68,8 +68,8 @@ func (e *elimination) extremes(degrees []int) (least, most int) {
 	return least, most
 }
 
-// locally returns the label of v with the least sum of its own cost and, for each neighbour, the least sum of the cost
-// of their common function and of the neighbour's own cost.
+// locally returns the label of v with the least local cost. The local cost is the label's own cost plus, for each
+// neighbour, the least sum of the cost of their common function and of the neighbour's own cost.
 func (e *elimination) locally(v int) int {
 	labels := make([]int, len(e.sizes))
 	best, at := Forbidden, 0
@@ -101,7 +101,8 @@ func (e *elimination) locally(v int) int {
 	return at
 }
 
-// choose removes v with a fixed label: each function of v and of another variable becomes a function of the latter.
+// choose fixes the label of v and removes v. Each function of v and of another variable becomes a function of the other
+// variable alone.
 func (e *elimination) choose(v, label int) {
 	only := &function{scope: []int{v}, table: slices.Repeat([]int64{Forbidden}, e.sizes[v])}
 	only.table[label] = 0

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// search is depth-first branch and bound. A node eliminates variables; the rest is divided into independent parts, or
-// split on a variable.
+// search is depth-first branch and bound. A node of the search eliminates variables. The remaining problem is divided
+// into independent parts, or split on a variable.
 type search struct {
 	ctx          context.Context
 	table        int           // maximum number of entries of a message
@@ -133,8 +133,9 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 	return r
 }
 
-// core minimizes a connected instance that small tables do not solve: it tightens the bound, cuts labels that cannot be
-// part of a better assignment, and continues with the rest. If few labels are cut it splits the instance.
+// core minimizes a connected instance that small tables do not solve. It tightens the bound, and cuts labels that
+// cannot be part of a better assignment. It then continues with the remaining labels, or splits the instance if few
+// labels are cut.
 func (s *search) core(in *instance, cutoff int64, top bool) result {
 	r := result{cost: Forbidden}
 	if !top && s.expired() {
@@ -169,7 +170,7 @@ func (s *search) core(in *instance, cutoff int64, top bool) result {
 	return r
 }
 
-// afterCuts minimizes an instance after cuts. Assignments with a cut label cost at least worth; r is the best result so
+// afterCuts minimizes an instance after cuts. Assignments with a cut label cost at least worth. r is the best result so
 // far.
 func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, worth, cutoff int64, top bool) result {
 	found := s.node(in.restrict(left), cutoff, top)
@@ -232,8 +233,8 @@ func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
 	return r
 }
 
-// bounded returns a relaxation of the rest, whose constant is a lower bound: with minimal tables if the bound then
-// reaches the limit, otherwise with larger tables.
+// bounded returns a relaxation of the remaining problem. The constant of the relaxation is a lower bound. Tables are
+// minimal if the bound then reaches the limit, and larger otherwise.
 func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 	relaxed := e.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {
@@ -249,7 +250,7 @@ func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 }
 
 // relax eliminates the remaining variables with messages of at most table entries. The constant is then a lower bound.
-// If there are very many functions, messages are smaller, so that relax takes at most about a second.
+// If there are very many functions, messages are even smaller, so that relax takes at most about a second.
 func (e *elimination) relax(table int) {
 	in := e.rest()
 	table = min(table, max(relaxedWork/max(len(in.functions), 1), 1))

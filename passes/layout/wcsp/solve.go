@@ -19,8 +19,8 @@ type Solver interface {
 
 // Options limit the effort of a solver.
 type Options struct {
-	// TimeLimit is the maximum time of the search that follows elimination within MaxTable. Zero means no search, so that
-	// results do not depend on time; a negative value means no limit.
+	// TimeLimit is the maximum time of the search, which starts if elimination within MaxTable does not solve the
+	// problem. Zero means no search, so that results do not depend on time. A negative value means no limit.
 	TimeLimit time.Duration
 	// MaxTable is the maximum number of entries of a table; zero means 4194304.
 	MaxTable int

@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// tightening moves costs between the functions of an instance to raise the sum of their least entries, a lower bound on
-// the cost. Each function gives its least cost per label to the variables of its scope, and each variable distributes
-// its costs in equal shares to the functions that follow in the order. This is sequential reweighted message passing
-// (TRW-S, SRMP) in integers. The cost of every assignment is unchanged, no entry becomes negative, and the bound never
-// decreases. For submodular costs, as with two layouts, the bound converges to the least cost. Expensive labels can
-// then be cut, and the rest can be eliminated.
+// tightening moves costs between the functions of an instance to raise the sum of their least entries. This sum is a
+// lower bound on the cost. Each function gives its least cost per label to the variables of its scope. Each variable
+// distributes its costs in equal shares to the functions that follow in the order. This is sequential reweighted
+// message passing (TRW-S, SRMP) in integers. The cost of every assignment is unchanged, no entry becomes negative, and
+// the bound never decreases. For submodular costs, as with two layouts, the bound converges to the least cost.
+// Expensive labels can then be cut, and the remaining problem can be eliminated.
 type tightening struct {
 	*instance
 	functions []movedFunction // functions of two or more variables
@@ -49,7 +49,7 @@ const (
 )
 
 // tighten moves the costs of an instance in which every label is supported (see supported). It ends when the bound
-// reaches the cutoff or the best known cost, or stops rising. It returns nil if sums overflow.
+// reaches the cutoff or the best known cost, or does not rise further. It returns nil if sums overflow.
 func (in *instance) tighten(cutoff int64) *tightening {
 	t := in.newTightening()
 	entries := 1
@@ -119,8 +119,8 @@ func (t *tightening) sum(a, b int64) int64 {
 	return a
 }
 
-// variable collects costs from the functions of v, and distributes them in shares to the functions that have another
-// variable after v in the pass.
+// variable collects costs from the functions of v. It then distributes the costs in shares to the functions that have
+// another variable after v in the pass.
 func (t *tightening) variable(v int, forward bool) {
 	interrupt.Check(t.ctx)
 	after, before := 0, 0
@@ -248,8 +248,8 @@ func (t *tightening) round() {
 	}
 }
 
-// cut returns, by variable, the labels whose cost exceeds the least cost by less than gap, and the number of all other
-// labels.
+// cut returns, by variable, the labels that are not cut: their cost exceeds the least cost by less than gap. It also
+// returns the number of cut labels.
 func (t *tightening) cut(gap int64) (left [][]int, cut int) {
 	left = make([][]int, len(t.names))
 	for v, unary := range t.unary {
@@ -264,7 +264,7 @@ func (t *tightening) cut(gap int64) (left [][]int, cut int) {
 	return left, cut
 }
 
-// shifted returns the instance with the current costs, and the shifts that lead there.
+// shifted returns the instance with the current costs, and the shifts that lead from the original costs to these costs.
 func (t *tightening) shifted() (*instance, []Shift) {
 	out := *t.instance
 	out.functions = nil
@@ -318,9 +318,9 @@ func (in *instance) cuts(left [][]int) []Cut {
 	return list
 }
 
-// supported returns, by variable, the labels that have an allowed entry in each function together with supported labels
-// of the other variables (arc consistency). It also returns the removed labels in order of removal, and whether each
-// variable has a label left.
+// supported returns, by variable, the supported labels (arc consistency). A supported label has, in each function, an
+// allowed entry together with supported labels of the other variables. supported also returns the removed labels in
+// order of removal, and whether each variable has a supported label.
 func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
 	at := in.eliminate().at
 	left, all = make([][]int, len(in.names)), true

@@ -19,9 +19,9 @@ type tree struct {
 	loose   int64
 }
 
-// node returns a proof of a bound of at least target, and that bound; target is at most t.bound. If relaxed steps
+// node returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If relaxed steps
 // suffice, they replace branches. This happens if an interrupted search has explored branches that the final bound does
-// not need, or if a better assignment, found after a split, makes the split unnecessary.
+// not need. It also happens if a better assignment, found after a split, makes the split unnecessary.
 func (t *tree) node(target int64) (Node, int64) {
 	if t.relaxed != nil && t.loose >= target {
 		return Node{Steps: t.relaxed}, t.loose

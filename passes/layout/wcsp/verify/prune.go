@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// touching returns the factors of v by their other variable. Factors over v only have the key v. The index is built at
+// touching returns the factors of v by their other variable. A factor over v alone has the key v. The index is built at
 // the first call.
 func (c *checker) touching(v int) map[int][]int {
 	if c.pairs == nil {
@@ -71,8 +71,8 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 	return nil
 }
 
-// pair returns the sum of factors over v only, or over v and one other variable, for label k of v and label l of the
-// other variable.
+// pair returns a sum of factors over v alone, or over v and one other variable. k is the label of v, and l the label of
+// the other variable.
 func (c *checker) pair(factors []int, v, k, l int) int64 {
 	var sum int64
 	for _, i := range factors {

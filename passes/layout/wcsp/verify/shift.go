@@ -38,7 +38,7 @@ func (c *checker) shifts(list []wcsp.Shift, at live) error {
 	return nil
 }
 
-// plus adds a cost to a number that may be negative. The sum is Forbidden if one of both is.
+// plus adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.
 func plus(a, cost int64) int64 {
 	if a >= wcsp.Forbidden || cost >= wcsp.Forbidden {
 		return wcsp.Forbidden
@@ -46,7 +46,7 @@ func plus(a, cost int64) int64 {
 	return a + cost
 }
 
-// shift replaces functions of the same variables by their sum minus the costs moved, which it adds to given.
+// shift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to given.
 func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
 	if len(s.From) == 0 {
 		return fmt.Errorf("it lists no function")
@@ -137,8 +137,8 @@ type group struct {
 	least int64 // least entry of the sum, over remaining labels
 }
 
-// cuts checks and removes labels with which no assignment costs less than the cutoff: restricted to the label, the
-// least entries of all groups of functions must add up to at least the cutoff.
+// cuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. Restricted to the
+// label, the least entries of all groups of functions must therefore add up to at least the cutoff.
 func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff is %d", cutoff)

@@ -210,8 +210,8 @@ func (c *checker) each(terms []term, scope []int, f func(labels []int) error) er
 	}
 }
 
-// term returns a function with the index offsets of the remaining labels. v is the eliminated variable; -1 if there is
-// none.
+// term returns a function with the index offsets of the remaining labels. v is the eliminated variable, or -1 if no
+// variable is eliminated.
 func (c *checker) term(f *function, scope []int, v int) term {
 	t := term{table: f.table, along: make([][]int, len(scope))}
 	stride := 1

@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Solution returns nil if the cost of s is correct and its proof proves its bound; otherwise an error that names the
-// first fault. It modifies neither argument. Time is at most proportional to the product of the sizes of problem and
-// proof, memory to their sum.
+// Solution returns nil if the cost of s is correct and its proof proves its bound. Otherwise it returns an error that
+// names the first fault. It modifies neither argument. The time is at most proportional to the product of the sizes of
+// problem and proof. The memory is at most proportional to the sum of these sizes.
 func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
 	return SolutionContext(context.Background(), p, s)
 }
