@@ -16,13 +16,13 @@ import (
 const (
 	// maxParts is the maximum number of parts that are considered.
 	maxParts = 16
-	// The arena may grow by 1/moreArena for affinity. If it would grow more, the values that are live at that point
-	// lose their affinity, and memory is planned again. There are at most plansTried plans.
-	moreArena  = 8
-	plansTried = 8
+	// The arena may be larger by 1/arenaGrowthDivisor for affinity. If the arena would be larger, the values that are
+	// live at that point lose their affinity, and memory is planned again. There are at most maxPlans plans.
+	arenaGrowthDivisor = 8
+	maxPlans           = 8
 )
 
-// lastUse describes a range of the arena that was last used by one storage, or by a piece of it.
+// lastUse records which storage occupied a range of the arena last. The range may hold only a piece of this storage.
 type lastUse struct {
 	at, end int // the range in bytes: [at, end)
 	from    int // address of the storage
@@ -31,8 +31,8 @@ type lastUse struct {
 
 // affinity has the last use of each range of the arena, sorted by address.
 type affinity struct {
-	workers int
-	tenants []lastUse
+	workers  int
+	lastUses []lastUse
 }
 
 // workerRange returns the range of worker w's part of a storage.
@@ -42,14 +42,14 @@ func (t *lastUse) workerRange(w, workers int) (begin, end int) {
 
 // lastUsesIn returns the last uses of the arena's bytes [at, end).
 func (a *affinity) lastUsesIn(at, end int) []lastUse {
-	first := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].end > at })
-	last := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].at >= end })
-	return a.tenants[first:max(first, last)]
+	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > at })
+	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].at >= end })
+	return a.lastUses[first:max(first, last)]
 }
 
-// foreignBytes returns the number of bytes that another worker wrote last, for a storage of the given size placed at an
-// address. It returns -1 if the previous storage had the same address and size. This is better than 0: no byte is
-// foreign even if workers divide a value by channels, which are interleaved in memory.
+// foreignBytes returns the number of bytes that another worker wrote last, if a storage of the given size is placed at
+// an address. It returns -1 if the previous storage had the same address and size. The result -1 is better than 0: in
+// this case no byte is foreign even if workers divide a value by channels, which are interleaved in memory.
 func (a *affinity) foreignBytes(at, size int) int {
 	all, own := 0, 0
 	if was := a.lastUsesIn(at, at+size); len(was) == 1 && was[0].from == at && was[0].bytes == size {
@@ -70,27 +70,27 @@ func (a *affinity) foreignBytes(at, size int) int {
 // record adds a storage of the given size at an address, as the last use of its range.
 func (a *affinity) record(at, size int) {
 	end := at + size
-	first := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].end > at })
-	last := sort.Search(len(a.tenants), func(i int) bool { return a.tenants[i].at >= end })
+	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > at })
+	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].at >= end })
 	now := make([]lastUse, 0, 3)
 	if first < last {
-		if t := a.tenants[first]; t.at < at {
+		if t := a.lastUses[first]; t.at < at {
 			t.end = at
 			now = append(now, t)
 		}
 	}
 	now = append(now, lastUse{at, end, at, size})
 	if first < last {
-		if t := a.tenants[last-1]; t.end > end {
+		if t := a.lastUses[last-1]; t.end > end {
 			t.at = end
 			now = append(now, t)
 		}
 	}
-	a.tenants = slices.Replace(a.tenants, first, max(first, last), now...)
+	a.lastUses = slices.Replace(a.lastUses, first, max(first, last), now...)
 }
 
-// choose returns the index of a free block, and an address in it, with the fewest foreign bytes. Among equal blocks it
-// prefers the smallest one. It returns -1 if no block is large enough.
+// choose returns the index of a free block, and an address in the block, with the fewest foreign bytes. Among blocks
+// with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough.
 func (a *affinity) choose(blocks []block, size int) (best, at int) {
 	best, least := -1, 0
 	try := func(k, place int) {

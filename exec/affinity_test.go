@@ -23,10 +23,10 @@ func TestForeign(t *testing.T) {
 	assert.Zero(t, a.foreignBytes(16*kib, 32*kib), "the halves meet where they did")
 	a.record(16*kib, 8*kib)
 	assert.Equal(t, []lastUse{{0, 16 * kib, 0, 64 * kib}, {16 * kib, 24 * kib, 16 * kib, 8 * kib},
-		{24 * kib, 64 * kib, 0, 64 * kib}}, a.tenants)
+		{24 * kib, 64 * kib, 0, 64 * kib}}, a.lastUses)
 	assert.Equal(t, 4*kib, a.foreignBytes(0, 64*kib), "half of what came between")
 	a.record(8*kib, 64*kib)
-	assert.Equal(t, []lastUse{{0, 8 * kib, 0, 64 * kib}, {8 * kib, 72 * kib, 8 * kib, 64 * kib}}, a.tenants)
+	assert.Equal(t, []lastUse{{0, 8 * kib, 0, 64 * kib}, {8 * kib, 72 * kib, 8 * kib, 64 * kib}}, a.lastUses)
 }
 
 // Memory is taken where the same workers were, else at the beginning of the smallest block.

@@ -12,8 +12,8 @@ func TestArenaDoesNotWrap(t *testing.T) {
 	m := &memoryPlanner{}
 	for i := range 40 {
 		at, _ := m.alloc(i, absurd, i)
-		if at < 0 || m.top < min(i+1, 3)*absurd {
-			t.Fatalf("storage %d is at %d of %d bytes", i, at, m.top)
+		if at < 0 || m.arenaSize < min(i+1, 3)*absurd {
+			t.Fatalf("storage %d is at %d of %d bytes", i, at, m.arenaSize)
 		}
 	}
 }

@@ -14,12 +14,12 @@ import (
 // A graph with data-dependent shapes runs in segments. This file caches the compiled form of a segment for a class of
 // input values, that is, for values that give the same shapes.
 
-// prepared is a segment prepared for one class. One of program, call and inner is set.
+// prepared is a segment prepared for one class. Exactly one of program, call and innerSegments is set.
 type prepared struct {
 	program       *Program
-	call          *graph.Call  // a call of an op whose result shapes depend on data
-	innerSegments *cut         // further segments, if shapes inside the segment depend on data
-	failed        graph.Errors // nodes that were omitted because of [Options.KeepGoing]
+	call          *graph.Call     // a call of an op whose result shapes depend on data
+	innerSegments *segmentedGraph // further segments, if shapes inside the segment depend on data
+	failed        graph.Errors    // nodes that were omitted because of [Options.KeepGoing]
 }
 
 // bytes estimates the memory that p occupies: packed weights and one session, without other constants.
@@ -32,13 +32,13 @@ func (p *prepared) bytes() int {
 	return sum(n.Packed, n.Arena, n.Scratch, aStep*len(p.program.steps))
 }
 
-// isCacheable reports whether p may be cached. It may not if nodes were omitted, because the reason may have been a
-// temporary lack of memory.
+// isCacheable reports whether p may be cached. If nodes were omitted, p may not be cached, because the reason may have
+// been a temporary lack of memory.
 func (p *prepared) isCacheable() bool {
 	return len(p.failed) == 0 && (p.program == nil || len(p.program.failed) == 0)
 }
 
-// classes caches prepared segments, by segment and class of input values.
+// classes is the cache of prepared segments. Its keys are the segment and the class of input values.
 type classes struct {
 	prepared lru.Cache[classKey, *class]
 }
@@ -49,8 +49,8 @@ type classKey struct {
 	values  string // see [graph.Segment.Class]
 }
 
-// class is a cache entry. Its lock is held during preparation. Concurrent runs that need the entry wait for the lock,
-// or until their own context ends, instead of preparing the segment again.
+// class is a cache entry. Its lock is held during preparation. A concurrent run that needs the entry waits for the lock
+// instead of preparing the segment again. The wait ends early if the context of the run ends.
 type class struct {
 	lock  interrupt.Mutex
 	ready *prepared
@@ -59,7 +59,7 @@ type class struct {
 // maxClasses is the maximum number of entries. The limit on bytes hardly limits the number of small segments.
 const maxClasses = 1024
 
-// get returns the entry for a class, prepared by make if it is new.
+// get returns the entry for a class. If the entry is new, make prepares it.
 func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
 	x, ok := c.prepared.Find(key)
 	if !ok {

@@ -10,8 +10,9 @@
 // the memory that a run takes.
 //
 // A step is one kernel call. It consists of phases that run one after another, and a phase consists of independent
-// chunks. Consecutive steps that are worth sharing form a shared section, in which workers take ready steps, or chunks
-// of a step. Other steps run serially on one worker. With several workers, memory is assigned so that a worker finds
-// the data that it wrote in its cache (affinity). With one worker, chunks of consecutive steps are interleaved, so that
+// chunks. Consecutive steps with enough work for several workers form a shared section. In a shared section workers
+// take ready steps, or chunks of a step. Other steps run serially on one worker. With several workers, memory is
+// assigned so that a worker finds the data that it wrote in its cache (affinity). With one worker, chunks of
+// consecutive steps are interleaved, so that values pass through the L2 cache (pipelined groups).
 // values pass through the L2 cache (pipelined groups).
 package exec

@@ -14,7 +14,7 @@ func (p *Program) Unordered() (pairs [][2]int) {
 	after := make([]map[int]bool, len(p.steps)) // by step: those that wait for it
 	for i := len(p.steps) - 1; i >= 0; i-- {
 		after[i] = map[int]bool{}
-		for _, n := range p.steps[i].next {
+		for _, n := range p.steps[i].waitingSteps {
 			after[i][int(n)] = true
 			for k := range after[n] {
 				after[i][k] = true

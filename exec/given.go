@@ -9,16 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// given has the caller's tensors for the outputs of a run in segments. It is nil if the caller gives none.
-type given struct {
+// callerOutputs has the tensors that the caller gives for the outputs of a run in segments. It is nil if the caller
+// gives no tensor.
+type callerOutputs struct {
 	outputs     []graph.Output
-	to          []*tensor.Tensor // by output: the caller's tensor, or nil
+	tensors     []*tensor.Tensor // by output: the caller's tensor, or nil
 	outputIndex map[string]int   // by name of the output's value: 1 + index of the output
 }
 
-// newGiven returns the given tensors of a list by output.
-func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
-	g := &given{outputs: outputs, to: to, outputIndex: map[string]int{}}
+// newCallerOutputs returns the callerOutputs of a list of tensors, which has an entry for each output.
+func newCallerOutputs(outputs []graph.Output, to []*tensor.Tensor) *callerOutputs {
+	g := &callerOutputs{outputs: outputs, tensors: to, outputIndex: map[string]int{}}
 	for i, o := range outputs {
 		if to[i] != nil && g.outputIndex[o.Value.Name] == 0 {
 			g.outputIndex[o.Value.Name] = i + 1
@@ -27,13 +28,14 @@ func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
 	return g
 }
 
-// check returns an error if the run cannot write a given tensor. Shapes that depend on data are checked later.
-func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
+// check returns an error if the run cannot write one of the caller's tensors. Shapes that depend on data are checked
+// later.
+func (g *callerOutputs) check(of *graph.Graph, in []*tensor.Tensor) error {
 	if g == nil {
 		return nil
 	}
 	storage := readsStorage(of)
-	for i, t := range g.to {
+	for i, t := range g.tensors {
 		if t == nil {
 			continue
 		}
@@ -51,7 +53,7 @@ func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 				return sharesMemory(o.Name, "input", of.Inputs[k].Name)
 			}
 		}
-		for k, x := range g.to[:i] {
+		for k, x := range g.tensors[:i] {
 			if x != nil && tensor.Overlap(t, x) {
 				return sharesMemory(o.Name, "the tensor given for output", g.outputs[k].Name)
 			}
@@ -66,14 +68,14 @@ func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 }
 
 // checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
-func (g *given) checkTensor(i int, d tensor.DType, shape []int) error {
-	return checkGiven(g.outputs[i].Name, d, shape, g.to[i])
+func (g *callerOutputs) checkTensor(i int, d tensor.DType, shape []int) error {
+	return checkGiven(g.outputs[i].Name, d, shape, g.tensors[i])
 }
 
-// list returns, by output of a segment's program, the caller's tensor that the program can write directly. The tensor
-// must have the same dtype and shape. If another segment reads the value, it must also have the same strides and
-// offset, because the plan of the reading segment depends on them. Other entries are nil.
-func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
+// list returns, by output of a segment's program, the caller's tensor that the program can write directly, or nil. The
+// tensor must have the dtype and shape of the output. If another segment reads the value, the tensor must also have the
+// strides and the offset of the output, because the plan of the reading segment depends on them.
+func (g *callerOutputs) list(c *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
 	if g == nil {
 		return out
@@ -83,7 +85,7 @@ func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
 		if k < 0 {
 			continue
 		}
-		v, t, m := g.outputs[k].Value, g.to[k], o.Value.Meta
+		v, t, m := g.outputs[k].Value, g.tensors[k], o.Value.Meta
 		alike := t.SameAddresses(m) && t.Offset == m.Offset
 		if slices.Contains(s.Out, v) && g.checkTensor(k, m.DType, m.Shape) == nil && (alike || !c.reads(v)) {
 			out[i] = t
@@ -92,23 +94,23 @@ func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
 	return out
 }
 
-// reads reports whether another segment reads a value.
-func (c *cut) reads(v *graph.Value) bool {
+// reads reports whether a segment reads a value that another segment computes.
+func (c *segmentedGraph) reads(v *graph.Value) bool {
 	return slices.ContainsFunc(c.segments, func(s graph.Segment) bool {
 		return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)
 	})
 }
 
 // fill copies the outputs that no segment wrote into the caller's tensors.
-func (g *given) fill(ctx context.Context, made []*tensor.Tensor, workers int) error {
+func (g *callerOutputs) fill(ctx context.Context, made []*tensor.Tensor, workers int) error {
 	for i, t := range made {
-		if t == nil || g.to[i] == nil || t == g.to[i] {
+		if t == nil || g.tensors[i] == nil || t == g.tensors[i] {
 			continue
 		}
 		if err := g.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
-		if err := iter.CopyElements(ctx, g.to[i], t, workers); err != nil {
+		if err := iter.CopyElements(ctx, g.tensors[i], t, workers); err != nil {
 			return err
 		}
 	}

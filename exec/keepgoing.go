@@ -50,7 +50,7 @@ func (e *Incomplete) Error() string {
 func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 
 // Without returns an [*Incomplete] for a graph with failed nodes, or nil if no node failed. made reports whether an
-// output was computed. A nil made means that no output was.
+// output was computed. If made is nil, no output was computed.
 func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
 	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
 	if len(failed) == 0 || g == nil {
@@ -98,8 +98,9 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 }
 
 // compileSome compiles as much of the graph as fits into memory. It omits the nodes with the largest results first. If
-// values share arena memory, the arena shrinks only when all of them are omitted. Therefore each round omits up to
-// twice as many nodes as the previous round, and then searches for the smallest sufficient number.
+// values share arena memory, the arena shrinks only when all these values are omitted. Therefore each round omits up to
+// twice as many nodes as the previous round. When the remaining nodes fit, compileSome searches for the smallest
+// sufficient number of omitted nodes.
 func compileSome(g *graph.Graph, o Options) (*Program, error) {
 	rest, left := g, graph.Errors{}
 	for most := 1; ; most *= 2 {
@@ -159,8 +160,8 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 	return s
 }
 
-// dropLargest returns the graph without the nodes with the largest results, and the reason for each. count is their
-// number. Nodes that are omitted only because they depend on another omitted node have no reason.
+// dropLargest returns the graph without the count nodes that have the largest results, and the reason for each omitted
+// node. A node that is omitted only because it depends on another omitted node has no reason.
 func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 	drop := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
@@ -187,8 +188,8 @@ func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 	return s.g.Drop(drop), why
 }
 
-// noRoomFor returns the reason why a node with results of the given size is omitted. If the results would fit without
-// other values, the error also states the total need.
+// noRoomFor returns the reason why a node with results of the given size is omitted. If the results alone would fit
+// into memory, the error also states the total need of the run.
 func noRoomFor(bytes int, e *MemoryError) error {
 	alone := &tensor.MemoryError{Bytes: bytes, Left: e.Left, Limit: e.Limit, From: e.From}
 	if bytes > e.Left {
@@ -212,8 +213,8 @@ func (e *jointMemoryError) Error() string {
 // Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
-// restore sets the outputs to the outputs of the complete graph; the program computes only some of these. It adds the
-// errors of nodes that were omitted before the program was compiled.
+// restore sets p's outputs to all outputs of the complete graph, although the program computes only some of them. It
+// adds the errors of nodes that were omitted before the program was compiled.
 func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 	p.failed = append(left, p.failed...)
 	if len(left) == 0 {
@@ -254,7 +255,7 @@ func (p *Program) markMissing(n *graph.Node) {
 	for _, v := range n.Out {
 		p.omittedValues[v] = true
 		if p.storageIndex.At(v) > 0 {
-			s := p.storageOf(v)          // its own: passes with KeepGoing place no value in another
+			s := p.storageOf(v)          // v's own storage: with KeepGoing, passes place no value inside another value
 			p.storages[s].kind = inArena // not allocated by runs
 			p.storages[s].bytes = 0
 		}
@@ -278,7 +279,7 @@ func (p *Program) findSources() {
 	}
 }
 
-// losses are the steps of a run that failed or depend on failed steps.
+// losses records the steps of a run that failed or that depend on failed steps.
 type losses struct {
 	p         *Program
 	any       atomic.Bool
@@ -298,7 +299,7 @@ func (l *losses) reset() {
 	l.failed = nil
 }
 
-// add records a failed step, once.
+// add records the error of a failed step. Further errors of the same step are ignored.
 func (l *losses) add(step int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -327,7 +328,7 @@ func (l *losses) propagate(step int) bool {
 }
 
 // computedOutputs returns, by output of the program, whether the output was computed. It returns nil if all outputs
-// were.
+// were computed.
 func (l *losses) computedOutputs() []bool {
 	if len(l.p.omittedValues) == 0 && !l.any.Load() {
 		return nil
@@ -346,7 +347,7 @@ func (l *losses) computedOutputs() []bool {
 	return made
 }
 
-// summary returns the error of a run with losses; nil otherwise.
+// summary returns the error of a run with lost steps, or nil if no step was lost.
 func (l *losses) summary(made []bool) error {
 	there := map[string]bool{}
 	for i, o := range l.p.outputs {

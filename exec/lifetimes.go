@@ -1,7 +1,7 @@
 package exec
 
-// Lifetime is a block of memory, and the steps that use it. The block is in use from the first to the last of these
-// steps.
+// Lifetime describes a block of memory and the steps that use it. The block is in use from the first to the last of
+// these steps.
 type Lifetime struct {
 	Bytes  int
 	Output bool  // whether the caller owns the block after the run; otherwise it is in the arena

@@ -26,8 +26,9 @@ type lowered struct {
 // if some nodes take a thousand times as long as others, and large enough to amortize the start of workers.
 const lowerBatch = 16
 
-// lowerAll compiles the kernels of all nodes in parallel, and then links their machine code at once. The result does
-// not depend on the number of workers: all nodes before the first failing one are lowered, or all nodes with KeepGoing.
+// lowerAll compiles the kernels of all nodes in parallel, and then links their machine code in one operation. The
+// result does not depend on the number of workers. If a node fails, all nodes before the first failing node are
+// lowered. With KeepGoing, all nodes are lowered.
 func lowerAll(g *graph.Graph, o Options) []lowered {
 	list := make([]lowered, len(g.Nodes))
 	var failed atomic.Int64 // index of the first node known to fail

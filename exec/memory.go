@@ -38,26 +38,26 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	m := plan(nil, 0)
 	if p.threads > 1 {
-		anywhere, maxBytes := make([]bool, len(storages)+len(steps)), m.top+m.top/moreArena
-		for range plansTried {
-			if m = plan(anywhere, maxBytes); m.top <= maxBytes {
+		anywhere, maxBytes := make([]bool, len(storages)+len(steps)), m.arenaSize+m.arenaSize/arenaGrowthDivisor
+		for range maxPlans {
+			if m = plan(anywhere, maxBytes); m.arenaSize <= maxBytes {
 				break
 			}
 		}
-		if m.top > maxBytes {
+		if m.arenaSize > maxBytes {
 			m = plan(nil, 0)
 		}
 	}
-	p.arena = m.top
+	p.arena = m.arenaSize
 	for s := range p.storages {
 		p.storageIndex.Set(p.storages[s].root, int32(m.find(s)+1))
 	}
 }
 
-// planFor plans memory with affinity, except for the entries of anywhere that are true, which are placed at any
-// address. anywhere has an element for each storage, followed by one for the scratch memory of each step. A nil list
-// means no affinity at all. If the arena exceeds maxBytes, planFor sets the elements of the memory that is live at this
-// point, and stops.
+// planFor plans memory with affinity, except for the memory marked in anywhere, which is placed at any address.
+// anywhere has an element for each storage, followed by an element for the scratch memory of each step. If anywhere is
+// nil, there is no affinity at all. If the arena exceeds maxBytes, planFor stops. It first marks in anywhere the memory
+// that is live at this point.
 func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
@@ -75,7 +75,7 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *m
 		}
 		interrupt.Check(ctx)
 		m.step(i)
-		if anywhere != nil && m.top > maxBytes {
+		if anywhere != nil && m.arenaSize > maxBytes {
 			break
 		}
 	}
@@ -91,7 +91,7 @@ type memoryPlanner struct {
 	users      [][]int32            // by storage: the steps that used it since it got its address
 	before     [][]int32            // by storage: the steps that used its address before
 	blocks     []block              // free memory below top, by offset
-	top        int
+	arenaSize  int
 	waits      []int32 // by step: the latest step that was made to wait for the step
 	groupStart int     // first step of the current pipelined group, or the current step
 	// ignoresAffinity marks memory that is placed without affinity: see planFor.
@@ -164,28 +164,28 @@ func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	}
 }
 
-// planned reports whether a step of the program writes the storage.
+// planned reports whether a step of the program writes storage s.
 func (m *memoryPlanner) planned(s int) bool {
 	k := m.p.storages[s].kind
 	return k == inArena || k == inFresh
 }
 
-// lastUsers returns a list of the last user of a storage; empty if there is none.
+// lastUsers returns a list with the last step that uses a storage. The list is empty if no step uses the storage.
 func (m *memoryPlanner) lastUsers(storage int) []int32 {
 	u := m.users[storage]
 	return u[max(0, len(u)-1):]
 }
 
-// wait makes step i wait for step on, unless it already does.
+// wait makes step i wait for step on, unless step i already waits for that step.
 func (m *memoryPlanner) wait(i int, on int32) {
 	if int(on) == i || m.waits[on] == int32(i) {
 		return
 	}
 	m.waits[on] = int32(i)
-	m.p.steps[on].next = append(m.p.steps[on].next, int32(i))
+	m.p.steps[on].waitingSteps = append(m.p.steps[on].waitingSteps, int32(i))
 }
 
-// inPlace lets outputs reuse the memory of operands that are not used later, if the kernel permits it.
+// inPlace lets the results of step i reuse the memory of operands that no later step uses, if the kernel permits it.
 func (m *memoryPlanner) inPlace(i int) {
 	p := m.p
 	s := &p.steps[i]
@@ -214,7 +214,7 @@ func (m *memoryPlanner) inPlace(i int) {
 }
 
 // readsAlike reports whether all operands of step i that share the storage of operand `in` have each element at the
-// same address as this operand. Then overwriting elements in order is safe.
+// same address as operand `in`. Overwriting the elements in order is then safe.
 func (m *memoryPlanner) readsAlike(i, in int) bool {
 	s := &m.p.steps[i]
 	nout := len(s.node.Out)
@@ -231,8 +231,8 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 	return true
 }
 
-// mostArena is the maximum size of the arena in bytes, so that sums do not overflow.
-const mostArena = math.MaxInt / 4
+// maxArenaBytes is the maximum size of the arena. It is small enough that sums of sizes do not overflow.
+const maxArenaBytes = math.MaxInt / 4
 
 // alloc allocates size bytes of the arena for step i: from a free block, or by growing the arena. slot is the index of
 // the memory in ignoresAffinity. alloc returns the steps that used the memory before; step i then waits for them.
@@ -243,9 +243,9 @@ func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 	}
 	best, at := m.pick(size, slot)
 	if best < 0 {
-		at = m.top
-		m.top = min(m.top+size, mostArena)
-		if m.ignoresAffinity != nil && m.top > m.maxBytes {
+		at = m.arenaSize
+		m.arenaSize = min(m.arenaSize+size, maxArenaBytes)
+		if m.ignoresAffinity != nil && m.arenaSize > m.maxBytes {
 			m.dropAffinity(slot)
 		}
 		m.affinity.record(at, size)

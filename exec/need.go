@@ -57,7 +57,7 @@ func (n *Need) sortLargest() {
 	n.Largest = n.Largest[:min(len(n.Largest), maxHoldings)]
 }
 
-// AddInput adds the memory of an input; nil takes none.
+// AddInput adds the memory of an input. A nil input takes no memory.
 func (n *Need) AddInput(v *graph.Value) {
 	if v == nil {
 		return
@@ -187,7 +187,7 @@ func (n Need) Check(limit, held int) error {
 	return nil
 }
 
-// Need returns the memory of a run. See [Options.MemoryLimit].
+// Need returns the memory that a run of the program takes. See [Options.MemoryLimit].
 func (p *Program) Need() Need {
 	n := p.need
 	n.Largest = slices.Clone(n.Largest)
@@ -196,7 +196,7 @@ func (p *Program) Need() Need {
 
 // measure computes the program's need.
 func (p *Program) measure() {
-	n := Need{Arena: p.arena, Scratch: p.worker * p.threads}
+	n := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads}
 	seen := map[*tensor.Storage]bool{}
 	for _, s := range p.storages {
 		bytes := s.bytes
@@ -228,7 +228,7 @@ func (p *Program) measure() {
 	}
 	for _, o := range p.outputs {
 		if p.storages[p.storageOf(o.Value)].kind == inConst {
-			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // the output is a copy
+			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // the output is a copy of the value
 		}
 	}
 	p.need = n
@@ -244,9 +244,9 @@ func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
 	n.Constants = sum(n.Constants, kept.Storage().Len())
 }
 
-// leastNeed returns a lower bound on the need, before compilation: inputs, constants, outputs, and the
+// minNeed returns a lower bound on the need, which is known before compilation: inputs, constants, outputs, and the
 // largest other value.
-func leastNeed(g *graph.Graph) Need {
+func minNeed(g *graph.Graph) Need {
 	var n Need
 	for _, v := range g.Inputs {
 		n.AddInput(v)

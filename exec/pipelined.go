@@ -85,7 +85,8 @@ func (p *Program) bufferedBytes(i int) int {
 	return most * made.DType.Size()
 }
 
-// readsFrom reports whether step i reads results of the steps from first on in operands other than its first operand.
+// readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
+// operand.
 func (p *Program) readsFrom(i, first int) bool {
 	for _, r := range p.steps[i].refs[2:] {
 		for k := first; k < i && r.storage >= 0; k++ {
@@ -97,7 +98,8 @@ func (p *Program) readsFrom(i, first int) bool {
 	return false
 }
 
-// runPipelined runs a group. It always runs a chunk of the last step whose next chunk has its operands.
+// runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
+// of the last step that has all operands for it.
 func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
 	var next [maxPipelined]int // by step of the group: its next chunk
 	for i := end - 1; ; {
@@ -128,6 +130,7 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 }
 
 // needsMore reports whether a chunk of step i reads elements that the first `made` chunks of step i-1 do not compute.
+// made is the number of finished chunks of step i-1.
 func (p *Program) needsMore(i, chunk, made int) bool {
 	from, to := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
 	return made == 0 || made < from.Chunks && from.Flow.Made(made-1) < to.Flow.Needs(chunk)

@@ -26,13 +26,13 @@ type Options struct {
 	// Costs are the prices of work. Compile uses them to decide which steps are divided among several workers. Nil
 	// means the prices of a typical machine.
 	Costs *machine.Profile
-	// Tracer, if set, observes runs. Without one there is no overhead.
+	// Tracer, if set, observes runs. Without a tracer there is no overhead.
 	Tracer Tracer
 	// MemoryLimit is the maximum [Need] of a run in bytes. A graph that needs more is rejected with a [*MemoryError]
 	// before memory is allocated. 0 means the memory available to the process at compilation, within the limits of the
 	// process and of its control groups, and the free memory of the machine. A negative number means no limit.
 	MemoryLimit int
-	// InputsHeld means that the inputs of the run are in memory at compilation, so that they are not counted twice.
+	// InputsHeld means that the inputs of the run are in memory at compilation. Their memory is then not counted twice.
 	InputsHeld bool
 	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together
 	// with its dependents. Nodes whose results do not fit into memory are omitted, too. The error of a run is then an
@@ -57,9 +57,9 @@ type Program struct {
 	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	phases       int                  // number of phases of all steps
 	partOffsets  []int                // by phase: number of parts of all earlier phases; a worker takes one part
-	ptrs         int                  // number of operand addresses of all steps
+	pointerCount int                  // number of operand addresses of all steps
 	arena        int                  // size of the arena in bytes
-	worker       int                  // bytes of memory per worker
+	workerBytes  int                  // bytes of memory per worker
 	threads      int
 	tracer       Tracer
 	graph        *graph.Graph
@@ -101,8 +101,8 @@ type storage struct {
 	lastStep int // last step that uses it
 }
 
-// ref is an address: a storage and an offset in bytes. For inputs the offset counts from the first element of the root
-// value; for other storages, from the start of the storage.
+// ref is an address, given as a storage and an offset in bytes. For inputs the offset counts from the first element of
+// the root value. For other storages it counts from the start of the storage.
 type ref struct {
 	storage int
 	offset  int
@@ -110,26 +110,26 @@ type ref struct {
 
 // step is one kernel call.
 type step struct {
-	node   *graph.Node
-	kernel *graph.Kernel
-	refs   []ref   // outputs, then operands; storage -1: nil address
-	first  int     // index of its first address in a session
-	phase  int     // index of its first phase in a session
-	next   []int32 // steps that wait for this one, in order
+	node         *graph.Node
+	kernel       *graph.Kernel
+	refs         []ref   // outputs, then operands; storage -1: nil address
+	firstPtr     int     // index of its first address in a session
+	firstPhase   int     // index of its first phase in a session
+	waitingSteps []int32 // steps that wait for this one, in order
 	// scratch is the offset in the arena of the kernel's shared scratch.
 	scratch     int
 	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
 }
 
-// call has the fields of a step that a run needs if the step is one chunk. It is compact, so that several fit in a
-// cache line.
+// call repeats the fields of a step that a run needs if the step is one chunk. It is small, so that several calls fit
+// in a cache line.
 type call struct {
-	run         func(*graph.Mem, int) error // nil if the step has several chunks or scratch memory
-	first, refs int32                       // index of its first address in a session, and number of its addresses
+	run                func(*graph.Mem, int) error // nil if the step has several chunks or scratch memory
+	firstPtr, ptrCount int32                       // index of its first address in a session, and number of its addresses
 }
 
-// Compile compiles a graph whose layouts are chosen (passes.Run). It fails if a node has no kernel, with an error that
-// names the node, and with a [*MemoryError] if memory is insufficient.
+// Compile compiles a graph whose layouts are chosen (passes.Run). If a node has no kernel, Compile fails with an error
+// that names the node. If memory is insufficient, it fails with a [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("the graph to compile is nil")
@@ -147,8 +147,8 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return compile(g, o)
 }
 
-// compile makes a step of each node that is not a view, in order. Pipelined groups, which keep more values live at the
-// same time, are used if there is enough memory.
+// compile makes a step of each node that is not a view, in order. It uses pipelined groups if there is enough memory,
+// because these keep more values live at the same time.
 func compile(g *graph.Graph, o Options) (*Program, error) {
 	pipelined := o.Threads == 1 && !o.KeepGoing
 	p, err := compileBy(g, o, pipelined)
@@ -158,11 +158,11 @@ func compile(g *graph.Graph, o Options) (*Program, error) {
 	return p, err
 }
 
-// compileBy is compile with or without pipelined groups.
+// compileBy is compile with pipelined groups if pipelined is true, otherwise without groups.
 func compileBy(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
-	if err := o.check(leastNeed(g)); err != nil {
+	if err := o.check(minNeed(g)); err != nil {
 		return nil, err
 	}
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: guardedTracer(o.Tracer), graph: g,
@@ -275,7 +275,8 @@ func (p *Program) storageOf(v *graph.Value) int { return int(max(p.storageIndex.
 // addStep adds a step for a node and its kernel.
 func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
 	defer recovered(&err)
-	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases, refs: make([]ref, 0, len(n.Out)+len(n.In))}
+	s := step{node: n, kernel: k, firstPtr: p.pointerCount, firstPhase: p.phases,
+		refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
 		s.refs = append(s.refs, p.refOf(v))
 	}
@@ -283,26 +284,26 @@ func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
 		r := ref{storage: -1}
 		switch {
 		case i < len(k.Bound) && k.Bound[i] != nil:
-			r = p.bound(k.Bound[i])
+			r = p.addConstant(k.Bound[i])
 		case a.Kind == graph.TensorArg:
 			r = p.refOf(a.Value)
 		}
 		s.refs = append(s.refs, r)
 	}
-	c := call{first: int32(s.first), refs: int32(len(s.refs))}
+	c := call{firstPtr: int32(s.firstPtr), ptrCount: int32(len(s.refs))}
 	if len(k.Phases) == 1 && k.Phases[0].Chunks == 1 && k.Scratch == 0 {
 		c.run = k.Phases[0].Run
 	}
 	p.calls = append(p.calls, c)
 	p.phases += len(k.Phases)
-	p.ptrs += len(s.refs)
-	p.worker = max(p.worker, k.Worker)
+	p.pointerCount += len(s.refs)
+	p.workerBytes = max(p.workerBytes, k.Worker)
 	p.steps = append(p.steps, s)
 	return nil
 }
 
-// bound returns the address of a constant that a kernel provides.
-func (p *Program) bound(t *tensor.Tensor) ref {
+// addConstant adds a storage for a constant that a kernel provides, and returns the address of the constant.
+func (p *Program) addConstant(t *tensor.Tensor) ref {
 	if t.Numel() == 0 {
 		return ref{storage: -1}
 	}
@@ -357,7 +358,7 @@ func (p *Program) ArenaBytes() int { return p.arena }
 // PeakBytes returns the memory of a run in bytes, without inputs and constants: the arena, the outputs, and the memory
 // of one worker.
 func (p *Program) PeakBytes() int {
-	total := p.arena + p.worker
+	total := p.arena + p.workerBytes
 	for _, s := range p.storages {
 		if s.kind == inFresh {
 			total += s.bytes

@@ -79,8 +79,9 @@ func checkGiven(name string, d tensor.DType, shape []int, t *tensor.Tensor) erro
 	return nil
 }
 
-// laidOut returns the inputs in the layouts for which the program was compiled. Inputs in other layouts are copied.
-func (s *Session) laidOut(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// inputsInLayout returns the inputs in the layouts for which the program was compiled. An input in another layout is
+// copied.
+func (s *Session) inputsInLayout(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	copied := false
 	for i, v := range s.p.inputs {
 		if t := in[i]; t.SameAddresses(v.Meta) && t.Offset >= v.Meta.Offset {

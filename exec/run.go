@@ -25,7 +25,7 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	return p.run(ctx, nil, in)
 }
 
-// run is Run within the enclosing run parent, which may be nil: see [Run.Parent].
+// run is [Program.Run] as a part of the run parent. parent is nil for a run that a caller started: see [Run.Parent].
 func (p *Program) run(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	s, err := p.acquire()
@@ -80,7 +80,8 @@ func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.T
 	return s.runInto(ctx, nil, s.in, s.out)
 }
 
-// listInputs lists inputs by name in the order of the graph; missing inputs are nil. Unknown names are an error.
+// listInputs sets list to the named inputs in the order of the graph. The entry of a missing input is nil. An unknown
+// name is an error.
 func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*tensor.Tensor) error {
 	found := 0
 	for i, v := range inputs {
@@ -100,7 +101,7 @@ func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*ten
 	return unknownName("input", names, in)
 }
 
-// maxListed is the maximum number of names in a message; longer lists are omitted.
+// maxListed is the maximum number of names in a message. A longer list of names is left out.
 const maxListed = 12
 
 // unknownName returns an error for the first name, alphabetically, that the graph does not have.
@@ -142,13 +143,14 @@ func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 
 var errNoContext = errors.New("the context is nil; want for example context.Background()")
 
-// RunInto is [Program.Run] with inputs and outputs in the order of the graph. A tensor in out is written, see
-// [Runner.RunInto]. A nil entry is replaced by a new tensor, unless a run with [Options.KeepGoing] omits the output.
+// RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes the output into the tensor that
+// out has for it (see [Runner.RunInto]). A nil entry of out is replaced by a new tensor, unless a run with
+// [Options.KeepGoing] omits the output.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return p.runInto(ctx, nil, in, out)
 }
 
-// runInto is RunInto within the enclosing run parent, which may be nil.
+// runInto is [Program.RunInto] as a part of the run parent, which may be nil.
 func (p *Program) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	s, err := p.acquire()
 	if err != nil {
@@ -158,13 +160,13 @@ func (p *Program) runInto(ctx context.Context, parent *Run, in, out []*tensor.Te
 	return s.runInto(ctx, parent, in, out)
 }
 
-// RunInto is [Program.RunInto] in this session's memory. With one thread, all outputs given and inputs of the declared
-// layout, it does not allocate.
+// RunInto is [Program.RunInto] in this session's memory. It does not allocate if the program has one thread, all
+// outputs are given, and all inputs have the declared layout.
 func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return s.runInto(ctx, nil, in, out)
 }
 
-// fill executes the run.
+// fill executes the run: it reads the inputs in and sets the outputs out.
 func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
 	p := s.p
@@ -187,14 +189,14 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 	if err := s.allocate(in, out); err != nil {
 		return err
 	}
-	if in, err = s.laidOut(ctx, in); err != nil {
+	if in, err = s.inputsInLayout(ctx, in); err != nil {
 		return err
 	}
 	s.bind(in)
 	if err := s.execute(ctx); err != nil {
 		return err
 	}
-	var made []bool // nil: all
+	var made []bool // nil: all outputs are computed
 	if s.losses != nil {
 		made = s.losses.computedOutputs()
 	}

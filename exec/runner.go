@@ -27,12 +27,12 @@ type Runner struct {
 	plan    Planner
 	options Options
 	static  *Program
-	failed  graph.Errors // nodes of the static graph that planning rejected
-	cut     *cut         // segments of a graph that is not static
+	failed  graph.Errors    // nodes of the static graph that planning rejected
+	cut     *segmentedGraph // segments of a graph that is not static
 
 	classes classes
 	mu      sync.Mutex
-	bodies  map[*graph.Graph]*cut
+	bodies  map[*graph.Graph]*segmentedGraph
 }
 
 // NewRunner prepares a graph, which must be sorted and inferred.
@@ -50,11 +50,11 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	if o.Pool == nil {
 		o.Pool = new(tensor.Pool)
 	}
-	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*cut{}}
+	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*segmentedGraph{}}
 	r.options.Context, r.options.Tracer = nil, guardedTracer(o.Tracer)
 	r.classes.prepared.Number, r.classes.prepared.Bytes = maxClasses, max(o.MemoryLimit, 0)
 	if g.Dynamic() {
-		r.cut = newCut(g)
+		r.cut = newSegmentedGraph(g)
 		return r, nil
 	}
 	p, failed, err := r.compile(g, o)
@@ -84,7 +84,7 @@ func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error)
 		}
 		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(s.In))
 		for _, v := range slices.Concat(r.graph.Inputs, s.In) {
-			known[v] = &tensor.Tensor{Meta: v.Meta} // its data are not read
+			known[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
 		}
 		ready, err := r.classes.get(ctx, classKey{s, s.Class(known)}, func() (*prepared, error) {
 			return r.prepare(ctx, s, known, r.options.KeepGoing)
@@ -134,7 +134,7 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 		p.call = g.Nodes[0].Call()
 		return p, nil
 	case g.Dynamic():
-		p.innerSegments = newCut(g)
+		p.innerSegments = newSegmentedGraph(g)
 		return p, nil
 	}
 	o := r.options
@@ -144,8 +144,8 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 	return p, err
 }
 
-// inferSome returns a segment without the nodes that inference rejects, and the errors of these nodes. Nodes that only
-// depend on rejected nodes have no error.
+// inferSome returns a segment without the nodes that inference rejects, and the errors of these nodes. A node that is
+// removed only because it depends on a rejected node has no error.
 func inferSome(s *graph.Graph) (*graph.Graph, graph.Errors) {
 	refused := s.InferAll()
 	return s.Drop(refused), s.RootErrors(refused)
@@ -171,13 +171,15 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 	return res, err
 }
 
-// RunInto is [Runner.Run] that writes outputs into the caller's tensors, by name. A tensor has the dtype and shape of
-// the output, and any strides under which no two elements overlap. If the program would give the output the same
-// strides, the last kernel writes the tensor; otherwise a copy writes it. Bytes between the elements are not written.
-// Outputs without a tensor in out are not returned. If a tensor shares memory with an input, a constant or another
-// tensor, RunInto writes nothing and returns an error that names the tensor. After other errors the contents of the
-// tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete] lists are
-// arbitrary, and unknown names in out are ignored, because the graph may be a part of a larger one.
+// RunInto runs the graph like [Runner.Run], and writes outputs into the tensors that out has for their names. Such a
+// tensor has the dtype and shape of the output, and any strides under which no two elements overlap. If the program
+// would give the output the same strides, the last kernel writes the tensor directly. Otherwise the output is copied
+// into the tensor. Bytes between the elements are not written. An output without a tensor in out is not returned.
+//
+// If a tensor shares memory with an input, a constant or another tensor, RunInto writes nothing and returns an error
+// that names the tensor. After other errors the contents of the tensors are arbitrary. With [Options.KeepGoing], only
+// the contents of outputs that the [*Incomplete] lists are arbitrary. Unknown names in out are then ignored, because
+// the graph may be a part of a larger graph.
 func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	outputs := r.outputs()
 	if !r.options.KeepGoing {
@@ -192,10 +194,10 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 	for i, o := range outputs {
 		list[i] = out[o.Name]
 	}
-	return r.dynamic(ctx, in, list, newGiven(outputs, list))
+	return r.dynamic(ctx, in, list, newCallerOutputs(outputs, list))
 }
 
-// outputs returns the outputs of the graph, without those that planning removed.
+// outputs returns the outputs of the graph that planning did not remove.
 func (r *Runner) outputs() []graph.Output {
 	if r.static != nil {
 		return r.static.outputs
@@ -203,9 +205,9 @@ func (r *Runner) outputs() []graph.Output {
 	return r.graph.Outputs
 }
 
-// dynamic runs a graph in segments. It sets the entries of out, or writes the given tensors.
+// dynamic runs a graph in segments. It sets the entries of out, or writes the tensors that the caller gave.
 func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out []*tensor.Tensor,
-	given *given) (err error) {
+	given *callerOutputs) (err error) {
 	defer tensor.CatchMemory(&err)
 	if ctx == nil {
 		return errNoContext
@@ -244,8 +246,8 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 	return err
 }
 
-// makeReleasable makes outputs releasable, except outputs in the memory of an input. Storage that RunDynamic of an op
-// allocated is not releasable before.
+// makeReleasable makes outputs releasable, except outputs in the memory of an input. Until then, storage that an op's
+// RunDynamic allocated is not releasable.
 func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{}
 	for _, t := range in {
@@ -272,8 +274,8 @@ func (r *Runner) complete(err error) error {
 	return After(err, r.graph, r.failed, r.static.outputs)
 }
 
-// After adds nodes that failed before a run to the error of the run. outputs are the outputs of the run; those that err
-// lists as left out are missing. whole is the graph that contains the failed nodes.
+// After adds nodes that failed before a run to the error of the run. whole is the graph that contains the failed nodes.
+// outputs are the outputs of the run. If err lists an output as left out, this output is missing.
 func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
 	var part *Incomplete
 	if err != nil && !errors.As(err, &part) {
@@ -293,18 +295,18 @@ func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.O
 	return Without(whole, failed, func(name string) bool { return made[name] })
 }
 
-// caller is the view of a run that ops with RunDynamic have.
-type caller struct {
+// nodeRuntime implements [graph.Runtime]: it gives an op with RunDynamic access to the run that calls the op.
+type nodeRuntime struct {
 	r   *Runner
 	ctx context.Context
 	run *Run // nil without a tracer
 }
 
 // Context returns the context of the run.
-func (rt caller) Context() context.Context { return rt.ctx }
+func (rt nodeRuntime) Context() context.Context { return rt.ctx }
 
-// Run runs a subgraph on inputs in its order. It fails if any part fails.
-func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// Run runs a subgraph. The inputs are in the order of the subgraph. Run fails if any node of the subgraph fails.
+func (rt nodeRuntime) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rt.ctx.Err() != nil {
 		return nil, context.Cause(rt.ctx)
 	}
@@ -327,7 +329,7 @@ func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, err
 const maxBodies = 1024
 
 // body returns the segments of a subgraph.
-func (r *Runner) body(g *graph.Graph) (*cut, error) {
+func (r *Runner) body(g *graph.Graph) (*segmentedGraph, error) {
 	if g == nil {
 		return nil, errors.New("the graph to run is nil")
 	}
@@ -342,7 +344,7 @@ func (r *Runner) body(g *graph.Graph) (*cut, error) {
 	if len(r.bodies) >= maxBodies {
 		clear(r.bodies)
 	}
-	c := newCut(g)
+	c := newSegmentedGraph(g)
 	r.bodies[g] = c
 	return c, nil
 }

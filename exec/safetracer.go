@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// safeTracer wraps a tracer so that a panic of the tracer becomes the error of the run. Without it, a panic in a worker
-// would end the process. After a panic only EndRun is called.
+// safeTracer wraps a tracer. If a method of the tracer panics, the panic becomes the error of the run. Otherwise a
+// panic in a worker would end the process. After a panic only EndRun is called.
 type safeTracer struct{ tracer Tracer }
 
-// guardedTracer wraps a tracer, at most once; nil stays nil.
+// guardedTracer wraps a tracer in a safeTracer, unless it is wrapped already. It returns nil for nil.
 func guardedTracer(t Tracer) Tracer {
 	if _, already := t.(safeTracer); t == nil || already {
 		return t
@@ -37,7 +37,7 @@ func (b *tracerPanic) guard(method string, call func()) {
 	}
 }
 
-// orPanic returns the error of a run or, if it is nil, the panic of its tracer.
+// orPanic returns the error of a run. If this error is nil, it returns the panic of the run's tracer.
 func (b *tracerPanic) orPanic(err error) error {
 	if why := b.err.Load(); err == nil && why != nil {
 		return *why

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// execute runs all sections in order. A shared section runs serially if no other worker would join.
+// execute runs all sections in order. A shared section runs serially if no other worker is available.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.p.sections {
 		sec := &s.p.sections[i]
@@ -59,7 +59,7 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		w.mem.Ptrs = s.ptrs[c.first : c.first+c.refs]
+		w.mem.Ptrs = s.ptrs[c.firstPtr : c.firstPtr+c.ptrCount]
 		if err := c.run(&w.mem, 0); err != nil {
 			return s.failure(ctx, i, err)
 		}
@@ -67,7 +67,8 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 	return nil
 }
 
-// failure returns the error for a failed chunk of step i. If the context has ended, it is the cause of the context.
+// failure returns the error for a failed chunk of step i. If the context has ended, the result is the cause of the
+// context.
 func (s *Session) failure(ctx context.Context, i int, err error) error {
 	if ended := interrupt.Err(ctx); ended != nil {
 		return ended
@@ -75,7 +76,7 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 	return s.p.graph.Fail(s.p.steps[i].node, err)
 }
 
-// runWatched is serial with a tracer, or with steps that may fail.
+// runWatched is serial for runs that have a tracer, or whose steps may fail without ending the run.
 func (s *Session) runWatched(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
@@ -121,7 +122,7 @@ func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) er
 
 // prepare sets the addresses and scratch memory of a step for a worker.
 func (s *Session) prepare(w *workerState, st *step) {
-	w.mem.Ptrs = s.ptrs[st.first : st.first+len(st.refs)]
+	w.mem.Ptrs = s.ptrs[st.firstPtr : st.firstPtr+len(st.refs)]
 	w.mem.Scratch = nil
 	if n := st.kernel.Scratch; n > 0 {
 		w.mem.Scratch = s.arena.Bytes()[st.scratch : st.scratch+n]

@@ -38,9 +38,9 @@ const wakeAheadNS = 1e5
 // period of wakeWindow times this minimum. In a longer period the workers would fall asleep again.
 const wakeWindow = 4
 
-// tryPart is the divisor of the minimum saving for waking workers on trial ([workerpool.Try]). With the default profile
-// 1/tryPart of the minimum is 10 us.
-const tryPart = 5
+// trialDivisor is the divisor of the minimum saving for waking workers on trial ([workerpool.Try]). With the default
+// profile 1/trialDivisor of the minimum is 10 us.
+const trialDivisor = 5
 
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
 func (p *Program) cutSections(costs *machine.Profile) {
@@ -105,7 +105,7 @@ func (p *Program) setParts(split []bool) {
 			st := &p.steps[i]
 			for k, ph := range st.kernel.Phases {
 				if ph.Chunks > 1 && split[i] {
-					p.partOffsets[st.phase+k+1] = min(p.threads, ph.Chunks)
+					p.partOffsets[st.firstPhase+k+1] = min(p.threads, ph.Chunks)
 				}
 			}
 		}
@@ -115,12 +115,12 @@ func (p *Program) setParts(split []bool) {
 	}
 }
 
-// shared returns the sharing of the steps from first to end.
+// shared returns the part of the sharing all that describes the steps from first to end-1.
 func (p *Program) shared(all sharing, first, end int) *sharing {
 	worth := all.worth[first:end]
 	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.minShared}
 	for i := first; i < end; i++ {
-		for _, k := range p.steps[i].next {
+		for _, k := range p.steps[i].waitingSteps {
 			if int(k) < end {
 				s.deps[int(k)-first]++
 			}
@@ -129,8 +129,8 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 	return &s
 }
 
-// mostElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
-const mostElementNS = 20
+// maxElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
+const maxElementNS = 20
 
 // price estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
 // arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
@@ -145,9 +145,9 @@ func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	return list
 }
 
-// price is the estimate for one step.
+// price estimates the time of one step on one worker, in nanoseconds: see [Program.price].
 func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
-	large := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share
+	large := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*maxElementNS >= share
 	ns = max(s.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
@@ -190,8 +190,9 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	return ns
 }
 
-// savings estimates the time that sharing saves for each step. A split step saves all but one worker's part. Two steps
-// that do not wait for each other may run concurrently: each is credited with half the time of the cheaper one.
+// savings estimates the time that sharing saves for each step. A split step saves the time of all workers' parts but
+// one. Two steps that do not wait for each other may run concurrently. Each of these steps is credited with half the
+// time of the cheaper step.
 func (p *Program) savings(costs []float64, split []bool, share float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// By step, depth is the length of the longest chain of dependent steps that ends there, counting only steps worth
@@ -215,7 +216,7 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 			}
 			previous = i
 		}
-		for _, k := range s.next {
+		for _, k := range s.waitingSteps {
 			depth[k] = max(depth[k], depth[i])
 		}
 	}
@@ -226,7 +227,7 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 // wakeWindow.
 func wakeWorths(costs, saved []float64, wake float64) []workerpool.Worth {
 	list := make([]workerpool.Worth, len(costs))
-	for w, least := range map[workerpool.Worth]float64{workerpool.Try: wake / tryPart, workerpool.Much: wake} {
+	for w, least := range map[workerpool.Worth]float64{workerpool.Try: wake / trialDivisor, workerpool.Much: wake} {
 		sum, span, end := 0.0, 0.0, 0
 		for i := range costs {
 			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*least) {

@@ -14,8 +14,8 @@ import (
 // input values are known. It is either a subgraph, which is compiled to a program, or a single dynamic node: a node of
 // an op with [graph.Lowerings.RunDynamic], whose result shapes depend on data.
 
-// cut is a graph divided into segments. All runs share it.
-type cut struct {
+// segmentedGraph is a graph divided into segments. It is immutable, so all runs share it.
+type segmentedGraph struct {
 	graph    *graph.Graph
 	segments []graph.Segment
 	stepOf   []int // by segment: its index among the segments of dynamic nodes
@@ -24,9 +24,9 @@ type cut struct {
 	done [][]*graph.Value
 }
 
-// newCut divides a graph into segments.
-func newCut(g *graph.Graph) *cut {
-	c := &cut{graph: g, segments: g.Segments()}
+// newSegmentedGraph divides a graph into segments.
+func newSegmentedGraph(g *graph.Graph) *segmentedGraph {
+	c := &segmentedGraph{graph: g, segments: g.Segments()}
 	c.stepOf = make([]int, len(c.segments))
 	for i, s := range c.segments {
 		c.stepOf[i] = c.steps
@@ -38,9 +38,10 @@ func newCut(g *graph.Graph) *cut {
 	return c
 }
 
-// findDone finds, for each value, the last segment that reads the value, or the segment that produces it if there is no
-// reader. Outputs are kept. Inputs are kept too, because the caller holds them and their shapes bind symbols.
-func (c *cut) findDone() {
+// findDone finds, for each value, the last segment that reads the value. If no segment reads the value, it finds the
+// segment that produces it. Outputs are kept. Inputs are kept too, because the caller holds them and their shapes bind
+// symbols.
+func (c *segmentedGraph) findDone() {
 	c.done = make([][]*graph.Value, len(c.segments))
 	seen := graph.NewByValue[bool](c.graph)
 	for _, list := range [][]*graph.Value{c.graph.Inputs, c.graph.Constants} {
@@ -69,30 +70,31 @@ func (c *cut) findDone() {
 
 // isSingleSegment reports whether the graph is a single compiled segment, so that a run of the graph is a run of one
 // program.
-func (c *cut) isSingleSegment() bool { return len(c.segments) == 1 && c.steps == 0 }
+func (c *segmentedGraph) isSingleSegment() bool { return len(c.segments) == 1 && c.steps == 0 }
 
-// segmentRun is a run in segments.
+// segmentRun is the state of one run of a graph in segments.
 type segmentRun struct {
-	caller
-	*cut
+	nodeRuntime
+	*segmentedGraph
 	knownValues map[*graph.Value]*tensor.Tensor // inputs, and results of segments
 	keepGoing   bool                            // continue after failed nodes
-	// givenBack has the storages of constants that results of dynamic nodes share: see noteGivenBack.
-	givenBack map[*tensor.Storage]bool
+	// sharedConstants has the storages of constants that results of dynamic nodes share: see recordSharedConstant.
+	sharedConstants map[*tensor.Storage]bool
 
 	traced bool // the tracer observes the steps
 
 	failed        graph.Errors
 	missingValues map[*graph.Value]bool // values that are missing because of failures
 
-	givenOutputs *given // nil if no tensors are given for outputs
+	givenOutputs *callerOutputs // nil if no tensors are given for outputs
 }
 
-// piecewise runs a graph in segments and returns its outputs in order. With keep, the error may be an [*Incomplete],
-// and some outputs nil.
-func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tensor.Tensor,
-	keep bool, given *given) (_ []*tensor.Tensor, err error) {
-	p := &segmentRun{caller: caller{r: r, ctx: ctx, run: parent}, cut: c, keepGoing: keep, givenOutputs: given,
+// piecewise runs a graph in segments and returns its outputs in order. With keep, the error may be an [*Incomplete].
+// Outputs that were not computed are then nil.
+func (r *Runner) piecewise(ctx context.Context, parent *Run, c *segmentedGraph, in []*tensor.Tensor,
+	keep bool, given *callerOutputs) (_ []*tensor.Tensor, err error) {
+	p := &segmentRun{nodeRuntime: nodeRuntime{r: r, ctx: ctx, run: parent}, segmentedGraph: c,
+		keepGoing: keep, givenOutputs: given,
 		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), missingValues: map[*graph.Value]bool{}}
 	for i, v := range c.graph.Inputs {
 		p.knownValues[v] = in[i]
@@ -129,7 +131,7 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 func (p *segmentRun) drop(v *graph.Value) {
 	t := p.knownValues[v]
 	delete(p.knownValues, v)
-	if t == nil || !t.Storage().Releasable() || p.givenBack[t.Storage()] {
+	if t == nil || !t.Storage().Releasable() || p.sharedConstants[t.Storage()] {
 		return
 	}
 	for _, other := range p.knownValues {
@@ -140,7 +142,7 @@ func (p *segmentRun) drop(v *graph.Value) {
 	_ = t.Release()
 }
 
-// segment runs a segment, or the nodes of it whose operands exist.
+// segment runs segment i. If some operands of its nodes are missing, it runs only the nodes whose operands exist.
 func (p *segmentRun) segment(i int) error {
 	s, kept := &p.segments[i], true
 	if len(p.missingValues) > 0 {
@@ -158,8 +160,8 @@ func (p *segmentRun) segment(i int) error {
 	return p.runSegment(s, kept)
 }
 
-// preparedSegment returns a prepared segment. If kept is true, it comes from the cache. Otherwise it is prepared only
-// for this run, for example because it is a part of a segment.
+// preparedSegment returns a prepared segment. If kept is true, it takes the segment from the cache. Otherwise it
+// prepares the segment only for this run, for example because s is a part of a segment.
 func (p *segmentRun) preparedSegment(s *graph.Segment, kept bool) (*prepared, error) {
 	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.knownValues, p.keepGoing) }
 	if !kept {
@@ -186,7 +188,7 @@ func (p *segmentRun) runSegment(s *graph.Segment, kept bool) error {
 		out, err = p.r.piecewise(p.ctx, p.run, ready.innerSegments, in, p.keepGoing, nil)
 	} else {
 		outputs = ready.program.outputs
-		out = p.givenOutputs.list(p.cut, s, ready.program)
+		out = p.givenOutputs.list(p.segmentedGraph, s, ready.program)
 		err = ready.program.runInto(p.ctx, p.run, in, out)
 	}
 	var part *Incomplete
@@ -210,7 +212,7 @@ func (p *segmentRun) runSegment(s *graph.Segment, kept bool) error {
 	return nil
 }
 
-// fail records the error of a segment and marks its missing results as lost.
+// fail records the error of a segment and marks the results that the segment did not compute as missing.
 func (p *segmentRun) fail(s *graph.Segment, err error) {
 	var part *Incomplete
 	if errors.As(err, &part) {
@@ -258,7 +260,7 @@ func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 			if t, err = pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads); err != nil {
 				return nil, err
 			}
-		} else if o.Value.Const != nil || p.givenBack[t.Storage()] {
+		} else if o.Value.Const != nil || p.sharedConstants[t.Storage()] {
 			m := t.Meta
 			m.Offset = 0
 			// The caller must not get the graph's own data.
@@ -290,7 +292,7 @@ func (p *segmentRun) call(s *graph.Segment, kept bool) (err error) {
 			in[i] = a.Number.Tensor(a.Number.DType())
 		}
 	}
-	out, err := n.Op.RunDynamic(p.caller, ready.call, in)
+	out, err := n.Op.RunDynamic(p.nodeRuntime, ready.call, in)
 	if err != nil {
 		return err
 	}
@@ -298,16 +300,16 @@ func (p *segmentRun) call(s *graph.Segment, kept bool) (err error) {
 		return fmt.Errorf("made %d values, \"outputs\" names %d", len(out), len(n.Out))
 	}
 	for i, v := range n.Out {
-		if p.knownValues[v], err = p.laidOut(out[i], n.Pin); err != nil {
+		if p.knownValues[v], err = p.inPinnedLayout(out[i], n.Pin); err != nil {
 			return err
 		}
-		p.noteGivenBack(n, p.knownValues[v])
+		p.recordSharedConstant(n, p.knownValues[v])
 	}
 	return nil
 }
 
-// laidOut returns a tensor in its pinned layout, copied if necessary.
-func (p *segmentRun) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
+// inPinnedLayout returns a tensor in its pinned layout, copied if necessary.
+func (p *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
 	if t == nil || pin.Holds(t.Meta) {
 		return t, nil
 	}
@@ -319,15 +321,15 @@ func (p *segmentRun) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, e
 	return pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads)
 }
 
-// noteGivenBack records a result that shares memory with a constant operand, for example because a branch returns its
-// input.
-func (p *segmentRun) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
+// recordSharedConstant records a result that shares memory with a constant operand, for example because a branch
+// returns its input.
+func (p *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {
-			if p.givenBack == nil {
-				p.givenBack = map[*tensor.Storage]bool{}
+			if p.sharedConstants == nil {
+				p.sharedConstants = map[*tensor.Storage]bool{}
 			}
-			p.givenBack[result.Storage()] = true
+			p.sharedConstants[result.Storage()] = true
 		}
 	}
 }

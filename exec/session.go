@@ -54,7 +54,7 @@ type workerState struct {
 // NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough
 // memory.
 func (p *Program) NewSession() *Session {
-	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.ptrs),
+	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
 		freshMemories: make([]freshMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	s.round.prepare(p)
@@ -64,7 +64,7 @@ func (p *Program) NewSession() *Session {
 	}
 	for i := range s.workers {
 		w := &s.workers[i]
-		w.mem.Worker = p.pool.Take(p.worker, false).Bytes()
+		w.mem.Worker = p.pool.Take(p.workerBytes, false).Bytes()
 		w.mem.State = &w.state
 		w.index = i
 	}
@@ -76,18 +76,18 @@ func (p *Program) NewSession() *Session {
 			}
 			switch so := &p.storages[r.storage]; so.kind {
 			case inArena:
-				s.ptrs[st.first+k] = address(s.arena.Bytes(), so.at+r.offset)
+				s.ptrs[st.firstPtr+k] = address(s.arena.Bytes(), so.at+r.offset)
 			case inConst:
-				s.ptrs[st.first+k] = address(so.data.Storage().Bytes(), r.offset)
+				s.ptrs[st.firstPtr+k] = address(so.data.Storage().Bytes(), r.offset)
 			default:
-				s.patches = append(s.patches, patch{st.first + k, r})
+				s.patches = append(s.patches, patch{st.firstPtr + k, r})
 			}
 		}
 	}
 	return s
 }
 
-// address returns the address of a byte.
+// address returns the address of the byte at offset off of b.
 func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) }
 
 // bind sets the addresses of the run's inputs and outputs.
@@ -155,7 +155,7 @@ func (p *Program) newSession() (s *Session, err error) {
 // keptSessions is the maximum number of sessions that a program keeps between runs.
 const keptSessions = 4
 
-// giveBack returns a session to the cache.
+// giveBack returns a session to the program's cache.
 func (p *Program) giveBack(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

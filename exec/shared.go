@@ -50,10 +50,10 @@ type openPhase struct{ step, phase int }
 
 // round is the execution of a shared section. A worker takes a ready step, or joins an open phase with chunks left. The
 // worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a step
-// continues with a step that waited for it, because the operands are then in its cache. For the same reason each worker
-// has a part of the chunks of every phase, at the same relative position. Helpers are requested from the worker pool
-// for chunks, and for further ready steps that are worth passing to another worker. The worker that runs the program
-// never waits for helpers to start. Helpers leave when there is nothing to do.
+// continues with a step that waited for it, because the operands of that step are then in the worker's cache. For the
+// same reason each worker has a part of the chunks of every phase, at the same relative position. Helpers are requested
+// from the worker pool for chunks, and for further ready steps that are worth passing to another worker. The worker
+// that runs the program never waits for helpers to start. Helpers leave when there is nothing to do.
 type round struct {
 	job             workerpool.Job
 	ctx             context.Context
@@ -107,7 +107,7 @@ func (s *Session) runLeader() {
 		}
 	}
 	if worthy > 1 {
-		r.call(min(worthy, len(s.workers))-1, r.worthWaking(r.sec.first))
+		r.requestHelpers(min(worthy, len(s.workers))-1, r.worthWaking(r.sec.first))
 	}
 	for {
 		seen := r.job.Seen()
@@ -140,7 +140,7 @@ func (s *Session) reset(ctx context.Context, sec *section) {
 		}
 	}
 	last := &p.steps[sec.end-1]
-	clear(r.done[p.steps[sec.first].phase : last.phase+len(last.kernel.Phases)])
+	clear(r.done[p.steps[sec.first].firstPhase : last.firstPhase+len(last.kernel.Phases)])
 }
 
 // isOver reports whether the section is finished or has failed.
@@ -153,8 +153,8 @@ func (r *round) idle() bool {
 	return len(r.readySteps)+len(r.openPhases) == 0 && !r.isOver()
 }
 
-// fail ends the section with an error. If several steps fail, it keeps the error of the first one in the order of the
-// program. Step -1 means that the context has ended.
+// fail ends the section with an error. If several steps fail, the section keeps the error of the step that is first in
+// the order of the program. Step -1 means that the context has ended.
 func (s *Session) fail(step int, err error) {
 	r := &s.round
 	r.mu.Lock()
@@ -197,8 +197,8 @@ func (s *Session) help() {
 	}
 }
 
-// call requests helpers for n further parts of work. Idle helpers are used before others are requested.
-func (r *round) call(n int, worth workerpool.Worth) {
+// requestHelpers asks for n helpers, one for each further part of work. It wakes idle helpers of this section first.
+func (r *round) requestHelpers(n int, worth workerpool.Worth) {
 	r.job.Call(max(0, n-int(r.waitingHelpers.Load())), worth)
 }
 
@@ -226,8 +226,8 @@ func (s *Session) runWorker(w *workerState) {
 
 // take returns an open phase to join, a step to start, or a negative step if there is neither. Chunks of open phases
 // have priority over steps, because workers that compute the same part of consecutive steps find their operands in
-// their caches. A worker that takes a whole step reads half of the operands from other cores, and other cores read half
-// of the results from its cache.
+// their caches. If a worker took a whole step instead, it would read half of the operands from the caches of other
+// cores. Later those cores would read half of the results from its cache.
 func (r *round) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,25 +278,25 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 			return -1, 0
 		}
 	}
-	return s.goOn(w, o)
+	return s.continueAfter(w, o)
 }
 
 // phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
 func (s *Session) phaseParts(o openPhase) workerpool.Parts {
-	at := s.p.partOffsets[s.p.steps[o.step].phase+o.phase:]
+	at := s.p.partOffsets[s.p.steps[o.step].firstPhase+o.phase:]
 	return s.round.parts[at[0]:at[1]]
 }
 
 // chunks works on a shared phase until all chunks are taken.
 func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 	r, st, parts := &s.round, &s.p.steps[o.step], s.phaseParts(o)
-	done, all, own := &r.done[st.phase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
+	done, all, own := &r.done[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
 	for finished := int32(0); ; finished++ {
 		c := parts.Next(own)
 		if c < 0 && finished > 0 {
 			if atomic.AddInt32(done, finished) == all {
 				r.withdraw(o)
-				return s.goOn(w, o)
+				return s.continueAfter(w, o)
 			}
 			finished = 0
 		}
@@ -311,8 +311,8 @@ func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 	}
 }
 
-// goOn returns the step and phase with which a worker continues after a finished phase, or a negative step.
-func (s *Session) goOn(w *workerState, o openPhase) (int, int) {
+// continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
+func (s *Session) continueAfter(w *workerState, o openPhase) (int, int) {
 	if s.losses != nil && s.losses.isLost(o.step) {
 		return s.finish(w, o.step), 0
 	}
@@ -355,7 +355,7 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.openPhases = append(r.openPhases, o)
 	r.mu.Unlock()
 	// Include workers that are about to leave.
-	r.call(min(chunks, len(s.workers))-1, r.worthWaking(o.step))
+	r.requestHelpers(min(chunks, len(s.workers))-1, r.worthWaking(o.step))
 }
 
 // steal takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own part.
@@ -389,7 +389,7 @@ func (s *Session) finish(w *workerState, step int) int {
 	r, sec := &s.round, s.round.sec
 	s.endStep(w, true)
 	own, others, worth := -1, 0, workerpool.Little
-	for _, n := range s.p.steps[step].next {
+	for _, n := range s.p.steps[step].waitingSteps {
 		k := int(n) - sec.first
 		if int(n) >= sec.end || sec.shared.deps[k] > 1 && atomic.AddInt32(&r.deps[k], -1) != 0 {
 			continue
@@ -409,7 +409,7 @@ func (s *Session) finish(w *workerState, step int) int {
 		return -1
 	}
 	if others > 0 {
-		r.call(others, worth)
+		r.requestHelpers(others, worth)
 	}
 	return own
 }

@@ -23,8 +23,8 @@ func rangeOf(t *tensor.Tensor) addressRange {
 // overlaps reports whether two ranges have a byte in common.
 func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
 
-// mayWrite returns an error if the tensor given for output i shares memory with an input, a constant, or the tensor
-// given for an earlier output.
+// mayWrite returns an error if the caller's tensor for output i shares memory with an input, a constant, or the
+// caller's tensor for an earlier output.
 func (p *Program) mayWrite(i int, in, out []*tensor.Tensor) error {
 	name, t := p.outputs[i].Name, out[i]
 	for k, x := range in {
@@ -43,7 +43,8 @@ func (p *Program) mayWrite(i int, in, out []*tensor.Tensor) error {
 	return nil
 }
 
-// sharesMemory returns the error of a given tensor that shares memory with another value.
+// sharesMemory returns the error for a caller's tensor that shares memory with another tensor. name is the output, and
+// what and other describe the other tensor.
 func sharesMemory(name, what, other string) error {
 	return fmt.Errorf("the tensor given for output %q shares memory with %s %q", name, what, other)
 }

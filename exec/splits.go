@@ -5,11 +5,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Costs of sharing, as divisors of the minimum work that is worth sharing. If this work takes 5 us, the costs are 1 us
-// and 10 ns.
+// Costs of sharing, as divisors of the minimum work that is worth sharing. For example, if this minimum takes 5 us,
+// distributing a phase costs 1 us and reading a cache line costs 10 ns.
 const (
-	handingPart = 5   // for distributing a phase
-	linePart    = 500 // for reading a cache line that another core wrote last
+	distributeDivisor = 5   // for distributing a phase
+	lineDivisor       = 500 // for reading a cache line that another core wrote last
 )
 
 // maxPasses is the maximum number of passes over all steps in splits. Networks need two or three.
@@ -39,9 +39,9 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 		}
 		several[i] = chunks > 1
 		split[i] = several[i] && costs[i] >= share
-		gains[i] = costs[i]*(1-1/float64(min(chunks, p.threads))) - float64(phases)*share/handingPart
+		gains[i] = costs[i]*(1-1/float64(min(chunks, p.threads))) - float64(phases)*share/distributeDivisor
 	}
-	transfers := p.transfers(share / linePart)
+	transfers := p.transfers(share / lineDivisor)
 	lost := make([]float64, len(p.steps)) // by step: loss from transfers to and from neighbours if it is shared
 	settle := func(to bool) {             // change steps to the given state until none improves
 		settled := false
@@ -64,8 +64,8 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 	return split
 }
 
-// loss returns the time in nanoseconds that transfers cost if one of the two steps is shared, minus the time if it is
-// not. split reports whether the other step is shared.
+// loss returns the time in nanoseconds that transfers cost if one of the two steps is shared, minus the time that they
+// cost if this step is not shared. split reports whether the other one of the two steps is shared.
 func (m *transfer) loss(split bool) float64 {
 	if split {
 		return -m.ns

@@ -7,13 +7,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tracer observes runs ([Options.Tracer]). The goroutine that does a piece of work calls a method before and another
-// one after the work, so the time of the methods adds to the time of the run. Methods must be safe for concurrent use.
-// If a method panics, the run returns the first panic as its error.
+// Tracer observes runs ([Options.Tracer]). The goroutine that does a piece of work calls one method before the work and
+// another method after it. The time of the methods therefore adds to the time of the run. Methods must be safe for
+// concurrent use. If a method panics, the run returns the first panic as its error.
 //
 // In every run, whatever its outcome:
 //
-//   - BeginRun is the first call and EndRun the last one, both from the goroutine that called Run, which is worker 0.
+//   - BeginRun is the first call and EndRun the last call. The goroutine that called Run makes both calls. It is worker
+//
+// 0.
 //   - The calls of one worker nest: a step begins, its chunks begin and end one by one, the step ends. Every begin is
 //     followed by its end, even if a chunk fails or the run is canceled.
 //   - Several workers may work on one step at the same time, each between its own BeginStep and EndStep. Only the
@@ -49,7 +51,7 @@ type Tracer interface {
 	EndChunk(w Work, err error)
 }
 
-// Run is a run as a [Tracer] sees it. Its address identifies it.
+// Run describes a run to a [Tracer]. All calls of one run get the same pointer.
 type Run struct {
 	Graph   *graph.Graph // the graph that runs: for a program, as compiled
 	Program *Program     // nil if the steps are nodes whose result shapes depend on data
@@ -72,7 +74,7 @@ type Work struct {
 	Chunk  int // index in the phase
 }
 
-// runInto is [Session.RunInto] within a traced run parent, or nil.
+// runInto is [Session.RunInto] as a part of the run parent, which is nil if no enclosing run is traced.
 func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	if s.p.tracer == nil {
 		return s.fill(ctx, in, out)
@@ -80,7 +82,7 @@ func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Te
 	return s.traced(ctx, parent, in, out)
 }
 
-// traced is fill with the program's tracer.
+// traced is [Session.fill] with calls of the program's tracer.
 func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Tensor) (err error) {
 	t, r := s.p.tracer, &Run{Graph: s.p.graph, Program: s.p, Parent: parent, Steps: len(s.p.steps),
 		Workers: len(s.workers)}
@@ -95,7 +97,7 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 	return s.fill(ctx, in, out)
 }
 
-// beginStep reports to the tracer that a worker begins a step, unless it has already begun it.
+// beginStep reports to the tracer that a worker begins a step, unless this was reported already.
 func (s *Session) beginStep(w *workerState, step int) {
 	if s.run != nil && w.at != step+1 {
 		w.at = step + 1

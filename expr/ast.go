@@ -17,7 +17,8 @@ type Error struct {
 	Msg    string
 }
 
-// Error returns the position and the message. Line 1 is not mentioned, because most texts have one line.
+// Error returns the position and the message. The position states the line only if it is above 1, because most texts
+// have one line.
 func (e *Error) Error() string { return positionText(e.Line, e.Column) + ": " + e.Msg }
 
 func positionText(line, column int) string {
@@ -47,8 +48,8 @@ func errorAt(text string, at int, msg string) *Error {
 	return &Error{line, column, msg}
 }
 
-// Formula is the syntax tree of an expression. It has no dtypes; [Formula.Code] types it for the dtypes of operands. It
-// is immutable.
+// Formula is the syntax tree of an expression. It has no dtypes. [Formula.Code] derives a [Code] from it for given
+// dtypes of the operands. A Formula is immutable.
 type Formula struct {
 	text    string
 	params  []string
@@ -64,7 +65,7 @@ type let struct {
 	col   int
 }
 
-// node is a number, a name, an operator or a call of the syntax tree.
+// node is a node of the syntax tree: a number, a name, an operator or a call.
 type node struct {
 	kind  nodeKind
 	text  string // the name, operator or function
@@ -130,9 +131,9 @@ func (f *Formula) Attrs() []string {
 	return names
 }
 
-// uses returns the number of operands of a formula for which the caller of [Parse] gave no names: the position, from 1,
-// of the last name of params that occurs in the formula.
-func (f *Formula) uses(params []string) int {
+// usedOperands returns the number of operands of a formula for which the caller of [Parse] gave no names. It is the
+// position, from 1, of the last name of params that occurs in the formula.
+func (f *Formula) usedOperands(params []string) int {
 	most := 0
 	var walk func(n *node)
 	walk = func(n *node) {
@@ -179,9 +180,9 @@ func (f *Formula) String() string {
 	return b.String()
 }
 
-// print writes a node. It adds parentheses if the node's precedence is below level.
+// print writes a node. If the node's precedence is below level, print adds parentheses.
 func (n *node) print(b *strings.Builder, level int) {
-	own := n.binds()
+	own := n.precedence()
 	if own < level {
 		b.WriteByte('(')
 		defer b.WriteByte(')')
@@ -220,8 +221,8 @@ func (n *node) print(b *strings.Builder, level int) {
 	}
 }
 
-// binds returns the precedence of a node.
-func (n *node) binds() int {
+// precedence returns the precedence of a node.
+func (n *node) precedence() int {
 	switch n.kind {
 	case unaryNode:
 		if n.text == "not" {

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Builder makes a [Code], instruction by instruction. Equal instructions are made once. [Builder.Build] returns the
-// first error. After an error, methods return [None].
+// Builder makes a [Code], instruction by instruction. Equal instructions are added once and share a [Value].
+// [Builder.Build] returns the first error. After an error, methods return [None].
 type Builder struct {
 	code Code
 	seen map[Inst]Value
 	err  error
 }
 
-// NewBuilder returns a builder of a code. in has the dtypes of its operands in memory.
+// NewBuilder returns a builder of a code. in lists the dtypes of the code's operands in memory.
 func NewBuilder(in ...tensor.DType) *Builder {
 	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
 	for k, d := range in {
@@ -53,7 +53,7 @@ func (b *Builder) Inst(v Value) Inst {
 	return b.code.Insts[v]
 }
 
-// Fail records an error if it is the first. It returns None.
+// Fail records err if no error was recorded before. It returns None.
 func (b *Builder) Fail(err error) Value {
 	if b.err == nil {
 		b.err = err
@@ -61,7 +61,8 @@ func (b *Builder) Fail(err error) Value {
 	return None
 }
 
-// Make adds an instruction and returns its value. If there is an equal instruction, Make returns the value of that.
+// Make adds an instruction and returns its value. If the code has an equal instruction, Make adds nothing and returns
+// the value of that instruction.
 func (b *Builder) Make(i Inst) Value {
 	for k, v := range []*Value{&i.A, &i.B, &i.C} {
 		if i.Op != Load && k >= i.Op.Args() {
@@ -100,7 +101,7 @@ func (b *Builder) load(operand int, part uint64) Value {
 	return b.Make(Inst{Op: Load, DType: d, A: Value(operand), B: None, C: None, Imm: part})
 }
 
-// Const returns a constant of a dtype. x is rounded, or wrapped for integers.
+// Const returns a constant of a dtype. x is rounded to a float dtype, or wrapped to an integer dtype.
 func (b *Builder) Const(d tensor.DType, x float64) Value {
 	switch d {
 	case tensor.Float32:
@@ -224,7 +225,7 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 		at = len(b.code.Funcs)
 		b.code.Funcs = append(b.code.Funcs, f)
 	}
-	// A Call always has three operands. Missing operands repeat the first.
+	// A Call always has three operands. The first operand takes the places of missing operands.
 	i := Inst{Op: Call, DType: d, A: args[0], B: args[0], C: args[0], Imm: uint64(at)}
 	if len(args) > 1 {
 		i.B = args[1]
@@ -235,14 +236,14 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	return b.Make(i)
 }
 
-// Inline adds the instructions of code c and returns its outputs. The function of returns the value that replaces part
-// 0 (real) or 1 (imaginary) of an operand of c.
+// Inline adds the instructions of code c and returns its outputs. of(operand, part) returns the value that replaces an
+// operand of c: its real part for part 0, its imaginary part for part 1.
 func (b *Builder) Inline(c *Code, of func(operand, part int) Value) []Output {
 	return b.inline(c, of, func(_ Value, i Inst) Value { return b.Make(i) })
 }
 
-// inline is Inline with a function as, which adds the instructions other than loads and calls. Its arguments are the
-// value in c, and the instruction with operands of b.
+// inline is Inline, but calls as to add each instruction other than loads and calls. The arguments of as are the
+// instruction's value in c, and the instruction with operands of b.
 func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Value, Inst) Value) []Output {
 	at := make([]Value, len(c.Insts))
 	move := func(v Value) Value {
@@ -280,7 +281,7 @@ func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Valu
 }
 
 // Rewrite returns a copy of the code with instructions replaced. each returns the value that replaces an instruction.
-// The operands of the instruction passed to each are values of the new code.
+// It gets the instruction with operands that are values of the new code.
 func (c *Code) Rewrite(each func(b *Builder, i Inst) Value) (*Code, error) {
 	if each == nil {
 		return nil, errors.New("expr: Rewrite needs a function")
@@ -310,7 +311,7 @@ func (c *Code) Rewrite(each func(b *Builder, i Inst) Value) (*Code, error) {
 	return b.Build(out...)
 }
 
-// Real returns an output of one value, in the dtype of the value.
+// Real returns a real output. v is its value, and the output has the dtype of v.
 func (b *Builder) Real(v Value) Output { return Output{DType: b.DType(v), Re: v, Im: None} }
 
 // Build returns the code without dead instructions, or the first error. The builder must not be used afterwards.

@@ -49,20 +49,20 @@ func init() {
 		}
 	}
 	for name, f := range calls {
-		builtins[name] = builtin{f.Args, f.Args, called(f), false}
+		builtins[name] = builtin{f.Args, f.Args, callFunc(f), false}
 	}
 	for d := tensor.Bool; d.Valid(); d++ {
 		builtins[d.String()] = builtin{1, 1, func(t *typer, x []value) value { return t.cast(x[0], d) }, true}
 	}
 }
 
-// arity returns the least and the greatest number of operands of a function.
+// arity returns the least and the greatest number of operands of a function. ok is false for an unknown name.
 func arity(name string) (least, most int, ok bool) {
 	if b, ok := builtins[name]; ok && isName(name) && !keywords[name] {
 		return b.minOperands, b.maxOperands, true
 	}
 	for _, d := range library[name] {
-		n := len(d.names())
+		n := len(d.operandNames())
 		if !ok {
 			least, most, ok = n, n, true
 		}
@@ -109,7 +109,8 @@ func sub(t *typer, x []value) value {
 	return t.eachPart(Sub, d, x...)
 }
 
-// mul computes complex products in float64, as Go does, so that less accuracy is lost if products cancel.
+// mul computes complex products in float64, as Go does for complex64. If products cancel, less accuracy is lost than in
+// float32.
 func mul(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	switch {
@@ -169,8 +170,8 @@ func bitwise(o Op) func(t *typer, x []value) value {
 	}
 }
 
-// shift uses the lowest 5 bits of the count, or 6 for 64-bit integers, as PyTorch on x86 does. Integers of less than 32
-// bits are shifted as 32-bit integers and truncated.
+// shift uses the lowest 5 bits of the count, or the lowest 6 bits for 64-bit integers, as PyTorch on x86 does. Integers
+// of less than 32 bits are shifted as 32-bit integers and truncated.
 func shift(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
@@ -277,7 +278,7 @@ func elementary1(o Op) func(t *typer, x []value) value {
 	}
 }
 
-func called(f *Func) func(t *typer, x []value) value {
+func callFunc(f *Func) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promoteFloat(x...)
 		t.reject(d, d.IsComplex(), f.Name)
@@ -365,7 +366,8 @@ func pair(t *typer, x []value) value {
 // typeAs casts x[0] to the dtype of x[1].
 func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
 
-// asComputed is typeAs without the rounding to 16-bit floats, which are computed in float32.
+// asComputed is typeAs, but does not round to 16-bit floats: for these, the result is the float32 in which they are
+// computed.
 func asComputed(t *typer, x []value) value {
 	d := t.dtype(x[1])
 	if d.IsReducedFloat() {
@@ -404,7 +406,7 @@ func pow(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	t.reject(d, d == tensor.Bool, "a power")
 	if d.IsIntegral(false) {
-		if e.plain() {
+		if e.isPlainNumber() {
 			if e.num.Int() < 0 {
 				t.fail("integers to negative integer powers are not allowed")
 			}
@@ -412,7 +414,7 @@ func pow(t *typer, x []value) value {
 		}
 		return value{d: d, re: t.powInt(x[0].re, x[1].re), im: None}
 	}
-	if e.plain() {
+	if e.isPlainNumber() {
 		square := func() value { return mul(t, []value{x[0], x[0]}) }
 		switch {
 		case e.num.Complex() == 2:

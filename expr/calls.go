@@ -6,18 +6,19 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// calls are functions of one number that are computed in Go, and have no expansion into primitive operations.
+// calls has the functions of one number that are computed in Go, because they have no expansion into primitive
+// operations.
 var calls = map[string]*Func{
 	"lgamma": real1("lgamma", elementary.Lgamma), "erfinv": real1("erfinv", math.Erfinv), "digamma": real1("digamma",
 		elementary.Digamma),
 }
 
 func real1(name string, f func(float64) float64) *Func {
-	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }, one: f}
+	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }, real: f}
 }
 
-// complexCalls are functions of a complex number that are computed in Go. The two Funcs compute the real and the
-// imaginary part of the result.
+// complexCalls has the functions of a complex number that are computed in Go. The two Funcs of an entry compute the
+// real and the imaginary part of the result.
 var complexCalls = func() map[string][2]*Func {
 	calls := map[string][2]*Func{}
 	for name, f := range elementary.Complex {
@@ -30,7 +31,7 @@ var complexCalls = func() map[string][2]*Func {
 }()
 
 // Unary returns the function of one number that F calls, or nil if F is another function.
-func (f *Func) Unary() func(float64) float64 { return f.one }
+func (f *Func) Unary() func(float64) float64 { return f.real }
 
 // Complex returns the function of a complex number whose real part F computes, and the Func of its imaginary part. It
 // returns nil if F computes something else.

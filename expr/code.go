@@ -14,10 +14,10 @@ import (
 // Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
 type Op uint8
 
-// The operations. The operations before Exp are primitive: they give the same bits in compiled code and in Go. The
-// elementary functions start at Exp. Compiled code uses their expansions into primitives (package expand), which are
-// the same on all processors of a target. Go uses package math in float64, or functions of this module where package
-// math has an error of more than 2 ulp. Code with a Call runs in Go only.
+// The operations. The operations before Exp are primitive: compiled code and Go give the same bits. The elementary
+// functions start at Exp. Compiled code uses their expansions into primitives (package expand), which give the same
+// bits on all processors of a target. Go uses package math in float64. Where package math has an error of more than 2
+// ulp, Go uses functions of this module instead. Code with a Call runs in Go only.
 const (
 	Invalid Op = iota
 	Const      // the number whose bits are Imm, zero-extended
@@ -142,7 +142,7 @@ type Func struct {
 	F    func(a, b, c float64) float64
 	Args int
 
-	one func(float64) float64 // the result of Unary
+	real func(float64) float64 // the result of Unary
 
 	// A complex function is two Funcs, for its real and its imaginary part. In the Func of the real part, imag is the
 	// other Func, and both computes both parts at once.
@@ -150,15 +150,15 @@ type Func struct {
 	both func(complex128) complex128
 }
 
-// Output is a result. DType is its dtype in memory. Im is the imaginary part of a complex output, else None. An output
-// of dtype Invalid is computed for a [Fold] and not stored.
+// Output is a result. DType is its dtype in memory. Re is its value, or the real part of a complex output. Im is the
+// imaginary part of a complex output, else None. An output of dtype Invalid is computed for a [Fold] and not stored.
 type Output struct {
 	DType  tensor.DType
 	Re, Im Value
 }
 
-// Code is a computation of one element, in static single assignment: an instruction uses results of earlier
-// instructions. It is immutable once built ([Builder]). Equal codes have equal keys.
+// Code is a computation of one element, in static single assignment form: an instruction uses only results of earlier
+// instructions. A Code that a [Builder] built is immutable. Equal codes have equal keys.
 type Code struct {
 	In    []tensor.DType // dtypes of the operands in memory
 	Insts []Inst
@@ -181,7 +181,8 @@ func (i Inst) Uses() []Value {
 	return []Value{i.A, i.B, i.C}[:i.uses()] // inlined, so that the slice is not allocated
 }
 
-// Table returns the table of a [Lookup]. It is zero if there is no such table; [Code.Check] rejects that.
+// Table returns the table of a [Lookup]. If there is no such table, the result is zero, and [Code.Check] rejects the
+// instruction.
 func (i Inst) Table() (t [32]float32) {
 	if i.Imm < uint64(len(elementary.Tables)) {
 		t = elementary.Tables[i.Imm]
@@ -267,7 +268,7 @@ func (c *Code) String() string {
 	}
 	results := 0
 	for _, out := range c.Out {
-		if out.DType == tensor.Invalid { // a loop folds it, and does not store it
+		if out.DType == tensor.Invalid { // a loop folds the output and does not store it
 			continue
 		}
 		fmt.Fprintf(&b, "y%d.%v = v%d", results, out.DType, out.Re)
@@ -280,7 +281,7 @@ func (c *Code) String() string {
 	return b.String()
 }
 
-// Check validates the code. Codes of a Builder are valid. The other methods require a valid code.
+// Check returns an error if the code is invalid. Codes of a Builder are valid. The other methods require a valid code.
 func (c *Code) Check() error {
 	for k, d := range c.In {
 		if !d.Valid() {
@@ -352,31 +353,31 @@ func (c *Code) checkDTypes(i Inst) error {
 	case Convert:
 		return nil
 	case Position:
-		return same(tensor.Int32, i.DType)
+		return checkSame(tensor.Int32, i.DType)
 	case Bits:
 		if of(i.A).Size() != i.DType.Size() || i.DType == tensor.Bool {
 			return fmt.Errorf("bits of %v as %v", of(i.A), i.DType)
 		}
 		return nil
 	case Eq, Ne, Lt, Le:
-		return errors.Join(same(i.DType, tensor.Bool), same(of(i.A), of(i.B)), computes(of(i.A)))
+		return errors.Join(checkSame(i.DType, tensor.Bool), checkSame(of(i.A), of(i.B)), checkStorageOnly(of(i.A)))
 	case Select:
-		return errors.Join(same(of(i.A), tensor.Bool), same(i.DType, of(i.B)), same(i.DType, of(i.C)))
+		return errors.Join(checkSame(of(i.A), tensor.Bool), checkSame(i.DType, of(i.B)), checkSame(i.DType, of(i.C)))
 	case Reduce:
 		if err := checkFold(Op(i.Imm), i.DType); err != nil {
 			return err
 		}
-		return same(i.DType, of(i.A))
+		return checkSame(i.DType, of(i.A))
 	case Lookup:
 		if i.Imm >= uint64(len(elementary.Tables)) {
 			return fmt.Errorf("there is no table %d", i.Imm)
 		}
-		return errors.Join(same(i.DType, tensor.Float32), same(i.DType, of(i.A)))
+		return errors.Join(checkSame(i.DType, tensor.Float32), checkSame(i.DType, of(i.A)))
 	case Scan:
 		if Scanning(Op(i.Imm), i.DType) == nil {
 			return fmt.Errorf("%v cannot scan %v", Op(i.Imm), i.DType)
 		}
-		return same(i.DType, of(i.A))
+		return checkSame(i.DType, of(i.A))
 	case Call:
 		if i.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("there is no function %d", i.Imm)
@@ -385,9 +386,9 @@ func (c *Code) checkDTypes(i Inst) error {
 			return fmt.Errorf("function %d cannot be called", i.Imm)
 		}
 	}
-	err := errors.Join(computes(i.DType), checkOperation(i.Op, i.DType))
+	err := errors.Join(checkStorageOnly(i.DType), checkOperation(i.Op, i.DType))
 	for _, u := range i.Uses() {
-		err = errors.Join(err, same(i.DType, of(u)))
+		err = errors.Join(err, checkSame(i.DType, of(u)))
 	}
 	return err
 }
@@ -405,10 +406,10 @@ func (c *Code) checkLoad(i Inst) error {
 	if i.Imm > 1 {
 		return fmt.Errorf("there is no part %d", i.Imm)
 	}
-	return same(i.DType, d)
+	return checkSame(i.DType, d)
 }
 
-func same(a, b tensor.DType) error {
+func checkSame(a, b tensor.DType) error {
 	if a != b {
 		return fmt.Errorf("dtype %v, want %v", b, a)
 	}
@@ -419,7 +420,7 @@ func same(a, b tensor.DType) error {
 func checkFold(o Op, d tensor.DType) error {
 	switch o {
 	case Add, Mul, Min, Max, And, Or:
-		return errors.Join(computes(d), checkOperation(o, d))
+		return errors.Join(checkStorageOnly(d), checkOperation(o, d))
 	}
 	return fmt.Errorf("%v cannot fold a row", o)
 }
@@ -432,8 +433,8 @@ func checkConstBits(d tensor.DType, imm uint64) error {
 	return nil
 }
 
-// computes returns an error for storage-only dtypes, which are converted before any computation.
-func computes(d tensor.DType) error {
+// checkStorageOnly returns an error for storage-only dtypes, whose values are converted before any computation.
+func checkStorageOnly(d tensor.DType) error {
 	if d.IsReducedFloat() {
 		return fmt.Errorf("%v is a storage dtype: convert it before computing", d)
 	}

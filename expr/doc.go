@@ -1,15 +1,15 @@
-// Package expr describes the computation of one element as data. The computation is the pointwise part of an op, or the
-// folds of a row.
+// Package expr describes the computation of one element as data. The computation is the pointwise part of an op, or
+// folds over a row of elements.
 //
 // A [Formula] is parsed from text with the operators of Python and the functions of PyTorch. Its numbers are promoted
-// as in PyTorch. [Formula.Code] types it for the dtypes of its operands and returns a [Code]: instructions in static
-// single assignment form, each of one dtype, in which every conversion and rounding is explicit. A [Builder] makes a
-// Code without text. [Code.Eval] computes one element and is the definition of the results.
+// as in PyTorch. [Formula.Code] derives a [Code] from the formula for given dtypes of the operands. A Code is a list of
+// instructions in static single assignment form. Each instruction has one dtype, and every conversion and rounding is
+// an instruction. A [Builder] makes a Code without text. [Code.Eval] computes one element and defines the results.
 //
 // A [Loop] is a Code over rows of elements, with optional folds. It is the unit of compilation: package expr/interp
-// runs it in Go, and internal/jit/vector compiles it. Elementary functions are computed within 2 ulp. For compiled
-// code, package expr/expand replaces them by primitive operations, and interp calls Go functions. Primitive operations
-// have the same bits in both.
+// runs it in Go, and internal/jit/vector compiles it to machine code. Elementary functions have an error of at most 2
+// ulp. For machine code, package expr/expand replaces them by primitive operations. interp calls Go functions for them.
+// Primitive operations give the same bits in machine code and in Go.
 //
 // # Rows
 //

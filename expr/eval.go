@@ -13,8 +13,8 @@ import (
 // element, else 0.
 type Number struct{ Re, Im uint64 }
 
-// Eval computes the outputs for one element, given the operands. It is slow, and defines the results with which the
-// interpreter and compiled code are compared in tests. Elementary functions are computed by package math where that is
+// Eval computes the outputs for one element, given the operands. It is slow. It defines the results with which tests
+// compare the interpreter and compiled code. Elementary functions are computed by package math where that package is
 // accurate. Eval panics if there are fewer operands than the code has.
 func (c *Code) Eval(in ...Number) []Number {
 	if len(in) < len(c.In) {
@@ -70,13 +70,13 @@ func (c *Code) evalIn(d tensor.DType, i Inst, x [3]uint64) uint64 {
 	}
 	switch i.Op {
 	case Eq:
-		return truth(f[0] == f[1])
+		return boolBits(f[0] == f[1])
 	case Ne:
-		return truth(f[0] != f[1])
+		return boolBits(f[0] != f[1])
 	case Lt:
-		return truth(f[0] < f[1])
+		return boolBits(f[0] < f[1])
 	case Le:
-		return truth(f[0] <= f[1])
+		return boolBits(f[0] <= f[1])
 	case FMA:
 		if d == tensor.Float32 {
 			return uint64(math.Float32bits(evalFMA(f[0], f[1], f[2])))
@@ -95,7 +95,7 @@ func (c *Code) evalIn(d tensor.DType, i Inst, x [3]uint64) uint64 {
 	return math.Float64bits(r)
 }
 
-func truth(b bool) uint64 {
+func boolBits(b bool) uint64 {
 	if b {
 		return 1
 	}
@@ -176,13 +176,13 @@ func evalInt(d tensor.DType, o Op, x [3]uint64) uint64 {
 		}
 		return x[1]
 	case Eq:
-		return truth(x[0] == x[1])
+		return boolBits(x[0] == x[1])
 	case Ne:
-		return truth(x[0] != x[1])
+		return boolBits(x[0] != x[1])
 	case Lt:
-		return truth(less)
+		return boolBits(less)
 	case Le:
-		return truth(less || x[0] == x[1])
+		return boolBits(less || x[0] == x[1])
 	case Not:
 		if d == tensor.Bool {
 			return x[0] ^ 1
@@ -191,7 +191,7 @@ func evalInt(d tensor.DType, o Op, x [3]uint64) uint64 {
 	return uint64(evalWide(d, o, a, b, x)) & (^uint64(0) >> (64 - width))
 }
 
-// evalWide computes in 64 bits. Only the bits of dtype d are meaningful.
+// evalWide computes in 64 bits. Only the bits of the result that belong to dtype d are meaningful.
 func evalWide(d tensor.DType, o Op, a, b int64, x [3]uint64) int64 {
 	shift := x[1] & uint64(8*d.Size()-1)
 	switch o {

@@ -7,19 +7,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FlushExp returns the code with exponentials of float32 operands below least replaced by 0. least is negative. It
-// returns c and false if no exponential can be replaced. The purpose is speed: results of exp near the end of its range
-// are subnormal, and processors take a hundred times as long for operations on subnormal numbers. FlushExp replaces
-// only exponentials of an element minus the maximum of its row, one of which is 1. They must only be scaled, and summed
-// over the whole row, so that the small results do not change the sum. A logarithm of an exponential, or a sum over a
-// part of the row, prevents the replacement. NaN is preserved.
+// FlushExp returns the code with exponentials of float32 operands below least replaced by 0. least is negative.
+// FlushExp returns c and false if no exponential can be replaced.
+//
+// The purpose is speed: results of exp near the end of its range are subnormal, and processors take a hundred times as
+// long for operations on subnormal numbers. FlushExp replaces only exponentials of an element minus the maximum of its
+// row, so that the largest exponential of a row is 1. The code may only scale the exponentials and sum them over the
+// whole row. The small results then do not change the sum. A logarithm of an exponential, or a sum over a part of the
+// row, prevents the replacement. NaN is preserved.
 func (c *Code) FlushExp(least float64) (*Code, bool) {
 	if c == nil || !(least < 0) || math.IsInf(least, 0) {
 		return c, false
 	}
 	var flushes []bool
 	for v := range c.Insts {
-		flushes = append(flushes, c.belowMost(Value(v)) && c.onlyAdds(Value(v)))
+		flushes = append(flushes, c.isExpBelowMax(Value(v)) && c.onlyAdds(Value(v)))
 	}
 	if !slices.Contains(flushes, true) {
 		return c, false
@@ -46,8 +48,8 @@ func (c *Code) FlushExp(least float64) (*Code, bool) {
 	return flushed, true
 }
 
-// belowMost reports whether a value is the exponential of a float32 minus the maximum of its row.
-func (c *Code) belowMost(v Value) bool {
+// isExpBelowMax reports whether a value is the exponential of a float32 minus the maximum of its row.
+func (c *Code) isExpBelowMax(v Value) bool {
 	i := c.Insts[v]
 	if i.Op != Exp || i.DType != tensor.Float32 || c.Insts[i.A].Op != Sub {
 		return false
@@ -57,8 +59,8 @@ func (c *Code) belowMost(v Value) bool {
 	return most.Op == Reduce && Op(most.Imm) == Max && most.A == from.A
 }
 
-// onlyAdds reports whether an exponential affects the results only through sums over whole rows, and through sums and
-// products of elements.
+// onlyAdds reports whether exponential e affects the results only in two ways: through sums over whole rows, and
+// through sums and products of elements.
 func (c *Code) onlyAdds(e Value) bool {
 	whole := make([]bool, len(c.Insts)) // the value is e, possibly converted
 	small := make([]bool, len(c.Insts)) // the value may be as small as e, because it depends on e

@@ -27,8 +27,8 @@ func Functions() []Function {
 		if !isName(name) {
 			continue // an operator of complex numbers
 		}
-		longest := slices.MaxFunc(forms, func(a, b definition) int { return len(a.names()) - len(b.names()) })
-		list = append(list, Function{name, longest.names(), longest.text})
+		longest := slices.MaxFunc(forms, func(a, b definition) int { return len(a.operandNames()) - len(b.operandNames()) })
+		list = append(list, Function{name, longest.operandNames(), longest.text})
 	}
 	slices.SortFunc(list, func(a, b Function) int {
 		if a.Name < b.Name {

@@ -9,12 +9,12 @@ import (
 )
 
 // definition is a function written in the language itself. params are the names of its operands. Operands other than
-// plain numbers are promoted to a common dtype first. text is the definition for floats. ints and complex are the
-// definitions for integers and complex numbers, or one of the constants alike, rejected and asFloat.
+// plain numbers are promoted to a common dtype first. text is the definition for floats. integers and complex are the
+// definitions for integers and complex numbers, or one of the constants sameAsFloats, rejected and asFloat.
 type definition struct {
-	params, text  string
-	ints, complex string
-	flags         uint8
+	params, text      string
+	integers, complex string
+	flags             uint8
 }
 
 const (
@@ -23,19 +23,19 @@ const (
 )
 
 const (
-	alike    = "alike" // the definition for floats applies
-	rejected = ""
-	asFloat  = "float" // the definition for floats applies; integers are converted to float32
+	sameAsFloats = "alike" // the definition for floats applies
+	rejected     = ""
+	asFloat      = "float" // the definition for floats applies; integers are converted to float32
 )
 
-func (d definition) names() []string { return strings.Fields(d.params) }
+func (d definition) operandNames() []string { return strings.Fields(d.params) }
 
 // library maps a name to its definitions, one for each number of operands. Names with a space cannot be called from
 // formulas; they implement operators and functions of complex numbers.
 var library = map[string][]definition{
 	// Activations.
-	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, alike, takesBools}},
-	"silu":        {{"x", "x / (1 + exp(-x))", rejected, alike, 0}},
+	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, sameAsFloats, takesBools}},
+	"silu":        {{"x", "x / (1 + exp(-x))", rejected, sameAsFloats, 0}},
 	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", rejected, rejected, 0}},
 	"softplus": {{"x", "softplus(x, 1, 20)", rejected, rejected, 0}, {"x beta threshold",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", rejected, rejected, 0}},
@@ -46,10 +46,10 @@ var library = map[string][]definition{
 	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", rejected, rejected, 0}},
 	"gelu_tanh": {{"x", "0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))", rejected,
 		rejected, 0}},
-	"relu":  {{"x", "maximum(x, 0)", alike, rejected, 0}},
-	"relu6": {{"x", "minimum(maximum(x, 0), 6)", alike, rejected, 0}},
-	"hardtanh": {{"x", "minimum(maximum(x, -1), 1)", alike, rejected, 0},
-		{"x lo hi", "minimum(maximum(x, lo), hi)", alike, rejected, 0}},
+	"relu":  {{"x", "maximum(x, 0)", sameAsFloats, rejected, 0}},
+	"relu6": {{"x", "minimum(maximum(x, 0), 6)", sameAsFloats, rejected, 0}},
+	"hardtanh": {{"x", "minimum(maximum(x, -1), 1)", sameAsFloats, rejected, 0},
+		{"x lo hi", "minimum(maximum(x, lo), hi)", sameAsFloats, rejected, 0}},
 	"hardswish":   {{"x", "x * minimum(maximum(x + 3, 0), 6) / 6", rejected, rejected, 0}},
 	"hardsigmoid": {{"x", "minimum(maximum(x + 3, 0), 6) / 6", rejected, rejected, 0}},
 	"elu": {{"x", "elu(x, 1)", rejected, rejected, 0},
@@ -61,7 +61,7 @@ var library = map[string][]definition{
 	"celu":       {{"x alpha", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)", rejected, rejected, 0}},
 	"leaky_relu": {{"x slope", "where(x > 0, x, x * slope)", rejected, rejected, 0}},
 	"prelu":      {{"x w", "where(x > 0, x, x * w)", rejected, rejected, 0}},
-	"threshold":  {{"x limit v", "where(x <= type_as(limit, x), type_as(v, x), x)", alike, rejected, ownDType}},
+	"threshold":  {{"x limit v", "where(x <= type_as(limit, x), type_as(v, x), x)", sameAsFloats, rejected, ownDType}},
 	"hardshrink": {{"x l", "where(x >= -l and x <= l, 0, x)", rejected, rejected, 0}},
 	"softshrink": {{"x l", "shrink(x, l, l)", rejected, rejected, 0}},
 	"shrink":     {{"x l bias", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", rejected, rejected, 0}},
@@ -72,19 +72,20 @@ var library = map[string][]definition{
 			takesBools}},
 
 	// Arithmetic.
-	"rsqrt":      {{"x", "1 / sqrt(x)", asFloat, alike, takesBools}},
-	"reciprocal": {{"x", "1 / x", asFloat, alike, takesBools}},
-	"square":     {{"x", "x ** 2", alike, alike, takesBools}},
+	"rsqrt":      {{"x", "1 / sqrt(x)", asFloat, sameAsFloats, takesBools}},
+	"reciprocal": {{"x", "1 / x", asFloat, sameAsFloats, takesBools}},
+	"square":     {{"x", "x ** 2", sameAsFloats, sameAsFloats, takesBools}},
 	"frac":       {{"x", "x - trunc(x)", rejected, rejected, 0}},
-	"round": {{"x", "rint(x)", alike, rejected, 0}, {"x decimals", "up = type_as(10.0 ** maximum(decimals, 0), x); " +
-		"down = type_as(10.0 ** maximum(-decimals, 0), x); rint(type_as(x / down * up, x)) / up * down", rejected, rejected,
-		0}},
+	"round": {{"x", "rint(x)", sameAsFloats, rejected, 0},
+		{"x decimals", "up = type_as(10.0 ** maximum(decimals, 0), x); " +
+			"down = type_as(10.0 ** maximum(-decimals, 0), x); rint(type_as(x / down * up, x)) / up * down", rejected, rejected,
+			0}},
 	"deg2rad": {{"x", "x * (pi / 180)", asFloat, rejected, takesBools}},
 	"rad2deg": {{"x", "x * (180 / pi)", asFloat, rejected, takesBools}},
-	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", alike, rejected, takesBools}},
+	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", sameAsFloats, rejected, takesBools}},
 	"lerp": {{"a b w", "where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", rejected,
 		"where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", 0}},
-	"true_divide": {{"x y", "x / y", asFloat, alike, takesBools}},
+	"true_divide": {{"x y", "x / y", asFloat, sameAsFloats, takesBools}},
 	"remainder": {{"x y", "m = fmod(x, y); where(m != 0 and (y < 0) != (m < 0), m + y, m)",
 		"m = fmod(x, y); where(m != 0 and (m ^ y) < 0, m + y, m)", rejected, 0}},
 	// c10::div_floor_floating: subtract the remainder, then divide. For 16-bit floats PyTorch rounds each step.
@@ -103,22 +104,22 @@ var library = map[string][]definition{
 	"logaddexp2": {{"x y", "where(x == y and isinf(x), x, " +
 		"maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.693147180559945309417)", rejected, rejected,
 		0}},
-	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", alike, rejected, takesBools}},
+	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", sameAsFloats, rejected, takesBools}},
 	"hypot": {{"x y", "a = abs(float64(x)); b = abs(float64(y)); p = maximum(a, b); q = minimum(a, b) / p; " +
 		"r = where(p == 0, p, p * sqrt(1 + q * q)); as_computed(where(a == inf or b == inf, inf, r), x)", asFloat, rejected,
 		takesBools}},
 
 	// Signs and classes.
-	"sign": {{"x", "where(x > 0, type_as(1, x), where(x < 0, type_as(-1, x), type_as(0, x)))", alike, rejected,
+	"sign": {{"x", "where(x > 0, type_as(1, x), where(x < 0, type_as(-1, x), type_as(0, x)))", sameAsFloats, rejected,
 		takesBools}},
-	"sgn":         {{"x", "sign(x)", alike, "where(x == 0, 0, x / abs(x))", takesBools}},
+	"sgn":         {{"x", "sign(x)", sameAsFloats, "where(x == 0, 0, x / abs(x))", takesBools}},
 	"angle":       {{"x", "where(x < 0, pi, where(x != x, x, 0))", asFloat, "atan2(imag(x), real(x))", takesBools}},
-	"isnan":       {{"x", "x != x", alike, alike, takesBools}},
+	"isnan":       {{"x", "x != x", sameAsFloats, sameAsFloats, takesBools}},
 	"isinf":       {{"x", "abs(x) == inf", "x != x", "isinf(real(x)) or isinf(imag(x))", takesBools}},
 	"isfinite":    {{"x", "abs(x) < inf", "x == x", "isfinite(real(x)) and isfinite(imag(x))", takesBools}},
 	"isposinf":    {{"x", "x == inf", "x != x", rejected, takesBools}},
 	"isneginf":    {{"x", "x == -inf", "x != x", rejected, takesBools}},
-	"logical_xor": {{"x y", "bool(x) != bool(y)", alike, alike, takesBools}},
+	"logical_xor": {{"x y", "bool(x) != bool(y)", sameAsFloats, sameAsFloats, takesBools}},
 	"nan_to_num": {{"x", "nan_to_num(x, 0)", "x", rejected, takesBools | ownDType},
 		{"x n", "nan_to_num(x, n, finfo_max(x), finfo_min(x))", "x", rejected, takesBools | ownDType},
 		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", rejected,
@@ -171,7 +172,7 @@ func (d definition) formula(text string) *Formula {
 	if f, ok := parsed.Load(key); ok {
 		return f.(*Formula)
 	}
-	f, err := Parse(text, d.names()...)
+	f, err := Parse(text, d.operandNames()...)
 	if err != nil {
 		panic("expr: the library has " + text + ": " + err.Error())
 	}
@@ -179,7 +180,7 @@ func (d definition) formula(text string) *Formula {
 	return f
 }
 
-// textFor returns the definition for dtype k, and whether integers are converted to floats first.
+// textFor returns the definition for dtype k. floats reports whether integers are converted to floats first.
 func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	text = d.text
 	kind := text
@@ -189,10 +190,10 @@ func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	case k == tensor.Bool && d.flags&takesBools == 0:
 		kind = rejected
 	case k.IsIntegral(true):
-		kind = d.ints
+		kind = d.integers
 	}
 	switch kind {
-	case alike:
+	case sameAsFloats:
 		return text, false
 	case asFloat:
 		return text, true
@@ -203,13 +204,13 @@ func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 // call applies a function of the library to operands x.
 func (t *typer) call(name string, x []value) value {
 	list := library[name]
-	k := slices.IndexFunc(list, func(d definition) bool { return len(d.names()) == len(x) })
+	k := slices.IndexFunc(list, func(d definition) bool { return len(d.operandNames()) == len(x) })
 	if k < 0 {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
 	d := t.common(x...)
 	if list[k].flags&ownDType != 0 {
-		d = t.common(slices.DeleteFunc(slices.Clone(x), value.plain)...)
+		d = t.common(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
 	}
 	text, floats := list[k].textFor(d)
 	t.reject(d, text == rejected, strings.TrimPrefix(name, "complex "))
@@ -217,8 +218,8 @@ func (t *typer) call(name string, x []value) value {
 		d = t.float
 	}
 	env := scope{}
-	for at, param := range list[k].names() {
-		if env[param] = x[at]; !x[at].plain() {
+	for at, param := range list[k].operandNames() {
+		if env[param] = x[at]; !x[at].isPlainNumber() {
 			v := t.convert(x[at], d)
 			v.zeroDim = false // within the function all operands have dimensions
 			env[param] = v

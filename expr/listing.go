@@ -4,10 +4,10 @@ package expr
 type Listing struct {
 	Name string // the name of the loop in its step; empty if there is only one
 	Loop *Loop  // nil for machine code without an expression, such as the code of matrix products
-	// Staged marks the outputs, and then the operands, that the loop accesses in a buffer of the worker instead of in
-	// place. They are copied from or to that buffer.
+	// Staged has an entry for each output, and then for each operand. If the entry is true, the loop does not access
+	// the output or operand in place: it accesses a copy in a buffer of the worker.
 	Staged []bool
-	// Assembly is the machine code in the syntax of the Go assembler. For a loop that runs in Go, Assembly is empty and
-	// Why is the reason.
+	// Assembly is the machine code in the syntax of the Go assembler. For a loop that runs in Go, Assembly is empty,
+	// and Why is the reason.
 	Assembly, Why string
 }

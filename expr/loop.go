@@ -22,18 +22,19 @@ type Fold struct {
 	V  Value
 }
 
-// Loop is a [Code] over rows of elements. It is the unit of compilation. Outputs are contiguous along a row. An operand
-// is contiguous along a row too or, if it is Scalar, has one element for the row. An output may have the same address
-// as an operand with the same layout, and must not overlap operands otherwise.
+// Loop is a [Code] over rows of elements. It is the unit of compilation. The elements of an output are contiguous along
+// a row. The elements of an operand are contiguous too unless the operand is Scalar: it then has one element for the
+// row. An output may have the same address as an operand with the same layout. Otherwise outputs and operands must not
+// overlap.
 type Loop struct {
 	Code   *Code
 	Scalar []bool // for each operand: whether it has one element for a row
-	// Folds are folds of values of Code over a row. An output must be or use each folded value. An output of dtype Invalid
-	// is computed and not stored.
+	// Folds are folds of values of Code over a row. Each folded value must be an output, or an operand of an output. An
+	// output of dtype Invalid is computed and not stored.
 	Folds []Fold
-	// Totals is set if the loop computes one number for each row and fold. Its accumulators then start with [Neutral], and
-	// are combined in the order of interp.Combine. The number is written to the memory that the accumulators of the fold
-	// otherwise have.
+	// Totals is set if the loop computes one number for each row and fold. The accumulators of a row then start with
+	// [Neutral], and are combined in the order of interp.Combine. The number is written to the address at which a loop
+	// without Totals has the accumulators of the fold.
 	Totals bool
 }
 

@@ -35,8 +35,8 @@ func (c *Code) Exchanged(i, j int) *Code {
 	return &out
 }
 
-// Positioned returns the code with each [Position] replaced by a load of an additional last operand of int32, and true.
-// It returns c and false if the code has no Position. It panics if [Code.Check] rejects the code.
+// Positioned replaces each [Position] by a load of an additional last operand of dtype int32, and returns the new code
+// and true. If the code has no Position, it returns c and false. It panics if [Code.Check] rejects the code.
 func (c *Code) Positioned() (*Code, bool) {
 	if !positions(c) {
 		return c, false

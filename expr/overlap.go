@@ -8,24 +8,24 @@ import (
 )
 
 // Overlap returns one loop for all passes, in which each pass works on a different row. Memory accesses of one pass
-// then overlap with the computation of another. in and out are the places of the operands and outputs of c, with the
-// index of the pass in [Place.Element]. folds are the folds of all passes, in order. Their values are the last outputs,
-// which are not stored.
+// then overlap with the computation of another pass. in and out are the places of the operands and outputs of c. Their
+// [Place.Element] is the index of the pass. folds are the folds of all passes, in order. The values of the folds are
+// the last outputs, which are not stored.
 func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
 	o := overlapping{s: s, b: NewBuilder(), group: 1}
 	return o.build(o.load)
 }
 
 // Pipeline is like Overlap, but the code includes the computations once per row. Each pass computes the numbers that it
-// needs from the folds of earlier passes, so that one loop runs over many rows without a stop between them. Each pass
-// works on group rows together. [Place.Element] counts these rows, first those of the first pass, then those of the
-// second pass, and so on. The function still reports whether an operand is constant across rows; such an operand is
-// read once. The code is nil if a result of a computation once per row is stored, or if that computation calls
-// functions or would halve the vector width of the loop by values of 64 bits.
-func (s *RowProgram) Pipeline(group int, still func(operand int) bool) (c *Code, folds []Fold, in, out []Place,
+// needs from the folds of earlier passes. One loop can therefore run over many rows without a stop between them. Each
+// pass works on group rows together. [Place.Element] counts these rows: first the rows of the first pass, then the rows
+// of the second pass, and so on. The function isConstant reports whether an operand is constant across rows. Such an
+// operand is read once. The code is nil if a result of a computation once per row is stored. It is also nil if that
+// computation calls functions, or if its 64-bit values would halve the vector width of the loop.
+func (s *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in, out []Place,
 	err error) {
-	if group < 1 || still == nil {
-		return nil, nil, nil, nil, errors.New("expr: a pipeline needs at least one row, and a function still")
+	if group < 1 || isConstant == nil {
+		return nil, nil, nil, nil, errors.New("expr: a pipeline needs at least one row, and a function isConstant")
 	}
 	wide := false
 	for k := range s.Passes {
@@ -34,16 +34,16 @@ func (s *RowProgram) Pipeline(group int, still func(operand int) bool) (c *Code,
 	for k := range s.Passes {
 		w := &s.Passes[k]
 		stored := slices.ContainsFunc(w.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
-		if stored || w.After != nil && (w.After.has64Bits() && !wide || w.After.calls()) {
+		if stored || w.After != nil && (w.After.has64Bits() && !wide || w.After.hasCalls()) {
 			return nil, nil, nil, nil, nil
 		}
 	}
-	o := overlapping{s: s, b: NewBuilder(), group: group, still: still, made: map[Place][]Output{}}
+	o := overlapping{s: s, b: NewBuilder(), group: group, isConstant: isConstant, numbers: map[Place][]Output{}}
 	return o.build(o.number)
 }
 
-// calls reports whether some operation is not primitive.
-func (c *Code) calls() bool {
+// hasCalls reports whether some operation is not primitive.
+func (c *Code) hasCalls() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return !i.Op.Primitive() })
 }
 
@@ -54,16 +54,17 @@ func (c *Code) has64Bits() bool {
 
 // overlapping builds one code for all passes.
 type overlapping struct {
-	s     *RowProgram
-	b     *Builder
-	group int
-	still func(operand int) bool
-	in    []Place
-	// made has the numbers that are computed after pass N, for the row and pass Element that use them.
-	made map[Place][]Output
+	s          *RowProgram
+	b          *Builder
+	group      int
+	isConstant func(operand int) bool
+	in         []Place
+	// numbers has the numbers that are computed after pass N, for the row and the pass given by Element.
+	numbers map[Place][]Output
 }
 
-// build builds the code. from returns part 0 or 1 of the value that a pass loads from a place.
+// build builds the code. from(p, d, part) returns the real part (part 0) or imaginary part (part 1) of the value that a
+// pass loads from place p.
 func (o *overlapping) build(from func(p Place, d tensor.DType, part int) Value) (c *Code, folds []Fold, in, out []Place,
 	err error) {
 	var stored, folded []Output
@@ -107,29 +108,29 @@ func (o *overlapping) load(p Place, d tensor.DType, part int) Value {
 	return o.b.load(n, uint64(part))
 }
 
-// number is load, except for numbers that are computed once per row. It adds their computation to the code, once for
-// each Element that uses them.
+// number is load for places that may be computed once per row. For such a number it adds the computation to the code,
+// once for each Element that uses the number.
 func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
 	k, n := o.after(p)
-	if p.Kind == AtOperand && o.still(p.N) {
+	if p.Kind == AtOperand && o.isConstant(p.N) {
 		p.Element = 0
 	}
 	if n < 0 {
 		return o.load(p, d, part)
 	}
 	w, at := &o.s.Passes[k], Place{N: k, Element: p.Element}
-	if o.made[at] == nil {
-		o.made[at] = o.b.Inline(w.After, func(n, part int) Value {
+	if o.numbers[at] == nil {
+		o.numbers[at] = o.b.Inline(w.After, func(n, part int) Value {
 			q := w.AfterIn[n]
 			q.Element = p.Element
 			return o.number(q, w.After.In[n], part)
 		})
 	}
-	return o.made[at][n].Re
+	return o.numbers[at][n].Re
 }
 
 // after returns the pass k after which the number at p is computed, and its index n among the results of that
-// computation. n is -1 for another kind of place.
+// computation. For a place of another kind, n is -1.
 func (o *overlapping) after(p Place) (k, n int) {
 	if p.Kind == AtNumber {
 		for k := range o.s.Passes {

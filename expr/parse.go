@@ -81,7 +81,7 @@ func Parse(text string, params ...string) (f *Formula, err error) {
 	f = p.formula()
 	f.text = text
 	if f.params = slices.Clone(params); len(params) == 0 {
-		f.params = slices.Clone(defaultParams[:f.uses(defaultParams)])
+		f.params = slices.Clone(defaultParams[:f.usedOperands(defaultParams)])
 	}
 	return f, nil
 }
@@ -175,7 +175,7 @@ func numberLen(s string) int {
 	return n
 }
 
-func (p *parser) take(op string) bool {
+func (p *parser) accept(op string) bool {
 	if p.kind == opToken && p.tok == op {
 		p.next()
 		return true
@@ -184,7 +184,7 @@ func (p *parser) take(op string) bool {
 }
 
 func (p *parser) expect(op, after string) {
-	if !p.take(op) {
+	if !p.accept(op) {
 		p.fail(p.col, "%q is missing %s%s", op, after, p.currentToken())
 	}
 }
@@ -222,7 +222,7 @@ func (p *parser) formula() *Formula {
 			break
 		}
 		v := p.expr(0)
-		if p.take("=") {
+		if p.accept("=") {
 			if v.kind != nameNode {
 				p.fail(col, "the left side of = must be a name")
 			}
@@ -271,7 +271,7 @@ func (p *parser) tuple(f *Formula) bool {
 		return false
 	}
 	f.results, f.tuple = []*node{first}, true
-	for p.take(",") {
+	for p.accept(",") {
 		if p.kind == opToken && p.tok == ")" {
 			break
 		}
@@ -344,11 +344,11 @@ func (p *parser) primary() *node {
 		return p.node(node{kind: numberNode, num: p.number(tok, col), col: col})
 	case p.kind == nameToken && (!keywords[tok] || constants[tok].IsSet()):
 		p.next()
-		if p.take("(") {
+		if p.accept("(") {
 			return p.call(tok, col)
 		}
 		return p.node(node{kind: nameNode, text: tok, col: col})
-	case p.take("("):
+	case p.accept("("):
 		n := p.expr(0)
 		p.expect(")", "for the ( of "+positionText(lineAndColumn(p.text, col)))
 		return n
@@ -385,7 +385,7 @@ func (p *parser) call(name string, col int) *node {
 	if !ok {
 		p.fail(col, "unknown function %q%s", name, suggest.DidYouMean(suggest.Nearest(name, functionNames())))
 	}
-	for !p.take(")") {
+	for !p.accept(")") {
 		if len(n.args) > 0 {
 			p.expect(",", "or ) behind an operand of "+name)
 		}

@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pieces is a [Code] with folds that is split for rows that are cut into pieces. Each folds one piece, and Join
-// combines the results of all pieces of a row. It is immutable.
+// Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. Each folds one piece, and Join
+// combines the results of all pieces of a row. A Pieces is immutable.
 type Pieces struct {
 	// Each has an output for each fold of the code. It has the operands of the code and an additional last operand: the
 	// index in the row of the piece's first element, an int32 that is constant within the piece.
 	Each *Code
-	// Join computes the outputs of the code. Its rows have one element for each piece. Its operands are the outputs of
-	// Each, and then the operands of the code that In lists, which have one element for each row.
+	// Join computes the outputs of the code. A row of Join has one element for each piece. Its operands are the outputs
+	// of Each, followed by the operands of the code that In lists. An operand of In has one element for each row.
 	Join *Code
 	In   []int
 	// Waits is the number of folds that depend on another fold. If it is 0, Each needs one pass.
@@ -26,8 +26,9 @@ type Pieces struct {
 const MaxCutPlaces = 1 << 30
 
 // Pieces splits the folds of the code for rows that are cut into pieces. uniform marks operands with one element for
-// each row. Pieces fails if the results of the pieces do not determine the result of the row. A fold must depend on no
-// other fold, so that the same operation combines the pieces. The only exception is the least value among the elements
+// each row. Pieces fails if the results of the pieces do not determine the result of the row. It requires that no fold
+// depends on another fold; then the fold's own operation also combines the pieces. The only exception is the least
+// value among the elements equal to an extreme (an argmax or argmin):
 // equal to an extreme (an argmax or argmin):
 //
 //	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
@@ -40,7 +41,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if len(uniform) != len(c.In) {
 		return nil, fmt.Errorf("expr: uniform has %d entries for %d operands", len(uniform), len(c.In))
 	}
-	p := &piecer{code: c, uniform: uniform, waits: make([]bool, len(c.Insts)), at: map[Value]Value{}}
+	p := &piecer{code: c, uniform: uniform, waits: make([]bool, len(c.Insts)), joined: map[Value]Value{}}
 	waits := 0
 	for v, i := range c.Insts {
 		for _, u := range i.Uses() {
@@ -74,7 +75,7 @@ type piecer struct {
 	folds   []Value
 
 	b      *Builder        // the builder of Join
-	at     map[Value]Value // values of Join, by value of the code
+	joined map[Value]Value // values of Join, by value of the code
 	in     []int           // Pieces.In
 	failed error
 }
@@ -121,23 +122,23 @@ func (p *piecer) fail(format string, args ...any) Value {
 	return None
 }
 
-// value adds the computation of v to Join and returns its value. It returns None if v is None, and fails if v differs
-// within a row.
+// value adds the computation of v to Join and returns its value in Join. It returns None if v is None. It fails if v
+// differs within a row.
 func (p *piecer) value(v Value) Value {
 	if v == None || p.failed != nil {
 		return None
 	}
-	if made, ok := p.at[v]; ok {
+	if made, ok := p.joined[v]; ok {
 		return made
 	}
 	i := p.code.Insts[v]
 	switch {
 	case i.Op == Reduce:
-		p.at[v] = p.joinFold(v)
+		p.joined[v] = p.joinFold(v)
 	case i.Op == Position || i.Op == Load && !p.uniform[i.A]:
 		return p.fail("an output differs within a row")
 	case i.Op == Load:
-		p.at[v] = p.b.load(p.operand(int(i.A)), i.Imm)
+		p.joined[v] = p.b.load(p.operand(int(i.A)), i.Imm)
 	default:
 		args := [3]Value{i.A, i.B, i.C}
 		for k := range i.Uses() {
@@ -148,13 +149,13 @@ func (p *piecer) value(v Value) Value {
 			return None
 		case i.Op == Call:
 			f := p.code.Funcs[i.Imm]
-			p.at[v] = p.b.Call(f, i.DType, args[:f.Args]...)
+			p.joined[v] = p.b.Call(f, i.DType, args[:f.Args]...)
 		default:
 			i.A, i.B, i.C = args[0], args[1], args[2]
-			p.at[v] = p.b.Make(i)
+			p.joined[v] = p.b.Make(i)
 		}
 	}
-	return p.at[v]
+	return p.joined[v]
 }
 
 // operand returns the operand of Join for operand i of the code.
@@ -201,8 +202,8 @@ func (p *piecer) joinFold(v Value) Value {
 	return p.b.Reduce(Min, p.b.Do(Select, is, p.joinPiece(v), p.value(from.C)))
 }
 
-// isExtreme reports whether v tests whether an element equals an extreme of its row. best is that extreme. nan is set
-// if v also holds for an element that is NaN.
+// isExtreme reports whether v tests that an element equals an extreme of its row. best is that extreme. nan is true if
+// v also holds for an element that is NaN.
 func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
 	i := p.code.Insts[v]
 	if i.Op != Or {
@@ -218,7 +219,7 @@ func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
 	return None, false, false
 }
 
-// isEqual reports whether v tests an element x for equality with an extreme of x in the row. best is that extreme.
+// isEqual reports whether v tests that an element x equals an extreme of x in the row. best is that extreme.
 func (p *piecer) isEqual(v Value) (best, x Value, ok bool) {
 	i := p.code.Insts[v]
 	if i.Op != Eq {

@@ -8,16 +8,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowProgram is a [Code] with folds that is split into passes over a row. A pass computes values that depend only on
-// folds of earlier passes. Independent folds share a pass, so the number of passes is the nesting depth of folds. It is
-// immutable.
+// RowProgram is a [Code] with folds, split into passes over a row. A pass computes values that depend only on folds of
+// earlier passes. Independent folds share a pass, so the number of passes is the nesting depth of folds. A RowProgram
+// is immutable.
 //
 // A running fold ([Scan]) needs a stored row: a pass writes the operand to that row, the row is scanned in place, and
 // later passes read the result.
 //
 // Values that are constant within a row are called numbers: folds, operands with one element for each row, and values
-// that depend only on these. If a later pass needs any other value, the value is recomputed or, if that costs more than
-// a store and a load, stored as a row.
+// that depend only on these. A value that is not a number may be needed by a later pass. It is then recomputed. If
+// recomputing costs more than a store and a load, it is stored as a row instead.
 type RowProgram struct {
 	Code    *Code
 	Uniform []bool // for each operand: whether it has one element for each row
@@ -40,9 +40,9 @@ type RowPass struct {
 	AfterIn, AfterOut []Place
 }
 
-// Row is a stored row. Its memory is that of output Out, or separate memory if Out is -1. The output is the row itself,
-// or has elements of the same size and is not written before the last pass that reads the row. If Scan is Add or Mul,
-// the row is scanned after the pass that writes it ([Scanning]).
+// Row is a stored row. Its memory is that of output Out, or separate memory if Out is -1. With Out, either the row is
+// the output itself, or the output has elements of the same size and is written only after the last read of the row. If
+// Scan is Add or Mul, the row is scanned after the pass that writes it ([Scanning]).
 type Row struct {
 	DType tensor.DType
 	Out   int
@@ -92,7 +92,7 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	s.levels()
 	s.scanRows()
 	for o := range c.Out {
-		if !whole[o] && s.outStream(o) {
+		if !whole[o] && s.outputVaries(o) {
 			return nil, fmt.Errorf("expr: y%d has one element per row, but differs within a row", o)
 		}
 	}
@@ -110,13 +110,13 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	return s.RowProgram, nil
 }
 
-// splitter holds the schedule of values. The level of a value that differs within a row (stream) is the index of the
-// pass that computes it. The level of a number is the index of the pass after which it is computed, or -1 if it depends
-// on no pass.
+// splitter holds the schedule of values. If a value differs within a row, its level is the index of the pass that
+// computes it. The level of a number is the index of the pass after which it is computed, or -1 if it depends on no
+// pass.
 type splitter struct {
 	*RowProgram
 	code           *Code
-	stream         []bool
+	variesInRow    []bool
 	level          []int
 	number         []int     // for each value: its index in Numbers, or -1
 	row            []int     // for each value: its index in Rows, or -1
@@ -128,26 +128,26 @@ type splitter struct {
 
 func (s *splitter) levels() {
 	n := len(s.code.Insts)
-	s.stream, s.level, s.number, s.row = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)
+	s.variesInRow, s.level, s.number, s.row = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)
 	for v, i := range s.code.Insts {
 		s.number[v], s.row[v], s.level[v] = -1, -1, -1
 		if i.Op == Load {
-			if s.stream[v] = !s.Uniform[i.A]; s.stream[v] {
+			if s.variesInRow[v] = !s.Uniform[i.A]; s.variesInRow[v] {
 				s.level[v] = 0
 			}
 			continue
 		}
 		for _, u := range i.Uses() {
-			s.stream[v] = s.stream[v] || s.stream[u]
+			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[u]
 		}
 		for _, u := range i.Uses() {
-			s.level[v] = max(s.level[v], s.at(u, s.stream[v] || i.Op == Reduce))
+			s.level[v] = max(s.level[v], s.firstPass(u, s.variesInRow[v] || i.Op == Reduce))
 		}
 		switch i.Op {
 		case Reduce:
-			s.stream[v], s.level[v] = false, max(s.level[v], 0)
+			s.variesInRow[v], s.level[v] = false, max(s.level[v], 0)
 		case Scan:
-			s.stream[v], s.level[v] = true, max(s.at(i.A, true), 0)+1
+			s.variesInRow[v], s.level[v] = true, max(s.firstPass(i.A, true), 0)+1
 		}
 	}
 }
@@ -171,30 +171,30 @@ func (s *splitter) scanRows() {
 	}
 }
 
-// at returns the first pass that can use a value in its loop. If inPass is false and the value is a number, at returns
-// the pass after which it is known.
-func (s *splitter) at(v Value, inPass bool) int {
-	if inPass && !s.stream[v] {
+// firstPass returns the first pass that can use a value in its loop. If inPass is false and the value is a number, it
+// returns the pass after which the number is known.
+func (s *splitter) firstPass(v Value, inPass bool) int {
+	if inPass && !s.variesInRow[v] {
 		return s.level[v] + 1
 	}
 	return s.level[v]
 }
 
-func (s *splitter) outStream(o int) bool {
+func (s *splitter) outputVaries(o int) bool {
 	out := s.code.Out[o]
-	return s.stream[out.Re] || out.Im != None && s.stream[out.Im]
+	return s.variesInRow[out.Re] || out.Im != None && s.variesInRow[out.Im]
 }
 
-// outLevel returns the pass that writes output o or, for an output with one element for each row, the pass after which
-// it is written.
-func (s *splitter) outLevel(o int) int {
+// outputPass returns the pass that writes output o. For an output with one element for each row, it returns the pass
+// after which the output is written.
+func (s *splitter) outputPass(o int) int {
 	out := s.code.Out[o]
 	if s.inOutputMemory[o] {
 		return s.level[out.Re] - 1
 	}
-	l := s.at(out.Re, s.Whole[o])
+	l := s.firstPass(out.Re, s.Whole[o])
 	if out.Im != None {
-		l = max(l, s.at(out.Im, s.Whole[o]))
+		l = max(l, s.firstPass(out.Im, s.Whole[o]))
 	}
 	return max(l, 0)
 }
@@ -202,7 +202,7 @@ func (s *splitter) outLevel(o int) int {
 func (s *splitter) count() int {
 	n := 0
 	for o := range s.code.Out {
-		n = max(n, s.outLevel(o)+1)
+		n = max(n, s.outputPass(o)+1)
 	}
 	for v, i := range s.code.Insts {
 		switch i.Op {
@@ -227,18 +227,18 @@ func (s *splitter) placeOfNumber(v Value) Place {
 	return Place{Kind: AtNumber, N: s.number[v]}
 }
 
-// emitter builds the code of a pass, or of the computation after a pass. Each marked value becomes a load if from
-// returns a place for it, else an instruction.
+// emitter builds the code of a pass, or of the computation after a pass. For each marked value it calls load. If load
+// returns a place, the value becomes a load from that place. Otherwise it becomes an instruction.
 type emitter struct {
 	s      *splitter
 	b      *Builder
 	marked []bool
 	places []Place
-	from   func(v Value) (Place, bool)
+	load   func(v Value) (Place, bool)
 }
 
 func (s *splitter) emitter(from func(v Value) (Place, bool)) *emitter {
-	return &emitter{s: s, b: NewBuilder(), marked: make([]bool, len(s.code.Insts)), from: from}
+	return &emitter{s: s, b: NewBuilder(), marked: make([]bool, len(s.code.Insts)), load: from}
 }
 
 // mark marks the values on which the roots depend.
@@ -253,7 +253,7 @@ func (e *emitter) mark(roots ...Value) {
 		if !e.marked[v] {
 			continue
 		}
-		if _, ready := e.from(v); ready {
+		if _, ready := e.load(v); ready {
 			continue
 		}
 		for _, u := range e.s.code.Insts[v].Uses() {
@@ -283,7 +283,7 @@ func (e *emitter) emit() []Value {
 		if !e.marked[v] {
 			continue
 		}
-		if p, ready := e.from(Value(v)); ready {
+		if p, ready := e.load(Value(v)); ready {
 			at[v] = e.b.Load(e.operand(p, i.DType))
 			continue
 		}
@@ -316,7 +316,7 @@ func (s *splitter) buildAfter(k int) error {
 	var outs []Output
 	var places []Place
 	for o, out := range s.code.Out {
-		if !s.Whole[o] && s.outLevel(o) == k {
+		if !s.Whole[o] && s.outputPass(o) == k {
 			e.mark(out.Re, out.Im)
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
@@ -349,7 +349,7 @@ func (s *splitter) pass(k int) error {
 	var outs []Output
 	var places []Place
 	for o, out := range s.code.Out {
-		if s.Whole[o] && s.outLevel(o) == k && !s.inOutputMemory[o] {
+		if s.Whole[o] && s.outputPass(o) == k && !s.inOutputMemory[o] {
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
@@ -400,7 +400,7 @@ func (s *splitter) pass(k int) error {
 
 // loadPlace returns the place from which pass k loads a value. It returns false if the pass computes the value.
 func (s *splitter) loadPlace(v Value, k int) (Place, bool) {
-	if !s.stream[v] {
+	if !s.variesInRow[v] {
 		if s.level[v] < 0 {
 			return Place{}, false
 		}
@@ -437,7 +437,7 @@ func (s *splitter) reuseOutputMemory() {
 			if s.Rows[r].Out >= 0 {
 				break
 			}
-			if s.Whole[o] && !taken[o] && s.outLevel(o) >= s.lastReader[r] && out.DType.Size() == s.Rows[r].DType.Size() {
+			if s.Whole[o] && !taken[o] && s.outputPass(o) >= s.lastReader[r] && out.DType.Size() == s.Rows[r].DType.Size() {
 				s.Rows[r].Out, taken[o] = o, true
 			}
 		}

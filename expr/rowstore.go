@@ -12,8 +12,8 @@ import (
 // about the cost of a store and a load.
 const recomputeCost = 6
 
-// storeRows stores the rows of those values of earlier passes that pass k loads instead of recomputing them. roots are
-// the results of the pass.
+// storeRows stores rows of values that earlier passes compute and pass k needs, if pass k would rather load than
+// recompute them. roots are the results of the pass.
 func (s *splitter) storeRows(k int, roots ...Value) {
 	seen := make([]bool, len(s.code.Insts))
 	for _, v := range roots {
@@ -22,7 +22,7 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 		}
 	}
 	for v := len(seen) - 1; v >= 0; v-- {
-		if !seen[v] || !s.stream[v] {
+		if !seen[v] || !s.variesInRow[v] {
 			continue
 		}
 		if s.level[v] < k {
@@ -30,7 +30,7 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 			continue
 		}
 		if s.code.Insts[v].Op == Scan {
-			continue // its row is stored already
+			continue // v already has a stored row
 		}
 		for _, u := range s.code.Insts[v].Uses() {
 			seen[u] = true
@@ -38,10 +38,10 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 	}
 }
 
-// store adds a stored row for value v, which pass k needs, if recomputing v is expensive. If v is cheaply computed from
-// one expensive value, it stores the row of that value instead.
+// store adds a stored row for value v, which pass k needs, if recomputing v is expensive. If v follows cheaply from one
+// expensive value, store adds the row of that value instead.
 func (s *splitter) store(v Value, k int) {
-	expensive := func(u Value) bool { return s.stream[u] && s.row[u] < 0 && s.cost(u) > recomputeCost }
+	expensive := func(u Value) bool { return s.variesInRow[u] && s.row[u] < 0 && s.cost(u) > recomputeCost }
 	for steps := 0; expensive(v) && steps < 3; steps++ {
 		from, count := None, 0
 		for _, u := range s.code.Insts[v].Uses() {
@@ -62,7 +62,7 @@ func (s *splitter) store(v Value, k int) {
 	d := s.code.Insts[v].DType
 	s.Rows = append(s.Rows, Row{DType: d, Out: -1})
 	for o, out := range s.code.Out {
-		if out.Re == v && out.Im == None && out.DType == d && s.Whole[o] && s.outLevel(o) == s.level[v] {
+		if out.Re == v && out.Im == None && out.DType == d && s.Whole[o] && s.outputPass(o) == s.level[v] {
 			s.Rows[len(s.Rows)-1].Out = o
 		}
 	}
@@ -84,11 +84,11 @@ func (s *splitter) users(v Value) (n int) {
 	return n
 }
 
-// reads reports whether v has an operand other than stored that differs within a row and is not stored. If only the row
-// of stored were kept, that operand would be read again.
+// reads reports whether v has an operand that differs within a row, is not stored, and is not the value stored. If only
+// the row of that value were kept, such an operand would be read again.
 func (s *splitter) reads(v, stored Value) bool {
 	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
-		return u != stored && s.stream[u] && s.row[u] < 0
+		return u != stored && s.variesInRow[u] && s.row[u] < 0
 	})
 }
 
@@ -102,7 +102,7 @@ func (s *splitter) cost(v Value) int {
 		list = list[:len(list)-1]
 		sum += price(s.code.Insts[u].Op)
 		for _, w := range s.code.Insts[u].Uses() {
-			if s.stream[w] && s.row[w] < 0 && !seen[w] {
+			if s.variesInRow[w] && s.row[w] < 0 && !seen[w] {
 				seen[w] = true
 				list = append(list, w)
 			}
@@ -124,9 +124,9 @@ func price(o Op) int {
 	return 1
 }
 
-// Columns returns the code of pass k for a loop across rows that are adjacent in memory. The loop processes the given
-// number of consecutive elements of each row, whose indices are in [Place.Element]. The accumulators of folds are the
-// last operands and the last outputs, in the same memory. Elements are folded in order.
+// Columns returns the code of pass k for a loop across rows that are adjacent in memory. One step of the loop processes
+// the given number of consecutive elements of each row. [Place.Element] is the index of the element. The accumulators
+// of folds are the last operands and the last outputs, in the same memory. Elements are folded in order.
 func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err error) {
 	if k < 0 || k >= len(s.Passes) {
 		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(s.Passes))
@@ -178,7 +178,8 @@ func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err err
 	return c, in, out, err
 }
 
-// Joining returns the code that combines two accumulators of a fold by op. The first operand has the earlier elements.
+// Joining returns the code that combines two accumulators of a fold by op. The first operand folds the earlier
+// elements.
 func Joining(op Op, d tensor.DType) (*Code, error) {
 	b := NewBuilder(d, d)
 	return b.Build(b.Real(b.Do(op, b.Load(0), b.Load(1))))

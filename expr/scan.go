@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Scanner has the loops of a running fold, which replaces each element of a row by the fold of the elements up to and
-// including it. A carry holds the fold of the elements so far.
+// Scanner has the loops of a running fold. A running fold replaces each element of a row by the fold of all elements up
+// to and including this element. A carry holds the fold of the elements so far.
 type Scanner struct {
 	Carry int // size of a carry in bytes
 	// Begin sets n carries to the neutral element.
@@ -129,8 +129,8 @@ func productColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
 	}
 }
 
-// Unscanned returns the code for rows of one element, in which the result of a [Scan] is the element itself. It returns
-// c if there is no Scan, and panics if [Code.Check] rejects the code.
+// Unscanned returns the code for rows of one element. In such a row the result of a [Scan] is the element itself.
+// Unscanned returns c if there is no Scan, and panics if [Code.Check] rejects the code.
 func (c *Code) Unscanned() *Code {
 	if !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Scan }) {
 		return c

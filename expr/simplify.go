@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Simplify returns an equivalent code with fewer instructions. Results have the same bits, except for NaN. It folds
-// constants, and removes operations that do not change their operand and pairs of conversions that cancel. Values are
-// renumbered. Outputs keep their positions.
+// Simplify returns an equivalent code with fewer instructions. Results have the same bits, except that a NaN may have
+// other bits. Simplify folds constants, removes operations that do not change their operand, and removes pairs of
+// conversions that cancel. Values are renumbered. Outputs keep their positions.
 func (c *Code) Simplify() (*Code, error) {
 	return c.Rewrite(func(b *Builder, i Inst) Value {
 		if v := b.constant(i); v != None {
@@ -51,7 +51,7 @@ func (b *Builder) isConst(v Value, x float64) bool {
 func (b *Builder) constant(i Inst) Value {
 	uses := i.Uses()
 	if v, known := b.compared(i); known {
-		return b.Make(Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None, Imm: truth(v)})
+		return b.Make(Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None, Imm: boolBits(v)})
 	}
 	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
 		return None
@@ -72,8 +72,8 @@ func (b *Builder) constant(i Inst) Value {
 	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
 }
 
-// compared evaluates comparisons of integers whose result does not depend on the operands: of a value with itself, or
-// of an unsigned integer with 0.
+// compared evaluates comparisons of integers whose result does not depend on the operands: a comparison of a value with
+// itself, or of an unsigned integer with 0. is is the result.
 func (b *Builder) compared(i Inst) (is, known bool) {
 	if i.Op != Eq && i.Op != Ne && i.Op != Lt && i.Op != Le {
 		return false, false
@@ -158,8 +158,8 @@ func neutralOfSum(float bool) float64 {
 	return 0
 }
 
-// canonical returns an equivalent instruction that is cheaper or canonical. Canonical instructions with equal results
-// are equal, so that [Builder.Make] makes them once.
+// canonical returns an equivalent instruction that is cheaper or has a canonical form. Canonical forms of equal
+// computations are equal instructions, which [Builder.Make] adds only once.
 func (b *Builder) canonical(i Inst) Inst {
 	switch i.Op {
 	case FMA:

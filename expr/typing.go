@@ -25,14 +25,14 @@ type Typing struct {
 	// Common is a dtype to which all operands are converted first, as TensorIterator does. If Common is Invalid, operands
 	// keep their dtypes, and each operation promotes its operands.
 	Common tensor.DType
-	// Out has the dtypes of the results in memory. If it is nil, these follow from the operands.
+	// Out has the dtypes of the results in memory. If Out is nil, the dtypes follow from the operands.
 	Out []tensor.DType
 }
 
-// Code types the formula for operands of these dtypes in memory, by the promotion rules of PyTorch: plain numbers
-// promote by category only, quotients and elementary functions of integers are float32, comparisons are bool. float16
-// and bfloat16 are computed in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)). Complex
-// numbers are pairs.
+// Code derives the instructions of the formula for operands of the given dtypes in memory, by the promotion rules of
+// PyTorch. Plain numbers promote by category only, quotients and elementary functions of integers are float32, and
+// comparisons are bool. float16 and bfloat16 are computed in float32. They are rounded once, as a result or by a cast
+// (float16(x), type_as(v, x)). Complex numbers are pairs of values.
 //
 // Errors of the formula are of type [*Error].
 func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
@@ -56,7 +56,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	}
 	for k, d := range in {
 		t.require(1, d.Valid(), "operand %s has no dtype", f.params[k])
-		if env[f.params[k]].plain() {
+		if env[f.params[k]].isPlainNumber() {
 			continue
 		}
 		v := t.operand(k, d)
@@ -81,8 +81,8 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	return c, err
 }
 
-// value is a typed value or a plain number. A plain number is in num; it becomes an instruction when its dtype is
-// known. If d is a 16-bit float, re is a float32. im is None except for complex dtypes.
+// value is a typed value or a plain number. A plain number is in num, and becomes an instruction when its dtype is
+// known. If d is a 16-bit float, re is a float32, in which the value is computed. im is None except for complex dtypes.
 type value struct {
 	d      tensor.DType
 	re, im Value
@@ -91,7 +91,7 @@ type value struct {
 	zeroDim bool
 }
 
-func (v value) plain() bool { return v.num.IsSet() }
+func (v value) isPlainNumber() bool { return v.num.IsSet() }
 
 // scope maps names to values.
 type scope map[string]value
@@ -157,31 +157,32 @@ func (t *typer) eval(n *node, env scope) value {
 		t.at = n
 	}
 	v := t.apply(name, args)
-	if t.depth == 0 && !v.plain() {
+	if t.depth == 0 && !v.isPlainNumber() {
 		v.zeroDim = allZeroDim(args)
 	}
 	t.require(t.at.col, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
 	return v
 }
 
-// allZeroDim reports whether some values are not plain numbers, and none of these values has dimensions.
+// allZeroDim reports whether all values that are not plain numbers have no dimensions. It returns false if all values
+// are plain numbers.
 func allZeroDim(args []value) bool {
 	some := false
 	for _, v := range args {
-		if !v.plain() && !v.zeroDim {
+		if !v.isPlainNumber() && !v.zeroDim {
 			return false
 		}
-		some = some || !v.plain()
+		some = some || !v.isPlainNumber()
 	}
 	return some
 }
 
-// apply evaluates an operator or a function. The result for plain numbers is a plain number, unless the function is
-// typed.
+// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number too,
+// except for a typed builtin.
 func (t *typer) apply(name string, args []value) value {
 	f := builtins[name]
 	switch {
-	case !f.typed && !slices.ContainsFunc(args, func(v value) bool { return !v.plain() }):
+	case !f.typed && !slices.ContainsFunc(args, func(v value) bool { return !v.isPlainNumber() }):
 		return t.number(name, args)
 	case f.apply != nil:
 		return f.apply(t, args)
@@ -202,7 +203,7 @@ func (t *typer) number(name string, args []value) value {
 	} else {
 		v = u.call(name, typed)
 	}
-	if v.plain() {
+	if v.isPlainNumber() {
 		return v
 	}
 	d := tensor.Int64
@@ -246,7 +247,7 @@ func (t *typer) output(v value, d tensor.DType) Output {
 		v = t.convert(v, d)
 		return Output{DType: d, Re: v.re, Im: v.im}
 	}
-	if v.plain() {
+	if v.isPlainNumber() {
 		v = t.convert(v, tensor.Float64)
 	}
 	return Output{DType: d, Re: t.narrow(v.re, d), Im: None}
@@ -254,7 +255,7 @@ func (t *typer) output(v value, d tensor.DType) Output {
 
 // dtype returns the dtype of a value, or the default dtype of a plain number.
 func (t *typer) dtype(v value) tensor.DType {
-	if !v.plain() {
+	if !v.isPlainNumber() {
 		return v.d
 	}
 	d, _ := t.promotion(v)
@@ -265,7 +266,7 @@ func (t *typer) promotion(args ...value) (tensor.DType, error) {
 	var p tensor.Promotion
 	for _, v := range args {
 		switch {
-		case v.plain():
+		case v.isPlainNumber():
 			p.AddNumber(v.num)
 		case v.zeroDim:
 			p.Add(v.d, 0)
@@ -288,19 +289,19 @@ func (t *typer) common(args ...value) tensor.DType {
 // promote converts values to their common dtype.
 func (t *typer) promote(args ...value) (tensor.DType, []value) {
 	d := t.common(args...)
-	return d, t.all(d, args)
+	return d, t.convertAll(d, args)
 }
 
-// promoteFloat is promote, but converts integers to floats.
+// promoteFloat is promote, but a common dtype that is an integer becomes a float.
 func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
 	d := t.common(args...)
 	if d.IsIntegral(true) {
 		d = t.float
 	}
-	return d, t.all(d, args)
+	return d, t.convertAll(d, args)
 }
 
-func (t *typer) all(d tensor.DType, args []value) []value {
+func (t *typer) convertAll(d tensor.DType, args []value) []value {
 	out := make([]value, len(args))
 	for k, v := range args {
 		out[k] = t.convert(v, d)
@@ -308,16 +309,16 @@ func (t *typer) all(d tensor.DType, args []value) []value {
 	return out
 }
 
-// convert converts a value to a dtype to which it can be promoted. It does not round 16-bit floats again. A plain
-// number for a 16-bit float becomes a float32 constant, the dtype of the computation.
+// convert converts a value to a dtype to which it can be promoted. It does not round a 16-bit float again. A plain
+// number that is converted to a 16-bit float becomes a constant of float32, the dtype of the computation.
 func (t *typer) convert(v value, d tensor.DType) value {
 	part := d.ToReal().OpMath()
 	switch {
-	case v.plain() && d == tensor.Bool:
-		return value{d: d, re: t.b.Const(d, flag(v.num.Complex() != 0)), im: None}
-	case v.plain() && d.IsIntegral(false):
+	case v.isPlainNumber() && d == tensor.Bool:
+		return value{d: d, re: t.b.Const(d, boolNumber(v.num.Complex() != 0)), im: None}
+	case v.isPlainNumber() && d.IsIntegral(false):
 		return value{d: d, re: t.b.Int(d, v.num.Int()), im: None}
-	case v.plain():
+	case v.isPlainNumber():
 		w := value{d: d, re: t.float64Const(part, v.num), im: None}
 		if d.IsComplex() {
 			w.im = t.b.Const(part, imag(v.num.Complex()))
@@ -342,7 +343,7 @@ func (t *typer) convert(v value, d tensor.DType) value {
 	return w
 }
 
-// float64Const returns a constant of a float dtype. An integer is rounded once.
+// float64Const returns a constant of a float dtype. An integer that s holds is rounded only once.
 func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
 	if s.DType() == tensor.Int64 {
 		i, imm := s.Int(), uint64(0)
@@ -352,7 +353,8 @@ func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
 	return t.b.Const(d, s.Float())
 }
 
-// narrow rounds v to a 16-bit float. If v was widened from a 16-bit float of dtype d, narrow returns that.
+// narrow rounds v to a 16-bit float. If v was widened from a 16-bit float of dtype d, narrow returns that float
+// instead.
 func (t *typer) narrow(v Value, d tensor.DType) Value {
 	if u := t.unwidened(v, d); u != None {
 		return u
@@ -370,15 +372,15 @@ func (t *typer) unwidened(v Value, d tensor.DType) Value {
 	return None
 }
 
-func flag(b bool) float64 {
+func boolNumber(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// cast converts to any dtype, as an explicit cast does. It takes the real part of a complex number, and rounds 16-bit
-// floats.
+// cast converts a value to any dtype, as an explicit cast does. For a real dtype it takes the real part of a complex
+// number. It rounds to 16-bit floats.
 func (t *typer) cast(v value, d tensor.DType) value {
 	w := t.convert(v, d)
 	if d.IsReducedFloat() {

@@ -33,7 +33,8 @@ type atom struct {
 	size   int   // number of symbols and numbers in the printed form
 	self   *expr // the atom as an expression
 
-	// The following fields depend on the current facts. replacement follows from a fact, and the rest are caches.
+	// The following fields depend on the current facts. replacement follows from a fact, and the other fields are
+	// caches.
 	replacement *expr // an expression that equals the atom and replaces it
 	gen         int   // the generation of facts in which span is valid
 	span        [2]int
@@ -67,7 +68,7 @@ func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 
 func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
 
-// boundsFrom computes the bounds of a. The function bounds returns the bounds of an operand.
+// boundsFrom computes the bounds of a from the bounds of its operands, which the function bounds returns.
 func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	if a.kind == kindSymbol {
 		return a.lo, a.hi
@@ -171,8 +172,8 @@ func greater(a, b Int) Int { return extreme(kindMax, a, b) }
 //go:noinline
 func lesser(a, b Int) Int { return extreme(kindMin, a, b) }
 
-// extreme returns the maximum or the minimum of two operands. It drops an operand whose bounds exclude that it is the
-// result.
+// extreme returns the maximum or the minimum of two operands. It drops an operand if the bounds show that the other
+// operand is the result.
 func extreme(k kind, a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()
@@ -197,7 +198,7 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	for i, e := range args {
 		beaten := slices.ContainsFunc(kept, func(o *expr) bool { return v.neverAbove(e, o, sign) })
 		for _, o := range args[i+1:] {
-			// One of two equal operands is kept.
+			// Of two equal operands, the first operand is kept.
 			beaten = beaten || v.neverAbove(e, o, sign)
 		}
 		if !beaten {

@@ -4,7 +4,7 @@ package sym
 type Bool struct {
 	_ [0]func()
 	v bool  // the truth value if c is nil, else the truth of c at the hints
-	c *cond // the condition; nil if form and bounds decide it
+	c *cond // the condition; nil if the truth value is known
 }
 
 // Truth returns a known truth value.
@@ -82,7 +82,8 @@ func (a Bool) Not() Bool {
 	return Bool{v: !a.v, c: a.c.not()}
 }
 
-// Known returns the truth of a, and whether bounds and recorded guards decide it. If ok is false, v has no meaning.
+// Known returns the truth of a. ok reports whether bounds and recorded guards decide it. If ok is false, v has no
+// meaning.
 func (a Bool) Known() (v, ok bool) {
 	if a.c == nil {
 		return a.v, true
@@ -91,8 +92,8 @@ func (a Bool) Known() (v, ok bool) {
 	return r.truth, r.known
 }
 
-// Decide returns true or false if bounds and guards decide a, and otherwise a without the parts that these decide. It
-// records nothing.
+// Decide returns true or false if bounds and guards decide a. Otherwise it returns a without the parts that bounds and
+// guards decide. It records nothing.
 func (a Bool) Decide() Bool {
 	if a.c == nil {
 		return a
@@ -107,8 +108,8 @@ func (a Bool) Decide() Bool {
 // Hint returns the truth at the hints of the symbols.
 func (a Bool) Hint() bool { return a.v }
 
-// Holds decides a branch. If bounds and guards do not decide a, the hints do, and the answer is recorded as a guard in
-// the symbols' Env. The guard omits operands of a conjunction or disjunction that are known.
+// Holds decides a branch. If bounds and guards do not decide a, Holds follows the hints, and records the answer as a
+// guard in the symbols' Env. The guard omits operands of a conjunction or disjunction that are known.
 func (a Bool) Holds() bool {
 	if a.c == nil {
 		return a.v
@@ -138,7 +139,7 @@ func (a Bool) String() string {
 	return "False"
 }
 
-// Atoms returns the comparisons in a, which decide a. A comparison and its negation are listed once.
+// Atoms returns the comparisons that occur in a. A comparison and its negation are listed once.
 func (a Bool) Atoms() []Bool {
 	if a.c == nil {
 		return nil

@@ -5,17 +5,18 @@ import (
 	"math/bits"
 )
 
-// A lower bound is math.MinInt if there is none, and at most greatestLower. An upper bound is math.MaxInt if there is
-// none, and at least leastUpper. Therefore, if both bounds are equal, they are the value. A lower bound that overflows
-// an int is rounded down, and an upper bound is rounded up.
+// A lower bound of math.MinInt means that there is no lower bound. Other lower bounds are at most maxLower. An upper
+// bound of math.MaxInt means that there is no upper bound. Other upper bounds are at least minUpper. Therefore, if both
+// bounds are equal, they are the value. A lower bound that overflows an int is rounded down, and an upper bound is
+// rounded up.
 
 const (
-	greatestLower = math.MaxInt - 1
-	leastUpper    = -greatestLower
+	maxLower = math.MaxInt - 1
+	minUpper = -maxLower
 )
 
 // constantRange returns the bounds of a number.
-func constantRange(n int) (lo, hi int) { return min(n, greatestLower), max(n, leastUpper) }
+func constantRange(n int) (lo, hi int) { return min(n, maxLower), max(n, minUpper) }
 
 // addLower returns the lower bound of a sum.
 func addLower(a, b int) int {
@@ -24,9 +25,9 @@ func addLower(a, b int) int {
 	case a == math.MinInt || b == math.MinInt || !fits && a < 0:
 		return math.MinInt
 	case !fits:
-		return greatestLower
+		return maxLower
 	}
-	return min(s, greatestLower)
+	return min(s, maxLower)
 }
 
 // addUpper returns the upper bound of a sum.
@@ -88,7 +89,7 @@ func satMagnitude(a int) int { return int(min(magnitude(a), math.MaxInt)) }
 // mulRange returns the bounds of the product of a number in [a, b] and a number in [c, d].
 func mulRange(a, b, c, d int) (lo, hi int) {
 	w, x, y, z := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
-	return min(w, x, y, z, greatestLower), max(w, x, y, z, leastUpper)
+	return min(w, x, y, z, maxLower), max(w, x, y, z, minUpper)
 }
 
 // divRange returns the bounds of the floor of the quotient of a number in [a, b] and a number in [c, d]. There are no

@@ -4,11 +4,11 @@ package sym
 // amount of time, so that the answer is the same on every machine. The answer may depend on earlier questions to the
 // Env, because cached answers cost no steps.
 const (
-	// questionSteps bounds one question. In the first half of the steps, conditions are reduced under up to
-	// maxHypotheses nested hypotheses. In the second half, the relations of a condition inside an expression are
+	// questionSteps bounds the steps of one question. In the first half of the steps, conditions are reduced under up
+	// to maxHypotheses nested hypotheses. In the second half, the relations of a condition inside an expression are
 	// decided one by one, without hypotheses. When no steps are left, the answer is "unknown".
 	questionSteps = 1 << 14
-	// envSteps bounds all questions of an Env together. Each later question has only fewSteps.
+	// envSteps bounds the steps of all questions of an Env together. Each later question has only fewSteps.
 	envSteps = 1 << 21
 	fewSteps = 1 << 10
 
@@ -44,7 +44,7 @@ func (f *facts) spendSteps(n int) bool {
 // shallow reports whether conditions inside expressions are reduced without hypotheses.
 func (f *facts) shallow() bool { return f.stepsLeft < questionSteps/2 || f.hypotheses >= maxHypotheses }
 
-// state is a key for cached answers. Its magnitude is the generation of facts. It is negative in the second half of the
+// state is a key for cached answers. Its magnitude is the generation of facts. It is negative in the second half of a
 // question's budget.
 func (f *facts) state() int {
 	if f.stepsLeft < questionSteps/2 {

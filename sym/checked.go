@@ -34,7 +34,7 @@ func mulFits(a, b int) (int, bool) {
 	return a * b, hi == 0 && lo <= limit
 }
 
-// wide is the value of a panic of arithmetic on two numbers whose result overflows an int.
+// wide is the value of a panic: an arithmetic operation on two numbers whose result overflows an int.
 type wide struct{ text string }
 
 func overflow(op string, a, b int) *wide {
@@ -44,8 +44,8 @@ func overflow(op string, a, b int) *wide {
 // Error returns the text that Go prints if nothing recovers the panic.
 func (w *wide) Error() string { return "sym: " + w.text }
 
-// Catch is deferred. It recovers the panic of arithmetic on two numbers whose result overflows an int, and sets an
-// error that names the operation. Other panics continue.
+// Catch is deferred. It recovers the panic of an arithmetic operation on two numbers whose result overflows an int. It
+// sets err to an error that names the operation. Other panics continue.
 func Catch(err *error) {
 	switch x := recover().(type) {
 	case nil:
@@ -165,14 +165,14 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	return n, err
 }
 
-// bigFloorDiv returns the floor of a / b, or the remainder if rest is set.
-func bigFloorDiv(rest bool, a, b *big.Int) *big.Int {
+// bigFloorDiv returns the floor of a / b. If remainder is set, it returns the remainder instead.
+func bigFloorDiv(remainder bool, a, b *big.Int) *big.Int {
 	q, r := new(big.Int).QuoRem(a, b, new(big.Int))
 	if r.Sign() != 0 && (r.Sign() < 0) != (b.Sign() < 0) {
 		q.Sub(q, big.NewInt(1))
 		r.Add(r, b)
 	}
-	if rest {
+	if remainder {
 		return r
 	}
 	return q

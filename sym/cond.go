@@ -20,7 +20,7 @@ const (
 	condOr
 )
 
-// cond is a condition that neither form nor bounds decide. Equal conditions of an Env are the same cond.
+// cond is a condition that neither its form nor bounds decide. Equal conditions of an Env are the same cond.
 type cond struct {
 	env  *Env
 	kind condKind
@@ -29,7 +29,8 @@ type cond struct {
 	id   int
 	hint bool // the truth at the hints of symbols
 	neg  *cond
-	// For display: the sides as first written, the relation between them, and the number of symbols and numbers.
+	// The following fields are for display: the sides as first written, the relation between them, and the number of
+	// symbols and numbers.
 	a, b *expr
 	rel  string
 	size int
@@ -38,8 +39,8 @@ type cond struct {
 	isFact bool // known to be true by the current facts
 }
 
-// The slow paths of the comparisons are functions of two arguments that are not inlined, so that the fast
-// paths stay within the inlining budget.
+// The slow paths of the comparisons are functions that are not inlined. The fast paths, which call them, then stay
+// within the compiler's inlining budget.
 
 //go:noinline
 func eq(a, b Int) Bool {
@@ -79,7 +80,7 @@ func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 //go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
-// proven is a cached truth: 1 or -1 if known, 0 if not.
+// proven is a cached truth: 1 for true, -1 for false, 0 for unknown.
 type proven int8
 
 func provenAs(truth bool) proven {
@@ -127,7 +128,7 @@ func (v *Env) equal(x, y *expr) Bool {
 }
 
 // zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0, and
-// powers.
+// replaces powers by their base.
 func (v *Env) zeroForm(e *expr) *expr {
 	if e.c != 0 {
 		return e
@@ -149,7 +150,7 @@ func (v *Env) zeroForm(e *expr) *expr {
 }
 
 // dropPositiveFactors removes the positive factors p that all terms of e = p*q + c share. For c = 0 and c = -1, e >= 0
-// is equivalent to q + c >= 0. This does not hold for other constants c, so other expressions are unchanged.
+// is equivalent to q + c >= 0. For other constants c this does not hold, and the expression is returned unchanged.
 func (v *Env) dropPositiveFactors(e *expr) *expr {
 	if e.c != 0 && e.c != -1 {
 		return e
@@ -165,8 +166,8 @@ func (v *Env) dropPositiveFactors(e *expr) *expr {
 	return v.addMultiple(v.divideTerms(e, drop), v.constant(e.c), 1)
 }
 
-// equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands. This operand is then at
-// least (at most) every other operand. ok is false if n = 0 has another form.
+// equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands. The result is the condition
+// that this operand is at least (at most) every other operand. ok is false if n = 0 has another form.
 func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.m) != 1 || t.k != 1 && t.k != -1 || t.m[0].kind != kindMax && t.m[0].kind != kindMin {
@@ -231,8 +232,8 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 	return Bool{v: c.hint, c: c}
 }
 
-// extremeAtLeast rewrites n >= 0 if n is a multiple of the Max or Min of a number and x, plus a constant. The result is
-// true or false if the number decides it, else a condition on x.
+// extremeAtLeast rewrites n >= 0 if n is a constant plus a multiple of the Max or Min of a number and an expression x.
+// If the number decides the condition, the result is true or false. Otherwise the result is a condition on x.
 func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	t := n.terms[0]
 	a := t.m[0]
@@ -250,7 +251,7 @@ func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	return Int{}.Le(v.addMultiple(v.constant(n.c), a.args[1], t.k).int()), true
 }
 
-// splitEquation returns x and y such that x = y is n = 0, with the positive terms of n in x.
+// splitEquation returns x and y such that x = y is equivalent to n = 0. x has the positive terms of n.
 func (v *Env) splitEquation(n *expr) (x, y *expr) {
 	var left, right []term
 	for _, t := range n.terms {

@@ -2,8 +2,8 @@ package sym
 
 import "math"
 
-// div returns a // b without common factors, so that equal quotients are often the same expression. It leaves the guard
-// that b is not 0, unless that is known.
+// div returns a // b without common factors, so that equal quotients are often the same expression. If b is not known
+// to differ from 0, div leaves the guard that b is not 0.
 func div(a, b Int) Int {
 	envOf(a, b).nonZero(b)
 	return quotientOf(a, b)
@@ -133,7 +133,7 @@ func (v *Env) splitMultiples(a *expr, d term) (q, r *expr) {
 	return v.sum(whole, c), v.sum(rest, a.c)
 }
 
-// exactQuotient divides polynomials; ok reports whether b divides a.
+// exactQuotient divides polynomials. ok reports whether b divides a.
 func (v *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 	q = v.constant(0)
 	for steps := len(a.terms) + 1; a.c != 0 || len(a.terms) > 0; steps-- {
@@ -148,7 +148,7 @@ func (v *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 	return q, true
 }
 
-// cancel divides a and b by the atoms and the number that all their terms share. Factors of b are not 0.
+// cancel divides a and b by the atoms and the integer factor that all their terms share. Factors of b are not 0.
 func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	if a.c != 0 || b.c != 0 || len(a.terms) == 0 {
 		return a, b

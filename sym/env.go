@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Env holds the symbols of one inference, the expressions over them, and the recorded guards: PyTorch's shape
-// environment. It is not safe for concurrent use, but its expressions may be printed and evaluated
-// concurrently.
+// Env holds the symbols of one inference, the expressions over the symbols, and the recorded guards. It is PyTorch's
+// shape environment. It is not safe for concurrent use, but its expressions may be printed and evaluated concurrently.
 type Env struct {
 	symbols map[string]Int
 	exprs   map[string]*expr
@@ -42,9 +41,9 @@ func (v *Env) init() {
 // reserved are the names with a meaning in expressions and conditions.
 var reserved = []string{"Max", "Min", "Where", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "True", "False"}
 
-// Symbol returns the symbol with the given name, whose value is from lo to hi. lo is math.MinInt and hi is math.MaxInt
-// if there is no bound. hint is a typical value within the bounds. If both bounds are equal, the result is a number.
-// Symbol fails if the symbol exists with other bounds or another hint.
+// Symbol returns the symbol with the given name. Its value is from lo to hi. If there is no lower bound, lo is
+// math.MinInt. If there is no upper bound, hi is math.MaxInt. hint is a typical value within the bounds. If both bounds
+// are equal, the result is a number. Symbol fails if the symbol exists with other bounds or another hint.
 func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	switch {
 	case !token.IsIdentifier(name) || slices.Contains(reserved, name):
@@ -103,8 +102,8 @@ func (v *Env) Assume(b Bool) error {
 	return fmt.Errorf("sym: %v contradicts the known facts", b)
 }
 
-// decide returns the answer of a branch on b and records it. The facts decide the answer if they can, and otherwise the
-// hints do, or in a fork the current path.
+// decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
+// hints give the answer, or in a fork the current path.
 func (v *Env) decide(b Bool) bool {
 	defer v.beginQuestion()()
 	answer := b.v
@@ -129,7 +128,8 @@ func (v *Env) decide(b Bool) bool {
 	defer v.beginQuestion()()
 	mark := v.mark()
 	if v.learn(c); v.facts.contradiction {
-		// c contradicts the facts, so its negation follows from the facts, although reduce did not find that.
+		// c contradicts the facts. Therefore the negation of c follows from the facts, although reduce did not find
+		// this.
 		v.reset(mark)
 		if v.fork != nil {
 			v.fork.flip()

@@ -12,10 +12,10 @@ type Evaluator struct {
 	symbols []string
 	code    []instruction
 	refs    []int32 // indexes of the operands of instructions
-	ints    []int32 // indexes of the instructions that compute the expressions
-	conds   []int32 // indexes of the instructions that compute the conditions
-	sizes   []Int   // the expressions themselves, for bindings at which intermediate results overflow an int
-	truths  []Bool  // the conditions themselves, for the same bindings
+	ints    []int32 // by expression: the index of the instruction that computes it
+	conds   []int32 // by condition: the index of the instruction that computes it
+	sizes   []Int   // the expressions, evaluated directly if intermediate results overflow an int
+	truths  []Bool  // the conditions, evaluated directly in the same case
 }
 
 // instruction computes one cell from earlier cells. Its operands are the cells refs[from:to].
@@ -54,7 +54,7 @@ type cell struct {
 const fewCells = 192
 
 // NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of
-// these symbols in the same order. NewEvaluator fails if a size or condition has another symbol.
+// these symbols, in the order of symbols. NewEvaluator fails if a size or condition has another symbol.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
 	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, known: map[*cond]int32{}}
@@ -96,7 +96,7 @@ func (e *Evaluator) Hold(values []int) bool {
 	return true
 }
 
-// Truths appends to list, for each condition, whether it holds as in [Evaluator.Hold].
+// Truths appends an element to list for each condition: whether the condition holds, as in [Evaluator.Hold].
 func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	if e == nil || len(values) != len(e.symbols) {
 		return list
@@ -153,7 +153,7 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 
 func (c cell) holds() bool { return !c.undefined && c.n != 0 }
 
-// run computes all cells, in the buffer room if they fit.
+// run computes all cells. It uses the buffer room if the cells fit.
 func (e *Evaluator) run(values []int, room []cell) []cell {
 	if len(e.code) > len(room) {
 		room = make([]cell, len(e.code))
@@ -191,14 +191,14 @@ func (e *Evaluator) run(values []int, room []cell) []cell {
 	return cells
 }
 
-// floorCell returns the floor of x / y, or the remainder if rest is set.
-func floorCell(rest bool, x, y cell) cell {
+// floorCell returns the floor of x / y. If remainder is set, it returns the remainder instead.
+func floorCell(remainder bool, x, y cell) cell {
 	wide := x.overflows || y.overflows || x.n == math.MinInt && y.n == -1
 	if wide || x.undefined || y.undefined || y.n == 0 {
 		return cell{undefined: true, overflows: wide}
 	}
 	q := floorDiv(x.n, y.n)
-	if rest {
+	if remainder {
 		q = x.n - y.n*q
 	}
 	return cell{n: q}
@@ -230,15 +230,15 @@ func accumulate(in *instruction, args []int32, cells []cell) cell {
 	return c
 }
 
-// junctionCell computes a disjunction if some is set, else a conjunction. As in [Bool.At], operands after the first one
-// that decides the result are ignored, even if they are undefined.
-func junctionCell(some bool, args []int32, cells []cell) cell {
+// junctionCell computes a disjunction if isOr is set, else a conjunction. As in [Bool.At], the first operand that
+// decides the result ends the computation. Later operands are ignored, even if they are undefined.
+func junctionCell(isOr bool, args []int32, cells []cell) cell {
 	for _, at := range args {
-		if x := cells[at]; x.undefined || (x.n != 0) == some {
+		if x := cells[at]; x.undefined || (x.n != 0) == isOr {
 			return x
 		}
 	}
-	if some {
+	if isOr {
 		return cell{}
 	}
 	return cell{n: 1}

@@ -124,8 +124,8 @@ type operation struct {
 	a, b int
 }
 
-// again returns the memoized result of the operation on a and b. form computes it on the first call, and must depend on
-// a and b only.
+// again returns the memoized result of the operation on a and b. The first call computes it by form. The result of form
+// must depend on a and b only.
 func (v *Env) again(op byte, a, b *expr, form func() *expr) *expr {
 	key := operation{op, a.id, b.id}
 	e := v.done[key]
@@ -276,7 +276,7 @@ func withoutAtoms(a, b []*atom) ([]*atom, bool) {
 	return out, len(b) == 0
 }
 
-// termExpr returns a term, whose product may be empty, as an expression.
+// termExpr returns a term as an expression. The product of the term may be empty.
 func (v *Env) termExpr(t term) *expr {
 	if len(t.m) == 0 {
 		return v.constant(t.k)
@@ -312,7 +312,8 @@ func gcd(a, b int) int {
 	return max(a, -a)
 }
 
-// dividedBy returns e with its coefficients divided by g, which must divide them, and the constant c.
+// dividedBy returns an expression with the coefficients of e divided by g, and with the constant c. g must divide the
+// coefficients.
 func (v *Env) dividedBy(e *expr, g, c int) *expr {
 	terms := make([]term, len(e.terms))
 	for i, t := range e.terms {

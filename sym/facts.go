@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// facts is the knowledge beyond the bounds of symbols: guards, assumptions, and hypotheses while a disjunction or
-// conjunction is examined. A fact is stored in its expression, atom or condition. trail records the replaced states, so
-// that reset can restore them.
+// facts is the knowledge beyond the bounds of symbols: guards, assumptions, and the hypotheses under which the operands
+// of a disjunction or conjunction are examined. A fact is stored in its expression, atom or condition. trail records
+// the replaced states, so that reset can restore them.
 type facts struct {
 	inUse          bool                      // whether questions use facts in addition to bounds
 	gen            int                       // generation: identifies the current set of facts; 0 is the empty set
@@ -26,7 +26,8 @@ type facts struct {
 	stepsSpent     int     // steps of all earlier questions
 }
 
-// fact is the knowledge about an expression. Its value is in [lo, hi], is not in the list not, and is rem modulo mod.
+// fact is the knowledge about an expression. The value of the expression is in [lo, hi], is not in the list not, and is
+// rem modulo mod.
 type fact struct {
 	lo, hi   int
 	not      []int
@@ -76,7 +77,7 @@ func (v *Env) reset(m mark) {
 }
 
 // withFacts sets whether questions use facts, and returns a function that restores the previous setting. Canonical
-// forms depend on bounds only, so that they do not depend on the time at which they are built.
+// forms use bounds only, so that the form of an expression does not depend on the facts at the time it is built.
 func (v *Env) withFacts(deep bool) func() {
 	was := v.facts.inUse
 	v.facts.inUse = deep
@@ -89,8 +90,8 @@ func (f *facts) newGeneration() {
 	f.gen = f.lastGeneration
 }
 
-// step identifies a transition from one set of facts to another: a condition is marked as true, or learned with its
-// consequences.
+// step identifies a transition from one set of facts to another set. In a step a condition is marked as true, or is
+// learned together with its consequences.
 type step struct {
 	from       int
 	c          *cond
@@ -98,8 +99,8 @@ type step struct {
 	hypotheses int
 }
 
-// reuseGeneration restores the number of the generation to which the same step led before, so that answers cached for
-// that generation apply again.
+// reuseGeneration handles a step that was taken before. It restores the number of the generation to which the step led,
+// so that answers cached for that generation apply again.
 func (f *facts) reuseGeneration(s step) {
 	if f.names == nil {
 		f.names = map[step]int{}
@@ -186,7 +187,7 @@ func (v *Env) atomBounds(a *atom) (lo, hi int) {
 }
 
 // linear returns p, k and c with e = k*p + c. p has no constant, its first coefficient is positive, and its
-// coefficients have no common divisor. Facts about e are stored in p. e must have terms.
+// coefficients have no common divisor. Facts about e are stored in p. e must have at least one term.
 func (v *Env) linear(e *expr) (p *expr, k, c int) {
 	k = e.gcd()
 	if e.terms[0].k < 0 {
@@ -202,7 +203,7 @@ func (v *Env) linear(e *expr) (p *expr, k, c int) {
 // maxModulus bounds moduli, so that their products fit an int.
 const maxModulus = 1 << (strconv.IntSize/2 - 2)
 
-// residue returns m and r such that e is r modulo m. m is 1 if nothing is known, and 0 if e is the number r.
+// residue returns m and r such that e equals r modulo m. m is 1 if nothing is known. m is 0 if e is the number r.
 func (v *Env) residue(e *expr) (m, r int) {
 	m, r = modulo(0, e.c)
 	for _, t := range e.terms {
@@ -223,7 +224,7 @@ func (v *Env) residue(e *expr) (m, r int) {
 	return m, r
 }
 
-// modulo normalizes a residue r modulo m. If a number exceeds maxModulus, the residue becomes unknown.
+// modulo normalizes a residue r modulo m. If m or r exceeds maxModulus, the result is the unknown residue.
 func modulo(m, r int) (int, int) {
 	m = max(m, -m)
 	switch {

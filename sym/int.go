@@ -9,17 +9,18 @@ import (
 
 // Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
 //
-// The first field takes no space. It makes comparison by == and use as a map key compile errors. Arithmetic on two
-// numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a
-// coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects such an expression, and
-// [Int.At] rejects a value that overflows an int.
+// The first field takes no space. Because of this field, comparison by == and use as a map key do not compile.
+// Arithmetic on two numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions
+// are exact: if a coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects such an
+// expression, and [Int.At] rejects a value that overflows an int.
 type Int struct {
 	_ [0]func()
 	n int   // the number if e is nil, else the constant open
 	e *expr // never a constant
 }
 
-// open is the field n of an expression. It is negative, so that one comparison shows that two Ints are natural numbers.
+// open is the field n of every expression. It is negative. One comparison therefore shows that two Ints are natural
+// numbers.
 const open = math.MinInt
 
 // Of returns a number as an Int.
@@ -34,8 +35,8 @@ func Ints(v ...int) []Int {
 	return out
 }
 
-// The sum of two natural numbers of addBits bits fits an int, and so does the product of two natural numbers of mulBits
-// bits. The inlined fast paths compute these.
+// The inlined fast paths add natural numbers of up to addBits bits and multiply natural numbers of up to mulBits bits.
+// The results fit an int.
 const (
 	addBits = strconv.IntSize - 2
 	mulBits = strconv.IntSize/2 - 1
@@ -108,8 +109,8 @@ func (a Int) Min(b Int) Int {
 // Known returns the value and true if a is a number, else the hint and false.
 func (a Int) Known() (n int, ok bool) { return a.Hint(), a.e == nil }
 
-// Hint returns the value of a at the hints of its symbols, for display and prices, never for a decision. A
-// number is its own hint.
+// Hint returns the value of a at the hints of its symbols. The hint of a number is the number. Hints are for display
+// and cost estimates, never for a decision.
 func (a Int) Hint() int {
 	if a.e != nil {
 		return a.e.hint
@@ -118,7 +119,7 @@ func (a Int) Hint() int {
 }
 
 // Specialize returns the hint, and records the guard that a equals the hint. It is for ops that need a number. A known
-// number leaves no guard. In a [Fork], all other values are one case, with the error [ErrNumber].
+// number leaves no guard. In a [Fork], all values other than the hint are one case, with the error [ErrNumber].
 func (a Int) Specialize() int {
 	n := a.Hint()
 	if a.e != nil && !a.Eq(Of(n)).Holds() {
@@ -127,8 +128,8 @@ func (a Int) Specialize() int {
 	return n
 }
 
-// ErrNumber is the error of the case of a [Fork] in which a size of [Int.Specialize] is not its hint. Specialize panics
-// with this value, and Fork recovers it.
+// ErrNumber is the error of a case of a [Fork]: a call of [Int.Specialize], for a size that is not its hint. Specialize
+// panics with this value, and Fork recovers the panic.
 var ErrNumber = errors.New("a size must be a known number")
 
 // Bounds returns a lower and an upper bound of a, which follow from the bounds of its symbols and the recorded guards.
@@ -141,8 +142,9 @@ func (a Int) Bounds() (lo, hi int) {
 	return a.e.env.bounds(a.e)
 }
 
-// Simplify returns a, simplified under the recorded guards: "N" for "Max(1, N)" if N is known to be positive, or one
-// operand of a Where. The result equals a only for sizes that satisfy the guards.
+// Simplify returns a, simplified under the recorded guards. For example, "Max(1, N)" becomes "N" if N is known to be
+// positive, and a Where with a known condition becomes an operand. The result equals a only for sizes that satisfy the
+// guards.
 func (a Int) Simplify() Int {
 	if a.e == nil {
 		return a
@@ -158,7 +160,7 @@ func (a Int) Same(b Int) bool {
 }
 
 // Size returns the number of symbols and numbers in a's printed form. The time of an evaluation is proportional to the
-// number of distinct parts, which may be far smaller, because expressions share parts.
+// number of distinct parts. This number may be far smaller than Size, because expressions share parts.
 func (a Int) Size() int {
 	if a.e == nil {
 		return 1

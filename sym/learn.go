@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// learn adds a condition to the facts, with its immediate consequences.
+// learn adds a condition and its immediate consequences to the facts.
 func (v *Env) learn(c *cond) {
 	from := v.facts.gen
 	defer func() { v.facts.reuseGeneration(step{from, c, true, v.facts.hypotheses}) }()
@@ -19,7 +19,8 @@ func (v *Env) learn(c *cond) {
 			case sides == 0:
 				v.contradict()
 			case sides == 1 && !open.isFact:
-				// Even after open is a fact, bounds may not show that it holds; isFact prevents a second assume.
+				// Even after open is a fact, bounds may not show that open holds. isFact prevents that it is assumed a
+				// second time.
 				v.assume(open)
 				again = true
 			}
@@ -27,8 +28,8 @@ func (v *Env) learn(c *cond) {
 	}
 }
 
-// openSides returns the number of undecided operands of a disjunction, and one such operand. The number is 2 or more if
-// the disjunction is known to hold, or if an operand is not a relation.
+// openSides returns the number of undecided operands of a disjunction, and an undecided operand. If the disjunction is
+// known to hold, or if an operand is not a relation, the number is 2 or more.
 func (v *Env) openSides(c *cond) (open *cond, sides int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
@@ -163,7 +164,7 @@ func (v *Env) exclude(d *expr) {
 	}
 }
 
-// propagateZero propagates that d is 0. If d is a product and only one factor can be 0, that factor is 0.
+// propagateZero draws conclusions from d = 0. If d is a product and only one factor can be 0, that factor is 0.
 func (v *Env) propagateZero(d *expr) {
 	if len(d.terms) != 1 || d.c != 0 || len(d.terms[0].m) < 2 {
 		return
@@ -269,8 +270,8 @@ func (v *Env) propagateAtom(a *atom, lo, hi int) {
 	}
 }
 
-// propagateExtreme derives bounds of the operands of a Max or Min. No operand of a Max exceeds hi, and if only one
-// operand can reach lo, that operand is the maximum.
+// propagateExtreme derives bounds of the operands of a Max or Min. No operand of a Max exceeds hi. If only one operand
+// can reach lo, that operand is the maximum. A Min is the mirror case.
 func (v *Env) propagateExtreme(a *atom, lo, hi int) {
 	var reach []*expr
 	for _, e := range a.args {
@@ -322,7 +323,7 @@ func (v *Env) narrowResidue(e *expr, m, r int) {
 	v.propagate(p, f.lo, f.hi)
 }
 
-// inverse returns b from 0 to n-1 with a*b = 1 modulo n, for a and n without a common divisor.
+// inverse returns b from 0 to n-1 with a*b = 1 modulo n. a and n must have no common divisor.
 func inverse(a, n int) int {
 	b, next := 0, 1
 	for r, rest := n, a%n; rest != 0; {
@@ -334,9 +335,9 @@ func inverse(a, n int) int {
 	return b
 }
 
-// substitute solves d = 0 for an atom of d, which is replaced from then on. The atom must be a term by itself and must
-// not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by sizes, and derived symbols
-// by the symbols from which they were derived.
+// substitute solves d = 0 for an atom of d, and replaces the atom by the solution from then on. The atom must be a term
+// by itself and must not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by sizes,
+// and derived symbols are replaced by the symbols from which they were derived.
 func (v *Env) substitute(d *expr) {
 	var which *atom
 	var sign int
@@ -370,7 +371,8 @@ func (v *Env) substitute(d *expr) {
 // contains reports whether b occurs in a.
 func (a *atom) contains(b *atom) bool { return (&search{b: b}).atom(a) }
 
-// search looks for the atom b in an expression. It visits each large shared part once.
+// search looks for the atom b in an expression. It visits each large part only once, even if several expressions share
+// it.
 type search struct {
 	b    *atom
 	seen map[any]bool

@@ -35,8 +35,8 @@ type parser struct {
 	at     int // end of the token
 	token  string
 	depth  int
-	// The number of enclosing operands of Where. An operand of Where is not evaluated for all sizes, so a division in
-	// it leaves no guard.
+	// inWhere is the number of enclosing operands of Where. An operand of Where is not evaluated for all sizes. A
+	// division in it therefore leaves no guard.
 	inWhere int
 }
 
@@ -47,7 +47,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return fmt.Errorf("expression %q, column %d: %s", p.text, p.at-len(p.token)+1, fmt.Sprintf(format, args...))
 }
 
-// next reads a token: a number, a name, //, **, or one character; "" at the end.
+// next reads a token: a number, a name, //, **, or one character. At the end of the text the token is "".
 func (p *parser) next() {
 	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
 		p.at++
@@ -111,8 +111,7 @@ func sumFits(v, w Int, minus bool) bool {
 // maxTerms bounds the number of terms of an expanded product.
 const maxTerms = 1 << 12
 
-// productFits reports whether all numbers in a product fit an int, and its number of terms is at most
-// maxTerms.
+// productFits reports whether all numbers in a product fit an int and the product has at most maxTerms terms.
 func productFits(v, w Int) bool {
 	a, number := v.Known()
 	b, other := w.Known()
@@ -189,7 +188,7 @@ func (p *parser) factor() (Int, error) {
 	return p.power()
 }
 
-// minIntDigits is the absolute value of math.MinInt, which does not fit an int itself.
+// minIntDigits has the digits of -math.MinInt, which does not fit an int.
 var minIntDigits = strconv.FormatUint(1<<(strconv.IntSize-1), 10)
 
 // maxPower bounds exponents, and thereby the size of products.

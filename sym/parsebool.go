@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// ParseBool parses the printed form of a Bool: Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in [Parse], joined by
-// | and & (which binds more tightly), ~ for negation, True, False and parentheses. lookup and errors are as in Parse.
+// ParseBool parses the printed form of a Bool. Comparisons are Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in
+// [Parse]. They are joined by | and by &, which binds more tightly. ~ is negation, and True, False and parentheses are
+// allowed. lookup and errors are as in Parse.
 func ParseBool(text string, lookup func(name string) (Int, bool)) (Bool, error) {
 	p := newParser(text, lookup)
 	b, err := p.disjunction()

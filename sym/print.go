@@ -42,8 +42,8 @@ func (e *expr) String() string {
 	return b.String()
 }
 
-// print writes k times the product. If negated is set, the caller has written a minus sign, which binds more tightly
-// than // and %.
+// print writes k times the product. If negated is set, the caller has written a minus sign. The minus sign binds more
+// tightly than // and %, so that the product may need parentheses.
 func (t term) print(b *strings.Builder, k int, negated bool) {
 	if k != 1 {
 		fmt.Fprintf(b, "%d*", k)
@@ -93,7 +93,7 @@ func (a *atom) String() string {
 	return name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// dividend prints the left operand of // or %, which bind as * does.
+// dividend prints the left operand of // or %. These operators bind as tightly as *.
 func dividend(e *expr) string {
 	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
 	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k > 0 && !slices.ContainsFunc(e.terms[0].m, infix) {

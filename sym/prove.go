@@ -12,7 +12,7 @@ const (
 )
 
 // proves reports whether d >= 0 can be proved by form, bounds and, if in use, facts. It may return false although d is
-// never negative. The proof search is iterative deepening.
+// never negative. The proof search is an iterative deepening.
 func (v *Env) proves(d *expr) bool {
 	if lo, hi := v.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0
@@ -24,7 +24,7 @@ func (v *Env) proves(d *expr) bool {
 			return true
 		}
 		if v.facts.proofSteps < 0 || depth > 0 && v.facts.proofSteps == left-1 {
-			return false // deeper search finds nothing new, or the effort is spent
+			return false // a deeper search finds nothing new, or no steps are left
 		}
 	}
 	return false
@@ -44,7 +44,7 @@ func (v *Env) provesRec(d *expr, depth int) bool {
 	return depth > 0 && (v.provesByFunction(d, depth-1) || v.provesByFact(d, depth-1))
 }
 
-// provesByFactors proves m*rest + c >= 0, where m is the product of the factors that all terms share, which must not be
+// provesByFactors proves m*rest + c >= 0. m is the product of the factors that all terms share, and must not be
 // negative. It suffices that rest is at least -c divided by the least value of m.
 func (v *Env) provesByFactors(d *expr, depth int) bool {
 	m := d.commonFactors()
@@ -81,7 +81,7 @@ func (e *expr) commonFactors() []*atom {
 	return m
 }
 
-// divideTerms divides each term by the atoms m, which it must have.
+// divideTerms divides each term by the product of the atoms m. Each term must have all these atoms.
 func (v *Env) divideTerms(e *expr, m []*atom) *expr {
 	if len(m) == 0 {
 		return e
@@ -153,7 +153,7 @@ func (v *Env) provesByShift(d *expr) bool {
 }
 
 // provesByFunction replaces a function in d by bounds in terms of its operands. A Max is at least every operand and
-// equals one operand; y*(x//y) is from x-y+1 to x.
+// equals one operand. y*(x//y) is from x-y+1 to x.
 func (v *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.m {
@@ -208,8 +208,8 @@ func (v *Env) provesSum(a, b, c *expr, depth int) bool {
 	return v.provesRec(v.addMultiple(v.times(a, b), c, 1), depth)
 }
 
-// split returns times and rest such that d = times*a + rest. Neither contains the factor a; ok is false if d has a
-// higher power of a.
+// split returns times and rest such that d = times*a + rest. times and rest do not contain the factor a. ok is false if
+// d has a higher power of a.
 func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	var with, without []term
 	c := 0
@@ -228,8 +228,8 @@ func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	return v.sum(with, c), v.sum(without, d.c), true
 }
 
-// provesByFact uses facts s >= 0 about sums s. It proves d - s >= 0 if d - s does not have more terms than d, or
-// replaces an atom of d by a bound that follows from s.
+// provesByFact uses known facts s >= 0. It proves d >= 0 by a proof of d - s >= 0. It does so only if d - s does not
+// have more terms than d, or by replacing an atom of d by a bound that follows from s.
 func (v *Env) provesByFact(d *expr, depth int) bool {
 	if !v.facts.active() {
 		return false
@@ -310,7 +310,7 @@ func (v *Env) isNonNegative(d *expr) (truth, known bool) {
 	return false, v.proves(v.strictDifference(d, v.constant(0)))
 }
 
-// zeroByBounds returns whether d is 0, if bounds, residues or exclusions decide that.
+// zeroByBounds returns whether d is 0. known reports whether bounds, residues or exclusions decide this.
 func (v *Env) zeroByBounds(d *expr) (truth, known bool) {
 	lo, hi := v.bounds(d)
 	if lo > 0 || hi < 0 || lo == 0 && hi == 0 {

@@ -8,15 +8,15 @@ type reduction struct {
 
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
-// ask is reduce as a question of its own, with facts in use.
+// ask calls reduce as a separate question, which uses facts.
 func (v *Env) ask(c *cond) reduction {
 	defer v.beginQuestion()()
 	return v.reduce(c)
 }
 
 // reduce drops the known parts of a condition. It examines each operand of a conjunction under the hypothesis that the
-// earlier operands are true, and of a disjunction under the hypothesis that they are false. In Eq(x, 0) | Eq(Max(1, x),
-// x), the second operand is examined for x other than 0.
+// earlier operands are true. It examines each operand of a disjunction under the hypothesis that the earlier operands
+// are false. For example, in Eq(x, 0) | Eq(Max(1, x), x) it examines the second operand for x other than 0.
 func (v *Env) reduce(c *cond) reduction {
 	switch {
 	case v.facts.contradiction:
@@ -102,7 +102,7 @@ func (v *Env) reduceParts(c *cond) reduction {
 				v.learn(r.rest)
 			}
 			if v.facts.contradiction {
-				// No sizes make all parts so far false in a disjunction, or true in a conjunction.
+				// No sizes make all parts so far false (in a disjunction) or true (in a conjunction).
 				return knownTruth(either)
 			}
 		}
@@ -129,7 +129,7 @@ func sameParts(a, b []*cond) bool {
 	return n == len(b)
 }
 
-// flatten inlines the operands of nested conditions of the same kind.
+// flatten replaces each nested condition of kind k by its operands.
 func flatten(k condKind, parts []*cond) []*cond {
 	var out []*cond
 	for _, p := range parts {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5: whether all claims hold for some sizes within the
-// bounds of the symbols. The answer unsat proves that there are no such sizes.
+// SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5. The problem asks whether all claims hold for some
+// sizes within the bounds of the symbols. The answer unsat proves that there are no such sizes.
 func (v *Env) SMT(claims ...Bool) string {
 	var b strings.Builder
 	b.WriteString("(set-logic ALL)\n")

@@ -1,7 +1,7 @@
 package sym
 
-// Trend returns the monotonicity of a in one symbol, with all other symbols fixed: 1 if a never decreases, -1 if it
-// never increases, 0 if it does not depend on the symbol. ok is false if form and bounds do not decide this.
+// Trend returns the monotonicity of a in one symbol while all other symbols are fixed. sign is 1 if a never decreases,
+// -1 if a never increases, and 0 if a does not depend on the symbol. ok is false if form and bounds do not decide this.
 func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {
 		return 0, true
@@ -13,8 +13,8 @@ func (a Int) Trend(symbol string) (sign int, ok bool) {
 	return (&trends{of: s.e.single()}).expr(a.e)
 }
 
-// combineTrends returns the trend of a function that increases in both operands, given the trends of the operands. ok
-// is false if the trends are opposite.
+// combineTrends returns the trend of a function of two operands that increases in both, given the trends of the
+// operands. ok is false if the trends are opposite.
 func combineTrends(a, b int) (sign int, ok bool) {
 	if a*b < 0 {
 		return 0, false
@@ -22,7 +22,7 @@ func combineTrends(a, b int) (sign int, ok bool) {
 	return a | b, true
 }
 
-// trends computes the trends of the parts of an expression in the symbol of. It memoizes large parts.
+// trends computes the trends of the parts of an expression in the symbol. It memoizes the results of large parts.
 type trends struct {
 	of    *atom
 	known map[*atom]trend

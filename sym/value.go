@@ -40,7 +40,8 @@ func (w *valuation) expr(e *expr) (int, error) {
 // errOverflow is the error for an intermediate result that overflows an int. [bigValuation] then computes the value.
 var errOverflow = errors.New("a number leaves an int")
 
-// value returns the value of an expression. It fails if the value, not only an intermediate result, overflows an int.
+// value returns the value of an expression. It fails if the value overflows an int. It does not fail if only an
+// intermediate result overflows.
 func (w *valuation) value(e *expr) (int, error) {
 	n, err := w.expr(e)
 	if err != errOverflow {

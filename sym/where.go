@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Where returns a if the condition holds, else b. Only the selected operand is evaluated, so the other one may divide
-// by zero.
+// Where returns a if the condition holds, else b. Only the selected operand is evaluated, so the other operand may
+// divide by zero.
 func Where(c Bool, a, b Int) Int {
 	switch {
 	case c.c == nil && c.v || a.Same(b):
@@ -37,8 +37,8 @@ type Case[T any] struct {
 // errCases is the error of Fork for too many cases.
 var errCases = errors.New("sym: too many cases")
 
-// pathSearch holds the answers of the branches of a computation. A choice is a branch that bounds and guards do not
-// decide.
+// pathSearch enumerates the paths of a computation. It holds the answers of the branches on the current path. A choice
+// is a branch that bounds and guards do not decide.
 type pathSearch struct {
 	branches   []branch // all branches of the current path so far, including those that are not choices
 	at         int      // index of the next branch
@@ -47,8 +47,8 @@ type pathSearch struct {
 	unexplored *cond    // the choice that exceeded the limit
 }
 
-// branch is the answer of one branch. A repeated run follows the recorded answers up to the branch whose answer
-// changes.
+// branch is a branch of the current path with its answer. The next run of the computation repeats the recorded answers
+// up to the branch whose answer changes.
 type branch struct {
 	answer     bool
 	otherTried bool  // whether the other answer was tried, or is impossible
@@ -58,8 +58,8 @@ type branch struct {
 // errRepeated stops a run that would repeat a path.
 var errRepeated = errors.New("sym: an impossible case")
 
-// next returns the next branch, on condition c, with its recorded answer, or with the answer of the hints if none is
-// recorded.
+// next returns the next branch of the current path. c is its condition. The answer is the recorded answer, or the
+// answer of the hints if no answer is recorded.
 func (f *pathSearch) next(v *Env, c *cond) branch {
 	if f.at == len(f.branches) {
 		r := v.reduce(c)
@@ -81,7 +81,8 @@ func (f *pathSearch) next(v *Env, c *cond) branch {
 	return t
 }
 
-// flip replaces the last answer, which is impossible, by the other one. If that was tried before, flip ends the run.
+// flip replaces the last answer, which is impossible, by its negation. If the negation was tried before, flip ends the
+// run.
 func (f *pathSearch) flip() {
 	if f.branches[f.at-1].otherTried {
 		panic(errRepeated)
@@ -104,10 +105,11 @@ func (f *pathSearch) advance() bool {
 	return true
 }
 
-// Fork runs a computation for both answers of each branch that bounds and guards do not decide. It runs the computation
-// from the beginning for each path, and returns one case for each path. For any sizes, the condition of exactly one
-// case holds. The cases are in depth-first order, with the answer of the hints first. Fork records no guards. If there
-// are more than limit cases, it returns the first limit cases and an error that names an unexplored condition.
+// Fork runs a computation for both answers of each branch that bounds and guards do not decide. It repeats the
+// computation from the beginning for each path, and returns a case for each path. For any sizes, the condition of
+// exactly one case holds. The cases are in depth-first order. The answer of the hints comes first. Fork records no
+// guards. If there are more than limit cases, it returns the first limit cases and an error that names an unexplored
+// condition.
 //
 // A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
 // must have no side effects, and must make the same branches for the same answers.
@@ -134,7 +136,7 @@ func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 }
 
 // runPath runs the computation along the recorded answers, and undoes its facts. possible is false if the run was
-// stopped.
+// stopped before the end of the path.
 func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], possible bool) {
 	outer, m := v.fork, v.mark()
 	v.fork = f
@@ -171,10 +173,10 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 }
 
 // Join runs a computation and records guards only for branches that affect the result. It explores up to limit paths as
-// [Fork] does, and returns the first result, which is the result at the hints. It records guards against the paths that
-// fail and against those whose results differ from the first. alike reports whether another result, valid under the
-// condition when, equals the first; that condition is a fact during the call. If there are more than limit paths, and
-// within a [Fork], the computation runs once and its branches leave guards as usual.
+// [Fork] does, and returns the first result, which is the result at the hints. It records guards that exclude two kinds
+// of paths: paths that fail, and paths whose results differ from the first result. alike reports whether another result
+// equals the first result under the condition when. The condition is a fact during the call of alike. Within a [Fork],
+// and if there are more than limit paths, the computation runs once and its branches leave guards as usual.
 func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, other T, when Bool) bool) (T, error) {
 	if v == nil || run == nil || alike == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
@@ -195,8 +197,8 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 	return first, nil
 }
 
-// Differing returns the first case of a [Fork], and each other case for which alike(first, other) is false for the two
-// values. During the call, the condition of the other case is a fact.
+// Differing returns the first case of a [Fork], and each other case whose value differs from the first value.
+// alike(first, other) reports whether two values are equal. During the call, the condition of the other case is a fact.
 func Differing[T any](cases []Case[T], alike func(first, other T) bool) []Case[T] {
 	if alike == nil {
 		panic("sym: Differing needs a comparison")

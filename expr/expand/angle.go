@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// The reduction of float64 angles modulo pi/2, for all numbers and without branches. Numbers below 2^25 are reduced by
-// three parts of pi/2 (Cody and Waite), others by the relevant bits of 2/pi (Payne and Hanek).
+// This file reduces float64 angles modulo pi/2, for all numbers and without branches. Numbers below 2^25 are reduced by
+// three parts of pi/2 (Cody and Waite). Greater numbers are reduced by the relevant bits of 2/pi (Payne and Hanek).
 
 // angle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in a,
 // and the remainder r + low. The remainder of infinities and NaN is NaN.
@@ -40,9 +40,8 @@ func (e *expander) anySum(a, b expr.Value) (hi, lo expr.Value) {
 }
 
 // angleFar writes a as m*2^k with a 53-bit integer m. It multiplies m by (2/pi * 2^k) mod 4, which window returns in
-// four parts. It adds the integer
-// parts and the fractions of the products separately, so that the absolute error stays below 2^-120 even if the
-// remainder is near 0.
+// four parts. It adds the integer parts of the products and the fractions of the products separately, so that the
+// absolute error stays below 2^-120 even if the remainder is near 0.
 func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	part := e.window(a)
@@ -69,9 +68,9 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.sub(a, a))
 }
 
-// window returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and one of 36 bits. These are the bits
-// of TwoOverPi from index e-1013 on, where e is the biased exponent. For each bit of the word index, from 16 down to 1,
-// the list of words is moved down by that many words if the bit is set.
+// window returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These are the
+// bits of TwoOverPi from index e-1013 on, where e is the biased exponent. The word index of the first bit is a binary
+// number. For each of its bits that is set, from 16 down to 1, the list of words is moved down by that number of words.
 func (e *expander) window(a expr.Value) [4]expr.Value {
 	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))

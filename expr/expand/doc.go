@@ -1,9 +1,10 @@
-// Package expand replaces elementary functions in an [expr.Code] by primitive operations, for compiled code. Its
-// function is [Functions].
+// Package expand replaces elementary functions in an [expr.Code] by primitive operations, for compiled code.
+// [Functions] is its only function.
 //
-// The results are within 2 units in the last place for all operands, including subnormal numbers, with the special
-// values of C99. They have the same bits on all processors of a [Target]. Expansions have no branches: rare operands
-// (subnormal numbers, angles beyond 2^25) take the same path as all others, and selections choose the result.
+// The results are within 2 units in the last place (ulp) for all operands, including subnormal numbers, with the
+// special values of C99. They have the same bits on all processors of a [Target]. Expansions have no branches. Rare
+// operands (subnormal numbers, angles beyond 2^25) take the same operations as all other operands, and selections
+// choose the result.
 //
 // # Methods
 //

@@ -46,9 +46,10 @@ func (e *expander) erf(x expr.Value) expr.Value {
 	return e.withSign(e.fma(s, p, e.sub(e.num(1), s)), e.signBit(x))
 }
 
-// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. It is erfc(|c*x|) for negative x, and 2 -
-// erfc(|c*x|) for positive x. The error is at most 1.2 ulp for results above 1. Below 1, where the sum with erf would
-// expose the rounding error of erf, it is at most 7e-8, and 6e-8 for the c of gelu. The product c*x is not rounded.
+// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. For negative x it is computed as erfc(|c*x|), and
+// for positive x as 2 - erfc(|c*x|). The error is at most 1.2 ulp for results above 1. For results below 1 it is at
+// most 7e-8, or 6e-8 for the c of gelu. A sum of 1 and erf would have a greater error there. The product c*x is not
+// rounded.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampAbove(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
@@ -98,8 +99,8 @@ var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.1128379167
 	0.0052239772795718026, -0.00085482904529070303, 0.00012053013304125061, -1.4838365683385368e-05,
 	1.4654485593517923e-06}
 
-// erfc is exp(-a^2) times a function of a = |x|, and 2 minus this product for negative x. In float64 the rounding
-// errors of a^2, the products and the quotient are compensated, and erfc of small x is 1 - erf(x).
+// erfc is exp(-a^2) times a function of a = |x|. For negative x it is 2 minus this product. In float64 the rounding
+// errors of a^2, the products and the quotient are compensated. For small x it is 1 - erf(x).
 func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).erfc, x)

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// The exponentials: x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
+// The exponentials. The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
 
 // expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935, so that 1 + r + r^2*expPoly has a relative error below 2^-26.0 in
 // float32, 2^-56.5 in float64.
@@ -26,8 +26,9 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). The sum with 1.5*2^mantissa has n in its
-// lowest bits. The constant includes the bias of the exponent, so that one shift gives the power of 2.
+// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). It adds 1.5*2^mantissa to x*inv, so that
+// the lowest bits of the sum are n. The added constant includes the bias of the exponent, so that one shift gives the
+// power of 2.
 func (e *expander) nearest(x expr.Value, inv float64, plus int) (n, scale expr.Value) {
 	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
 	t := e.fma(x, e.num(inv), magic)
@@ -91,8 +92,8 @@ func (e *expander) exp(x expr.Value) expr.Value {
 	return e.expSquared(x)
 }
 
-// expOfParts returns p = exp(r) and n for exp(x) = p*2^n in float64. t is n + magic, where the sum with magic rounds to
-// an integer.
+// expOfParts returns p = exp(r) and n for exp(x) = p*2^n in float64. t is n + magic. Adding magic rounds a number to an
+// integer.
 func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) {
 	hi, lo := e.ln2()
 	t = e.fma(x, e.num(math.Log2E), e.num(magic))
@@ -102,10 +103,10 @@ func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) 
 	return e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), t, n
 }
 
-// expByHalves is exp of float64. Without a scaling instruction, the power of 2 is two factors, because it may overflow
-// or underflow although the result does not. The rounding sum has n plus twice the bias in its lowest bits, and each
-// factor gets about half of this exponent. The first product is exact. Operations: 17, or 21 without a scaling
-// instruction.
+// expByHalves is exp of float64. Without a scaling instruction, it multiplies by two factors instead of by the power of
+// 2, because this power may overflow or underflow although the result does not. The lowest bits of the rounding sum are
+// n plus twice the bias, and each factor gets about half of this exponent. The first product is exact. Operations: 17,
+// or 21 without a scaling instruction.
 func (e *expander) expByHalves(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	magic := math.Ldexp(1.5, e.mantissa())
@@ -142,8 +143,8 @@ func (e *expander) expScaled(x expr.Value) expr.Value {
 	return e.Do(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
 }
 
-// expSquared is expScaled with powers of 4, whose tables have twice the number of entries. The factor 4^n is applied as
-// 2^n twice, because 2^n is a normal number even if the result overflows or underflows. Operations: 17.
+// expSquared is expScaled with powers of 4. Its tables have twice the number of entries. It multiplies by 2^n twice
+// instead of by 4^n, because 2^n is a normal number even if the result overflows or underflows. Operations: 17.
 func (e *expander) expSquared(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
@@ -181,15 +182,15 @@ func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
 	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), lost))
 }
 
-// expm1 computes half of the result, because 2^n may overflow although the result does not, and doubles it. For tiny x,
-// half of the result may be subnormal or lose the sign of 0, and the result is x.
+// expm1 computes half of the result and doubles it, because 2^n may overflow although the result does not. For tiny x,
+// half of the result may be subnormal or lose the sign of 0. The result is then x.
 func (e *expander) expm1(x expr.Value) expr.Value {
 	in := e.clampBelow(e.clampAbove(x, pick(e, 89.0, 710.0)), pick(e, -18.0, -40.0))
 	h := e.expm1Scaled(in, -1)
 	return e.tiny(x, e.add(h, h))
 }
 
-// tiny returns x if |x| is so small that f(x) rounds to x, else y, which is f(x).
+// tiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).
 func (e *expander) tiny(x, y expr.Value) expr.Value {
 	return e.choose(e.lt(e.Do(expr.Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
 }

@@ -15,8 +15,8 @@ func (e *expander) cosh(x expr.Value) expr.Value {
 	return e.add(h, e.div(e.num(0.25), h))
 }
 
-// sinh is d + d/(2d+1) with d = expm1(|x|)/2, or 2d - d*2d/(2d+1) for small d, for which the second form has smaller
-// rounding errors. d overflows only if the result does, and the quotient uses half of d.
+// sinh is d + d/(2d+1) with d = expm1(|x|)/2. For small d it is 2d - d*2d/(2d+1), which has smaller rounding errors
+// there. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
 	h := e.expm1Scaled(e.clampAbove(e.Do(expr.Abs, x), pick(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.num(0.25)))
@@ -61,8 +61,8 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	return e.choose(e.lt(t, e.num(0)), e.num(math.NaN()), l)
 }
 
-// atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a, which equals a
-// multiplication by 1+q/2.
+// atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a to correct q. This
+// division is a multiplication by 1+q/2, which equals 1/(1-a).
 func (e *expander) atanh(x expr.Value) expr.Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).atanh, x)

@@ -30,8 +30,8 @@ var logPolyFine = elementary.Poly{
 	F64: logPoly.F64,
 }
 
-// frexp returns n as a float, and m = 1+f, for a positive x. Subnormal numbers are multiplied by a power of 2 first,
-// and the origin subtracts this power from n. For other x, the results are unspecified.
+// frexp returns n as a float, and m = 1+f, for a positive x. A subnormal x is first multiplied by a power of 2, and the
+// exponent of this power is then subtracted from n. For other x, the results are unspecified.
 func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 	if e.lowPrecision {
 		return e.split(x, e.originOf(elementary.TwoThirds))
@@ -73,8 +73,8 @@ func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
 	return e.fma(e.mul(f, f), e.eval(p, f), f)
 }
 
-// logEnds returns r, or the logarithm of a special operand: x if it is infinity or NaN, -inf if u = 0, and NaN if u <
-// 0. u is the operand of the logarithm: x, or 1+x.
+// logEnds returns r, or the logarithm of a special operand. u is the operand of the logarithm: x, or 1+x. The result is
+// x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
 func (e *expander) logEnds(u, x, r expr.Value) expr.Value {
 	r = e.choose(e.lt(x, e.num(math.Inf(1))), r, x)
 	zero := e.num(0)

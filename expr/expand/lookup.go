@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// evalPiecewise evaluates a piecewise polynomial at c*a. The polynomial of an interval is in the distance from a point
-// of the interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
+// evalPiecewise evaluates a piecewise polynomial at c*a. The variable of an interval's polynomial is the distance from
+// a point of the interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	t := e.fma(a, e.num(c*p.Scale), e.num(p.Offset))
 	at := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))

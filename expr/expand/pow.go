@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pow is 2^(y*log2|x|), with the sign of x if y is odd. A negative number to a power that is not an integer is NaN. 1^y
-// and x^0 are 1, even for NaN. Infinite y is replaced by a number so large that the power is 0 or infinite for every x
-// except 1 and -1.
+// pow is 2^(y*log2|x|). If y is odd, it has the sign of x. A negative number to a power that is not an integer is NaN.
+// 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a finite number that is so large that the power is 0 or
+// infinite for every x except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	a, inf := e.Do(expr.Abs, x), e.num(math.Inf(1))
 	y0 := e.clampBelow(e.clampAbove(y, 0x1p100), -0x1p100)
@@ -60,8 +60,8 @@ func (e *expander) powerShort(a, y expr.Value) expr.Value {
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.num(1)), s)
 }
 
-// power returns a^y in float64. The logarithm to base 2 is a sum of two numbers with an error of 2^-63, because y
-// multiplies this error by up to 2^10.
+// power returns a^y in float64. The logarithm to base 2 is a sum of two numbers with an error of 2^-63, because the
+// multiplication by y makes this error up to 2^10 times as large.
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logZero(a, hi))

@@ -13,10 +13,10 @@ import (
 // turns is 1/(2*pi) as a sum of float64 numbers.
 var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
 
-// quarters returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64. The products of
-// x and the first two parts of 1/(2*pi), and the rounding errors of these products, have integers and fractions. The
-// integers are dropped. The product with the third part has a small integer, and the product with the last part has
-// none.
+// quarters returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64. It multiplies x
+// by the four parts of 1/(2*pi). The products with the first two parts, and the rounding errors of these products,
+// consist of an integer and a fraction. The integers are dropped. The product with the third part has a small integer,
+// and the product with the last part has no integer.
 func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
@@ -120,7 +120,7 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 	return e.splitConstant(math.Pi/2, 6.123233995736766e-17)
 }
 
-// arc returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, far is true and s+t is asin(sqrt((1-|x|)/2)), which is
+// arc returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, far is true, and s+t is asin(sqrt((1-|x|)/2)), which is
 // half of acos(|x|).
 func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
 	a := e.Do(expr.Abs, x)
@@ -165,7 +165,7 @@ func (e *expander) atan(x expr.Value) expr.Value {
 	return e.withSign(e.choose(far, e.add(e.add(p, lo), hi), p), e.signBit(x))
 }
 
-// atan2 divides the smaller by the greater operand. For two zeros the quotient is 0, for two infinities 1.
+// atan2 divides the smaller operand by the greater operand. For two zeros the quotient is 0, for two infinities 1.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
 	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
 	swap := e.lt(ax, ay)

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A value that depends only on one operand of bytes has at most 256 results, and a value that depends only on two bools
-// has 4. The results are computed once, and elements are looked up in a table.
+// A value that depends only on one operand of bytes has at most 256 results. A value that depends only on two bools has
+// 4 results. These results are computed once, and each element is looked up in a table.
 
 // minTableWork is the least work, in additions, for which a table is built. Less work takes no longer than a lookup.
 const minTableWork = minBlockWork
@@ -23,8 +23,8 @@ var (
 	noSource     = source{-2, expr.None}        // the value is constant
 )
 
-// sources returns the source of each value. An operand with one element for each row gives otherSources, because values
-// that depend only on such operands are computed once per row anyway.
+// sources returns the source of each value. For an operand with one element for each row the source is otherSources,
+// because values that depend only on such operands are computed once per row without a table.
 func sources(l *expr.Loop, c *expr.Code) []source {
 	from := make([]source, len(c.Insts))
 	for v, i := range c.Insts {
@@ -70,8 +70,9 @@ func unionSources(c *expr.Code, a, b source) source {
 	return a
 }
 
-// tabulate adds tables to the peepholes in found, and replaces a peephole if both apply. A value gets a table if it
-// depends on few bytes, takes enough work, and is an output or is used by a value with another source.
+// tabulate adds tables to the peepholes in found. If a table and a peephole apply to a value, the table replaces the
+// peephole. A value gets a table if it depends on few bytes, takes enough work, and is an output or is used by a value
+// with another source.
 func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 	from := sources(l, c)
 	needed := make([]bool, len(c.Insts))
@@ -93,7 +94,7 @@ func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 			found[expr.Value(v)] = byteTable(c, expr.Value(v), from[v])
 		}
 	}
-	for v, f := range found { // a peephole with two results does not apply if a table replaces one
+	for v, f := range found { // a table that replaces one result of a peephole with two results removes the peephole
 		if f.other == expr.None {
 			continue
 		}
@@ -119,7 +120,7 @@ func workOf(c *expr.Code, v expr.Value) int {
 	return sum
 }
 
-// byteTable computes a value for all contents of its source. A byte of a bool other than 0 counts as 1.
+// byteTable returns a table of a value for all contents of its source. A byte of a bool other than 0 counts as 1.
 func byteTable(c *expr.Code, v expr.Value, from source) match {
 	part := &expr.Code{In: c.In, Insts: c.Insts[:v+1], Funcs: c.Funcs,
 		Out: []expr.Output{{DType: c.Insts[v].DType, Re: v, Im: expr.None}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// arithmetic has the loops of operations that depend on the dtype, not only on its size.
+// arithmetic has the loops of operations whose implementation depends on the dtype, not only on its size.
 var arithmetic = func() (t table) {
 	signless[uint8](&t, tensor.Uint8, tensor.Int8)
 	signless[uint16](&t, tensor.Uint16, tensor.Int16)
@@ -109,8 +109,8 @@ func (m *preparer) choose(i expr.Inst) loopFunc {
 	return arithmetic[i.Op][d]
 }
 
-// join returns one loop for instruction i and the instruction of its operand k, inner, and the operands of this loop.
-// inner must have no other user. join returns nil if there is no such loop.
+// join returns one loop for two instructions: i, and the instruction inner of its operand k. It also returns the
+// operands of this loop. inner must have no other user. If there is no such loop, join returns nil.
 func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.Value) {
 	u := m.code.Insts[inner]
 	switch {
@@ -140,7 +140,7 @@ func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.
 }
 
 // clamp returns the loop that bounds a value below and above, or nil. clampFloat requires that the lower bound is below
-// the upper one, so floats that are constant within a row must be constants for which this is known.
+// the upper bound. For floats, bounds that are constant within a row must therefore be known constants.
 func (m *preparer) clamp(d tensor.DType, low, high expr.Value) loopFunc {
 	a, b := m.code.Insts[low], m.code.Insts[high]
 	of := func(i expr.Inst) float64 {

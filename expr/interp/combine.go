@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Combine returns the loop that combines the [expr.Lanes] accumulators of each of n rows, stored row after row, into
-// one number for each row. It combines lane k with lane k+16, then lane k with k+8, and so on, as halves of vectors are
-// combined. Combine returns nil for operations and dtypes without folds.
+// Combine returns a loop over n rows. For each row it combines the [expr.Lanes] accumulators into one number. The
+// accumulators are stored row after row. Lane k is first combined with lane k+16, then lane k with k+8, and so on, as
+// halves of vectors are combined. Combine returns nil for operations and dtypes without folds.
 func Combine(o expr.Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
 		return nil

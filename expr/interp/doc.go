@@ -8,8 +8,9 @@
 //
 // A Runner processes a row in blocks that fit the L1 cache. Each instruction is one Go loop over a block ([loopFunc]).
 // A slot is the address of an operand or result of such a loop: an output, an operand, a constant, a value that is
-// constant within a row (uniform), or a temporary block. A result is written directly to an output unless an operand
-// that may alias the output is read later. A code that is one loop needs no blocks.
+// A slot is the address of an operand or result of such a loop: an output, an operand, a constant, a value that is
+// constant within a row (uniform), or a temporary block. A result is written directly to an output, unless an operand
+// that may share memory with the output is read later. If one loop computes the whole code, no blocks are needed.
 //
 // # Fewer loops
 //

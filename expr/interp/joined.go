@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An instruction with one user is computed in the loop of its user if there is a loop for both instructions. The
-// intermediate value stays in a register, and the loop takes little longer than that of one instruction.
+// An instruction with one user is computed in the loop of its user, if there is a loop for both instructions. The
+// intermediate value stays in a register, and the joint loop takes little longer than a loop for one instruction.
 
-// pairing is a pair of instructions that share a loop. The result of inner is the first operand of outer, or the second
-// operand if behind is set.
+// pairing is a pair of instructions that share a loop. The result of inner is an operand of outer: the second operand
+// if isSecond is set, else the first operand.
 type pairing struct {
 	inner, outer expr.Op
-	behind       bool
+	isSecond     bool
 }
 
 // joinedLoops has the loops of pairings by dtype. The operands of such a loop are the operands of inner, then the other
@@ -48,8 +48,8 @@ func joinFloats[T float](t map[pairing]*[tensor.Complex64]loopFunc, dtypes ...te
 }
 
 func setJoined(t map[pairing]*[tensor.Complex64]loopFunc, dtypes []tensor.DType, inner, outer expr.Op,
-	before, behind loopFunc) {
-	for k, f := range []loopFunc{before, behind} {
+	first, second loopFunc) {
+	for k, f := range []loopFunc{first, second} {
 		p := pairing{inner, outer, k == 1}
 		if t[p] == nil {
 			t[p] = new([tensor.Complex64]loopFunc)
@@ -91,8 +91,8 @@ func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// choiceOf returns the loop of a selection by a comparison of elements of the same size. The result d is c if the
-// comparison of a and b holds, else e.
+// choiceOf returns the loop of a selection by a comparison of elements of the same size. The result d is c where the
+// comparison of a and b is true, else e.
 func choiceOf(o expr.Op, d tensor.DType) loopFunc {
 	equality := o == expr.Eq || o == expr.Ne
 	switch {

@@ -21,8 +21,8 @@ func expV64(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	elementary.ExpStrided(d, a, n, by.d, by.a)
 }
 
-// map1 returns the loop of f. Conversions to and from float64 are in a separate function. If they were in the loop,
-// each element would wait for the previous element, because a conversion writes half of a register, and sines would
+// map1 returns the loop of f. Conversions to and from float64 are in a separate function. In the loop itself they would
+// make each element wait for the previous element, because a conversion writes only half of a register. Sines would
 // take twice the time.
 func map1[T float](f func(float64) float64) loopFunc {
 	g, plain := any(f).(func(T) T)
@@ -56,7 +56,7 @@ func map2[T float](f func(a, b float64) float64) loopFunc {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, g) }
 }
 
-// bothBody returns the loop that computes both parts of a complex function. The imaginary part is written to g.
+// bothBody returns the loop that computes both parts of a complex function. It writes the imaginary part to g.
 func bothBody[T float](f func(complex128) complex128) loopFunc {
 	both := func(x, y T) (T, T) { // a separate function, as in map1
 		z := f(complex(float64(x), float64(y)))

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// A selection of one of several results would compute all results, or take an unpredictable branch. These loops select
-// the operands of the computation by conditional moves of bits instead.
+// The formulas in this file select one of several results. Computing all results takes long, and a branch would be
+// unpredictable. The loops therefore select the operands of one computation, by conditional moves of bits.
 
 // lerpV is lerp: a + c*(b-a) for a weight c below 0.5, else b - (b-a)*(1-c). The first form is computed as a -
 // (b-a)*(-0-c). For a NaN weight, both forms are NaN.
@@ -95,7 +95,7 @@ func complexLerp[T float, U word](d, a, b, c, _, g unsafe.Pointer, n int, by *st
 // root.
 const farSquare = (0.5 - 0x1p-26) * (0.5 - 0x1p-26)
 
-// shrinkV computes a - c if a > b, a + c if a < e, else 0. NaN is preserved.
+// shrinkV computes a - c where a > b, a + c where a < e, and 0 elsewhere. NaN is preserved.
 func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	if by.b|by.c|by.e == 0 && *(*T)(b) >= 0 && *(*T)(e) == -*(*T)(b) {
 		shrinkEven[T, U](d, a, *(*T)(b), *(*U)(c), n, by)

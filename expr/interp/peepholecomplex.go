@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// interleaved reports whether complex numbers are contiguous: re and im are the addresses of their parts, stride and
-// other the strides of these, and size is the size of a part, all in bytes.
+// interleaved reports whether complex numbers are contiguous in memory. re and im are the addresses of the parts,
+// stride and other are their strides, and size is the size of a part. Strides and size are in bytes.
 func interleaved(re, im unsafe.Pointer, stride, other, size int) bool {
 	return stride == 2*size && other == 2*size && uintptr(im)-uintptr(re) == uintptr(size)
 }
@@ -103,8 +103,8 @@ func complexNe[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// complexLogical returns the loop of a logical operation on complex numbers, which are true if the bits of a part,
-// without the sign, are not 0. U has the bits of a part.
+// complexLogical returns the loop of a logical operation on complex numbers. A complex number is true if a bit of one
+// of its parts other than the sign is set. U has the bits of a part.
 func complexLogical[U uint32 | uint64](o expr.Op) loopFunc {
 	mask := ^U(0) >> 1
 	size := int(unsafe.Sizeof(mask))
@@ -130,7 +130,7 @@ func complexLogical[U uint32 | uint64](o expr.Op) loopFunc {
 	}
 }
 
-// complexTest returns the loop that tests whether numbers are zero or, if zero is false, nonzero.
+// complexTest returns the loop that tests whether numbers are zero (if zero is true) or nonzero (if zero is false).
 func complexTest[U uint32 | uint64](zero bool) loopFunc {
 	mask := ^U(0) >> 1
 	size := int(unsafe.Sizeof(mask))
@@ -201,8 +201,8 @@ func complexSquare[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides)
 	}
 }
 
-// complexDiv divides as Go does. The formula depends on which part of the divisor is larger. If the result is NaN, Go's
-// division is used, which handles infinities.
+// complexDiv divides as Go does. The formula depends on the part of the divisor that has the larger magnitude. If the
+// result is NaN, complexDiv uses Go's division, which handles infinities.
 func complexDiv[T float, U word](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(T(0)))
 	switch {
@@ -306,9 +306,9 @@ func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// expOf returns the exponential of a complex number. It is too long to be inlined into the loop, as intended:
-// conversions should not be in the loop (map1). For the same reason, the computation between the conversions is a
-// separate function.
+// expOf returns the exponential of a complex number. It is deliberately too long to be inlined, because its conversions
+// should not be in the caller's loop (map1). For the same reason, the computation between the conversions is a separate
+// function.
 func expOf[T float](x, y T) (T, T) {
 	if x-x != 0 || y-y != 0 || y == 0 {
 		return expOfRare(x, y)

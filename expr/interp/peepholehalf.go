@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// For ratios below these bounds, floorRatioHalf and floorRatioBF16 need no intermediate rounding: such rounding
+	// For ratios below these bounds, floorRatioHalf and floorRatioBF16 need no intermediate rounding. Such rounding
 	// changes the quotient by less than a half, and float32 distinguishes the ratio from the nearest integer.
 	plainRatioHalf = 256
 	plainRatioBF16 = 32
@@ -47,7 +47,7 @@ func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >
 func floorRatioHalf(a, b tensor.Half) tensor.Half {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
-	if plainRatio(ratio, x, plainRatioHalf) {
+	if isPlainRatio(ratio, x, plainRatioHalf) {
 		return exactHalf(floor32(ratio))
 	}
 	if y == 0 {
@@ -59,7 +59,7 @@ func floorRatioHalf(a, b tensor.Half) tensor.Half {
 func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
-	if plainRatio(ratio, x, plainRatioBF16) {
+	if isPlainRatio(ratio, x, plainRatioBF16) {
 		return exactBF16(floor32(ratio))
 	}
 	if y == 0 {
@@ -68,7 +68,7 @@ func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	return tensor.BF16Of(steppedRatio(x, y, ratio, asBF16))
 }
 
-// steppedRatio computes floorRatio of x and y, and rounds each step by round. ratio is x / y.
+// steppedRatio computes floorRatio of x and y, and rounds the result of each step by round. ratio is x / y.
 func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
 	m := mod32(x, y)
 	q := round(round(x-m) / y)
@@ -79,14 +79,15 @@ func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
 	return nearerRatio(ratio, q, f, round(q-f))
 }
 
-// plainRatio reports whether a ratio is positive and below most, or 0 because x is 0.
-func plainRatio(ratio, x, most float32) bool {
+// isPlainRatio reports whether a ratio is positive and below most, or is 0 because x is 0. Such a ratio needs no
+// intermediate rounding.
+func isPlainRatio(ratio, x, most float32) bool {
 	u := math.Float32bits(ratio) &^ signBit32
 	return u-1 < math.Float32bits(most)-1 || u == 0 && x == 0
 }
 
-// nearerRatio returns f, the floor of q, or f + 1 if rest, which is q - f, is above a half. If q is 0, the result is a
-// zero with the sign of ratio.
+// nearerRatio returns f, the floor of q. If rest, which is q - f, is above a half, it returns f + 1. If q is 0, the
+// result is a zero with the sign of ratio.
 func nearerRatio(ratio, q, f, rest float32) float32 {
 	switch {
 	case q == 0:

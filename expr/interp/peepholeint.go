@@ -13,7 +13,7 @@ import (
 // contiguousElements returns n contiguous elements.
 func contiguousElements[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
-// logicalBody returns, for a dtype, the loop of a logical operation on numbers, which are true unless they are 0 or -0.
+// logicalBody returns, for a dtype, the loop of a logical operation on numbers. A number other than 0 and -0 is true.
 func logicalBody(o expr.Op) func(d tensor.DType) loopFunc {
 	return func(d tensor.DType) loopFunc {
 		mask := ^uint64(0) >> (64 - 8*d.Size())
@@ -137,8 +137,8 @@ func exact[W integer](x, y W) bool {
 }
 
 // ratioOf returns the quotient of integers that float64 represents exactly. The result is unspecified if y is 0. The
-// true quotient is an integer, or differs from each integer by at least 1/y, which exceeds the rounding error. ratioOf
-// takes half the time of an integer division and needs no test of the divisor.
+// true quotient is an integer, or differs from each integer by at least 1/y, which is more than the rounding error.
+// ratioOf takes half the time of an integer division and needs no test of the divisor.
 func ratioOf[W integer](x, y W) W { return W(int64(float64(x) / float64(y))) }
 
 // lowerRatioOf is ratioOf, but rounds the quotient down.

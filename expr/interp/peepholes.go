@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// peephole is a formula of many instructions that one loop computes in a fraction of the time. The formula is matched
-// with the instructions of a code, even as a part of a larger formula.
+// peephole is a formula of many instructions that one loop computes in a fraction of the time. It is found in a code by
+// comparison of instructions, even if it is a part of a larger formula.
 type peephole struct {
 	text   string
 	params []string
@@ -18,8 +18,8 @@ type peephole struct {
 	body   func(d tensor.DType) loopFunc
 }
 
-// peepholes has the formulas for which there are loops: those of complex numbers, whose parts are computed together,
-// and those with many cases for rare operands.
+// peepholes has the formulas for which there are loops: formulas of complex numbers, whose parts are computed together,
+// and formulas with many cases for rare operands.
 var peepholes = []peephole{
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
@@ -154,7 +154,7 @@ func inParts(single, double loopFunc) func(tensor.DType) loopFunc {
 	}
 }
 
-// template is a peephole for a dtype. Its code is the formula's. pairs is set for pairPeepholes.
+// template is a peephole for one dtype. Its Code is the code of the peephole's formula. pairs is set for pairPeepholes.
 type template struct {
 	*expr.Code
 	body  loopFunc
@@ -189,8 +189,8 @@ func templatesOf(found []peephole, pairs bool) (list []template) {
 	return list
 }
 
-// match is a peephole that matched. uses are the operands of its loop. The result of a complex formula has two values;
-// other is the later one, or None for real numbers.
+// match is a peephole that was found in a code. uses are the operands of its loop. The result of a complex formula has
+// two values, and other is the later value. For real numbers other is None.
 type match struct {
 	body    loopFunc
 	uses    []expr.Value
@@ -198,8 +198,8 @@ type match struct {
 	swapped bool // other is the real part
 }
 
-// findPeepholes returns the peepholes in a code, by the value of their result, or by its first part. perElement reports
-// whether an operand is read in place and has an element for each element of the row.
+// findPeepholes returns the peepholes in a code. The key is the value of the result, or the earlier value of a complex
+// result. perElement reports whether an operand is read in place and has an element for each element of the row.
 func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Value]match {
 	list := map[expr.Value]match{}
 	seen := map[expr.Inst]expr.Value{}
@@ -282,8 +282,8 @@ func useCounts(c *expr.Code) []int {
 	return n
 }
 
-// shares reports whether a difference or an integer quotient within a peephole of real numbers has another user. That
-// value would be computed twice, which takes longer than separate steps.
+// shares reports whether a difference or an integer quotient within a peephole of real numbers has another user. The
+// peephole would compute this value a second time, which takes longer than separate steps.
 func (t template) shares(bound []expr.Value, counts []int) bool {
 	own, o := useCounts(t.Code), t.Out[0]
 	for k, i := range t.Insts {
@@ -344,7 +344,8 @@ func (t template) lookUp(c *expr.Code, bound []expr.Value, seen map[expr.Inst]ex
 	return v
 }
 
-// otherPart returns the value that loads the same operand as i, if its other part is bound already, or None.
+// otherPart matches i, a load of a part of an operand whose other part may be bound already. If it is bound, otherPart
+// returns the value of the code that loads the same operand's part, otherwise None.
 func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst]expr.Value, i expr.Inst) expr.Value {
 	for k, j := range t.Insts {
 		if j.Op != expr.Load || j.A != i.A || bound[k] == expr.None || c.Insts[bound[k]].Op != expr.Load {

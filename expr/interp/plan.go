@@ -16,7 +16,7 @@ type preparer struct {
 	uniform    []bool // by value: whether it is constant within a row
 	inUserLoop []bool // by value: whether it is computed in the loop of its user
 	// by value: the loop of the instruction joined with an operand, of a peephole, or of both parts of a complex
-	// number; or nil
+	// number; nil for a single instruction
 	joint             []loopFunc
 	computesBothParts []bool         // by value: whether its loop computes both parts of a complex number
 	isImaginary       []bool         // by value of a twin: whether it is the imaginary part
@@ -32,7 +32,7 @@ type preparer struct {
 	openBlocks        []openBlock // the predicated blocks that contain the current instruction
 }
 
-// openBlock is a predicated block whose mask test is step number step of the body.
+// openBlock is a predicated block that has begun. Its mask test is step number step of the body.
 type openBlock struct {
 	block predicatedBlock
 	step  int
@@ -96,8 +96,8 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	return m
 }
 
-// perElement reports whether an operand is read in place and has an element for each element of the row. With several
-// outputs, one of them may share its memory.
+// perElement reports whether an operand is read in place and has an element for each element of the row. It returns
+// false if the loop has several outputs, because an output may share the memory of the operand.
 func (m *preparer) perElement(operand int) bool {
 	return !m.loop.Scalar[operand] && len(m.loop.Code.Out) == 1
 }
@@ -155,8 +155,8 @@ func (m *preparer) joinAll(count []int) {
 	}
 }
 
-// withImag sets the loop of the real part of a complex function to one that also computes the imaginary part, if that
-// is the next instruction.
+// withImag changes the loop of the real part of a complex function to a loop that also computes the imaginary part. It
+// does so if the next instruction is the imaginary part.
 func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	if i.Op != expr.Call || int(v)+1 == len(m.code.Insts) || m.joint[v] != nil || m.joint[v+1] != nil {
 		return
@@ -172,14 +172,13 @@ func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	m.computesBothParts[v], m.otherPart[v], m.first[v+1], m.uses[v+1] = true, v+1, v, []expr.Value{v}
 }
 
-// operandRead is a read of a part of an operand by instruction number when.
+// operandRead is a read of a part of an operand. when is the number of the reading instruction.
 type operandRead struct {
 	when, operand, part int
 }
 
-// readers finds the last reader of each value, and the values that are written directly to outputs. Because an output
-// may share the memory of an operand, it is written directly only if no operand that may share its memory is read
-// later.
+// readers finds the last reader of each value, and the values that are written directly to outputs. An output may share
+// the memory of an operand. A value is written directly to the output only if no such operand is read later.
 func (m *preparer) readers() {
 	c, n := m.code, len(m.code.Insts)
 	var all []operandRead
@@ -226,7 +225,7 @@ func (m *preparer) readers() {
 	})
 }
 
-// canWrite reports whether a value may be written to part p of output k when it is computed. all are the reads of
+// canWrite reports whether value v may be written to part p of output k when v is computed. all has all reads of
 // operands.
 func (m *preparer) canWrite(v expr.Value, k, p int, all []operandRead) bool {
 	if m.uniform[v] || m.code.Insts[v].Op == expr.Load || m.direct[v].out >= 0 {
@@ -250,8 +249,8 @@ func (m *preparer) inPlace(v expr.Value) bool {
 	return m.code.Insts[v].Op == expr.Load && !m.uniform[v] && !m.staged(v)
 }
 
-// staged reports whether an operand must be copied to a block, because it is also an output and another output may
-// share its memory.
+// staged reports whether an operand must be copied to a block. This is necessary if its memory is also that of an
+// output and another output may share this memory.
 func (m *preparer) staged(v expr.Value) bool {
 	if len(m.code.Out) == 1 {
 		return false

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// A predicated block holds the instructions whose values only one side of a selection needs. They run together,
-// directly before the selection. In a block of elements whose mask never selects that side, they are skipped.
+// A predicated block holds the instructions whose values only one side of a selection needs. These instructions run
+// together, directly before the selection. They are skipped in a block of elements whose mask never selects that side.
 // Elementary functions are called only for selected elements.
 
 // predicatedBlock is a range of instructions that are needed only where mask equals want.
@@ -41,7 +41,7 @@ type blockFinder struct {
 }
 
 // predicateBlocks reorders the code so that the instructions of each predicated block are adjacent, and removes dead
-// instructions. It returns the new code, the new value of each old value, and the blocks; an outer block precedes its
+// instructions. It returns the new code, the new value of each old value, and the blocks. An outer block precedes its
 // inner blocks. uses has the operands of each value.
 func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*expr.Code, []expr.Value,
 	[]predicatedBlock) {
@@ -119,7 +119,7 @@ func work(o expr.Op) int {
 
 // order builds the new code, in which branches with enough work are predicated blocks.
 func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
-	into := make([]int, len(f.branches)) // the branch, or the innermost enclosing one with enough work
+	into := make([]int, len(f.branches)) // by branch: itself, or the innermost enclosing branch with enough work
 	for k := len(f.branches) - 1; k > 0; k-- {
 		f.branches[f.branches[k].parent].work += f.branches[k].work
 	}
@@ -195,7 +195,7 @@ func (m *preparer) closePredicates(v expr.Value) {
 	}
 }
 
-// masked changes the step of an elementary function in a predicated block, so that the function is called only for
+// masked changes the step of an elementary function in a predicated block: the new step calls the function only for
 // selected elements.
 func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
 	single := i.DType.Size() == 4

@@ -11,16 +11,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size in bytes of a block of the widest elements of a loop. Several blocks fit the L1 cache
-// together, and a call takes little time compared with the work on a block. Blocks are a multiple of Lanes elements, so
-// that each block begins with the first accumulator.
+// blockBytes is the size in bytes of a block of the widest elements of a loop. It is small enough that several blocks
+// fit the L1 cache together, and large enough that the work on a block takes much longer than a call. Blocks are a
+// multiple of Lanes elements, so that each block begins with the first accumulator.
 const blockBytes = machine.BlockBytes
 
 // blockGap is the number of bytes between blocks. Without a gap, stores to a block would delay loads at the same offset
 // in another page.
 const blockGap = 192
 
-// step is a loop function with its results and operands, or a mask test if f is nil. Unused operands are in slot 0.
+// step is one loop over a block: a loop function with its results and operands. If f is nil, the step is a mask test.
+// Unused operands are in slot 0.
 type step struct {
 	f                loopFunc
 	d, a, b, c, e, g address
@@ -33,7 +34,7 @@ type step struct {
 // address is a slot and a byte offset.
 type address struct{ slot, offset int }
 
-// foldStep folds the block in slot v into the accumulators of a fold.
+// foldStep folds the block in slot v into the accumulators of fold number fold.
 type foldStep struct {
 	f     func(acc, v unsafe.Pointer, n int)
 	fold  int
@@ -60,7 +61,7 @@ type Runner struct {
 	scratch     sync.Pool
 }
 
-// total describes a fold of a loop with Totals: fill initializes its accumulators by the neutral element, and combine
+// total describes a fold of a loop with Totals. fill initializes the accumulators with the neutral element, and combine
 // combines them. size is the size of the result in bytes.
 type total struct {
 	size    int
@@ -128,7 +129,7 @@ const (
 	atBlock
 )
 
-// address returns the address of a location. Until finish numbers the slots, the kind is in the upper bits of the slot.
+// address returns the address of a location. Until finish numbers the slots, the upper bits of the slot hold the kind.
 func (a location) address() address { return address{int(a.kind)<<24 | a.n, a.offset} }
 
 // inst adds the step of an instruction, and sets the location of its value.
@@ -144,8 +145,8 @@ func (m *preparer) inst(v expr.Value) error {
 		m.at[v] = m.operand(i)
 		m.addFoldSteps(v)
 		return nil
-	case m.at[v].kind != nowhere: // computed by the step of the other part
-		if !m.uniform[v] { // finish folds uniform values, which are in no block
+	case m.at[v].kind != nowhere: // the step of the other part of the complex number computes it
+		if !m.uniform[v] { // finish adds folds of uniform values, because these are in no block
 			m.addFoldSteps(v)
 			m.release(v)
 		}
@@ -173,7 +174,7 @@ func (m *preparer) inst(v expr.Value) error {
 	return nil
 }
 
-// results sets the destinations of a step. give returns the location for a value.
+// results sets the destinations of a step. The function give returns the location for a value.
 func (m *preparer) results(s *step, v expr.Value, give func(v expr.Value) location) {
 	if m.computesBothParts[v] {
 		var there location
@@ -294,7 +295,7 @@ func (m *preparer) dense(v expr.Value) location {
 	return to
 }
 
-// finish adds the last steps of the body and numbers the slots.
+// finish adds the last steps of the body and numbers the slots: see location.address.
 func (m *preparer) finish() {
 	for v := range m.code.Insts {
 		if m.uniform[v] {
@@ -324,7 +325,7 @@ func (m *preparer) finish() {
 	}
 }
 
-// store adds a step for the parts of output k that are not written directly.
+// store adds a step that writes the parts of output k, except parts that are written directly when they are computed.
 func (m *preparer) store(k int, o expr.Output) {
 	d := location{kind: atOutput, n: k}.address()
 	re := m.at[o.Re]
@@ -337,7 +338,7 @@ func (m *preparer) store(k int, o expr.Output) {
 		case there: // the imaginary part is written directly; the real part may remain
 		case direct:
 			s.d.offset, s.a, s.by.a, direct = half, im.address(), im.stride, false
-		default: // one step stores both parts, because each may be in the destination of the other
+		default: // one step stores both parts, because each part may be in the destination of the other part
 			s.g, s.b, s.by.g, s.by.b = address{d.slot, half}, im.address(), o.DType.Size(), im.stride
 			s.f = pairV[uint64]
 			if half == 4 {

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// heldConstants returns the code with conversions of constants to 16-bit floats replaced by constants of that dtype.
-// Codes to match with have such constants.
+// heldConstants replaces conversions of constants to 16-bit floats by constants of that dtype. The codes of peepholes
+// have such constants, so that a code must have them too to match.
 func heldConstants(c *expr.Code) (*expr.Code, error) {
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		from := b.Inst(i.A)
@@ -21,8 +21,8 @@ func heldConstants(c *expr.Code) (*expr.Code, error) {
 	})
 }
 
-// withoutOnes returns the code with a factor of 1 removed from products of three factors. A product of two factors
-// joins the loop of its user, and a sum with a product of three factors matches a peephole.
+// withoutOnes removes a factor of 1 from products of three factors. The resulting product of two factors can join the
+// loop of its user. A sum with a product of three factors would match a peephole instead.
 func withoutOnes(c *expr.Code) (*expr.Code, error) {
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		if first := b.Inst(i.A); i.Op == expr.Mul && first.Op == expr.Mul {

@@ -2,15 +2,15 @@ package interp
 
 import "unsafe"
 
-// Several short rows share a block. The elements of these rows are contiguous in temporary blocks, so that only the
-// steps that access operands or outputs of the loop run row by row.
+// Several short rows share a block. In temporary blocks the elements of these rows are contiguous. Only the steps that
+// access operands or outputs of the loop run row by row.
 
 // addresses returns the addresses of the results and operands of a step, and the strides of their elements in bytes.
 func (t *step) addresses() ([6]address, [6]int) {
 	return [6]address{t.d, t.a, t.b, t.c, t.e, t.g}, [6]int{t.by.d, t.by.a, t.by.b, t.by.c, t.by.e, t.by.g}
 }
 
-// markOuter sets outer of each step, and p.together.
+// markOuter sets outer of each step, and sharesBlock of the Runner.
 func (p *Runner) markOuter() {
 	inner := false
 	p.sharesBlock = len(p.folds) == 0 && p.blocks > 0
@@ -28,8 +28,8 @@ func (p *Runner) markOuter() {
 	p.sharesBlock = p.sharesBlock && inner
 }
 
-// rowsTogether returns the number of rows of n0 elements that share a block. It is 1 if an operand with one element for
-// each row differs between rows.
+// rowsTogether returns the number of rows of n0 elements that share a block. If an operand with one element for each
+// row differs between rows, the number is 1.
 func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
 	if !p.sharesBlock || 2*n0 > p.block {
 		return 1
@@ -42,7 +42,7 @@ func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
 	return min(p.block/n0, n1)
 }
 
-// runTogether computes n1 rows in groups; rows is the number of rows of a group, which share a block.
+// runTogether computes n1 rows in groups. A group has the given number of rows, which share a block.
 func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n0, n1, rows int) {
 	for j := 0; j < n1; j += rows {
 		rows = min(rows, n1-j)

@@ -55,9 +55,9 @@ func (s *Scratch) run(steps []step, n int) {
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands. strides are the
 // bytes between rows, in the same order. The entries of outputs that are not stored are ignored. accs are the addresses
-// of the [expr.Lanes] accumulators of each fold. The caller initializes these by [expr.Neutral], or passes the
-// accumulators of earlier rows. If the loop has Totals, accs are the addresses of the results of each fold, one number
-// for each row.
+// of the [expr.Lanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral], or passes
+// the accumulators of earlier rows. If the loop has Totals, accs are the addresses of the results of each fold instead,
+// with one number for each row.
 //
 // s is a Scratch of this Runner that no other goroutine uses. If s is nil, Run takes a Scratch from a pool. Run does
 // not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the Loop

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Circular functions of float64. In package math, these lose most digits near multiples of pi/2, and their inverse
-// functions near 1. Products whose rounding matters are converted, so that Go does not fuse them.
+// Circular functions of float64. Near multiples of pi/2, the functions of package math lose most digits. Near 1, its
+// inverse functions lose most digits. Products whose rounding matters are converted, so that Go does not fuse them.
 
 // quarterTurn + quarterTurnRest is pi/2. quarterTurn has 33 bits, so that its products with integers below 2^20 are
 // exact.
@@ -15,14 +15,14 @@ const (
 	quarterTurnRest = 0x1.0b4611a626331p-34
 )
 
-// leastLeft has the bits of 2^-12, and noQuarter the bits of 1.5 * 2^52.
+// minRemainderBits has the bits of 2^-12, and roundingSumBits has the bits of 1.5 * 2^52.
 const (
-	leastLeft = (1023 - 12) << 52
-	noQuarter = 0x4338 << 48
+	minRemainderBits = (1023 - 12) << 52
+	roundingSumBits  = 0x4338 << 48
 )
 
-// reduced returns the number q of quarter turns in an angle, and the remainder r + low, |r| <= pi/4 or slightly more.
-// For infinities and NaN r is NaN.
+// reduced returns the number q of quarter turns in an angle, and the remainder as a sum r + low. |r| is at most pi/4,
+// or slightly more. For infinities and NaN r is NaN.
 func reduced(x float64) (q int, r, low float64) {
 	a := math.Abs(x)
 	if a < 1<<20 {
@@ -32,8 +32,8 @@ func reduced(x float64) (q int, r, low float64) {
 		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
 		r = d - p
 		// One test covers both conditions: separate branches would be unpredictable.
-		q, left := int64(math.Float64bits(t)-noQuarter), int64(math.Float64bits(r)&^signBit)
-		if (leastLeft-left)|((q-1)&^q) < 0 {
+		q, left := int64(math.Float64bits(t)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
+		if (minRemainderBits-left)|((q-1)&^q) < 0 {
 			return int(q), r, (d - r) - p
 		}
 	}
@@ -47,7 +47,7 @@ func reduced(x float64) (q int, r, low float64) {
 }
 
 // reducedFar is reduced for any x >= pi/4. It multiplies the 53-bit mantissa of x by the 192 bits of 2/pi that affect
-// the result. Higher bits contribute only whole turns, and lower bits only fractions below the precision.
+// the result. Higher bits contribute only whole turns, and lower bits contribute less than the precision.
 func reducedFar(x float64) (q int, r, low float64) {
 	b := math.Float64bits(x)
 	m, at := b&(1<<52-1)|1<<52, uint(b>>52)-1013
@@ -204,8 +204,8 @@ var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.142857142
 	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
 	0.039231657085083686, -0.019176885636589053}
 
-// eighth is a direction that is a multiple of an eighth of a turn. (x, y) is a vector in this direction, and angle +
-// rest its angle.
+// eighth is a direction that is a multiple of an eighth of a turn. (x, y) is a vector in this direction. The angle of
+// the direction is angle + rest.
 type eighth struct{ x, y, angle, rest float64 }
 
 // eighths are the directions from the positive x axis to the positive y axis and, from index 4 on, from the negative x
@@ -218,8 +218,9 @@ var eighths = [8]eighth{
 
 const tanSixteenth = math.Sqrt2 - 1
 
-// arctan returns the angle of (x, y) for y >= 0. It is the angle of the nearest eighth, plus the arc tangent of (x, y)
-// rotated back by that eighth. The nearest eighth is unpredictable, so it is found without a branch.
+// arctan returns the angle of (x, y) for y >= 0. It is the sum of two angles: the angle of the nearest eighth, and the
+// arc tangent of (x, y) rotated back by that eighth. The nearest eighth is found without a branch, because a branch
+// would be unpredictable.
 func arctan(y, x float64) float64 {
 	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
 	a := math.Abs(x)

@@ -5,8 +5,8 @@ import (
 	"math/cmplx"
 )
 
-// Functions of a complex number, by the formulas of math/cmplx and the real functions of this package, in half of the
-// time. Infinite and NaN operands are left to math/cmplx.
+// Functions of a complex number, by the formulas of math/cmplx with the real functions of this package. They take half
+// the time of math/cmplx. For infinite and NaN operands they call math/cmplx.
 
 // complexSqrt is cmplx.Sqrt without unpredictable branches. Imaginary parts keep their sign even if they are
 // negligible.
@@ -33,8 +33,9 @@ func complexSqrt(z complex128) complex128 {
 	return complex(math.Float64frombits(re), math.Float64frombits(im|math.Float64bits(b)&signBit))
 }
 
-// hypotenuse returns the root of a sum of squares, or 0 if these may overflow or underflow. It must not be inlined: the
-// square root instruction writes half of a register, so that in a loop each element would wait for the one before.
+// hypotenuse returns the root of a sum of squares, or 0 if the squares may overflow or underflow. It must not be
+// inlined into a loop: the square root instruction writes half of a register, so that each element would wait for the
+// previous element.
 //
 //go:noinline
 func hypotenuse(a, b float64) float64 {
@@ -45,7 +46,8 @@ func hypotenuse(a, b float64) float64 {
 	return 0
 }
 
-// Bounds of parts whose squares, and whose exponentials, do not overflow.
+// If the magnitude of a part is below squareWithin, its square does not overflow. If it is below powerWithin, its
+// exponential does not overflow.
 const (
 	squareWithin = 1e150
 	powerWithin  = 300
@@ -72,9 +74,9 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 	return s, math.Sqrt(1 + s*s)
 }
 
-// circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. From powerWithin on, the hyperbolic functions are
-// half an exponential. The exponential may overflow although the product does not, and infinity times 0 would be NaN,
-// so it is applied as two factors. Beyond 1400, all nonzero products overflow.
+// circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerWithin or more, both hyperbolic
+// functions are half an exponential. The exponential may overflow although the product does not, and infinity times 0
+// would be NaN. The root of the exponential is therefore applied twice. Beyond 1400, all nonzero products overflow.
 func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
 	a := math.Abs(y)
 	if a < powerWithin {
@@ -121,8 +123,8 @@ func complexCosh(z complex128) complex128 {
 	return complex(re, im)
 }
 
-// complexTan has the divisor cos(x)^2 + sinh(y)^2 instead of half of cos(2x) + cosh(2y), which may cancel. From tanFar
-// on, squaring sinh would lose accuracy, and sinh(y)^2 is exp(2|y|)/4.
+// complexTan has the divisor cos(x)^2 + sinh(y)^2 instead of half of cos(2x) + cosh(2y), because this sum may cancel.
+// If |y| is tanFar or more, squaring sinh would lose accuracy, and sinh(y)^2 is computed as exp(2|y|)/4.
 func complexTan(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Tan(z)

@@ -20,8 +20,8 @@ const (
 	expRound  = 0x1.8p+52 // the sum with it is rounded to an integer, which is in the lowest bits
 )
 
-// expPower describes 2^(k/128). bits are its bits minus k shifted by expPartsShift, so that k need not be split. rest
-// is its relative rounding error.
+// expPower describes 2^(k/128). bits are the bits of the power minus k shifted by expPartsShift, so that adding the
+// shifted k gives a power for any k. rest is the relative rounding error of the power.
 type expPower struct {
 	bits uint64
 	rest float64

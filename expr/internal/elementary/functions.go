@@ -2,8 +2,8 @@ package elementary
 
 import "math"
 
-// Unary and Binary are the elementary functions and the primitive operations of float64 that are not Go operators, by
-// the names of their operations. Their errors are within 2 ulp, unlike those of some functions of package math.
+// Unary and Binary map names of operations to functions of float64: the elementary functions, and the primitive
+// operations that are not Go operators. Their errors are within 2 ulp, unlike those of some functions of package math.
 var (
 	Unary = map[string]func(float64) float64{
 		"exp": Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": Log, "log2": log2, "log10": log10,

@@ -23,9 +23,9 @@ func lgammaEnd(x float64) float64 {
 	return x * x
 }
 
-// Digamma returns the derivative of the logarithm of the Gamma function. Negative numbers are reflected, numbers below
-// 10 are increased by the recurrence, and the asymptotic series gives the result (Abramowitz and Stegun 6.3.7, 6.3.5,
-// 6.3.18).
+// Digamma returns the derivative of the logarithm of the Gamma function. It applies the reflection formula to negative
+// numbers and the recurrence to numbers below 10. The asymptotic series gives the result (Abramowitz and Stegun 6.3.7,
+// 6.3.5, 6.3.18).
 func Digamma(x float64) float64 {
 	switch {
 	case x == 0:

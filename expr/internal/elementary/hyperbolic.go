@@ -2,8 +2,8 @@ package elementary
 
 import "math"
 
-// overflowFrom is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow. These overflow for
-// some x for which the true value is finite.
+// overflowFrom is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow. Some of the
+// overflowing results have a finite true value.
 const overflowFrom = 709
 
 // halfSquare is e^2 / 2.
