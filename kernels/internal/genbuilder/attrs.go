@@ -11,9 +11,14 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// constraints are the type constraints of package op. A parameter of such a type is generic.
+// This file writes the Go types of operands and attributes, the struct of the optional attributes of an op, and the
+// documentation of the generated functions.
+
+// constraints are the type constraints that package op declares. A parameter of a generated function with such a
+// constraint has a type parameter.
 var constraints = []string{"Operand", "Optional", "Int", "Ints", "IntOrInts"}
 
+// operandType returns the Go type or the constraint of an operand.
 func operandType(p graph.Param) string {
 	switch {
 	case p.Variadic:
@@ -26,7 +31,8 @@ func operandType(p graph.Param) string {
 	return "*graph.Value"
 }
 
-// requiredType returns the type of a required attribute. Integers may be values of the graph.
+// requiredType returns the Go type or the constraint of a required attribute. Constraints also accept values of the
+// graph.
 func requiredType(o *graph.Op, a graph.Field) string {
 	switch a.Type {
 	case "int":
@@ -42,8 +48,9 @@ func requiredType(o *graph.Op, a graph.Field) string {
 	return typ
 }
 
-// fieldType returns the type of an attribute as a field, whose zero value stands for the default. shown: the
-// documentation must state the default, because it differs from Go's zero value.
+// fieldType returns the Go type of an optional attribute as a field of the Attrs struct. The zero value of the field
+// stands for the attribute's default. shown reports that the documentation must state the default, because the default
+// differs from Go's zero value.
 func fieldType(o *graph.Op, a graph.Field) (typ string, shown bool) {
 	name, optional := strings.CutSuffix(a.Type, "?")
 	name, _, _ = strings.Cut(name, "|")
@@ -67,21 +74,22 @@ func fieldType(o *graph.Op, a graph.Field) (typ string, shown bool) {
 	return goTypes[name], false
 }
 
+// goTypes maps the attribute types of a schema to Go types.
 var goTypes = map[string]string{"int": "int", "float": "float64", "bool": "bool", "string": "string",
 	"number": "tensor.Scalar", "dtype": "tensor.DType", "memory_format": "tensor.MemoryFormat"}
 
-// wordType is a string type whose values are constants.
-type wordType struct {
+// stringType is a generated string type with a constant for each string that an attribute accepts.
+type stringType struct {
 	name, doc string
 	constants [][2]string // names and values
 }
 
-// words returns the types of attributes that accept only certain words.
-func (f *function) words() []wordType {
-	var list []wordType
+// stringTypes returns the string types of the attributes that accept only certain words.
+func (f *function) stringTypes() []stringType {
+	var list []stringType
 	for _, a := range f.op.Schema.Fields {
 		prefix := camel(f.op.Name) + camel(a.Name)
-		w := wordType{name: prefix + "Word", doc: fmt.Sprintf("is the attribute %s of [%s]", a.Name, f.name)}
+		w := stringType{name: prefix + "Word", doc: fmt.Sprintf("is the attribute %s of [%s]", a.Name, f.name)}
 		values := a.OneOf
 		if a.Words != nil {
 			w.doc = fmt.Sprintf("is a word in place of the attribute %s of [%s]", a.Name, f.name)
@@ -98,8 +106,9 @@ func (f *function) words() []wordType {
 	return list
 }
 
-func (f *function) writeWords(b *bytes.Buffer) {
-	for _, w := range f.words() {
+// writeStringTypes writes the string types and their constants.
+func (f *function) writeStringTypes(b *bytes.Buffer) {
+	for _, w := range f.stringTypes() {
 		fmt.Fprintf(b, "\n// %s %s.\ntype %s string\n\n// The words that %s takes.\nconst (\n", w.name, w.doc, w.name, w.name)
 		for _, c := range w.constants {
 			fmt.Fprintf(b, "\t%s %s = %q\n", c[0], w.name, c[1])
@@ -184,7 +193,8 @@ func (f *function) writeDoc(b *bytes.Buffer) {
 	}
 }
 
-// writeWrapped writes a line of a comment, wrapped. Continuation lines are aligned with the text of the first.
+// writeWrapped writes text as comment lines of limited width. mark precedes the text in the first line. Later lines
+// have spaces in place of the mark.
 func writeWrapped(b *bytes.Buffer, indent, mark, text string) {
 	const width = 110
 	line := mark
@@ -210,7 +220,7 @@ func camel(name string) string {
 	return b.String()
 }
 
-// reserved are the names that generated functions use.
+// reserved are the identifiers that the bodies and types of generated functions use. A parameter must not hide them.
 var reserved = []string{"any", "made", "nil", "given", "with", "node", "nodeIn", "overloaded", "graph", "tensor"}
 
 // parameterName converts the name of an operand to that of a Go parameter: running_mean to runningMean.

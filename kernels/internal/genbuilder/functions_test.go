@@ -75,7 +75,7 @@ func someOps() []*graph.Op {
 }
 
 func TestFunctions(t *testing.T) {
-	text, err := functions(someOps(), nil)
+	text, err := functionsFile(someOps(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestFunctions(t *testing.T) {
 }
 
 func TestListsOfFunctions(t *testing.T) {
-	text, err := list(someOps(), nil)
+	text, err := testListFile(someOps(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestListsOfFunctions(t *testing.T) {
 			t.Errorf("missing %s in\n%s", want, text)
 		}
 	}
-	if text, err = names(someOps(), nil); err != nil ||
+	if text, err = opNamesFile(someOps(), nil); err != nil ||
 		!strings.Contains(string(text), "\"zeros\",\n\t\t\"batch_norm\",\n") {
 		t.Errorf("%v:\n%s", err, text)
 	}
@@ -131,13 +131,13 @@ func TestListsOfFunctions(t *testing.T) {
 
 // Two functions, types or constants of one name are a mistake of the catalogue.
 func TestNamesThatClash(t *testing.T) {
-	if _, err := functions(someOps(), map[string]bool{"Cat": true}); err == nil {
+	if _, err := functionsFile(someOps(), map[string]bool{"Cat": true}); err == nil {
 		t.Error("a function takes the name of a declared one")
 	}
-	if _, err := functions(append(someOps(), someOps()[0]), nil); err == nil {
+	if _, err := functionsFile(append(someOps(), someOps()[0]), nil); err == nil {
 		t.Error("two functions have one name")
 	}
-	taken, err := declared("../../../op")
+	taken, err := handDeclared("../../../op")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestNamesThatClash(t *testing.T) {
 	if taken["Add"] {
 		t.Error("generated functions count as written by hand")
 	}
-	if _, err := declared("."); err == nil {
+	if _, err := handDeclared("."); err == nil {
 		t.Error("any folder will do")
 	}
 }

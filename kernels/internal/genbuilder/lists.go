@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// list returns the text of the list of functions by op, for tests. Generic functions occur once for values and once for
-// plain numbers.
-func list(ops []*graph.Op, taken map[string]bool) ([]byte, error) {
-	fs, err := all(ops, taken)
+// testListFile returns the text of the test file that lists the generated functions by op. A generic function is listed
+// with two instances: the instance for values of the graph and the instance for plain numbers.
+func testListFile(ops []*graph.Op, taken map[string]bool) ([]byte, error) {
+	fs, err := describeAll(ops, taken)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func list(ops []*graph.Op, taken map[string]bool) ([]byte, error) {
 				continue
 			}
 			if p.attr != "" && p.typ == "Operand" {
-				value, number = "tensor.Scalar", "tensor.Scalar" // an integer must stay one
+				value, number = "tensor.Scalar", "tensor.Scalar" // float64 would convert integers
 			}
 			values, numbers = append(values, value), append(numbers, number)
 		}
@@ -44,6 +44,7 @@ func list(ops []*graph.Op, taken map[string]bool) ([]byte, error) {
 	return formatted([]byte(head + ")\n\nvar functions = []listed{\n" + b.String() + "}\n"))
 }
 
+// instance returns the name of a function with its type arguments.
 func instance(name string, types []string) string {
 	if types == nil {
 		return name
@@ -51,9 +52,9 @@ func instance(name string, types []string) string {
 	return name + "[" + strings.Join(types, ", ") + "]"
 }
 
-// names returns the text of the list of all ops. It is assigned rather than declared, so that package graph
-// compiles without it.
-func names(ops []*graph.Op, _ map[string]bool) ([]byte, error) {
+// opNamesFile returns the text of the file that lists the names of all ops. The file assigns the list in an init
+// function, so that package graph compiles without the file.
+func opNamesFile(ops []*graph.Op, _ map[string]bool) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(header + "package graph\n\nfunc init() {\n\topNames = []string{\n")
 	for _, o := range ops {

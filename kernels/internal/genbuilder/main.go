@@ -1,9 +1,10 @@
-// Genbuilder generates package op: a function for each op of the catalogue, with its operands and attributes as
-// parameters. It also generates a list of the functions for the package's tests and, for package graph, the names of
-// the ops, from which spelling suggestions are taken. Run it by "go generate ./op" after an op was added or changed.
+// Genbuilder generates package op. The package has a function for each op of the catalogue. The parameters of the
+// function are the operands and attributes of the op. Genbuilder also generates a list of the functions for the tests
+// of package op, and a list of the names of the ops for the spelling suggestions of package graph. Run it by
+// "go generate ./op" after an op was added or changed.
 //
-// The functions use only op/op.go, and no package under kernels uses them, so that the files can be generated even
-// after they were deleted.
+// The generated functions use only op/op.go, and no package under kernels uses the functions. Therefore genbuilder
+// compiles and runs even if its output files were deleted.
 package main
 
 import (
@@ -25,13 +26,13 @@ func main() {
 		path  *string
 		write func(ops []*graph.Op, taken map[string]bool) ([]byte, error)
 	}{
-		{flag.String("functions", "ops_gen.go", "the functions, in the folder of package op"), functions},
-		{flag.String("list", "list_gen_test.go", "the list of functions, in the same folder"), list},
-		{flag.String("names", "../graph/names_gen.go", "the names, in the folder of package graph"), names},
+		{flag.String("functions", "ops_gen.go", "the functions, in the folder of package op"), functionsFile},
+		{flag.String("list", "list_gen_test.go", "the list of functions, in the same folder"), testListFile},
+		{flag.String("names", "../graph/names_gen.go", "the names, in the folder of package graph"), opNamesFile},
 	}
 	check := flag.Bool("check", false, "write nothing; fail if a file is not up to date")
 	flag.Parse()
-	taken, err := declared(filepath.Dir(*files[0].path))
+	taken, err := handDeclared(filepath.Dir(*files[0].path))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CallOf returns a call for metas; the zero Meta stands for an omitted operand.
+// CallOf returns a call of an op with operands of the given metas. The zero Meta stands for an omitted operand.
 func CallOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (*graph.Call, error) {
 	a, err := op.Schema.Decode(given, nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func CallOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (*graph.Call, err
 	return c, nil
 }
 
-// Infer sets the call's outputs.
+// Infer infers the results of a call and sets c.Out to their metas.
 func Infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
 	res, err := op.Infer(c)
 	c.Out = nil
@@ -45,8 +45,8 @@ func Infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
 	return res, err
 }
 
-// RunCall infers and runs one call in this goroutine, its chunks in descending order. A plain number among the operands
-// has a nil tensor. layouts overrides the inferred layouts of the outputs.
+// RunCall infers and runs one call in this goroutine and returns its results. The chunks run in descending order. in
+// has nil for an operand that is a plain number. layouts overrides the inferred layouts of the outputs.
 func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
 	res, err := Infer(op, c)
 	if err != nil {
@@ -86,7 +86,7 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	return outs, RunKernel(k, c, in, outs)
 }
 
-// encodeAttrs encodes attributes, so that they are decoded again.
+// encodeAttrs converts decoded attributes, which are a struct, to attributes by name, as a caller gives them.
 func encodeAttrs(attrs any) graph.Attrs {
 	a, v := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range v.NumField() {
@@ -102,7 +102,8 @@ func encodeAttrs(attrs any) graph.Attrs {
 	return a
 }
 
-// RunParts runs the decomposition of a composite call; omitted operands are nil.
+// RunParts runs the nodes into which a composite op decomposes, and returns the results. in has nil for an omitted
+// operand.
 func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	g := graph.New("parts", kernels.Lookup)
 	vals := map[*graph.Value]*tensor.Tensor{}
@@ -127,7 +128,7 @@ func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tenso
 			part = append(part, vals[a.Value])
 		}
 		made, err := RunCall(n.Op, &graph.Call{In: n.In, Attrs: n.Attrs}, part)
-		if errors.Is(err, graph.ErrNoImpl) { // as planning does, with copied operands
+		if errors.Is(err, graph.ErrNoImpl) { // use row-major copies of the operands, as plans do
 			if made, err = RunCall(n.Op, &graph.Call{In: rowMajor(part), Attrs: n.Attrs}, part); err == nil {
 				made[0] = made[0].CopyTo(n.Out[0].Meta)
 			}
@@ -146,7 +147,7 @@ func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tenso
 	return made, nil
 }
 
-// rowMajor makes tensors row-major in place, and returns them as operands.
+// rowMajor replaces the tensors of the list by row-major copies, and returns operands with the layouts of the copies.
 func rowMajor(list []*tensor.Tensor) []graph.Arg {
 	args := make([]graph.Arg, len(list))
 	for i, t := range list {
@@ -158,8 +159,9 @@ func rowMajor(list []*tensor.Tensor) []graph.Arg {
 	return args
 }
 
-// CompileAny compiles a call for any layouts, many of which no planner requests. Layouts that need copies use the last
-// implementation. Constants are packed, in the call too.
+// CompileAny compiles a call. The layouts of operands may be layouts that no planner requests. If no implementation
+// reads the layouts without a copy, the last implementation that supports the call is used. CompileAny packs constants
+// and replaces them in the call.
 func CompileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) && len(op.Impls) < 2 {
 		return op.Compile(c)
@@ -199,7 +201,7 @@ func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 	return nil
 }
 
-// MemOf returns the memory of a run.
+// MemOf returns the memory of a run of a kernel on the given operands and outputs.
 func MemOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
 	m := &graph.Mem{Scratch: tensor.NewStorage(k.Scratch).Bytes(),
 		Worker: tensor.NewStorage(k.Worker).Bytes()}
@@ -216,7 +218,7 @@ func MemOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem
 	return m
 }
 
-// RunKernel runs the phases of a kernel one after another, chunks from the last to the first.
+// RunKernel runs the phases of a kernel one after another. The chunks of a phase run in descending order.
 func RunKernel(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) error {
 	m := MemOf(k, c, in, outs)
 	for _, ph := range k.Phases {
@@ -229,14 +231,15 @@ func RunKernel(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) error 
 	return nil
 }
 
-// Filled returns a tensor of a layout with values from draw.
+// Filled returns a tensor with the meta m. draw returns the value of an element.
 func Filled(m tensor.Meta, draw func(d tensor.DType) tensor.Scalar) *tensor.Tensor {
 	t := tensor.Empty(m)
 	kit.EachIndex(m.Shape, func(i []int) { t.Set(draw(m.DType), i...) })
 	return t
 }
 
-// MixedValues draws numbers of both signs, never 0: a divisor of 0 fails.
+// MixedValues returns a function that draws numbers of both signs. It never draws 0, because integer divisions by 0
+// fail.
 func MixedValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	sign := func() float64 { return float64(1 - 2*r.IntN(2)) }
 	return func(d tensor.DType) tensor.Scalar {
@@ -254,7 +257,7 @@ func MixedValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	}
 }
 
-// IndexValues draws values that are valid indices: integers are 0 or 1.
+// IndexValues is MixedValues, except that integers are 0 or 1, which are valid indices.
 func IndexValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	mixed := MixedValues(r)
 	return func(d tensor.DType) tensor.Scalar {
@@ -265,6 +268,7 @@ func IndexValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	}
 }
 
+// tolerance is the permitted error by dtype, relative to 1 plus the magnitude of the reference's element.
 var tolerance = map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
 	tensor.Float64: 1e-11, tensor.Complex64: 5e-5, tensor.Complex128: 1e-10}
 
@@ -282,6 +286,7 @@ func CompareTensors(got, want *tensor.Tensor) error {
 	return err
 }
 
+// closeTo reports whether element g is w within the tolerance of dtype d.
 func closeTo(d tensor.DType, g, w tensor.Scalar) bool {
 	switch {
 	case d.IsComplex():
@@ -297,7 +302,7 @@ func closeTo(d tensor.DType, g, w tensor.Scalar) bool {
 	return g.Int() == w.Int()
 }
 
-// CheckCall compares the compiled kernel with the reference.
+// CheckCall runs a call and compares the results with the op's reference.
 func CheckCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) error {
 	got, err := RunCall(op, c, in, layouts...)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CompoundAllocs counts a run's allocations.
+// CompoundAllocs returns the number of allocations of a run of a call.
 func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tensor) float64 {
 	k, err := CompileAny(op, c)
 	if err != nil {
@@ -32,8 +32,8 @@ func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tens
 	})
 }
 
-// CompoundCall infers a call of the named op on data; operands listed in constants are
-// known when the kernel is compiled.
+// CompoundCall infers a call of the named op on tensors. The operands with the indices in constants are known when the
+// kernel is compiled.
 func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
 	at, err := op.Schema.Decode(a, nil)
@@ -56,7 +56,8 @@ func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 	return op, c, err
 }
 
-// CompoundRun runs the call in memory filled with a byte, with its chunks in ascending or descending order.
+// CompoundRun runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending order, or
+// in descending order if backward is set.
 func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(c.Attrs), in)
@@ -88,7 +89,8 @@ func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, ba
 	return outs, nil
 }
 
-// CheckCompound compares a call's kernel with its reference, and the bits of two orders of chunks.
+// CheckCompound compares the results of a call's kernel with the reference. It also checks that the order of chunks
+// does not change bits of the results.
 func CheckCompound(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkFlow checks the progress that chunks declare ([graph.Flow]). It runs the phases again; before each chunk it
-// provides only the part of the operand that the chunk declares as needed, and after the chunk it checks the part of
-// the result that the chunk declares as complete.
+// checkFlow checks the progress that chunks declare ([graph.Flow]). It runs the phases again. Before each chunk it
+// provides only the part of operand x that the chunk declares as needed. After the chunk it checks the part of the
+// result that the chunk declares as complete.
 func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
 	t.Helper()
 	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()
@@ -20,12 +20,12 @@ func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
 		if ph.Flow == nil {
 			continue
 		}
-		there := tensor.NewStorage(len(all)).Bytes()
-		for i := range there {
-			there[i] = 0xff // NaN for floats
+		provided := tensor.NewStorage(len(all)).Bytes()
+		for i := range provided {
+			provided[i] = 0xff // NaN for floats
 		}
 		given := r.mem.Ptrs[1]
-		r.mem.Ptrs[1] = unsafe.Pointer(unsafe.SliceData(there))
+		r.mem.Ptrs[1] = unsafe.Pointer(unsafe.SliceData(provided))
 		for i := range r.Out.Storage().Bytes() {
 			r.Out.Storage().Bytes()[i] = 0x7f
 		}
@@ -37,7 +37,7 @@ func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
 			}
 			needed = needs
 			n := min(len(all), min(needs, len(all))*size)
-			copy(there[:n], all[:n])
+			copy(provided[:n], all[:n])
 			if err := ph.Run(&r.mem, c); err != nil {
 				t.Fatal(err)
 			}

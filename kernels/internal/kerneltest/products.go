@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SomeConstants selects operands whose data is known at compile time.
+// SomeConstants draws the indices of operands that a test declares as constants.
 func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 	for i, t := range in {
 		if t != nil && r.IntN(3) == 0 {
@@ -27,12 +27,13 @@ func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 	return list
 }
 
-// CheckLarge compares with sums over row-major float64 copies: the definition itself is
-// too slow for large shapes.
-func CheckLarge(t *testing.T, r *rand.Rand, op string, at graph.Attrs, terms int, want func(v [][]float64) []float64,
-	in ...*tensor.Tensor) {
+// CheckLarge runs the op and compares the result with want. want computes the result from row-major float64 copies of
+// the operands and the result. CheckLarge is for large shapes, for which the reference of the op is too slow. summands
+// is the number of products in a sum; the tolerance depends on it.
+func CheckLarge(t *testing.T, r *rand.Rand, op string, attrs graph.Attrs, summands int,
+	want func(v [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
-	p, err := NewProductCall(op, at, in, SomeConstants(r, in)...)
+	p, err := NewProductCall(op, attrs, in, SomeConstants(r, in)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func CheckLarge(t *testing.T, r *rand.Rand, op string, at graph.Attrs, terms int
 		v = append(v, f)
 	}
 	got := v[len(v)-1]
-	tol := productTolerance(k.Out.DType, terms)
+	tol := productTolerance(k.Out.DType, summands)
 	for i, w := range want(v) {
 		if math.Abs(got[i]-w) > tol*(1+math.Abs(w)) {
 			t.Fatalf("%s %s: element %d is %v, want %v", op, p.describe(), i, got[i], w)
@@ -56,9 +57,9 @@ func CheckLarge(t *testing.T, r *rand.Rand, op string, at graph.Attrs, terms int
 	}
 }
 
-// BenchProduct measures runs of a product.
-func BenchProduct(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, constants ...int) {
-	p, err := NewProductCall(op, at, in, constants...)
+// BenchProduct measures the rate of runs of a product in GFLOP/s.
+func BenchProduct(b *testing.B, op string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) {
+	p, err := NewProductCall(op, attrs, in, constants...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -69,11 +70,12 @@ func BenchProduct(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, 
 	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-// farBytes exceeds the size of the L2 cache of a core.
+// farBytes is a number of bytes that exceeds the size of a core's L2 cache.
 const farBytes = 96 << 20
 
-// BenchImpl measures an implementation of the call, with the walk that it prefers. If far is set, operand 1, a
-// constant, is evicted from L1 and L2 before each run, as in a network.
+// BenchImpl measures the named implementation of the call with the walk that the implementation prefers. If far is set,
+// operand 1, a constant, is outside L1 and L2 at the start of each run, as in a network. To that end, runs use many
+// copies of the operand in turn.
 func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
 	if i < 0 {
@@ -101,12 +103,12 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 		r.Run(b, false)
 		times = append(times, time.Since(from))
 	}
-	slices.Sort(times) // other programs make some runs slower
+	slices.Sort(times) // report a fast run, because other programs make some runs slower
 	b.ReportMetric(p.Op.Flops(p.Call)/float64(times[len(times)/10]), "GFLOP/s")
 }
 
-// Result runs the call with its chunks in ascending and in descending order, and compares the results. If packed is
-// set, constants are packed.
+// Result runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
+// equal and returns the result. If packed is set, constants are packed.
 func (p *ProductCall) Result(t testing.TB, packed bool) *tensor.Tensor {
 	t.Helper()
 	q := *p
@@ -134,7 +136,7 @@ func (p *ProductCall) Result(t testing.TB, packed bool) *tensor.Tensor {
 	return r.Out
 }
 
-// BenchTensor is a tensor of small random numbers.
+// BenchTensor returns a tensor of random numbers between -0.5 and 0.5.
 func BenchTensor(m tensor.Meta) *tensor.Tensor {
 	t := tensor.Empty(m)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -144,17 +146,18 @@ func BenchTensor(m tensor.Meta) *tensor.Tensor {
 	return t
 }
 
-// ProductCall is a call of a matrix product or a convolution with data.
+// ProductCall is a call of a matrix product or a convolution, with the tensors of its operands.
 type ProductCall struct {
 	Op   *graph.Op
 	in   []*tensor.Tensor // nil for an omitted operand
 	Call *graph.Call
 }
 
-// NewProductCall infers the call; operands in constants are known at compile time.
-func NewProductCall(name string, at graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
+// NewProductCall infers a call of the named op. The operands with the indices in constants are known when the call is
+// compiled.
+func NewProductCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
 	p := &ProductCall{Op: kernels.Lookup(name), in: in}
-	a, err := p.Op.Schema.Decode(at, nil)
+	a, err := p.Op.Schema.Decode(attrs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +188,7 @@ type productRun struct {
 	Out *tensor.Tensor
 }
 
-// Compile compiles the call and allocates its memory, with arbitrary contents.
+// Compile compiles the call and allocates its memory.
 func (p *ProductCall) Compile(t testing.TB) *productRun {
 	k, err := CompileAny(p.Op, p.Call)
 	if err != nil {
@@ -194,7 +197,7 @@ func (p *ProductCall) Compile(t testing.TB) *productRun {
 	return p.memory(k)
 }
 
-// memory allocates the memory of a kernel of the call.
+// memory allocates the memory of a run of kernel k.
 func (p *ProductCall) memory(k *graph.Kernel) *productRun {
 	r := &productRun{k: k, Out: tensor.Empty(p.Call.Out[0])}
 	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()},
@@ -219,7 +222,7 @@ func (r *productRun) Run(t testing.TB, reverse bool) {
 	}
 }
 
-// poison fills memory that a kernel must not rely on.
+// poison fills the output and the scratch memory with byte b. A kernel must not rely on their contents.
 func (r *productRun) poison(b byte) {
 	for _, m := range [][]byte{r.mem.Scratch, r.mem.Worker, r.Out.Storage().Bytes()} {
 		for i := range m {
@@ -228,9 +231,9 @@ func (r *productRun) poison(b byte) {
 	}
 }
 
-// Check runs the call with its chunks in ascending and in descending order, and compares the results with the
-// reference.
-func (p *ProductCall) Check(t testing.TB, terms int) {
+// Check runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
+// equal, and compares them with the reference. summands is the number of products in a sum.
+func (p *ProductCall) Check(t testing.TB, summands int) {
 	t.Helper()
 	r := p.Compile(t)
 	r.poison(0x7f)
@@ -251,7 +254,7 @@ func (p *ProductCall) Check(t testing.TB, terms int) {
 	if want[0].DType != got.DType || !slices.Equal(want[0].Shape, got.Shape) {
 		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want[0].Meta, got.Meta)
 	}
-	tol := productTolerance(got.DType, terms)
+	tol := productTolerance(got.DType, summands)
 	kit.EachIndex(got.Shape, func(i []int) {
 		a, b := got.At(i...), want[0].At(i...)
 		if d := cmplx.Abs(a.Complex() - b.Complex()); !(d <= tol*(1+cmplx.Abs(b.Complex()))) {
@@ -260,6 +263,7 @@ func (p *ProductCall) Check(t testing.TB, terms int) {
 	})
 }
 
+// describe returns the attributes and the metas of the call for messages.
 func (p *ProductCall) describe() string {
 	s := fmt.Sprintf("%+v ->%v:", p.Call.Attrs, p.Call.Out)
 	for i := range p.Call.In {
@@ -268,16 +272,18 @@ func (p *ProductCall) describe() string {
 	return s
 }
 
-func productTolerance(d tensor.DType, terms int) float64 {
+// productTolerance returns the permitted error of a sum of products, relative to 1 plus the magnitude of the sum.
+func productTolerance(d tensor.DType, summands int) float64 {
 	eps := map[tensor.DType]float64{tensor.Float16: 1e-3, tensor.BFloat16: 8e-3, tensor.Float32: 2e-7,
 		tensor.Float64: 4e-16, tensor.Complex64: 4e-7, tensor.Complex128: 1e-15}[d]
 	if d.IsReducedFloat() {
 		return eps // one rounding
 	}
-	return eps * math.Sqrt(float64(terms)+1) * 4
+	return eps * math.Sqrt(float64(summands)+1) * 4
 }
 
-// RandomOperand returns a tensor with dimensions in random order, sometimes with gaps, an offset, or broadcast.
+// RandomOperand returns a random tensor in a random layout. The dimensions are stored in random order. Some layouts
+// have gaps, an offset or strides of 0.
 func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	perm := r.Perm(len(shape))
 	if r.IntN(2) == 0 {
@@ -303,7 +309,7 @@ func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// FillProduct fills a tensor with random numbers; integers are small.
+// FillProduct fills a tensor with random numbers. Floats are between -1 and 1. Magnitudes of integers are at most 8.
 func FillProduct(r *rand.Rand, t *tensor.Tensor) {
 	kit.EachIndex(t.Shape, func(i []int) {
 		v := tensor.FloatScalar(r.Float64()*2 - 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// NewReduceCall infers a call of an op on tensors; nil stands for an omitted operand.
+// NewReduceCall infers a call of the named op on tensors. in has nil for an omitted operand.
 func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
 	dec, err := op.Schema.Decode(a, nil)
@@ -36,7 +36,8 @@ func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 	return op, c, err
 }
 
-// RunReduce compiles and runs a call, with its chunks in either order and arbitrary initial memory.
+// RunReduce compiles and runs a call in memory that is filled with a pattern. The chunks run in ascending order, or in
+// descending order if backwards is set.
 func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(c.Attrs), in)
@@ -65,6 +66,7 @@ func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool)
 	return outs, runPhases(k, ptrs, backwards)
 }
 
+// runPhases runs the phases of a kernel in scratch memory that is filled with a pattern.
 func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
 	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
 	for _, b := range [][]byte{m.Scratch, m.Worker} {
@@ -85,8 +87,8 @@ func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
 	return nil
 }
 
-// CheckReduce compares the results of a call's kernel with those of its reference, and the bits of the results for two
-// orders of chunks.
+// CheckReduce compares the results of a call's kernel with the reference. It also checks that the order of chunks does
+// not change bits of the results.
 func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {
@@ -118,7 +120,8 @@ func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor)
 	}
 }
 
-// checkReduceInPlace runs a kernel whose output may alias an operand in that memory.
+// checkReduceInPlace checks that a kernel computes the same bits in place: it runs the kernel with an output in the
+// memory of an operand, for each such pair that the kernel permits.
 func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, in, want []*tensor.Tensor) {
 	k, err := CompileAny(op, c)
 	if err != nil {
@@ -149,7 +152,7 @@ func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, 
 	}
 }
 
-// MetasOf describes tensors for messages; omitted ones are null.
+// MetasOf returns the metas of tensors as text for messages. An omitted operand is "null".
 func MetasOf(in []*tensor.Tensor) (s []string) {
 	for _, t := range in {
 		if t != nil {
@@ -176,12 +179,14 @@ func ReduceTolerance(d tensor.DType) float64 {
 	return 0
 }
 
-// describeDifference compares tensors; errors are relative to the greatest magnitude, or to 1 if that is less.
+// describeDifference describes the first difference of two tensors that exceeds the tolerance of the dtype.
 func describeDifference(got, want *tensor.Tensor) (why string) {
 	return DiffersBy(got, want, ReduceTolerance(got.DType))
 }
 
-// DiffersBy describes the first difference of two tensors above a relative tolerance; it is empty if there is none.
+// DiffersBy describes the first difference of two tensors that exceeds tol. The difference of two elements is relative
+// to the magnitude of want's element, or absolute if that magnitude is below 1. The result is empty if no difference
+// exceeds tol.
 func DiffersBy(got, want *tensor.Tensor, tol float64) (why string) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
@@ -198,8 +203,8 @@ func DiffersBy(got, want *tensor.Tensor, tol float64) (why string) {
 	return why
 }
 
-// RandomLayout returns strides for a shape: permuted, sometimes with gaps, repeated or
-// offset.
+// RandomLayout returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps,
+// an offset or strides of 0.
 func RandomLayout(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 	m := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
 	step := 1
@@ -217,7 +222,7 @@ func RandomLayout(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 	return m
 }
 
-// permutation is row-major half of the time.
+// permutation returns the dimensions from fastest to slowest. Half of the time the order is row-major, else random.
 func permutation(r *rand.Rand, n int) []int {
 	p := r.Perm(n)
 	if r.IntN(2) == 0 {
@@ -228,7 +233,8 @@ func permutation(r *rand.Rand, n int) []int {
 	return p
 }
 
-// RandomTensor fills values from -2 to 2, or integers from -8 to 8, with some equal elements.
+// RandomTensor returns a random tensor. Floats are from -2 to 2, and some of them are equal. Signed integers are from
+// -8 to 8, unsigned integers from 0 to 16.
 func RandomTensor(r *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	t := tensor.Empty(m)
 	n := t.Storage().Len() / m.DType.Size()
@@ -254,7 +260,7 @@ func RandomTensor(r *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	return t
 }
 
-// RandomShape draws a shape of a few thousand elements at most.
+// RandomShape draws a shape with at most 6000 elements.
 func RandomShape(r *rand.Rand, rank int) []int {
 	shape := make([]int, rank)
 	for d := range shape {
@@ -266,7 +272,8 @@ func RandomShape(r *rand.Rand, rank int) []int {
 	return shape
 }
 
-// RandomDims draws some dimensions, each counted from the front or the back.
+// RandomDims draws some of rank dimensions. A dimension is counted from the front, or from the back as a negative
+// number.
 func RandomDims(r *rand.Rand, rank int) []int {
 	dims := r.Perm(rank)[:r.IntN(rank+1)]
 	for i := range dims {
@@ -280,7 +287,7 @@ func RandomDims(r *rand.Rand, rank int) []int {
 // FloatDTypes are the dtypes of floats, with float32 twice, so that tests draw it more often.
 var FloatDTypes = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float32, tensor.Float64}
 
-// ReduceDTypes lists, by op, the dtypes that a random test draws from.
+// ReduceDTypes returns the dtypes from which random tests of the named op draw.
 func ReduceDTypes(name string) []tensor.DType {
 	complexes := []tensor.DType{tensor.Complex64, tensor.Complex128}
 	switch name {
@@ -294,7 +301,7 @@ func ReduceDTypes(name string) []tensor.DType {
 	return FloatDTypes
 }
 
-// ReduceFamily are the ops that fold lines, windows or dimensions.
+// ReduceFamily are the names of the ops that fold lines, windows or dimensions.
 var ReduceFamily = []string{"sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "max", "min", "any", "all",
 	"var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "softmax",
 	"log_softmax",

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CopyInLayout returns a tensor with the values of t and the given layout, offset included. The rest of its storage is
-// filled with ones.
+// CopyInLayout returns a tensor with the values of t, in the layout and at the offset of m. Bytes of its storage that
+// belong to no element are 1.
 func CopyInLayout(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	out := tensor.Empty(m)
 	b := out.Storage().Bytes()
@@ -26,7 +26,7 @@ func CopyInLayout(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	return out
 }
 
-// RandomElements returns a tensor of the layout with random values. Where elements overlap, the element that was
+// RandomElements returns a tensor of the layout m with random values. If elements share memory, the element that was
 // written last determines the value.
 func RandomElements(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	t := tensor.Zeros(m.DType, m.Shape...)
@@ -47,7 +47,8 @@ func RandomElements(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	return CopyInLayout(t, m)
 }
 
-// RunViewNode computes a node: views by their meta, other nodes by their kernel, whose chunks run in descending order.
+// RunViewNode computes the results of a node. A view is computed by its meta. Another node is computed by its kernel,
+// and the chunks of the kernel run in descending order.
 func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(n.Out))
@@ -70,7 +71,7 @@ func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Ten
 	return out
 }
 
-// RunViewKernel runs a kernel on outputs and scratch memory filled with patterns.
+// RunViewKernel runs a kernel. Outputs and scratch memory are first filled with patterns.
 func RunViewKernel(t *testing.T, k *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
 	m := &graph.Mem{Scratch: DirtyBytes(k.Scratch), Worker: DirtyBytes(k.Worker)}
@@ -109,7 +110,8 @@ func DirtyBytes(n int) []byte {
 	return b
 }
 
-// ValuesDiffer compares two tensors of equal shapes and dtypes.
+// ValuesDiffer describes the first difference of two tensors that exceeds a relative tolerance. The result is empty if
+// no difference exceeds it.
 func ValuesDiffer(got, want *tensor.Tensor, tolerance float64) string {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("%v, want %v", got.Meta, want.Meta)
@@ -126,8 +128,8 @@ func ValuesDiffer(got, want *tensor.Tensor, tolerance float64) string {
 	return diff
 }
 
-// RandomStrides returns a random layout for a shape: dense in any order, with gaps, or, if zeros is set, with strides
-// of 0.
+// RandomStrides returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps
+// or an offset and, if zeros is set, strides of 0.
 func RandomStrides(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tensor.Meta {
 	m := tensor.Meta{DType: d, Shape: slices.Clone(shape), Strides: make([]int, len(shape))}
 	step, gaps := 1, rng.IntN(3) == 0
@@ -147,7 +149,7 @@ func RandomStrides(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tens
 	return m
 }
 
-// SomeViewShape draws a shape.
+// SomeViewShape draws a small shape. A size may be 0.
 func SomeViewShape(rng *rand.Rand, rank int) []int {
 	shape := make([]int, rank)
 	for d := range shape {
@@ -159,8 +161,9 @@ func SomeViewShape(rng *rand.Rand, rank int) []int {
 	return shape
 }
 
-// CheckAgainstRef applies an op to operands with these metas and compares its kernel with its reference, in the
-// inferred layout and, for dense results, in another one. It reports whether the call was accepted.
+// CheckAgainstRef applies the named op to random operands with the given metas and compares the results of its kernel
+// with the reference. The kernel writes the inferred layout and then a random layout. CheckAgainstRef returns false if
+// inference rejects the call.
 func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ...tensor.Meta) bool {
 	t.Helper()
 	g := graph.New("", kernels.Lookup)
@@ -185,7 +188,7 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, met
 			t.Fatalf("%s %v %v -> %v: %s", op, metas, a, vals[i].Meta, diff)
 		}
 	}
-	// A pin or a planner may request memory in another layout.
+	// A planner may request results in another layout than the inferred layout.
 	c := n.Call()
 	out := make([]*tensor.Tensor, len(c.Out))
 	for i := range c.Out {

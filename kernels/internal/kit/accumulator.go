@@ -4,10 +4,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulator sums products in the references that kernels are tested against: in float64, complex128 or wrapping
-// int64, depending on the kind of D.
+// Accumulator sums products in the references of ops. It computes in float64, complex128 or wrapping int64, depending
+// on the kind of D.
 type Accumulator struct {
-	D tensor.DType // of the operands
+	D tensor.DType // the dtype of the operands
 	i int64
 	f float64
 	z complex128

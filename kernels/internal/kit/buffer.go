@@ -7,20 +7,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Buffer is a value at run time: its meta, and the location of its first element. The zero Buffer stands for an omitted
-// operand.
+// Buffer describes a value for the runs of a kernel: its meta, and the place of its first element in the memory of a
+// run. The zero Buffer stands for an omitted operand.
 type Buffer struct {
-	// Meta describes the elements. Only [Buffer.View] uses its offset.
+	// Meta describes the elements. Only [Buffer.View] uses Meta.Offset.
 	Meta tensor.Meta
-	// Data has the elements if they are known when the kernel is compiled, else nil.
+	// Data has the elements if they are known when the kernel is compiled. Otherwise it is nil.
 	Data *tensor.Tensor
-	// Packed: the operand is in the packed form that the implementation requested. Meta is that of the unpacked
-	// operand.
+	// Packed: the operand is in the packed form that the implementation requested. Meta describes the unpacked operand.
 	Packed bool
 
 	memory   memoryKind
-	ptrIndex int // index in Mem.Ptrs
-	offset   int // bytes from the start of the memory at in to the first element
+	ptrIndex int // index in Mem.Ptrs, if memory is inPtrs
+	offset   int // bytes from the start of the memory to the first element
 }
 
 // memoryKind is the kind of memory that holds a buffer.
@@ -30,7 +29,7 @@ const (
 	noMemory memoryKind = iota
 	inPtrs
 	inScratch
-	inKernel // the Data
+	inKernel // Buffer.Data
 )
 
 // OutBuffer returns result i of a call.
@@ -50,12 +49,12 @@ func InBuffer(c *graph.Call, i int) Buffer {
 // PtrBuffer returns the buffer at Mem.Ptrs[i].
 func PtrBuffer(i int, m tensor.Meta) Buffer { return Buffer{Meta: m, memory: inPtrs, ptrIndex: i} }
 
-// ScratchBuffer returns a buffer in the scratch memory of the run, from byte off on.
+// ScratchBuffer returns a buffer that starts at byte off of the run's scratch memory.
 func ScratchBuffer(off int, m tensor.Meta) Buffer {
 	return Buffer{Meta: m, memory: inScratch, offset: off}
 }
 
-// DataBuffer returns a tensor that belongs to the kernel.
+// DataBuffer returns the buffer of a tensor that belongs to the kernel.
 func DataBuffer(t *tensor.Tensor) Buffer {
 	m := t.Meta
 	m.Offset = 0
@@ -71,8 +70,7 @@ func (b *Buffer) IsData() bool { return b.memory == inKernel }
 // IsPtr reports whether the buffer starts at Mem.Ptrs[i].
 func (b *Buffer) IsPtr(i int) bool { return b.memory == inPtrs && b.ptrIndex == i && b.offset == 0 }
 
-// Address returns the address of the first element in a run. It is nil for an omitted operand, and for one without
-// memory.
+// Address returns the address of the first element in a run. It returns nil if the operand is omitted or has no memory.
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	switch b.memory {
 	case inPtrs:
@@ -89,8 +87,8 @@ func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	return nil
 }
 
-// View returns a view of the buffer with the meta m. Its first element is m.Offset - b.Meta.Offset elements after that
-// of the buffer.
+// View returns a view of the buffer with the meta m. The first element of the view is m.Offset - b.Meta.Offset elements
+// after the first element of the buffer.
 func (b Buffer) View(m tensor.Meta) Buffer {
 	shift := m.Offset - b.Meta.Offset
 	m.Offset = 0

@@ -24,7 +24,7 @@ func Elem[T any](p unsafe.Pointer, i int) unsafe.Pointer {
 	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
 }
 
-// SliceOf returns n elements of scratch memory from byte at on.
+// SliceOf returns the n elements that start at byte at of the memory b.
 func SliceOf[T any](b []byte, at, n int) []T {
 	if n == 0 {
 		return nil
@@ -34,7 +34,8 @@ func SliceOf[T any](b []byte, at, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// NewInts returns n zeros. If n is too large it panics as [tensor.NewStorage] does; make would end the process.
+// NewInts returns n zeros. If n is too large, it panics as [tensor.NewStorage] does. The built-in function make would
+// end the process.
 func NewInts[T int | int64](n int) []T {
 	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(T(0)))).Bytes(), 0, n)
 }
@@ -45,7 +46,7 @@ func DivUp(a, b int) int { return (a + b - 1) / b }
 // AlignUp returns n rounded up to a multiple of a cache line, 64 bytes.
 func AlignUp(n int) int { return (n + 63) &^ 63 }
 
-// CopyElement copies one element of size bytes; sizes are those of dtypes.
+// CopyElement copies one element. size is the size of its dtype in bytes.
 func CopyElement(dst, src unsafe.Pointer, size int) {
 	switch size {
 	case 1:

@@ -40,7 +40,8 @@ func HaveOneElement(c *graph.Call, operands ...int) bool {
 	return all.Holds()
 }
 
-// Self, Other and the like are common operands. Those with Num may be plain numbers, those with Opt may be omitted.
+// Self, Other and the other variables are common operands. An operand named ...Num may be a plain number. An operand
+// named Opt... may be omitted.
 var (
 	Self      = graph.Param{Name: "self"}
 	SelfNum   = graph.Param{Name: "self", Number: true}

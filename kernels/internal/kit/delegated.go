@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// DelegatedCall returns a call with the results of c, other attributes, and operands of the given types. An op's
-// inference passes it to the Infer of the op to which it delegates.
+// DelegatedCall returns a call with the results of c, the attributes attrs, and operands of the given types. If the
+// inference of an op delegates to another op, it passes this call to the other op's Infer.
 func DelegatedCall(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	in := &graph.Call{Attrs: attrs, Out: c.Out}
 	for _, t := range types {
@@ -16,7 +16,7 @@ func DelegatedCall(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	return in
 }
 
-// InferredType returns the type of the result of an op.
+// InferredType returns the type of the first result of an op for operands of the given types.
 func InferredType(op *graph.Op, attrs any, types ...tensor.Type) (tensor.Type, error) {
 	res, err := op.Infer(DelegatedCall(&graph.Call{}, attrs, types...))
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementOp defines an op that reads no tensor data. kind returns the type of the result. value returns the function
-// that computes element i in row-major order.
+// ElementOp defines an op that computes each element of its result from the attributes and the element's index alone.
+// kind returns the type of the result. value returns the function that computes element i in row-major order.
 func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	return ElementOpWith(graph.SchemaOf[A](), o, kind, value)
 }
 
-// ElementOpWith is ElementOp with attributes of the schema.
+// ElementOpWith is ElementOp with a schema of the attributes instead of their struct.
 func ElementOpWith(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain

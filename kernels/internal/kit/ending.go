@@ -9,6 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file has loops that end early if their context ends.
+
 // CheckEvery is the number of simple steps of a loop between two checks of a context.
 const CheckEvery = 1 << 16
 
@@ -23,7 +25,8 @@ func Blocks(ctx context.Context, n int, f func(begin, end int)) {
 	}
 }
 
-// CopyInto is [iter.CopyElements] by one worker. It panics as [interrupt.Check] does.
+// CopyInto copies the elements of src to dst with one worker ([iter.CopyElements]). It panics as [interrupt.Check]
+// does.
 func CopyInto(ctx context.Context, dst, src *tensor.Tensor) {
 	if err := iter.CopyElements(ctx, dst, src, 1); err != nil {
 		interrupt.Check(ctx)
@@ -31,7 +34,8 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor) {
 	}
 }
 
-// CopyTo is [tensor.Tensor.CopyTo] with checks of a context. It panics as [interrupt.Check] does.
+// CopyTo returns a copy of t with the meta m, like [tensor.Tensor.CopyTo], and checks a context. It panics as
+// [interrupt.Check] does.
 func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	m.Offset = 0
 	out := tensor.Empty(m)
@@ -42,13 +46,14 @@ func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor
 const (
 	// sortPiece is the number of elements that are sorted without a check of the context.
 	sortPiece = 1 << 16
-	// pivotSample is the number of elements whose median is the pivot of a longer list.
+	// pivotSample is the number of sampled elements. Their median is the pivot.
 	pivotSample = 127
-	// badPivots is the number of pivots that may leave less than a sixteenth of the list on one side.
+	// badPivots is the number of bad pivots that are tolerated. A bad pivot leaves less than a sixteenth of the list on
+	// one side.
 	badPivots = 32
 )
 
-// Sort is [slices.SortFunc] with checks of a context. It panics as [interrupt.Check] does.
+// Sort sorts s like [slices.SortFunc] and checks a context. It panics as [interrupt.Check] does.
 func Sort[E any](ctx context.Context, s []E, cmp func(a, b E) int) {
 	switch {
 	case len(s) <= sortPiece:
@@ -58,7 +63,7 @@ func Sort[E any](ctx context.Context, s []E, cmp func(a, b E) int) {
 	}
 }
 
-// isSorted is [slices.IsSortedFunc] with checks of a context.
+// isSorted is [slices.IsSortedFunc] with checks of the context.
 func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 	for i := 1; i < len(s); i++ {
 		if cmp(s[i], s[i-1]) < 0 {
@@ -71,8 +76,8 @@ func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 	return true
 }
 
-// quickSort partitions a list until its parts are short. After too many bad pivots it uses [slices.SortFunc], whose
-// time is bounded for any order.
+// quickSort partitions a list until its parts are short. bad is the number of bad pivots that are still tolerated. When
+// it is 0, quickSort calls [slices.SortFunc], which takes O(n log n) time for any order of the list.
 func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, bad int) {
 	for len(s) > sortPiece && bad > 0 {
 		var sample [pivotSample]E

@@ -5,13 +5,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulators returns the fold f with its accumulators as results, without a final computation.
+// Accumulators returns a fold like f that has the accumulators as results and omits f's final computation.
 func Accumulators[A tensor.Element](f *iter.Fold) *iter.Fold {
 	return iter.Yields(f, func(dst, a []A) { copy(dst, a) })
 }
 
-// LoopDType returns the dtype in which loops compute with elements of d: float32 for 16-bit floats, int64 for integers
-// and bool.
+// LoopDType returns the dtype in which loops compute with elements of dtype d. It is float32 for 16-bit floats, int64
+// for integers and bool, and d otherwise.
 func LoopDType(d tensor.DType) tensor.DType {
 	if d.IsIntegral(true) {
 		return tensor.Int64

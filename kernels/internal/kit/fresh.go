@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LikeType returns the type of empty_like for t in format f. The format Preserve keeps the strides of t if t is
-// non-overlapping and dense, and otherwise the order of its dimensions.
+// LikeType returns the type of the result of empty_like for the operand t and the memory format f. The format Preserve
+// keeps the strides of t if t is non-overlapping and dense. Otherwise it keeps only the order of t's dimensions.
 func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	if f == tensor.Preserve {
 		return rule.PreserveType(t), nil
@@ -20,7 +20,7 @@ func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	return tensor.NewTypeFormat(t.DType, t.Shape, f)
 }
 
-// cTypes are the C++ names of dtypes in PyTorch's messages about numbers.
+// cTypes are the C++ names of dtypes in PyTorch's messages about numbers that overflow.
 var cTypes = map[tensor.DType]string{
 	tensor.Bool: "bool", tensor.Uint8: "uint8_t", tensor.Int8: "int8_t", tensor.Int16: "int16_t", tensor.Int32: "int",
 	tensor.Int64: "int64_t", tensor.Uint16: "uint16_t", tensor.Uint32: "uint32_t", tensor.Uint64: "uint64_t",
@@ -69,7 +69,7 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	return nil
 }
 
-// NumberOrSizeFits is [NumberFits] for a number or an unknown size. The check of an unknown size adds guards.
+// NumberOrSizeFits is [NumberFits] for a number or an unknown size. For an unknown size it adds guards.
 func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
 	if n.Number.IsSet() {
 		return NumberFits(n.Number, d)
@@ -89,7 +89,7 @@ func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	return FreshIn(d, size, tensor.Contiguous)
 }
 
-// FreshIn is [FreshType] in a format.
+// FreshIn is [FreshType] with a memory format.
 func FreshIn(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type, error) {
 	for _, s := range size {
 		if Negative(s) {
@@ -105,7 +105,8 @@ func FreshIn(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type
 	return tensor.NewTypeFormat(d, size, f)
 }
 
-// WithIndices returns two results of one layout: values and their indices.
+// WithIndices returns the results of an op that computes values of type t and their int64 indices. Both results have
+// the same layout.
 func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 	return c.All(t, t.WithDType(tensor.Int64))
 }
@@ -119,7 +120,8 @@ func SumType(a, b tensor.Type) tensor.Type {
 	return r.Type(0)
 }
 
-// RowMajorAs returns the elements in row-major order with another shape, without a copy if possible.
+// RowMajorAs returns the elements of t in row-major order with the given shape. It is a view of t if t is contiguous,
+// else a copy.
 func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
 	if !t.IsContiguous() {
 		t = CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
@@ -129,8 +131,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// InferWithLayout returns an Infer function for ops that compute the loop p but choose the layout of the result: layout
-// returns the type of the result. The errors and the dtype of the result are those of the loop.
+// InferWithLayout returns the Infer function of an op that computes the loop p but chooses the layout of its result.
+// layout returns the type of the result. Its dtype is replaced by the dtype that the loop computes.
 func InferWithLayout(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type,
 	error)) func(*graph.Call) ([]graph.Result,
 	error) {
@@ -147,8 +149,8 @@ func InferWithLayout(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type
 	}
 }
 
-// LaidOutType returns the type of the first result of an iteration, laid out by PyTorch's permutation rule (package
-// rule).
+// LaidOutType returns the type of the first result of an iteration. Its layout follows from PyTorch's permutation rule
+// (package rule). The dtypes of the operands may differ.
 func LaidOutType(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// StepAt returns the stride of a dimension in bytes, 0 for a 0-dim value.
+// StepAt returns the stride of a dimension in bytes. It returns 0 for a 0-dim value.
 func StepAt(m tensor.Meta, dim int) int {
 	if m.Rank() == 0 {
 		return 0
@@ -19,12 +19,13 @@ func StepAt(m tensor.Meta, dim int) int {
 // LineSet enumerates the lines along one dimension of several values. The shapes of the values are equal except in this
 // dimension.
 type LineSet struct {
-	shape   []int   // without the dimension of the lines
-	Strides [][]int // of each value, its strides in bytes by dimension of shape
-	Count   int     // of lines
+	shape   []int   // the shape of the values without the dimension of the lines
+	Strides [][]int // for each value, its strides in bytes in the dimensions of shape
+	Count   int     // the number of lines
 }
 
-// NewLineSet enumerates the lines of a shape along dim. metas, at most four, have the same shape except in dim.
+// NewLineSet enumerates the lines along dim of values with the given metas. There are at most four values. Their shapes
+// equal shape except in dim.
 func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	l := &LineSet{Count: 1}
 	for d, n := range shape {
@@ -43,7 +44,7 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	return l
 }
 
-// At returns the offsets in bytes of line i in each value.
+// At returns the offset in bytes of line i in each value.
 func (l *LineSet) At(i int) (off [4]int) {
 	for d := len(l.shape) - 1; d >= 0; d-- {
 		k := i % l.shape[d]
@@ -55,7 +56,8 @@ func (l *LineSet) At(i int) (off [4]int) {
 	return off
 }
 
-// Phase returns a phase that calls f for every line. A line costs as much as copying cost elements.
+// Phase returns a phase that calls f for every line. cost is the cost of a line in units of the time to copy an
+// element.
 func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
 	per := max(1, machine.GatherGrain/max(1, cost))
 	return graph.Phase{Chunks: DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {

@@ -2,7 +2,8 @@ package kit
 
 import "math"
 
-// Exp returns e to the power of x. math.Exp overflows too early, from 709.44 on, on some processors.
+// Exp returns e to the power of x. On some processors, math.Exp already overflows for x above 709.44, but the result
+// is finite up to 709.78.
 func Exp(x float64) float64 {
 	if x > 709 {
 		return math.Exp(x-1) * math.E

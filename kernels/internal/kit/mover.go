@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElemOf returns the conversion of elements between two dtypes. Equal dtypes are copied unchanged. This includes bool,
-// since its converter would inspect every byte.
+// ElemOf returns the loops that copy elements and convert them from dtype src to dtype dst. If the dtypes are equal,
+// bytes are copied. This includes bool, because its converter would inspect every byte.
 func ElemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
@@ -23,7 +23,7 @@ func ElemOf(dst, src tensor.DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), row)
 }
 
-// Mover returns the loop of a copy over a row.
+// Mover returns the loop that copies one row and converts its elements from dtype src to dtype dst.
 func Mover(dst, src tensor.DType) strided.Row { return ElemOf(dst, src).Row }
 
 // conversion is machine code that converts contiguous rows.
@@ -32,7 +32,7 @@ type conversion struct {
 	dst, src int // bytes of an element
 }
 
-// conversions caches the conversions of the process by dtypes. There are few.
+// conversions caches the conversions of the process by pair of dtypes. It needs no bound, because the pairs are few.
 var conversions sync.Map
 
 // conversionOf returns the machine code of a conversion, or nil if there is none.
@@ -68,7 +68,7 @@ func ConversionListing(dst, src tensor.DType) (expr.Listing, bool) {
 // converting tens of elements in Go.
 const longRow = 64
 
-// conversionCall has the arguments of a call of machine code.
+// conversionCall has the arguments of a call of a conversion. Calls reuse it.
 type conversionCall struct {
 	state   loops.State
 	ptrs    [2]unsafe.Pointer
@@ -77,11 +77,11 @@ type conversionCall struct {
 
 var conversionCalls = sync.Pool{New: func() any { return new(conversionCall) }}
 
-// rowLoop returns a row loop that uses machine code where possible, else other.
-func (c *conversion) rowLoop(other strided.Row) strided.Row {
+// rowLoop returns a row loop that calls machine code for long contiguous rows, and goLoop for all other rows.
+func (c *conversion) rowLoop(goLoop strided.Row) strided.Row {
 	return func(dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 		if dstStep != c.dst || srcStep != c.src || n < longRow {
-			other(dst, src, dstStep, srcStep, n)
+			goLoop(dst, src, dstStep, srcStep, n)
 			return
 		}
 		x := conversionCalls.Get().(*conversionCall)

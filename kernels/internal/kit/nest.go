@@ -4,15 +4,15 @@ import "github.com/graphrun/graphrun/graph"
 
 // Nest runs inner kernels within an outer kernel, in the memory of the outer kernel.
 type Nest struct {
-	// Scratch is the offset in bytes of the inner kernels' scratch memory within that of the outer kernel. It must be set
-	// before the outer kernel runs.
+	// Scratch is the offset in bytes of the inner kernels' scratch memory within the outer kernel's scratch memory. It
+	// must be set before the outer kernel runs.
 	Scratch int
 
 	mems graph.PerWorker[graph.Mem]
 }
 
-// Phase returns the phase of the outer kernel that runs ph, a phase of an inner kernel, with the addresses of the
-// buffers as Mem.Ptrs.
+// Phase returns the phase of the outer kernel that runs ph, a phase of an inner kernel. The inner kernel's Mem.Ptrs are
+// the addresses of the buffers.
 func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		in := n.mems.Of(m)
@@ -21,7 +21,7 @@ func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 			in.Ptrs = append(in.Ptrs, buffers[i].Address(m))
 		}
 		err := ph.Run(in, chunk)
-		m.Walk = in.Walk // created by the first loop of a worker
+		m.Walk = in.Walk // keep the Walk, which the worker's first loop creates, for later phases
 		in.Release()
 		return err
 	}}

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand returns i if the operand is given, else -1.
+// Operand returns i if operand i is given, else -1.
 func Operand(c *graph.Call, i int) int {
 	if c.Has(i) {
 		return i

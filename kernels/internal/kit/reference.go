@@ -7,12 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScalarFunc computes one element. d is the dtype of the computation; x are the operands, converted to it.
+// ScalarFunc computes one element. d is the dtype of the computation. x are the operands' elements, converted to d.
 type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 
-// PointwiseRef returns the reference of a pointwise op, which computes one element at a time. Operands are broadcast
-// and converted to the dtype of the computation, and the result is converted to the dtype of the output. f returns the
-// function of one element for the attributes of a call; this function does not receive omitted operands.
+// PointwiseRef returns the reference of a pointwise op. The reference computes one element at a time. Operands are
+// broadcast and converted to the dtype of the computation, and the result is converted to the dtype of the output. f
+// returns the function of one element for the attributes of a call. This function does not receive omitted operands.
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
@@ -97,7 +97,8 @@ func EachIndex(shape []int, f func(index []int)) {
 	}
 }
 
-// Always returns the argument f of [PointwiseRef] for an op whose element function does not depend on attributes.
+// Always returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
+// attributes.
 func Always(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
@@ -128,8 +129,8 @@ func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []com
 	}
 }
 
-// Unsigned returns a ScalarFunc that calls u for uint64 and f for other dtypes. f would read uint64 numbers above the
-// greatest int64 as negative.
+// Unsigned returns a ScalarFunc that calls u for uint64 and f for other dtypes. An f that computes with int64 would
+// read uint64 numbers above the greatest int64 as negative.
 func Unsigned(u func(x []uint64) uint64, f ScalarFunc) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d != tensor.Uint64 {
@@ -143,7 +144,7 @@ func Unsigned(u func(x []uint64) uint64, f ScalarFunc) ScalarFunc {
 	}
 }
 
-// Unravel returns the index of element i in row-major order.
+// Unravel returns the index in each dimension of element i in row-major order.
 func Unravel(i int, shape []int) []int {
 	index := make([]int, len(shape))
 	for d := len(shape) - 1; d >= 0; d-- {

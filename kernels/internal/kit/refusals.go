@@ -38,8 +38,7 @@ func CppName(d tensor.DType) string {
 	return d.String()
 }
 
-// NotImplemented returns PyTorch's error for a dtype that a kernel does not support; the name of the kernel ends in
-// _cpu.
+// NotImplemented returns PyTorch's error for a dtype that the kernel name_cpu does not support.
 func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }
 
 // NotImplementedBy is [NotImplemented] for kernels of any name.

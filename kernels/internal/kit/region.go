@@ -4,18 +4,18 @@ import (
 	"unsafe"
 )
 
-// Region allocates consecutive blocks of the memory of a worker. B is the memory that is still free.
+// Region allocates blocks of the memory of a worker one after another. B is the memory that is still free.
 type Region struct{ B []byte }
 
-// RegionOf returns a region with all of the memory.
+// RegionOf returns a region that allocates from memory.
 func RegionOf(memory []byte) Region { return Region{memory} }
 
-// Take returns the next n bytes, aligned to a cache line.
+// Take allocates n bytes, aligned to a cache line.
 func (r *Region) Take(n int) unsafe.Pointer {
 	p := unsafe.Pointer(unsafe.SliceData(r.B))
 	r.B = r.B[AlignUp(n):]
 	return p
 }
 
-// Ints returns n integers, uninitialized.
+// Ints allocates n integers, which are not initialized.
 func (r *Region) Ints(n int) []int { return unsafe.Slice((*int)(r.Take(n*8)), n) }

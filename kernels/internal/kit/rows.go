@@ -6,12 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowOps are the row loops of an op such as gather, which reads or writes one side (far) at positions given by indices,
-// and the other side (near) with a constant stride. Steps and places are in bytes.
+// RowOps are the loops over one row of an op such as gather or scatter. Such an op moves elements between two values.
+// It accesses one value, the far side, at positions given by indices. It accesses the other value, the near side, with
+// a constant stride. Steps and places are in bytes.
 type RowOps struct {
-	// Block handles n elements whose far side has a constant stride too.
+	// Block handles n elements if the far side has a constant stride too.
 	Block func(near, far unsafe.Pointer, nearStep, farStep, n int)
-	// Each handles one element for each offset in places; the offsets are relative to far.
+	// Each handles one element for each offset in places. The offsets are relative to far.
 	Each func(near, far unsafe.Pointer, nearStep int, places []int)
 }
 

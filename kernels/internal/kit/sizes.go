@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Predicates on sizes for inference. Sizes may be unknown. A predicate becomes a guard if it cannot be decided from the
-// expressions and the bounds of its sizes.
+// This file has predicates and arithmetic on sizes for inference. Sizes may be unknown. A predicate becomes a guard if
+// the bounds of the symbols do not decide it.
 
 // SizeIs reports whether a size is n.
 func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
@@ -45,7 +45,8 @@ func KnownMeta(t tensor.Type) tensor.Meta {
 	return m
 }
 
-// NumberOrHint returns the number, or the hint of an unknown size. It then adds a guard that the size equals the hint.
+// NumberOrHint returns a number, or the hint of an unknown size. For an unknown size it adds the guard that the size
+// equals the hint.
 func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.DType() == tensor.Invalid {
 		return tensor.IntScalar(int64(n.Size.Specialize()))
@@ -53,8 +54,8 @@ func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	return n.Number
 }
 
-// NumberAtHint returns a number, or the hint of an unknown size without a guard. It is for kernels and references,
-// which see unknown sizes only when constants are folded at the hints.
+// NumberAtHint returns a number, or the hint of an unknown size. It adds no guard. It is for kernels and references:
+// they see unknown sizes only if constants are folded for the hints.
 func NumberAtHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {
 		return n.Number
@@ -70,7 +71,7 @@ func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	return t.Shape[dim]
 }
 
-// ReplaceSizes returns a copy of sizes in which the sizes from index at on are replaced by others. The copy is extended
+// ReplaceSizes returns a copy of sizes with others in place of the sizes that start at index at. The copy is extended
 // if necessary.
 func ReplaceSizes(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
 	out := make([]sym.Int, max(len(sizes), at+len(others)))
@@ -99,10 +100,11 @@ func SizeOf(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// MaxProduct is greater than every size, stride and distance. The sum of a few such numbers does not overflow.
+// MaxProduct is greater than every size, stride and distance in memory. The sum of a few such numbers does not
+// overflow.
 const MaxProduct = min(1<<59, math.MaxInt/4)
 
-// BoundedProduct returns the product of nonnegative numbers, at most Huge.
+// BoundedProduct returns the product of nonnegative numbers, or MaxProduct if the product exceeds it.
 func BoundedProduct(list ...int) int {
 	product := uint64(1)
 	for _, n := range list {
@@ -114,7 +116,7 @@ func BoundedProduct(list ...int) int {
 	return int(product)
 }
 
-// BoundedSizeProduct returns the product of two sizes, bounded by Huge in magnitude.
+// BoundedSizeProduct returns the product of two sizes. The magnitude of a known product is at most MaxProduct.
 func BoundedSizeProduct(a, b sym.Int) sym.Int {
 	x, known := a.Known()
 	y, also := b.Known()

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LinspaceElement returns the function that computes number i of the n numbers of linspace, in dtype d. As in PyTorch,
-// the second half is computed backward from the end.
+// LinspaceElement returns the function that computes element i of the n elements of linspace in dtype d. As in PyTorch,
+// the second half is computed backward from the last element.
 func LinspaceElement(from, to tensor.Scalar, n int, d tensor.DType) func(i int) tensor.Scalar {
 	half := n / 2
 	first, last := from.Tensor(d).At(), to.Tensor(d).At()

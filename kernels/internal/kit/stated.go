@@ -17,9 +17,9 @@ func Formula(text string, params ...string) *expr.Formula {
 	return f
 }
 
-// FormulaKernel returns the kernel of a formula. types are the dtypes of its results, followed by those of its
-// operands. attrs are the plain numbers that the formula names. The types of the formula are inferred when the kernel
-// first runs.
+// FormulaKernel returns the kernel of a formula. types are the dtypes of the results, followed by the dtypes of the
+// operands. attrs are the plain numbers that the formula refers to by name. The dtypes of intermediate results are
+// inferred when the kernel first runs.
 func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
 	return rule.ExprOf(func() (*expr.Code, error) {
 		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
@@ -27,8 +27,8 @@ func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int,
 }
 
 // FormulaLoop compiles the loop of a formula (see [expr.Parse]) for operands with the given names and types. single
-// marks the operands that have one element per row of the loop; nil means none. out are the dtypes of the results, by
-// default the dtypes that the formula computes.
+// marks the operands that have one element per row of the loop; nil marks no operand. out are the dtypes of the
+// results. The default is the dtypes that the formula computes.
 func FormulaLoop(text string, names []string, types []tensor.DType, single []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
 	f, err := expr.Parse(text, names...)
@@ -47,7 +47,7 @@ func FormulaLoop(text string, names []string, types []tensor.DType, single []boo
 
 var identityFormula = Formula("x", "x")
 
-// Conversion returns the expression that converts elements in a copy.
+// Conversion returns the expression with which a copy converts elements.
 func Conversion(from, to tensor.DType) (*expr.Code, error) {
 	return identityFormula.Code([]tensor.DType{from}, expr.Typing{Out: []tensor.DType{to}})
 }

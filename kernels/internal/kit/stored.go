@@ -5,18 +5,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// AddScatteredAccess moves the bytes of a result from dense to strided accesses in work if the innermost loop of the
-// order by does not run along the result's dimension of least stride. The walk w gives the layout of the results.
+// AddScatteredAccess prices writes of results that are not consecutive in memory. It concerns each result whose
+// dimension of least stride is not the innermost dimension of the iteration order by. The bytes of such a result are
+// moved from dense to strided accesses in work. The walk w gives the layouts of the results.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	for i, m := range c.Out {
-		if lies := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !sameFastest(lies, by) {
+		if laidOut := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !sameFastest(laidOut, by) {
 			work.Bytes[graph.Strided] += float64(m.Bytes())
 			work.Bytes[graph.Dense] -= float64(m.Bytes())
 		}
 	}
 }
 
-// sameFastest reports whether, of the dimensions larger than 1, the innermost one of the order has the least stride.
+// sameFastest reports whether the innermost dimension of the order has the least stride. Dimensions of size 1 are
+// ignored.
 func sameFastest(m tensor.Meta, o tensor.Order) bool {
 	dims := o.Dims()
 	last := -1

@@ -20,7 +20,7 @@ var Abs = kit.Define[kit.None](graph.Op{
 			if !c.Type(0).DType.IsComplex() {
 				return magnitude.Infer(c)
 			}
-			return kit.InferWithLayout(&magnitude, preserved)(c) // unary_op_impl_with_complex_to_float
+			return kit.InferWithLayout(&magnitude, preservedLayout)(c) // unary_op_impl_with_complex_to_float
 		},
 		Ref: kit.PointwiseRef(&magnitude, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
@@ -38,6 +38,7 @@ var Abs = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &magnitude},
 })
 
+// magnitude is the computation of abs: a complex operand has a real result.
 var magnitude = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if d := c.Type(0).DType; d.IsComplex() {

@@ -42,7 +42,7 @@ var (
 		unary1, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
 		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			v := x[0].Float()
-			return tensor.FloatScalar(stepRounding(d)(v*min(max(v+3, 0), 6)) / 6) // the product may overflow the dtype
+			return tensor.FloatScalar(roundTo(d)(v*min(max(v+3, 0), 6)) / 6) // the product may overflow d
 		}), kit.ExUnary)
 	Hardsigmoid = curve("hardsigmoid", "hardsigmoid_cpu", "Returns x / 6 + 1/2 of each element, clamped to [0, 1]. "+
 		"Supports floats only.", "minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,
@@ -58,7 +58,7 @@ type geluAttrs struct {
 	Approximate string `attr:"approximate" default:"none" oneof:"none|tanh" doc:"approximation of the normal distribution function"`
 }
 
-// Gelu is self times its normal distribution function.
+// Gelu multiplies self by the normal distribution function of self.
 var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 	"Multiplies each element by its normal distribution function, or by "+
 		"the tanh approximation of it. Supports floats only.", unary1,

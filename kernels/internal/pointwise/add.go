@@ -27,7 +27,7 @@ var Add = kit.Define[addAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &addition},
 })
 
-// Adds reports whether a node is the sum of its operands, without a factor.
+// Adds reports whether a node is an add with alpha 1.
 func Adds(n *graph.Node) bool {
 	if n == nil || n.Op != Add {
 		return false
@@ -58,17 +58,17 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 			// aten calls sub with exchanged operands, so the layout of other has precedence.
 			return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
 		},
-		Ref: kit.PointwiseRef(&reversed, func(c *graph.Call) kit.ScalarFunc {
+		Ref: kit.PointwiseRef(&reverseSubtraction, func(c *graph.Call) kit.ScalarFunc {
 			f := addRef(-1)(c)
 			return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return f(d, []tensor.Scalar{x[1], x[0]}) }
 		}),
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
-	Lowerings: graph.Lowerings{Pointwise: &reversed},
+	Lowerings: graph.Lowerings{Pointwise: &reverseSubtraction},
 })
 
 var (
-	reversed = graph.Pointwise{Config: alphaConfig(noBools),
+	reverseSubtraction = graph.Pointwise{Config: alphaConfig(noBools),
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			body, err := subtraction.Body(c, it)
 			return body.Exchange(0, 1), err
@@ -77,7 +77,7 @@ var (
 	subtraction = graph.Pointwise{Config: alphaConfig(noBools), Body: addBody(subBodies, -1)}
 )
 
-// noBools is the configuration of subtraction, which does not support bools (sub_check).
+// noBools is binary, but rejects bools, which subtraction does not support (sub_check).
 func noBools(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
 	switch {
@@ -91,7 +91,7 @@ func noBools(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return binary(c, outs)
 }
 
-// alphaConfig checks alpha against the dtype of the result (alpha_check).
+// alphaConfig returns a config that also checks alpha against the dtype of the result (alpha_check).
 func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) func(*graph.Call,
 	[]rule.Operand) (rule.Config, error) {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -120,12 +120,13 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 var (
 	addBodies = join(bodiesOf(formula("x + y", "x", "y"), signed, unsigned, floats, complexes),
 		bodiesOf(formula("x | y", "x", "y"), boolean))
-	subBodies = bodiesOf(formula("x - y", "x", "y"), signed, unsigned, floats, complexes)
-	axpy      = formula("x + alpha * y", "x", "y")
-	first     = formula("x", "x", "y")
+	subBodies    = bodiesOf(formula("x - y", "x", "y"), signed, unsigned, floats, complexes)
+	axpy         = formula("x + alpha * y", "x", "y")
+	firstOperand = formula("x", "x", "y")
 )
 
-// addBody uses plain loops if alpha is 1, else loops with a factor.
+// addBody returns the Body function of add or sub. sign is 1 for add and -1 for sub. If alpha is 1, plain has the
+// kernels. Otherwise the kernel multiplies by sign*alpha.
 func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[addAttrs](c).Alpha
@@ -134,16 +135,16 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kerne
 		case err != nil || alpha.Complex() == 1:
 			return body, err
 		case it.DType(1) != tensor.Bool:
-			return with(axpy, it, numbers{"alpha": scaled(alpha, sign)}), nil
+			return kernelWith(axpy, it, numbers{"alpha": timesSign(alpha, sign)}), nil
 		case alpha.Complex() == 0:
-			return with(first, it, nil), nil
+			return kernelWith(firstOperand, it, nil), nil
 		}
 		return body, nil
 	}
 }
 
-// scaled returns sign times a plain number, in the number's kind.
-func scaled(s tensor.Scalar, sign int64) tensor.Scalar {
+// timesSign returns sign times a plain number. The product has the kind of the number: integer, float or complex.
+func timesSign(s tensor.Scalar, sign int64) tensor.Scalar {
 	switch d := s.DType(); {
 	case d.IsComplex():
 		return tensor.ComplexScalar(complex(float64(sign), 0) * s.Complex())
@@ -153,6 +154,7 @@ func scaled(s tensor.Scalar, sign int64) tensor.Scalar {
 	return tensor.IntScalar(sign * s.Int())
 }
 
+// addRef returns the reference of add (sign 1) or sub (sign -1).
 func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 	return func(c *graph.Call) kit.ScalarFunc {
 		alpha := kit.Attrs[addAttrs](c).Alpha

@@ -25,14 +25,14 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := stepRounding(kit.LoopDType(d)) // a product may overflow the dtype
+			round := roundTo(kit.LoopDType(d)) // a product may overflow the dtype
 			return kit.ByKind(
 				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
 				func(x []float64) float64 {
 					return x[0] + round(round(round(v.Float())*x[1])*x[2])
 				},
 				func(x []complex128) complex128 {
-					round := complexRounding(d)
+					round := roundComplexTo(d)
 					return x[0] + round(round(round(v.Complex())*x[1])*x[2])
 				})(d, x)
 		}
@@ -49,7 +49,7 @@ var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := stepRounding(d) // a product may underflow before a division by 0
+			round := roundTo(d) // a product may underflow before a division by 0
 			return kit.ByKind(nil,
 				func(x []float64) float64 { return x[0] + round(round(round(v.Float())*x[1])/x[2]) },
 				func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]/x[2] })(d, x)
@@ -69,8 +69,8 @@ func addcdivCheck(c *graph.Call) error {
 	return nil
 }
 
-// scaledTernary makes the Body function of a formula with the attribute value. Every operation is rounded, as in
-// PyTorch's portable loops; its AVX2 loops fuse addcmul's last product with the sum.
+// scaledTernary returns the Body function of a formula that uses the attribute value. Every operation is rounded, as in
+// PyTorch's portable loops. PyTorch's AVX2 loops instead fuse the last product of addcmul with the sum.
 func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
@@ -81,6 +81,6 @@ func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Cal
 		if !slices.Contains(all, it.DType(1)) {
 			return rule.Kernel{}, kit.NotImplementedBy(label, it.CommonDType())
 		}
-		return with(f, it, numbers{"value": v}), nil
+		return kernelWith(f, it, numbers{"value": v}), nil
 	}
 }

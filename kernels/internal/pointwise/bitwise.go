@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Bitwise ops support integers, and bools like logical ops.
+// Bitwise ops support integers and bools. For bools they are the logical ops.
 var (
 	BitwiseAnd = bitwise("bitwise_and", "Returns the bitwise and of self and other. Supports integers and bools.",
 		"x & y",
@@ -38,8 +38,9 @@ var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	}),
 	kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
-// A shift uses the lowest 5 bits of the count, and 6 for int64, as PyTorch 1.13 gets from the processor: narrow dtypes
-// are shifted as 32-bit numbers, whose lowest bits are kept.
+// Shifts use the lowest 5 bits of the count, or the lowest 6 bits for int64. This is the processor's rule, which
+// PyTorch 1.13 inherits. Dtypes narrower than 32 bits are shifted as 32-bit numbers, and the lowest bits of the result
+// are kept.
 var (
 	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by the lowest 5 bits of other, "+
 		"or 6 for int64.",

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bodies holds the kernels of an op, indexed by the dtype in which the op computes. Most ops have no kernels for 16-bit
-// floats, because they compute these in float32 (rule.Config.OpMath).
+// bodies is a table of the kernels of an op, indexed by the dtype in which the op computes. Most ops have no kernels
+// for 16-bit floats, because they convert 16-bit floats to float32 before they compute (rule.Config.OpMath).
 type bodies [tensor.Complex128 + 1]rule.Kernel
 
 // join merges tables. If several tables have a kernel for a dtype, the last of them applies.
@@ -24,8 +24,8 @@ func join(tables ...bodies) (out bodies) {
 	return out
 }
 
-// pick returns the kernel for the dtype in which the iteration computes. It fails with PyTorch's error if there is
-// none. The label in that error is the name with the suffix _cpu.
+// pick returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it returns
+// PyTorch's error. The label in the error is the name with the suffix _cpu.
 func (t *bodies) pick(name string, it *rule.Rule) (rule.Kernel, error) {
 	return t.pickLabel(name+"_cpu", it)
 }
@@ -38,7 +38,7 @@ func (t *bodies) pickLabel(label string, it *rule.Rule) (rule.Kernel, error) {
 	return rule.Kernel{}, rule.NotImplemented(label, it)
 }
 
-// fixed makes the Body function of an op whose kernels do not depend on attributes.
+// fixed returns the Body function of an op with the kernels t. The kernels do not depend on attributes.
 func fixed(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return labelled(name+"_cpu", t)
 }
@@ -88,7 +88,7 @@ func unaryTo(d tensor.DType) config {
 // config returns the configuration of the iteration over the elements of a call.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
-// checked returns a config that first checks the call.
+// checked returns the config f, except that calls for which check fails are rejected.
 func checked(f config, check func(c *graph.Call) error) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {
@@ -98,7 +98,7 @@ func checked(f config, check func(c *graph.Call) error) config {
 	}
 }
 
-// realOnly returns a config that rejects complex operands with the given message.
+// realOnly returns the config f, except that complex operands are rejected with the given message.
 func realOnly(f config, message string) config {
 	return checked(f, func(c *graph.Call) error {
 		for i := range c.In {
@@ -110,6 +110,7 @@ func realOnly(f config, message string) config {
 	})
 }
 
+// integer is the type constraint of loops over integers.
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }

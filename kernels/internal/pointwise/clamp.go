@@ -14,7 +14,7 @@ var (
 	maxParam = graph.Param{Name: "max", Optional: true, Number: true}
 )
 
-// Clamp, ClampMin and ClampMax clamp self.
+// Clamp limits self to at least min and at most max. ClampMin has only the bound min, ClampMax only max.
 var (
 	Clamp = clampOp(graph.SchemaOf[clampAttrs](), "clamp",
 		"Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is "+
@@ -46,6 +46,7 @@ var (
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
 
+// unlessNaN returns s, or the infinity with the given sign if s is NaN.
 func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {
 	if s.IsSet() && math.IsNaN(s.Float()) {
 		return tensor.FloatScalar(math.Inf(sign))
@@ -53,6 +54,7 @@ func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {
 	return s
 }
 
+// clampOp defines an op that clamps self. bounds returns the bounds of a call.
 func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping,
 	examples ...graph.Example) *graph.Op {
 	p := &graph.Pointwise{
@@ -73,7 +75,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 				if err != nil || hasTensorBound(c) {
 					return res, err
 				}
-				t, err := afterCast(c.Type(0), res[0].Type.DType)
+				t, err := castLayout(c.Type(0), res[0].Type.DType)
 				return c.One(t), err
 			},
 			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
@@ -81,7 +83,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 		Lowerings: graph.Lowerings{
 			Pointwise:  p,
 			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(p, c) },
-			Expression: p.Expression, // for calls with all operands; others are not fused
+			Expression: p.Expression, // only calls without omitted operands are fused
 		},
 	})
 }

@@ -18,6 +18,7 @@ type clamping struct {
 	hasLower, hasUpper bool          // whether the lower and the upper bound are operands
 }
 
+// check rejects calls without bounds, calls with bounds of both forms, and complex operands.
 func (k clamping) check(c *graph.Call) error {
 	operands, numbers := k.hasLower || k.hasUpper, k.min.IsSet() || k.max.IsSet()
 	switch {
@@ -33,6 +34,7 @@ func (k clamping) check(c *graph.Call) error {
 	return err
 }
 
+// config returns the configuration of the iteration. Attributes promote self like plain numbers.
 func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	if k.hasLower || k.hasUpper {
 		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
@@ -59,27 +61,28 @@ func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error
 	return unaryTo(d)(c, outs)
 }
 
+// body returns the kernel for the given forms of bounds. name is the op in errors.
 func (k clamping) body(name string, it *rule.Rule) (rule.Kernel, error) {
 	switch {
 	case k.hasLower && k.hasUpper:
-		return between.pick(name, it)
+		return clampBodies.pick(name, it)
 	case k.hasLower:
-		return greater.pick(name, it)
+		return maximumBodies.pick(name, it)
 	case k.hasUpper:
-		return lesser.pick(name, it)
+		return minimumBodies.pick(name, it)
 	}
 	if it.DType(1) == tensor.Bool && it.DType(0) == tensor.Int64 {
-		return bounded(it, k.min, k.max), nil
+		return clampKernel(it, k.min, k.max), nil
 	}
 	return clampBetween(name, it, k.min, k.max)
 }
 
 var (
-	between    = bodiesOf(formula("minimum(maximum(x, y), z)"), integers, floats)
-	fromTo     = formula("minimum(maximum(x, lo), hi)", "x")
-	from       = formula("maximum(x, lo)", "x")
-	upTo       = formula("minimum(x, hi)", "x")
-	clampTypes = slices.Concat(integers, floats)
+	clampBodies = bodiesOf(formula("minimum(maximum(x, y), z)"), integers, floats)
+	clampBoth   = formula("minimum(maximum(x, lo), hi)", "x")
+	clampBelow  = formula("maximum(x, lo)", "x")
+	clampAbove  = formula("minimum(x, hi)", "x")
+	clampTypes  = slices.Concat(integers, floats)
 )
 
 // clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
@@ -87,23 +90,24 @@ func clampBetween(name string, it *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel
 	if d := it.DType(1); !slices.Contains(clampTypes, d) {
 		return rule.Kernel{}, kit.NotImplemented(name, d)
 	}
-	return bounded(it, lo, hi), nil
+	return clampKernel(it, lo, hi), nil
 }
 
-func bounded(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
+// clampKernel is clampBetween without the check of the dtype.
+func clampKernel(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 	d := it.DType(1)
-	bounds := numbers{"lo": inKind(d, lo), "hi": inKind(d, hi)}
+	bounds := numbers{"lo": toIntegerOrFloat(d, lo), "hi": toIntegerOrFloat(d, hi)}
 	switch {
 	case !hi.IsSet():
-		return with(from, it, bounds)
+		return kernelWith(clampBelow, it, bounds)
 	case !lo.IsSet():
-		return with(upTo, it, bounds)
+		return kernelWith(clampAbove, it, bounds)
 	}
-	return with(fromTo, it, bounds)
+	return kernelWith(clampBoth, it, bounds)
 }
 
-// fitsNumber rejects a plain number that overflows the integer dtype d. In unsigned dtypes a negative number wraps
-// (c10::checked_convert).
+// fitsNumber returns an error if a plain number overflows the integer dtype d (c10::checked_convert). A negative number
+// may wrap if d is unsigned.
 func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	if !s.IsSet() || !d.IsIntegral(false) {
 		return nil
@@ -119,8 +123,8 @@ func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	return nil
 }
 
-// wrapBound converts a bound to the integer dtype d, where a negative bound wraps if d is unsigned. Bools are clamped
-// as int64. A bound that is not set becomes neutral.
+// wrapBound converts a bound to the integer dtype d. A negative bound wraps if d is unsigned. Bools are clamped as
+// int64. If the bound is not set, the result is neutral.
 func wrapBound(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
 	switch {
 	case !s.IsSet():
@@ -131,7 +135,7 @@ func wrapBound(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
 	return s.Tensor(d).At().Int()
 }
 
-// ref clamps one element; x holds self and then the bounds that are operands.
+// ref is the reference function of one element. x holds the element of self, followed by the bounds that are operands.
 func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	lo, hi := k.min, k.max
 	if k.hasLower {

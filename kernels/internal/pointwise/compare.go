@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Comparisons compute in the promoted dtype and return bool. A NaN is unequal to everything, and all orders with it are
-// false.
+// Comparisons compute in the promoted dtype and return bool. If an operand is NaN, ne is true and all other comparisons
+// are false.
 var (
 	Eq = comparing("eq", "Returns whether self equals other.",
 		"x == y", complexes,
@@ -37,13 +37,15 @@ var (
 			func(x []float64) bool { return x[0] >= x[1] }))
 )
 
+// comparing defines a comparison. more are dtypes in addition to bools, integers and real floats.
 func comparing(name, doc, text string, more []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: comparison,
 		Body: fixed(name, bodiesTo(formula(text), toBool, boolean, integers, floats, more))},
 		kit.Always(ref), kit.ExBinary, kit.ExIntegers)
 }
 
-// ordered makes a ScalarFunc of an order, from one function per kind of number.
+// ordered returns the ScalarFunc of an order, such as less than. i, u and f compare signed integers, unsigned integers
+// and floats.
 func ordered(i func(x []int64) bool, u func(x []uint64) bool, f func(x []float64) bool) kit.ScalarFunc {
 	return kit.Unsigned(func(x []uint64) uint64 { return uint64(boolInt(u(x))) }, boolRef(i, f, nil))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Real and Imag are views of the parts of complex numbers.
+// Real and Imag return views of the real and the imaginary parts of complex numbers.
 var (
 	Real = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
 		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or self if it is real.",
@@ -48,7 +48,7 @@ var (
 	}})
 )
 
-// partRef makes the reference of real or imag; f returns that part of a complex number.
+// partRef returns the reference of real or imag. f returns the real or the imaginary part of a complex number.
 func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if !in[0].DType.IsComplex() {
@@ -90,7 +90,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 
 var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", bodiesOf(formula("conj(x)"), complexes))}
 
-// Angle is the argument of complex numbers.
+// Angle returns the argument of complex numbers: the angle in the complex plane.
 var Angle = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "angle",
@@ -100,8 +100,8 @@ var Angle = kit.Define[kit.None](graph.Op{
 			if !c.Type(0).DType.IsComplex() {
 				return angles.Infer(c)
 			}
-			// PyTorch resizes a new tensor for the real result, so it is row-major.
-			return kit.InferWithLayout(&angles, rowMajor)(c)
+			// PyTorch resizes a new tensor for the real result, so the result is row-major.
+			return kit.InferWithLayout(&angles, rowMajorLayout)(c)
 		},
 		Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d.IsComplex() {

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// curve defines a curve, which is a unary op on floats. text is the formula of the op in x, and f the reference
-// function. label is the name in errors. grain is the number of elements of a chunk.
+// curve defines a curve: a unary op on floats without attributes. text is the formula of the op for the element x, and
+// f is the reference function. label is the name in errors. grain is the number of elements of a chunk.
 func curve(name, label, doc, text string, grain int, f func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unary1, curveOf(label, text, grain), floatRef(f), kit.ExUnary)
 }
@@ -18,7 +18,7 @@ func curveOf(label, text string, grain int) *graph.Pointwise {
 	return &graph.Pointwise{Grain: grain, Config: unary, Body: labelled(label, bodiesOf(formula(text, "x"), floats))}
 }
 
-// attrCurve is curve for an op with the attributes A. The function attrs returns the numbers that the formula names.
+// attrCurve is curve for an op with the attributes A. attrs returns the numbers that the formula refers to by name.
 func attrCurve[A any](name, label, doc, text string, grain int, attrs func(*A) numbers,
 	f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise(graph.SchemaOf[A](), name, doc, unary1,
@@ -26,8 +26,8 @@ func attrCurve[A any](name, label, doc, text string, grain int, attrs func(*A) n
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
 }
 
-// attrCurveBody makes the Body function of an op on floats whose formula takes numbers from attributes.
+// attrCurveBody returns the Body function of an op on floats with a formula that uses attributes.
 func attrCurveBody[A any](label string, f *expr.Formula, attrs func(*A) numbers) func(*graph.Call,
 	*rule.Rule) (rule.Kernel, error) {
-	return attributed(label, f, func(c *graph.Call) numbers { return attrs(kit.Attrs[A](c)) }, floats)
+	return attrBody(label, f, func(c *graph.Call) numbers { return attrs(kit.Attrs[A](c)) }, floats)
 }

@@ -28,17 +28,18 @@ var Div = elementwise(graph.SchemaOf[divAttrs](), "div",
 	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts),
 	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTransposed, kit.ExRow))
 
-// FloorDivide is the quotient rounded down.
+// FloorDivide is self / other, rounded down.
 var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.",
 	numbers2, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&floorDivision, c)
 	}, kit.ExBinary, kit.ExIntegers)
 
-var floorDivision = graph.Pointwise{Config: stepwise, Body: fixed("div_floor", floorQuotients)}
+var floorDivision = graph.Pointwise{Config: binaryStepwise, Body: fixed("div_floor", floorQuotients)}
 
-// stepwise leaves 16-bit floats to the formulas, which round after every step as PyTorch does.
-func stepwise(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+// binaryStepwise is binary without the conversion of 16-bit floats to float32. The formulas compute in the 16-bit dtype
+// and round after every step, as PyTorch does.
+func binaryStepwise(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := binary(c, outs)
 	return cfg.OpMath(false), err
 }
@@ -49,7 +50,7 @@ var division = graph.Pointwise{
 		case "":
 			return binaryFloat(c, outs)
 		case "floor", "trunc":
-			return stepwise(c, outs)
+			return binaryStepwise(c, outs)
 		default:
 			return rule.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
 				mode)
@@ -69,12 +70,12 @@ var division = graph.Pointwise{
 var (
 	trueQuotients  = bodiesOf(formula("x / y"), floats, complexes)
 	truncQuotients = join(bodiesOf(formula("trunc_divide(x, y)"), floats, reduced),
-		integral("trunc_divide(x, y)", "trunc_divide(x, y)"))
-	floorQuotients = join(bodiesOf(formula("x // y"), floats, reduced), integral("x // y", "trunc_divide(x, y)"))
+		integerDivision("trunc_divide(x, y)", "trunc_divide(x, y)"))
+	floorQuotients = join(bodiesOf(formula("x // y"), floats, reduced), integerDivision("x // y", "trunc_divide(x, y)"))
 )
 
-// floorDiv is Python's floor division with each step rounded (c10::div_floor_floating). The remainder is subtracted
-// before the division, so that the result agrees with the op remainder.
+// floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The
+// remainder is subtracted before the division, so that the result agrees with the op remainder.
 func floorDiv(a, b float64, round func(float64) float64) float64 {
 	if b == 0 {
 		return a / b
@@ -94,7 +95,7 @@ func floorDiv(a, b float64, round func(float64) float64) float64 {
 	return floor
 }
 
-// quotientRounding returns the rounding to the dtype to which a division's operands are promoted.
+// quotientRounding returns the function that rounds to the dtype to which the operands of a division are promoted.
 func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	cfg, err := p.Config(c, make([]rule.Operand, 1))
 	if err != nil {
@@ -104,13 +105,14 @@ func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	if err != nil {
 		return nil
 	}
-	return stepRounding(it.CommonDType())
+	return roundTo(it.CommonDType())
 }
 
+// floorRef returns the reference of a division that rounds down.
 func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 	round := quotientRounding(p, c)
-	return kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
-		byDivisor(floorQuotient),
+	return kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
+		checkedReference(floorQuotient),
 		func(x []float64) float64 { return floorDiv(x[0], x[1], round) }, nil))
 }
 
@@ -120,8 +122,8 @@ func divRef(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&division, c)
 	case "trunc":
 		round := quotientRounding(&division, c)
-		return kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
-			byDivisor(func(a, b int64) int64 { return a / b }),
+		return kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
+			checkedReference(func(a, b int64) int64 { return a / b }),
 			func(x []float64) float64 { return math.Trunc(round(x[0] / x[1])) }, nil))
 	}
 	return kit.ByKind(nil,

@@ -10,18 +10,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integral returns the kernels of an integer division, which check for a divisor of 0 first. Unsigned quotients are
-// rounded the same way in all modes.
-func integral(ofSigned, ofUnsigned string) (t bodies) {
-	t = join(bodiesOf(formula(ofSigned), signed), bodiesOf(formula(ofUnsigned), unsigned))
-	t[tensor.Int8], t[tensor.Int16] = nonZero[int8](t[tensor.Int8]), nonZero[int16](t[tensor.Int16])
-	t[tensor.Int32], t[tensor.Int64] = nonZero[int32](t[tensor.Int32]), nonZero[int64](t[tensor.Int64])
-	t[tensor.Uint8], t[tensor.Uint16] = nonZero[uint8](t[tensor.Uint8]), nonZero[uint16](t[tensor.Uint16])
-	t[tensor.Uint32], t[tensor.Uint64] = nonZero[uint32](t[tensor.Uint32]), nonZero[uint64](t[tensor.Uint64])
+// integerDivision returns the kernels of an integer division or remainder. A kernel first checks for a divisor of 0.
+// Signed and unsigned dtypes have separate formulas, because rounding down and rounding toward 0 differ only for signed
+// numbers.
+func integerDivision(signedFormula, unsignedFormula string) (t bodies) {
+	t = join(bodiesOf(formula(signedFormula), signed), bodiesOf(formula(unsignedFormula), unsigned))
+	t[tensor.Int8], t[tensor.Int16] = rejectZeros[int8](t[tensor.Int8]), rejectZeros[int16](t[tensor.Int16])
+	t[tensor.Int32], t[tensor.Int64] = rejectZeros[int32](t[tensor.Int32]), rejectZeros[int64](t[tensor.Int64])
+	t[tensor.Uint8], t[tensor.Uint16] = rejectZeros[uint8](t[tensor.Uint8]), rejectZeros[uint16](t[tensor.Uint16])
+	t[tensor.Uint32], t[tensor.Uint64] = rejectZeros[uint32](t[tensor.Uint32]), rejectZeros[uint64](t[tensor.Uint64])
 	return t
 }
 
-func nonZero[T integer](k rule.Kernel) rule.Kernel {
+// rejectZeros returns the kernel k, except that it fails if operand 1 has an element 0.
+func rejectZeros[T integer](k rule.Kernel) rule.Kernel {
 	return iter.Refusing(k, 1, func(b []T) error {
 		if hasZero(b) {
 			return kit.ErrZeroDivision
@@ -30,18 +32,19 @@ func nonZero[T integer](k rule.Kernel) rule.Kernel {
 	})
 }
 
-// hasZero tests eight bytes at a time: the subtraction borrows from the lowest zero element, which sets its highest
-// bit; without a zero, no such bit is set.
+// hasZero reports whether an element is 0. It tests eight bytes at a time. Subtracting 1 from each element sets the
+// highest bit of the lowest zero element, because 0-1 wraps. &^ w removes elements whose highest bit was already set.
+// If no element is 0, the masked result is 0.
 func hasZero[T integer](v []T) bool {
 	size := int(unsafe.Sizeof(T(0)))
-	each := 8 / size
+	perWord := 8 / size
 	ones := ^uint64(0) / (1<<(8*size) - 1)
-	uppers, found := ones<<(8*size-1), uint64(0)
-	words := len(v) / each
+	highBits, found := ones<<(8*size-1), uint64(0)
+	words := len(v) / perWord
 	for _, w := range unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(v))), words) {
-		found |= (w - ones) &^ w & uppers
+		found |= (w - ones) &^ w & highBits
 	}
-	return found != 0 || slices.Contains(v[words*each:], 0)
+	return found != 0 || slices.Contains(v[words*perWord:], 0)
 }
 
 // floorQuotient returns a/b rounded down.
@@ -53,8 +56,8 @@ func floorQuotient(a, b int64) int64 {
 	return q
 }
 
-// byDivisor makes the reference of an integer division, which fails for a divisor of 0 as kernels do.
-func byDivisor[T int64 | uint64](f func(a, b T) T) func(x []T) T {
+// checkedReference returns the reference of an integer division f. Like the kernels, it fails if the divisor is 0.
+func checkedReference[T int64 | uint64](f func(a, b T) T) func(x []T) T {
 	return func(x []T) T {
 		if x[1] == 0 {
 			panic(kit.ErrZeroDivision) // kit.PointwiseRef returns this error
@@ -63,9 +66,10 @@ func byDivisor[T int64 | uint64](f func(a, b T) T) func(x []T) T {
 	}
 }
 
-// stepRounding returns the rounding of one step in a float dtype; numbers of other dtypes are unchanged.
-func stepRounding(d tensor.DType) func(float64) float64 {
-	if narrow := roundingTo(d); narrow != nil {
+// roundTo returns a function that rounds an intermediate result to float dtype d. For other dtypes the function
+// returns its argument.
+func roundTo(d tensor.DType) func(float64) float64 {
+	if narrow := roundTo16Bits(d); narrow != nil {
 		return func(x float64) float64 { return float64(narrow(float32(x))) }
 	}
 	if d == tensor.Float32 {
@@ -74,14 +78,14 @@ func stepRounding(d tensor.DType) func(float64) float64 {
 	return func(x float64) float64 { return x }
 }
 
-// complexRounding is stepRounding for both parts.
-func complexRounding(d tensor.DType) func(complex128) complex128 {
-	part := stepRounding(d.ToReal())
+// roundComplexTo is roundTo for complex dtypes. It rounds both parts.
+func roundComplexTo(d tensor.DType) func(complex128) complex128 {
+	part := roundTo(d.ToReal())
 	return func(x complex128) complex128 { return complex(part(real(x)), part(imag(x))) }
 }
 
-// roundingTo returns the rounding to a 16-bit float; nil for other dtypes.
-func roundingTo(d tensor.DType) func(float32) float32 {
+// roundTo16Bits returns the function that rounds to the 16-bit float dtype d. It returns nil for other dtypes.
+func roundTo16Bits(d tensor.DType) func(float32) float32 {
 	switch d {
 	case tensor.BFloat16:
 		return func(x float32) float32 { return tensor.BF16Of(x).Float32() }

@@ -3,10 +3,11 @@
 // ([Exp], [Sin]), selection ([Where]), and [Pointwise], which computes an expression given by the user.
 //
 // Most ops are defined by a formula, a line of text in the language of package expr (formula.go). One formula serves
-// all dtypes: tables of kernels by dtype ([bodies]) are made from it, and kernels are compiled to machine code or
-// interpreted. A few ops use loops in Go, because an expression has no loops or cannot fail: powers of integers, and
-// integer divisions, which first check for a divisor of 0 (div_integer.go).
+// all dtypes. The functions of formula.go make a table of kernels by dtype ([bodies]) from a formula. The kernels are
+// compiled to machine code or interpreted. Two groups of ops use loops in Go. Powers of integers need a loop, and an
+// expression has no loops. Integer divisions first check for a divisor of 0, and an expression cannot fail
+// (div_integer.go).
 //
-// The iteration of an op - promotion, broadcasting, layout - is a rule.Config; inference and execution both use it. The
-// references (reference.go) compute in float64 or complex128.
+// A rule.Config describes the iteration of an op: promotion, broadcasting and layout. Inference and execution use the
+// same config. The references of ops (reference.go) compute in float64, complex128 or 64-bit integers.
 package pointwise

@@ -20,7 +20,7 @@ type celuAttrs struct {
 	Alpha float64 `attr:"alpha" default:"1" doc:"scale and width of the exponential below 0"`
 }
 
-// Exponential linear units: linear above 0, exponential below.
+// Elu, Selu and Celu are exponential linear units. They are linear above 0 and exponential below 0.
 var (
 	Elu = attrCurve("elu", "elu_cpu", "Multiplies positive elements by scale, and replaces other elements by scale * "+
 		"alpha * (exp(x * input_scale) - 1). Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * "+

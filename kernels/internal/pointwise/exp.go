@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// Exponentials and logarithms. Bools and integers are computed as float32.
+// The ops of this file are exponentials and logarithms. They compute bools and integers as float32.
 var (
 	Exp   = transcendental("exp", "exp_vml_cpu", "Raises e to the power of each element.", kit.Exp, complexExp)
 	Exp2  = transcendental("exp2", "exp2", "Raises 2 to the power of each element.", math.Exp2, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pointwise computes an expression given as text.
+// Pointwise computes an expression that the user gives as text.
 var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pointwise",
@@ -65,7 +65,7 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	},
 })
 
-// expressionRef evaluates the expression for each element.
+// expressionRef is the reference of the op pointwise. It evaluates the expression for each element.
 func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := expressionOf(c)
 	if err != nil {
@@ -101,9 +101,9 @@ func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return out, nil
 }
 
-// parts returns the bytes of element i of a row-major tensor. If the element is complex, im holds its imaginary part;
-// otherwise im is nil.
-func parts(t *tensor.Tensor, i int) (re, im []byte) {
+// elementBytes returns the bytes of element i of a row-major tensor. For a complex element, re and im have the real and
+// the imaginary part. Otherwise im is nil.
+func elementBytes(t *tensor.Tensor, i int) (re, im []byte) {
 	n := t.DType.Size()
 	b := unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), i*n)), n)
 	if t.DType.IsComplex() {
@@ -112,14 +112,14 @@ func parts(t *tensor.Tensor, i int) (re, im []byte) {
 	return b, nil
 }
 
-// numberAt and setNumber read and write an element as little-endian bits.
+// numberAt reads element i of a row-major tensor, and setNumber writes it. Elements are little-endian.
 func numberAt(t *tensor.Tensor, i int) expr.Number {
-	re, im := parts(t, i)
+	re, im := elementBytes(t, i)
 	return expr.Number{Re: bitsOf(re), Im: bitsOf(im)}
 }
 
 func setNumber(t *tensor.Tensor, i int, x expr.Number) {
-	re, im := parts(t, i)
+	re, im := elementBytes(t, i)
 	for k := range re {
 		re[k] = byte(x.Re >> (8 * k))
 	}
@@ -128,6 +128,7 @@ func setNumber(t *tensor.Tensor, i int, x expr.Number) {
 	}
 }
 
+// bitsOf returns little-endian bytes as a number.
 func bitsOf(b []byte) (x uint64) {
 	for k := range b {
 		x |= uint64(b[k]) << (8 * k)

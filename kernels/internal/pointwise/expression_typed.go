@@ -22,8 +22,8 @@ type expressionAttrs struct {
 	Numbers map[string]tensor.Scalar `attr:"*" doc:"number with a name in the expression"`
 }
 
-// Check finds syntax errors, which do not depend on operands. The number of operands, which decides their default
-// names, is unknown here.
+// Check finds the errors that do not depend on operands: syntax errors and invalid names. If params is omitted, Check
+// assumes one operand, because the number of operands is unknown here.
 func (a *expressionAttrs) Check() error {
 	names := a.Params
 	if names == nil {
@@ -39,7 +39,8 @@ func (a *expressionAttrs) Check() error {
 	return nil
 }
 
-// typedExpression is an expression typed for a call: it depends on the text, the numbers and the dtypes of operands.
+// typedExpression is an expression with the dtypes of its operations inferred for a call. It depends on the text, the
+// attributes and the dtypes of the operands.
 type typedExpression struct {
 	names   []string // attribute params; nil if it was omitted
 	numbers map[string]tensor.Scalar
@@ -50,11 +51,12 @@ type typedExpression struct {
 	kernel  rule.Kernel
 }
 
-// typedOperand is the part of an operand that typing depends on: dtype and rank, or the value of a plain number.
+// typedOperand has the properties of an operand on which typing depends. For a tensor these are its dtype and whether
+// it is 0-dim. For a plain number it is the value.
 type typedOperand struct {
 	dtype   tensor.DType
 	zeroDim bool
-	number  tensor.Scalar
+	number  tensor.Scalar // unset for a tensor
 }
 
 func typedOperandOf(a *graph.Arg) typedOperand {
@@ -68,20 +70,20 @@ func typedOperandOf(a *graph.Arg) typedOperand {
 // Typed expressions are cached, because parsing and typing take some tens of microseconds and inference needs the typed
 // expression three times per node. A graph has many nodes, but few distinct texts.
 const (
-	maxTexts   = 256 // at this number of texts the cache is cleared
-	maxTypings = 8   // of one text; the oldest is evicted
+	maxTexts   = 256 // greatest number of texts; the cache is cleared before the next text is added
+	maxTypings = 8   // greatest number of typed expressions per text; the oldest is evicted
 )
 
-// typings is the cache, by text. Its entries are immutable.
+// typings is the cache of typed expressions by text. Typed expressions are immutable.
 var typings = struct {
 	sync.Mutex
-	of map[string][]*typedExpression
-}{of: map[string][]*typedExpression{}}
+	byText map[string][]*typedExpression
+}{byText: map[string][]*typedExpression{}}
 
 // typedFor returns the typed expression of a call.
 func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	typings.Lock()
-	for _, t := range typings.of[a.Expr] {
+	for _, t := range typings.byText[a.Expr] {
 		if t.matches(c, a) {
 			typings.Unlock()
 			return t, nil
@@ -94,14 +96,14 @@ func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	}
 	typings.Lock()
 	defer typings.Unlock()
-	list, known := typings.of[a.Expr]
-	if !known && len(typings.of) >= maxTexts {
-		clear(typings.of)
+	list, known := typings.byText[a.Expr]
+	if !known && len(typings.byText) >= maxTexts {
+		clear(typings.byText)
 	}
 	if len(list) >= maxTypings {
 		list = slices.Delete(list, 0, 1)
 	}
-	typings.of[a.Expr] = append(list, t)
+	typings.byText[a.Expr] = append(list, t)
 	return t, nil
 }
 
@@ -125,7 +127,7 @@ func (t *typedExpression) matches(c *graph.Call, a *expressionAttrs) bool {
 	return true
 }
 
-// sameNumber distinguishes 0 from -0, which == does not. A NaN equals no number.
+// sameNumber reports whether a equals b. Unlike ==, it distinguishes 0 from -0. A NaN equals no number.
 func sameNumber(a, b tensor.Scalar) bool {
 	if a != b {
 		return false
@@ -139,7 +141,8 @@ func expressionOf(c *graph.Call) (*typedExpression, error) {
 	return typedFor(c, kit.Attrs[expressionAttrs](c))
 }
 
-// parseExpression parses the text for the operands of a call.
+// parseExpression parses the text with the names of the call's operands and checks the attributes against the names in
+// the text.
 func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
 	names := expr.Names()
 	switch {
@@ -175,12 +178,13 @@ func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
 	return f, nil
 }
 
+// wrongAttr returns an error about an attribute.
 func wrongAttr(name, format string, args ...any) error {
 	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
 }
 
-// typeExpression types the expression for the operands of a call. Plain numbers are typed like number literals of the
-// text.
+// typeExpression parses the expression and infers the dtypes of its operations for the operands of a call. Plain
+// numbers are typed like number literals of the text.
 func typeExpression(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	f, err := parseExpression(c, a)
 	if err != nil {

@@ -5,10 +5,15 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// This file has the parts that maximum, minimum, fmax and fmin share with other ops.
+
+// extremumPart returns the computation of an extremum with the kernels t.
 func extremumPart(name string, t bodies) *graph.Pointwise {
 	return &graph.Pointwise{Config: realOnly(binary, name+" not implemented for complex tensors."), Body: fixed(name, t)}
 }
 
+// extremumRef returns the reference of an extremum. i, u and f compute it for signed integers, unsigned integers and
+// floats.
 func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
 	f func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.Always(kit.Unsigned(
@@ -19,12 +24,12 @@ func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
 }
 
 var (
-	greater = join(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))
-	lesser  = join(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), boolean))
+	maximumBodies = join(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))
+	minimumBodies = join(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), boolean))
 )
 
-// greatest and least mirror [expr.Max] and [expr.Min]. They return a if a is NaN or strictly greater (lesser) than b,
-// else b. Of two zeros they return b.
+// greatest returns a if a is NaN or a > b, else b ([expr.Max]). least returns a if a is NaN or a < b, else b
+// ([expr.Min]). If both numbers are zeros, the result is b.
 func greatest[T int64 | uint64 | float64](a, b T) T {
 	if a != a || a > b {
 		return a

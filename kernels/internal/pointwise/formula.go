@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formula parses the expression that an op computes for one element: see package expr.
+// formula parses the formula that computes one element of an op's result. Package expr describes the syntax.
 func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
 // The dtypes in which ops compute. 16-bit floats are computed as float32, except in ops that round intermediate steps.
@@ -24,12 +24,14 @@ var (
 	boolean   = []tensor.DType{tensor.Bool}
 )
 
-// bodiesOf returns the kernels of a formula without attributes whose operands and result have the same dtype.
+// bodiesOf returns the kernels of a formula without attributes for the given dtypes. The operands and the result of a
+// kernel have the same dtype.
 func bodiesOf(f *expr.Formula, dtypes ...[]tensor.DType) bodies {
 	return bodiesTo(f, func(d tensor.DType) tensor.DType { return d }, dtypes...)
 }
 
-// bodiesTo is bodiesOf for a result of another dtype.
+// bodiesTo is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype of the
+// operands to the dtype of the result.
 func bodiesTo(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
 	return bodiesFor(f, func(d tensor.DType) []tensor.DType {
 		types := []tensor.DType{result(d)}
@@ -40,8 +42,8 @@ func bodiesTo(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ..
 	}, dtypes...)
 }
 
-// bodiesFor is bodiesOf for operands whose dtypes differ. types returns the dtypes of the result and of the operands,
-// in this order.
+// bodiesFor is bodiesOf for operands with different dtypes. For the dtype that indexes the table, types returns the
+// dtype of the result, followed by the dtypes of the operands.
 func bodiesFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
 	for _, list := range dtypes {
 		for _, d := range list {
@@ -51,14 +53,15 @@ func bodiesFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes 
 	return t
 }
 
-// toBool is the result dtype of predicates.
+// toBool returns the dtype of the results of predicates.
 func toBool(tensor.DType) tensor.DType { return tensor.Bool }
 
 // numbers holds the attributes of an op that its formula uses, by name.
 type numbers = map[string]tensor.Scalar
 
-// with returns the kernel of a formula with attributes, for the compute dtypes of an iteration.
-func with(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
+// kernelWith returns the kernel of a formula that uses the numbers attrs, for the dtypes in which an iteration
+// computes.
+func kernelWith(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	types := make([]tensor.DType, it.Len())
 	for i := range types {
 		types[i] = it.DType(i)
@@ -66,20 +69,22 @@ func with(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	return kit.FormulaKernel(f, attrs, it.NumOutputs(), types...)
 }
 
-// attributed makes the Body function of an op whose formula names attributes. dtypes are the supported operand dtypes.
-func attributed(label string, f *expr.Formula, attrs func(c *graph.Call) numbers,
+// attrBody returns the Body function of an op with a formula that uses attributes. attrs returns their values. dtypes
+// are the dtypes that the op supports.
+func attrBody(label string, f *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	all := slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		if !slices.Contains(all, it.DType(it.NumOutputs())) {
 			return rule.Kernel{}, rule.NotImplemented(label, it)
 		}
-		return with(f, it, attrs(c)), nil
+		return kernelWith(f, it, attrs(c)), nil
 	}
 }
 
-// inKind converts a plain number to the kind of a dtype; integers truncate.
-func inKind(d tensor.DType, s tensor.Scalar) tensor.Scalar {
+// toIntegerOrFloat converts a plain number to an integer or a float, depending on d. Conversion to an integer
+// truncates.
+func toIntegerOrFloat(d tensor.DType, s tensor.Scalar) tensor.Scalar {
 	switch {
 	case !s.IsSet():
 		return s

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Classification of numbers. A complex number is NaN or infinite if either part is, and finite if both parts are.
-// Integers are always finite.
+// The ops of this file classify numbers. A complex number is NaN if a part is NaN, infinite if a part is infinite, and
+// finite if both parts are finite. Integers are always finite.
 var (
 	Isnan = classify("isnan", "Returns whether self is NaN.", "isnan(x)", nil,
 		math.IsNaN, func(z complex128) bool { return math.IsNaN(real(z)) || math.IsNaN(imag(z)) })
@@ -29,7 +29,8 @@ var (
 		"signbit(x)", nil, math.Signbit, nil)
 )
 
-// classify defines a predicate; z is nil if complex numbers are not supported.
+// classify defines a predicate. f is the reference for real numbers and z for complex numbers. z is nil if complex
+// numbers are not supported. layout returns the layout of the result; nil stands for the layout of the iteration.
 func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
 	z func(complex128) bool) *graph.Op {
 	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, boolean, integers, floats)
@@ -61,21 +62,21 @@ func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, err
 	return kit.Define[kit.None](op)
 }
 
-// PyTorch composes isinf and isfinite from other ops. Their result has the layout that these ops give one after
-// another.
+// PyTorch composes isinf and isfinite from other ops. Therefore the layout of the result is inferred by applying the
+// layout rules of these ops one after another.
 
-// isinfLayout is the layout of self.abs() == inf. For a complex self, the expression is applied to its real part.
+// isinfLayout returns the layout of self.abs() == inf. If self is complex, its real part replaces self.
 func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
-		return preserved(c)
+		return preservedLayout(c)
 	}
 	return magnitudeAgainstInf(realPart(c.Type(0)))
 }
 
-// isfiniteLayout is the layout of (self == self) * (self.abs() != inf).
+// isfiniteLayout returns the layout of (self == self) * (self.abs() != inf).
 func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
-		return preserved(c)
+		return preservedLayout(c)
 	}
 	t := realPart(c.Type(0))
 	same, err := kit.LaidOutType(rule.Comparison(rule.Undefined(), rule.OfType(t), rule.OfType(t)))
@@ -89,6 +90,7 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	return kit.LaidOutType(rule.Binary(rule.Undefined(), rule.OfType(same), rule.OfType(size)))
 }
 
+// magnitudeAgainstInf returns the layout of a comparison of t.abs() with infinity.
 func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
 	abs, err := kit.LaidOutType(rule.Unary(rule.Undefined(), rule.OfType(t)))
 	if err != nil {

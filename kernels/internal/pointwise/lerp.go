@@ -38,7 +38,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Pointwise:  &interpolation,
 		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(&interpolation, c) },
-		Expression: interpolation.Expression, // for calls with all operands; others are not fused
+		Expression: interpolation.Expression, // only calls without omitted operands are fused
 	},
 })
 
@@ -70,9 +70,9 @@ func lerpConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 
 // Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp).
 var (
-	lerps     = bodiesOf(formula("lerp(x, y, z)"), floats, complexes)
-	lerpBelow = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")
-	lerpAbove = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
+	lerps         = bodiesOf(formula("lerp(x, y, z)"), floats, complexes)
+	lerpFromStart = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")
+	lerpFromEnd   = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
 
 func lerpBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
@@ -83,15 +83,15 @@ func lerpBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	if err := kit.NumberFits(w, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err
 	}
-	held := w.Tensor(it.DType(1)).At()
-	fromStart := held.Float() < 0.5
+	converted := w.Tensor(it.DType(1)).At()
+	fromStart := converted.Float() < 0.5
 	if it.DType(1).IsComplex() {
-		fromStart = cmplx.Abs(held.Complex()) < 0.5
+		fromStart = cmplx.Abs(converted.Complex()) < 0.5
 	}
 	if fromStart {
-		return with(lerpBelow, it, numbers{"weight": w}), nil
+		return kernelWith(lerpFromStart, it, numbers{"weight": w}), nil
 	}
-	return with(lerpAbove, it, numbers{"weight": w}), nil
+	return kernelWith(lerpFromEnd, it, numbers{"weight": w}), nil
 }
 
 func lerpRef(c *graph.Call) kit.ScalarFunc {
@@ -100,17 +100,17 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 		if w.IsSet() {
 			x = append(x[:2:2], w)
 		}
-		round := stepRounding(d)
+		round := roundTo(d)
 		return kit.ByKind(nil,
 			func(x []float64) float64 {
-				diff := round(x[1] - x[0]) // may overflow the dtype
+				diff := round(x[1] - x[0]) // the difference may overflow d
 				if x[2] < 0.5 {
 					return x[0] + round(x[2]*diff)
 				}
 				return x[1] - round(diff*round(1-x[2]))
 			},
 			func(x []complex128) complex128 {
-				round := complexRounding(d)
+				round := roundComplexTo(d)
 				diff := round(x[1] - x[0])
 				if cmplx.Abs(x[2]) < 0.5 {
 					return x[0] + round(x[2]*diff)

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Logical ops support any dtype: 0 is false and everything else is true, including NaN.
+// Logical ops support any dtype. The number 0 is false. All other numbers and NaN are true.
 var (
 	LogicalAnd = logical("logical_and", "Returns whether both self and other are non-zero.",
 		"x != 0 and y != 0", "x & y",
@@ -38,8 +38,8 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self i
 		func(x []complex128) bool { return x[0] == 0 })),
 	kit.ExUnary, kit.Example(nil, kit.ExBools))
 
-// predicate returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison with
-// the literal 0 would first promote them.
+// predicate returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison of a
+// bool with the literal 0 would first promote the bool.
 func predicate(ofNumbers, ofBools string) bodies {
 	return join(bodiesTo(formula(ofNumbers), toBool, integers, floats, complexes), bodiesOf(formula(ofBools), boolean))
 }

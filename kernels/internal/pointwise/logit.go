@@ -56,7 +56,7 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 		Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
 			"floats only.",
 		Params:   unary1,
-		Infer:    kit.InferWithLayout(&logSigmoids, rowMajor),
+		Infer:    kit.InferWithLayout(&logSigmoids, rowMajorLayout),
 		Ref:      kit.PointwiseRef(&logSigmoids, kit.Always(logSigmoid)),
 		Examples: []graph.Example{kit.ExUnary},
 	},
@@ -68,5 +68,5 @@ var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 
 func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	v := x[0].Float()
-	return tensor.FloatScalar(min(v, 0) - stepRounding(d)(math.Log1p(math.Exp(-math.Abs(v))))) // 0, not -0
+	return tensor.FloatScalar(min(v, 0) - roundTo(d)(math.Log1p(math.Exp(-math.Abs(v))))) // 0, not -0
 }

@@ -26,27 +26,27 @@ func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p 
 	})
 }
 
-// unary1 and binary2 are the operands of most pointwise ops; numbers2 are those of ops that accept plain numbers on
-// either side.
+// unary1 and binary2 are the operands of most unary and binary ops. numbers2 are the operands of a binary op that
+// accepts plain numbers for both operands.
 var (
 	unary1   = []graph.Param{kit.Self}
 	binary2  = []graph.Param{kit.Self, kit.Other}
 	numbers2 = []graph.Param{kit.SelfNum, kit.OtherNum}
 )
 
-// preserved returns the layout of empty_like(self).
-func preserved(c *graph.Call) (tensor.Type, error) {
+// preservedLayout returns the layout of empty_like(self).
+func preservedLayout(c *graph.Call) (tensor.Type, error) {
 	return rule.PreserveType(c.Type(0)), nil
 }
 
-// rowMajor returns a row-major layout.
-func rowMajor(c *graph.Call) (tensor.Type, error) {
+// rowMajorLayout returns the row-major layout with the shape of self.
+func rowMajorLayout(c *graph.Call) (tensor.Type, error) {
 	t := c.Type(0)
 	return t.RowMajor(), nil
 }
 
-// afterCast returns the layout of a unary op on self converted to d.
-func afterCast(t tensor.Type, d tensor.DType) (tensor.Type, error) {
+// castLayout returns the layout of the result if self, of type t, is converted to d before a unary op.
+func castLayout(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	return kit.LaidOutType(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
 }
 
@@ -70,18 +70,18 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 	return p.Result()
 }
 
-// floatRef is the reference of a function of one real number.
+// floatRef returns the argument f of kit.PointwiseRef for a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
 
-// floatRef2 is the reference of a function of two real numbers.
+// floatRef2 returns the argument f of kit.PointwiseRef for a function of two real numbers.
 func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
-// boolRef makes a ScalarFunc of an op that returns bool, from one function per kind of number; nil stands for an
-// unsupported kind.
+// boolRef returns the ScalarFunc of an op that returns bool. i, f and z compute it for integers, floats and complex
+// numbers. The function of an unsupported kind is nil.
 func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []complex128) bool) kit.ScalarFunc {
 	g := kit.ByKind(
 		func(x []int64) int64 { return boolInt(i(x)) },
@@ -102,7 +102,7 @@ func boolInt(b bool) int64 {
 // are present, and the kernel passes it the addresses of these operands.
 func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
-	var positions []int // of the present operands in c.In
+	var positions []int // indices in c.In of the operands that are present
 	for i, a := range c.In {
 		if a.Kind != graph.Null {
 			given.In, positions = append(given.In, a), append(positions, i)
@@ -151,7 +151,7 @@ func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	return &out, nil
 }
 
-// realPart returns the view of the real parts of a complex value; a real one is unchanged.
+// realPart returns the type of the view of a complex value's real parts. If t is real, it returns t.
 func realPart(t tensor.Type) tensor.Type {
 	if !t.DType.IsComplex() {
 		return t
@@ -164,6 +164,7 @@ func realPart(t tensor.Type) tensor.Type {
 	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: st, Offset: two.Mul(t.Offset)}
 }
 
+// noBool returns a check that rejects bools with the given message.
 func noBool(message string) func(c *graph.Call) error {
 	return func(c *graph.Call) error {
 		if c.Type(0).DType == tensor.Bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pow is self to the power of exponent; either may be a plain number.
+// Pow is self to the power of exponent. Both operands may be plain numbers.
 var Pow = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pow",
@@ -37,7 +37,7 @@ var Square = kit.Define[kit.None](graph.Op{
 			if d == tensor.Bool {
 				d = tensor.Int64
 			}
-			return afterCast(t, d)
+			return castLayout(t, d)
 		}),
 		Ref: kit.PointwiseRef(&squaring, kit.Always(kit.ByKind(
 			func(x []int64) int64 { return x[0] * x[0] },
@@ -74,8 +74,8 @@ func powCheck(c *graph.Call) error {
 	return nil
 }
 
-// powInfer chooses the layout like aten's three overloads: by the permutation rule for two tensors, as a unary op for a
-// plain exponent, and row-major for a plain base.
+// powInfer infers the type of the result. The layout depends on the overload of aten. For two tensors it follows the
+// permutation rule. For a plain exponent it is the layout of a unary op. For a plain base it is row-major.
 func powInfer(c *graph.Call) ([]graph.Result, error) {
 	res, err := power.Infer(c)
 	if err != nil {
@@ -86,15 +86,15 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	case c.In[0].Kind == graph.NumberArg:
 		t = t.RowMajor()
 	case c.In[1].Kind == graph.NumberArg:
-		if t, err = afterCast(c.Type(0), t.DType); err != nil {
+		if t, err = castLayout(c.Type(0), t.DType); err != nil {
 			return nil, err
 		}
 	}
 	return c.One(t), nil
 }
 
-// powBody uses cheaper formulas for some plain exponents (pow_tensor_scalar_optimized_kernel), and repeated
-// multiplication for all plain exponents of integers.
+// powBody returns the kernel of pow. For some plain exponents of floats, such as 2 and 0.5, it uses cheaper formulas
+// (pow_tensor_scalar_optimized_kernel). For plain exponents of integers it uses repeated multiplication.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	body, err := powBodies.pickLabel("pow", it)
 	e := c.In[1]
@@ -104,7 +104,7 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	d := it.DType(1)
 	if d.IsIntegral(false) {
 		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a large exponent may wrap
-			return with(plainPower, it, numbers{"e": n}), nil
+			return kernelWith(plainPower, it, numbers{"e": n}), nil
 		}
 		return body, nil
 	}

@@ -14,7 +14,8 @@ var (
 	roots      = bodiesOf(formula("sqrt(x)"), floats, complexes)
 )
 
-// powInts are loops in Go: expressions have no loops, and unrolled code would test every bit of an exponent.
+// powInts are the kernels for integers. They are loops in Go, because expressions have no loops, and unrolled code
+// would test every bit of an exponent.
 var powInts = func() (t bodies) {
 	t[tensor.Int8], t[tensor.Int16] = iter.Slice2(powSlice[int8]), iter.Slice2(powSlice[int16])
 	t[tensor.Int32], t[tensor.Int64] = iter.Slice2(powSlice[int32]), iter.Slice2(powSlice[int64])
@@ -23,7 +24,7 @@ var powInts = func() (t bodies) {
 	return t
 }()
 
-// powSlice multiplies by repeated squaring; overflow wraps (native::powi).
+// powSlice computes powers of integers by repeated squaring (native::powi). Overflow wraps.
 func powSlice[T integer](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

@@ -15,7 +15,7 @@ type gluAttrs struct {
 	Dim int `attr:"dim" default:"-1" doc:"dimension to split into halves"`
 }
 
-// Prelu scales negative elements by a weight, one for all or one per channel.
+// Prelu multiplies negative elements by a weight. There is one weight for all elements or one weight per channel.
 var Prelu = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "prelu",
@@ -67,7 +67,7 @@ var Prelu = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// Glu multiplies one half of a dimension by the sigmoid of the other.
+// Glu multiplies the first half of a dimension by the sigmoid of the second half.
 var Glu = kit.Define[gluAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "glu",
@@ -109,7 +109,8 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 				n := kit.SizeOf(kit.KnownMeta(a), dim)
 				return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
 			}
-			left, right := half(0), p.To(a.DType.OpMath(), half(1)) // so that only the product is rounded
+			// The sigmoid is computed in OpMath, so that only the product is rounded to the dtype.
+			left, right := half(0), p.To(a.DType.OpMath(), half(1))
 			return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
 		},
 	},

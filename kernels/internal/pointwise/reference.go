@@ -7,12 +7,13 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The references use these functions in place of those of packages math and cmplx that are wrong at the limits of their
-// domains.
+// The references of ops use the functions of this file in place of functions of packages math and cmplx that return
+// wrong results for extreme arguments.
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// logarithm is math.Log, corrected for subnormal numbers, for which it is wrong on some processors.
+// logarithm is math.Log with a correction for subnormal numbers. On some processors, math.Log of a subnormal number is
+// wrong.
 func logarithm(x float64) float64 {
 	if x > 0 && x < 0x1p-1022 {
 		return math.Log(x*0x1p54) - 54*math.Ln2
@@ -20,18 +21,19 @@ func logarithm(x float64) float64 {
 	return math.Log(x)
 }
 
-// complexLog is cmplx.Log with the sign of angle64.
+// complexLog is cmplx.Log, except that the imaginary part is computed by angle64.
 func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// byParts divides both parts of z by d. A complex division would give NaN for an infinite part, by 0 times infinity.
+// byParts divides both parts of z by d. If a part is infinite, a complex division would return NaN, because it
+// multiplies 0 by infinity.
 func byParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
 
 // angle64 is math.Atan2, but the result has the sign of y even if y / x underflows.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
-// complexExp is cmplx.Exp, extended to real parts near the overflow threshold.
+// complexExp is cmplx.Exp, except that it is also correct for real parts near the overflow threshold.
 func complexExp(z complex128) complex128 {
 	size := kit.Exp(real(z))
 	if size == 0 || math.IsInf(size, 0) || imag(z) == 0 || !isFinite(imag(z)) {
@@ -41,7 +43,7 @@ func complexExp(z complex128) complex128 {
 	return complex(size*cos, size*sin)
 }
 
-// power64 is math.Pow, corrected for subnormal bases.
+// power64 is math.Pow with a correction for subnormal bases.
 func power64(x, y float64) float64 {
 	if x == 0 || math.Abs(x) >= 0x1p-1022 || math.IsInf(y, 0) || y != y {
 		return math.Pow(x, y)

@@ -5,19 +5,20 @@ import (
 	"math/cmplx"
 )
 
-// This file has the references of complex functions for which package cmplx is inaccurate: its formulas cancel, divide
-// infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The references use W. Kahan's
-// formulas (Branch Cuts for Complex Elementary Functions, 1987). For non-finite operands they call package cmplx.
+// This file has the references of complex functions for which package cmplx is inaccurate. The formulas of cmplx suffer
+// from cancellation, divide infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The
+// references use W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987). For operands that are not
+// finite they call package cmplx.
 
 func finiteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
 
 // squareOverflows reports whether the square of z may overflow.
 func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
 
-// logOfTwice returns log(|2z|), also where 2z overflows.
+// logOfTwice returns log(|2z|). The result is correct even if 2z overflows.
 func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(z*0.5)) + 2*math.Ln2 }
 
-// rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if it is 0.
+// rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
 func rootOf(z complex128) complex128 {
 	w := cmplx.Sqrt(z)
 	return complex(real(w), math.Copysign(imag(w), imag(z)))
@@ -29,8 +30,8 @@ func alongImaginary(f func(complex128) complex128, z complex128) complex128 {
 	return complex(imag(w), -real(w))
 }
 
-// complexSinh and complexCosh compute exp(a)*s, for large a, as exp(a/2)*s*exp(a/2): for a small s, the product may be
-// finite although exp(a) overflows.
+// complexSinh and complexCosh need the product exp(a)*s, where s is a sine or a cosine. For large a they compute it as
+// exp(a/2)*s*exp(a/2), because the product may be finite although exp(a) overflows.
 func complexSinh(z complex128) complex128 {
 	a := math.Abs(real(z))
 	if !finiteParts(z) || a < 600 {
@@ -78,7 +79,7 @@ func complexTan(z complex128) complex128 {
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
 }
 
-// complexTanh uses the tangent, because only the tangent of package cmplx has a series for operands where terms cancel.
+// complexTanh is computed by complexTan. Unlike cmplx.Tanh, cmplx.Tan uses a series for operands at which terms cancel.
 func complexTanh(z complex128) complex128 {
 	if !finiteParts(z) {
 		return cmplx.Tanh(z)
@@ -129,7 +130,7 @@ func complexAcosh(z complex128) complex128 {
 	return complex(math.Asinh(real(p)*real(q)+imag(p)*imag(q)), 2*angle64(imag(p), real(q)))
 }
 
-// complexAtanh makes the real part positive, since the function is odd.
+// complexAtanh computes only with a positive real part. For a negative real part it uses atanh(-z) = -atanh(z).
 func complexAtanh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {

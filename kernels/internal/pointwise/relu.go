@@ -24,7 +24,7 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 			func(x []float64) float64 { return max(x[0], 0) }, nil))),
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
-// Hardtanh clamps self on both sides, relu6 to [0, 6].
+// Hardtanh clamps self to [min_val, max_val]. Relu6 clamps self to [0, 6].
 var (
 	Hardtanh = hardtanh(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
 		"Clamps self to [min_val, max_val]; NaN propagates. Bools "+
@@ -36,7 +36,7 @@ var (
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 )
 
-// hardtanh defines a clamp whose result has the layout of empty_like.
+// hardtanh defines an op that clamps self. The result has the layout of empty_like(self).
 func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
 	examples ...graph.Example) *graph.Op {
 	check := func(c *graph.Call) error {
@@ -59,7 +59,7 @@ func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) 
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unary1,
-			Infer: kit.InferWithLayout(p, preserved), Examples: examples,
+			Infer: kit.InferWithLayout(p, preservedLayout), Examples: examples,
 			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
 				lo, hi := bounds(c)
 				return clamping{min: lo, max: hi}.ref
@@ -73,7 +73,7 @@ type leakyAttrs struct {
 	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of negative elements"`
 }
 
-// LeakyRelu scales negative elements.
+// LeakyRelu multiplies negative elements by a constant.
 var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
 	"floats only.", "where(x > 0, x, x * slope)", 0,
 	func(a *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(a.Slope)} },
@@ -91,7 +91,7 @@ type thresholdAttrs struct {
 	Value     tensor.Scalar `attr:"value" doc:"replacement"`
 }
 
-// Threshold replaces elements up to a threshold.
+// Threshold replaces elements that do not exceed a threshold.
 var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 	"Replaces elements that are at most threshold by "+
 		"value; NaN propagates.", unary1,
@@ -100,7 +100,7 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
 			return errors.Join(fitsNumber(d, a.Threshold), fitsNumber(d, a.Value))
 		}),
-		Body: attributed("threshold_cpu", formula("where(x <= type_as(limit, x), type_as(value, x), x)", "x"),
+		Body: attrBody("threshold_cpu", formula("where(x <= type_as(limit, x), type_as(value, x), x)", "x"),
 			func(c *graph.Call) numbers {
 				a := kit.Attrs[thresholdAttrs](c)
 				return numbers{"limit": a.Threshold, "value": a.Value}

@@ -12,9 +12,9 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 	"Returns the remainder of self divided by other, with the sign of other (Python's %). For integers a divisor of "+
 		"0 is an error in the run.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("remainder",
-		join(bodiesOf(formula("x % y"), floats), integral("x % y", "fmod(x, y)")))},
-	kit.Always(kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
-		byDivisor(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
+		join(bodiesOf(formula("x % y"), floats), integerDivision("x % y", "fmod(x, y)")))},
+	kit.Always(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
+		checkedReference(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil))),
 	kit.ExBinary, kit.ExIntegers)
 
@@ -23,12 +23,13 @@ var Fmod = elementwise(kit.NoAttrs, "fmod",
 	"Returns the remainder of self divided by other, with the sign of self (C's fmod). For integers a divisor of "+
 		"0 is an error in the run.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("fmod",
-		join(bodiesOf(formula("fmod(x, y)"), floats), integral("fmod(x, y)", "fmod(x, y)")))},
-	kit.Always(kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
-		byDivisor(func(a, b int64) int64 { return a % b }),
+		join(bodiesOf(formula("fmod(x, y)"), floats), integerDivision("fmod(x, y)", "fmod(x, y)")))},
+	kit.Always(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
+		checkedReference(func(a, b int64) int64 { return a % b }),
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil))),
 	kit.ExBinary, kit.ExIntegers)
 
+// modulus64 is Python's a % b.
 func modulus64(a, b float64) float64 {
 	m := math.Mod(a, b)
 	if m != 0 && (b < 0) != (m < 0) {

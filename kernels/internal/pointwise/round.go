@@ -9,17 +9,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rounding to integers. Integer dtypes are copied; bools are not supported.
+// Floor, Ceil and Trunc round to integers. They copy elements of integer dtypes and do not support bools.
 var (
 	Floor = rounding("floor", "Rounds each element down to an integer.", math.Floor)
 	Ceil  = rounding("ceil", "Rounds each element up to an integer.", math.Ceil)
 	Trunc = rounding("trunc", "Rounds each element toward 0 to an integer.", math.Trunc)
 )
 
+// rounding defines an op that rounds to integers. name is also the function of the expression language.
 func rounding(name, doc string, f func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unary1,
 		&graph.Pointwise{Config: realOnly(unary, name+" is not supported for complex inputs"),
-			Body: labelled(name+"_vml_cpu", join(unchanged, bodiesOf(formula(name+"(x)"), floats)))},
+			Body: labelled(name+"_vml_cpu", join(integerCopies, bodiesOf(formula(name+"(x)"), floats)))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return x[0] }, func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
@@ -28,7 +29,7 @@ type roundAttrs struct {
 	Decimals int `attr:"decimals" default:"0" range:"int64" doc:"number of decimal places; negative numbers round to tens, hundreds and so on"`
 }
 
-// Round rounds to the nearest number, half to even.
+// Round rounds to the nearest integer or decimal fraction. Halves are rounded to even.
 var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 	"Rounds each element to the nearest integer, or to decimals "+
 		"places; halves are rounded to even.", unary1,
@@ -40,7 +41,7 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 			case d.IsIntegral(false):
 				return x[0]
 			case c.Type(0).DType.IsReducedFloat():
-				return tensor.FloatScalar(float64(roundScaled(n, float32(x[0].Float()), roundingTo(c.Type(0).DType))))
+				return tensor.FloatScalar(float64(roundScaled(n, float32(x[0].Float()), roundTo16Bits(c.Type(0).DType))))
 			case d == tensor.Float32:
 				exact := func(x float32) float32 { return x }
 				return tensor.FloatScalar(float64(roundScaled(n, float32(x[0].Float()), exact)))
@@ -56,23 +57,24 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTransposed),
 	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTransposed))
 
-// unchanged are the kernels of integers.
-var unchanged = bodiesOf(formula("x"), integers)
+// integerCopies are the kernels for integers: copies.
+var integerCopies = bodiesOf(formula("x"), integers)
 
-// roundConfig leaves scaled 16-bit floats to the formula, because PyTorch rounds the scaled numbers to their dtype.
+// roundConfig is unary, except that 16-bit floats are not converted to float32 if decimals is not 0. Then PyTorch
+// rounds the scaled numbers to the 16-bit dtype, and so does the formula.
 func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := unary(c, outs)
 	return cfg.OpMath(kit.Attrs[roundAttrs](c).Decimals == 0), err
 }
 
 var (
-	whole = join(unchanged, bodiesOf(formula("rint(x)"), floats))
-	// Scaling is in the dtype itself, as in native::round_decimals.
-	decimals = attributed("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
+	roundBodies = join(integerCopies, bodiesOf(formula("rint(x)"), floats))
+	// As in native::round_decimals, the scaled number is rounded to the dtype of x.
+	roundToDecimals = attrBody("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
 		func(c *graph.Call) numbers {
 			return numbers{"up": tensor.FloatScalar(math.Pow10(kit.Attrs[roundAttrs](c).Decimals))}
 		}, floats, reduced)
-	tens = attributed("round_cpu", formula("d = type_as(down, x); rint(type_as(x / d, x)) * d", "x"),
+	roundToTens = attrBody("round_cpu", formula("d = type_as(down, x); rint(type_as(x / d, x)) * d", "x"),
 		func(c *graph.Call) numbers {
 			return numbers{"down": tensor.FloatScalar(math.Pow10(-kit.Attrs[roundAttrs](c).Decimals))}
 		}, floats, reduced)
@@ -81,11 +83,11 @@ var (
 func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	switch n := kit.Attrs[roundAttrs](c).Decimals; {
 	case n > 0:
-		return decimals(c, it)
+		return roundToDecimals(c, it)
 	case n < 0:
-		return tens(c, it)
+		return roundToTens(c, it)
 	}
-	return whole.pickLabel("round_vml_cpu", it)
+	return roundBodies.pickLabel("round_vml_cpu", it)
 }
 
 // Frac is self minus trunc(self).
@@ -94,8 +96,8 @@ var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each
 	&graph.Pointwise{Config: unary, Body: fixed("frac", bodiesOf(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 
-// roundScaled rounds x to decimals places. As in PyTorch, the scale and the scaled number are first rounded to the
-// dtype of the op, by round.
+// roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first
+// rounded to the dtype of the op. The function round does that.
 func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
 	up, down := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
 	if decimals < 0 {

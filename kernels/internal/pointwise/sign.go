@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sign is -1, 0 or 1.
+// Sign returns -1, 0 or 1.
 var Sign = elementwise(kit.NoAttrs, "sign",
 	"Returns -1, 0 or 1 for the sign of each element; 0 for NaN. Complex numbers "+
 		"are not supported.", unary1,
@@ -16,7 +16,7 @@ var Sign = elementwise(kit.NoAttrs, "sign",
 		"Please use torch.sgn instead."), Body: fixed("sign", signBodies)},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
-// Sgn is sign, and z / abs(z) for complex numbers.
+// Sgn returns the sign of a real number, and z / abs(z) for a complex number z.
 var Sgn = elementwise(kit.NoAttrs, "sgn",
 	"Returns the sign of each element; for complex elements, the number of absolute value "+
 		"1 in the same direction.", unary1,
@@ -27,17 +27,18 @@ var signBodies = join(bodiesOf(formula("minimum(maximum(x, -1), 1)"), signed),
 	bodiesOf(formula("minimum(x, 1)"), unsigned), bodiesOf(formula("sign(x)"), floats),
 	bodiesOf(formula("x"), boolean))
 
-func direction(d tensor.DType, z complex128) complex128 {
+// complexSign returns z / abs(z). abs(z) is first rounded to the dtype of z's parts, as in kernels.
+func complexSign(d tensor.DType, z complex128) complex128 {
 	if z == 0 {
 		return 0
 	}
-	return z / complex(stepRounding(d.ToReal())(cmplx.Abs(z)), 0)
+	return z / complex(roundTo(d.ToReal())(cmplx.Abs(z)), 0)
 }
 
 func signRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	switch {
 	case d.IsComplex():
-		return tensor.ComplexScalar(direction(d, x[0].Complex()))
+		return tensor.ComplexScalar(complexSign(d, x[0].Complex()))
 	case x[0].Float() > 0:
 		return tensor.IntScalar(1)
 	case x[0].Float() < 0:

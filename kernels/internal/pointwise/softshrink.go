@@ -18,7 +18,7 @@ type biasShrinkAttrs struct {
 	Bias  float64 `attr:"bias" default:"0" doc:"amount by which the absolute values of other elements shrink"`
 }
 
-// Softshrink reduces absolute values by lambd; Shrink is ONNX's operator, which generalizes softshrink and hardshrink.
+// Softshrink reduces absolute values by lambd. Shrink is ONNX's operator. It generalizes softshrink and hardshrink.
 var (
 	Softshrink = attrCurve("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
 		"closer. Supports floats only.", shrinking, 0,
@@ -46,7 +46,7 @@ func init() {
 	})
 }
 
-// biasShrink propagates NaN.
+// biasShrink returns the reference function of shrink. NaN propagates.
 func biasShrink(lambd, bias float64) func(float64) float64 {
 	return func(x float64) float64 {
 		switch {

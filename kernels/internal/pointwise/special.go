@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Functions of two real numbers.
+// The ops of this file are functions of two real numbers.
 var (
 	Atan2 = special2("atan2", "Returns the angle of the point (other, self) in radians.",
 		"atan2(x, y)", binary2, binaryFloat, angle64, kit.ExIntegers)
@@ -32,7 +32,8 @@ var (
 		"where(y != y, y, where(x == 0, 0, x * log(y)))", numbers2, binaryFloat, xlogy, kit.ExIntegers)
 )
 
-// hypots sums squares of float32 in float64, where they do not overflow.
+// hypots are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
+// numbers do not overflow.
 var hypots = join(bodiesOf(formula("a = float64(x); b = float64(y); "+
 	"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", "x", "y"), floats[:1]),
 	bodiesOf(formula("hypot(x, y)", "x", "y"), floats[1:]))
@@ -100,26 +101,26 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 		Name: "nan_to_num",
 		Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
 			"supported.",
-		Params: unary1, Infer: kit.InferWithLayout(&replacing, preserved),
-		Ref: kit.PointwiseRef(&replacing, replaceRef),
+		Params: unary1, Infer: kit.InferWithLayout(&nanReplacement, preservedLayout),
+		Ref: kit.PointwiseRef(&nanReplacement, replaceRef),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTransposed),
 			kit.Example(nil, kit.ExInts)},
 	},
-	Lowerings: graph.Lowerings{Pointwise: &replacing},
+	Lowerings: graph.Lowerings{Pointwise: &nanReplacement},
 })
 
-var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+var nanReplacement = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	if !it.DType(1).IsFloat() {
-		return finite.pickLabel("nan_to_num", it)
+		return copyBodies.pickLabel("nan_to_num", it)
 	}
 	r := replacements(c, it.Type(0).DType)
-	return with(replaced, it, numbers{"n": tensor.FloatScalar(r[0]), "up": tensor.FloatScalar(r[1]),
+	return kernelWith(replaceFormula, it, numbers{"n": tensor.FloatScalar(r[0]), "up": tensor.FloatScalar(r[1]),
 		"down": tensor.FloatScalar(r[2])}), nil
 }}
 
 var (
-	finite   = bodiesOf(formula("x"), boolean, integers)
-	replaced = formula("nan_to_num(x, n, up, down)", "x")
+	copyBodies     = bodiesOf(formula("x"), boolean, integers)
+	replaceFormula = formula("nan_to_num(x, n, up, down)", "x")
 )
 
 func replaceRef(c *graph.Call) kit.ScalarFunc {

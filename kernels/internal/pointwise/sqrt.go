@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// Square roots and reciprocals. Bools and integers are computed as float32.
+// The ops of this file are square roots and reciprocals. They compute bools and integers as float32.
 var (
 	Sqrt = rooting("sqrt", "sqrt_vml_cpu", "Returns the square root of each element; NaN below 0.",
 		"sqrt(x)", math.Sqrt, cmplx.Sqrt)

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transcendental defines an op that applies the function name of the expression language. f is the reference for
-// floats, and z for complex numbers; z is nil if they are not supported. Bools and integers are computed as float32.
-// label is the name in errors.
+// transcendental defines a unary op. name is the name of the op and of the function of the expression language that the
+// op applies. f is the reference for floats, and z is the reference for complex numbers. z is nil if complex numbers
+// are not supported. Bools and integers are computed as float32. label is the name in errors.
 func transcendental(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return computed(name, label, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }

@@ -2,7 +2,8 @@ package pointwise
 
 import "math"
 
-// Circular and hyperbolic functions and their inverses; angles are in radians.
+// The ops of this file are circular and hyperbolic functions, their inverses, error functions and lgamma. Angles are in
+// radians.
 var (
 	Sin  = transcendental("sin", "sin_vml_cpu", "Returns the sine of each element.", math.Sin, complexSin)
 	Cos  = transcendental("cos", "cos_vml_cpu", "Returns the cosine of each element.", math.Cos, complexCos)
@@ -31,19 +32,19 @@ var (
 		"cancellation for large elements.", math.Erfc, nil)
 )
 
-// large is slightly below the argument at which sinh and cosh of package math overflow, earlier than the true results
-// do.
-const large = 709
+// overflowBound is slightly less than the least argument for which sinh and cosh of package math overflow although the
+// true result is finite.
+const overflowBound = 709
 
 func sinh(x float64) float64 {
-	if a := math.Abs(x); a > large {
+	if a := math.Abs(x); a > overflowBound {
 		return math.Copysign(cosh(a), x)
 	}
 	return math.Sinh(x)
 }
 
 func cosh(x float64) float64 {
-	if a := math.Abs(x); a > large {
+	if a := math.Abs(x); a > overflowBound {
 		return math.Exp(a/2) / 2 * math.Exp(a/2)
 	}
 	return math.Cosh(x)

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Where selects elements by a condition.
+// Where selects each element from one of two operands by a condition.
 var Where = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "where",
@@ -30,7 +30,7 @@ var Where = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &selection},
 })
 
-var selection = graph.Pointwise{Config: whereConfig, Body: selecting}
+var selection = graph.Pointwise{Config: whereConfig, Body: whereBody}
 
 func whereCheck(c *graph.Call) (tensor.DType, error) {
 	if d := c.Type(0).DType; d != tensor.Bool && d != tensor.Uint8 {
@@ -39,8 +39,9 @@ func whereCheck(c *graph.Call) (tensor.DType, error) {
 	return resultType(c.In[1:])
 }
 
-// whereConfig keeps the condition a byte if self and other need no conversion. Otherwise the condition is converted
-// with them, and loops test for non-zero bits.
+// whereConfig returns the configuration of the iteration. If self or other needs a conversion, all operands are
+// converted to the dtype of the result, including the condition, and the kernels test the converted condition for
+// non-zero bits. Otherwise the condition remains a byte.
 func whereConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	d, err := whereCheck(c)
 	if err != nil {
@@ -64,7 +65,8 @@ func whereConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return cfg, nil
 }
 
-// whereLayout infers the layout from the condition and the operands as PyTorch converts them first.
+// whereLayout returns the layout of the result. It is inferred from the condition converted to bool and the operands
+// converted to the dtype of the result, because PyTorch converts them first.
 func whereLayout(c *graph.Call) (tensor.Type, error) {
 	d, err := whereCheck(c)
 	if err != nil {
@@ -77,23 +79,26 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	return kit.LaidOutType(cfg)
 }
 
-// selects holds the kernels for a condition of one byte, by the dtype of the condition. joint holds the kernels for a
-// condition that is converted to the dtype of the other operands.
+// byteConditionBodies are the kernels for a condition of one byte, by the dtype of the condition.
+// convertedConditionBodies are the kernels for a condition that is converted to the dtype of self and other.
 var (
-	choice    = formula("where(c, x, y)", "c", "x", "y")
-	allDTypes = [][]tensor.DType{boolean, integers, reduced, floats, complexes}
-	selects   = map[tensor.DType]bodies{tensor.Bool: conditional(tensor.Bool), tensor.Uint8: conditional(tensor.Uint8)}
-	joint     = bodiesOf(choice, allDTypes...)
+	selectFormula       = formula("where(c, x, y)", "c", "x", "y")
+	allDTypes           = [][]tensor.DType{boolean, integers, reduced, floats, complexes}
+	byteConditionBodies = map[tensor.DType]bodies{tensor.Bool: selectBodies(tensor.Bool),
+		tensor.Uint8: selectBodies(tensor.Uint8)}
+	convertedConditionBodies = bodiesOf(selectFormula, allDTypes...)
 )
 
-func conditional(c tensor.DType) bodies {
-	return bodiesFor(choice, func(d tensor.DType) []tensor.DType { return []tensor.DType{d, c, d, d} }, allDTypes...)
+// selectBodies returns the kernels for a condition of dtype c.
+func selectBodies(c tensor.DType) bodies {
+	types := func(d tensor.DType) []tensor.DType { return []tensor.DType{d, c, d, d} }
+	return bodiesFor(selectFormula, types, allDTypes...)
 }
 
-func selecting(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+func whereBody(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	d, c := it.DType(0), it.DType(1)
 	if c == d {
-		return joint[d], nil
+		return convertedConditionBodies[d], nil
 	}
-	return selects[c][d], nil
+	return byteConditionBodies[c][d], nil
 }

@@ -19,18 +19,18 @@ type quantConvAttrs struct {
 	Groups   int   `attr:"groups" default:"1" doc:"number of groups of channels that are convolved separately"`
 }
 
-// quantConv describes a quantized convolution. Operands are given by their indexes; -1 means that there is none.
+// quantConv describes a quantized convolution op. Operands are given by their indices.
 type quantConv struct {
 	name         string
-	w            int  // weight
-	xZero, wZero int  // zero points of the input and of the weight
+	w            int  // index of the weight
+	xZero, wZero int  // indices of the zero points of the input and of the weight
 	scaled       bool // the op scales sums to a byte dtype; otherwise the result is int32
 }
 
-// inBytes reports whether a quantized convolution should be computed as a byte convolution. It must be over images,
-// with a constant weight and shapes that have machine code. If the op scales sums, the sums and the bias must be far
-// from the bounds of int32. If the weight minus its zero points does not fit int8, sums of windows are also needed: see
-// corrected.
+// inBytes reports whether a quantized convolution should be computed as a byte convolution. The convolution must be
+// over images, with a constant weight and shapes that have machine code. If the op scales sums, the sums and the bias
+// must be far from the bounds of int32. If the weight minus its zero points does not fit int8, the rewrite also needs
+// sums of windows (see corrected), which restricts the groups.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !zeroAlike(c, 0, q.xZero) {
@@ -55,7 +55,8 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	return served
 }
 
-// fits reports whether the constant weight minus its zero points fits int8. It is false if the zero points are unknown.
+// fits reports whether the constant weight minus its zero points fits int8. It returns false if the zero points are
+// unknown.
 func (q *quantConv) fits(c *graph.Call) bool {
 	w, zero := c.Const(q.w), c.Const(q.wZero)
 	if c.Has(q.wZero) && zero == nil {
@@ -72,8 +73,8 @@ func (q *quantConv) fits(c *graph.Call) bool {
 	return ok
 }
 
-// bytesConv returns the result of the op by a byte convolution. If the weight fits int8 without zero points, the byte
-// convolution also scales. Otherwise its sums are corrected and then scaled.
+// bytesConv adds a byte convolution that computes the op, and returns the result. If the weight minus its zero points
+// fits int8, the byte convolution also scales the sums. Otherwise its sums are first corrected and then scaled.
 func (p parts) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
 	c, n := p.C, p.C.Meta(q.w).Shape[0]
@@ -114,7 +115,7 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 	return p.requantized(sums, p.vector(1, 0, 4, f), p.vector(4, 1, 4, f))
 }
 
-// lessZero returns the weight minus its zero points as int8, which must fit. The differences are exact in float32.
+// lessZero returns the weight minus its zero points as int8. The differences must fit int8. They are exact in float32.
 func (p parts) lessZero(q *quantConv) graph.Arg {
 	w := p.C.In[q.w]
 	if p.C.Has(q.wZero) && !magnitudesAtMost(p.C.Const(q.wZero), 0) {
@@ -124,8 +125,9 @@ func (p parts) lessZero(q *quantConv) graph.Arg {
 }
 
 // corrected returns the sums for a weight that does not fit int8 after its zero points are subtracted. It convolves
-// with the weight itself and subtracts the zero point times the sum of the window. The sums of windows are an
-// additional output channel, whose weights are 1. If each channel is a group, they are a separate convolution.
+// with the weight itself and subtracts the zero point times the sum of the window. The sums of windows are computed as
+// an additional output channel with weights of 1. If each channel is a group, they are computed by a separate
+// convolution.
 func (p parts) corrected(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.C.Meta(q.w)

@@ -11,23 +11,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quotient computes v = x / scale in float32 from the reciprocal of the scale, which is several times faster than a
-// division. The product q has an error below two units in the last place. The first correction, p, has an error below
-// one unit. The second correction, v, is correctly rounded (Markstein 1990).
+// quotient is an expression program that computes v = x / scale in float32 from the reciprocal of the scale. It is
+// several times faster than a division. The product q has an error below two units in the last place. The first
+// correction, p, has an error below one unit. The second correction, v, is correctly rounded (Markstein 1990).
 const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
 // Magnitudes of quantized values before saturation, in quantization steps.
 const (
-	// farLevels is a magnitude below which values with a zero point fit int32.
+	// farLevels is a magnitude below which the sum of a value and a zero point fits int32.
 	farLevels = 1 << 29
-	// fewLevels is a magnitude at which values saturate with any zero point.
+	// fewLevels is a magnitude at which a value saturates for every zero point.
 	fewLevels = 1 << 20
 )
 
-// elements rewrites a quantization as one loop over elements. Quantization is monotonic, so minima and maxima before it
-// are applied to quantized values instead. Numbers that may be large or infinite are bounded before the division. NaN
-// becomes 0.
+// elements rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of the
+// loop: the loop clamps the quantized values, because quantization is monotonic. Numbers that may be large or infinite
+// are clamped before the division. NaN becomes 0.
 func (q *rewriting) elements() (r graph.Rewrite, err error) {
 	v, least, most := q.unbounded()
 	of, to := graph.Of(v), first(q.to.scale)
@@ -53,8 +53,9 @@ func (q *rewriting) elements() (r graph.Rewrite, err error) {
 	return r, err
 }
 
-// pair rewrites a sum or a product of two dequantized operands by scaling the quantized operands directly to the
-// quantized result. Exact plans exclude it, because results round differently.
+// pair rewrites the quantization of node n, a sum or a product of two dequantized operands. The rewritten graph scales
+// the quantized operands directly to the quantized result. pair returns nil in exact plans, because the results round
+// differently.
 func (q *rewriting) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
@@ -67,7 +68,7 @@ func (q *rewriting) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 		}
 	}
 	a, b, to := of[0], of[1], first(q.to.scale)
-	// Ties round to even. Adding an even number before rounding does not change that.
+	// Ties round to even. An even number may be added before rounding, because it does not change the parity.
 	odd := math.Abs(math.Mod(first(q.to.zero), 2))
 	zero := first(q.to.zero) - odd
 	f := formula{zero: odd, lowerBound: least, upperBound: most}
@@ -89,17 +90,17 @@ func (q *rewriting) number(v float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
 }
 
-// formula describes how quantized values are computed. v is computed, rounded to even and added to the zero point; the
-// sum is clamped.
+// formula describes the computation of quantized values. A program computes v. v is rounded half to even and added to
+// the zero point, and the sum is clamped.
 type formula struct {
 	text                   string   // an expression program that computes v
 	names                  []string // names of the operands in text
 	zero                   float64  // zero point
-	lowerBound, upperBound float64  // bounds before quantization; the sum is clamped to their quantized values
-	valid                  string   // a condition; the result is 0 where it is false. Empty: always true
+	lowerBound, upperBound float64  // numbers; the sum is clamped to their quantized values
+	valid                  string   // a condition; the result is 0 if it is false. An empty condition is true
 }
 
-// rounded returns the quantized values that a formula computes from operands in.
+// rounded returns the quantized values that formula f computes from the operands in.
 func (q *rewriting) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
 	d := q.C.Out[0].DType
 	level := "int32(rint(v))"
@@ -114,14 +115,16 @@ func (q *rewriting) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) 
 	return q.Result(q.To(d, y))
 }
 
-// reachDepth bounds the depth to which reach follows operands.
+// reachDepth is the depth to which magnitudeBound follows operands.
 const reachDepth = 8
 
-// manyNumbers is the number of elements from which reach does not inspect constants.
+// manyNumbers is a number of elements. magnitudeBound does not inspect constants that have manyNumbers or more
+// elements.
 const manyNumbers = 1 << 16
 
-// magnitudeBound returns a bound of the magnitude of a value that cannot be NaN: a constant, dequantized numbers, or
-// sums, products and minima or maxima of such values. It returns infinity for all other values.
+// magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity if it knows none. It knows bounds
+// of constants, of dequantized numbers, and of sums, products, minima and maxima of such values. A value with a finite
+// bound has no NaN.
 func magnitudeBound(a graph.Arg, depth int) float64 {
 	none := math.Inf(1)
 	if a.Kind != graph.TensorArg || depth == 0 {
@@ -130,7 +133,7 @@ func magnitudeBound(a graph.Arg, depth int) float64 {
 	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < manyNumbers {
 		far := 0.0
 		kit.EachIndex(t.Shape, func(at []int) {
-			far = max(far, math.Abs(t.At(at...).Float())) // NaN stays
+			far = max(far, math.Abs(t.At(at...).Float())) // max propagates NaN
 		})
 		return far
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Quantized networks are often written with floats: values are dequantized, convolved, bounded and quantized again. The
+// Quantized networks are often written with floats: values are dequantized, convolved, clamped and quantized again. The
 // rewrites in this file compute with bytes instead:
 //
-//   - Ops that only move elements are applied to bytes. The results are the same bits.
+//   - Ops that only move elements are applied to bytes. The bits of results do not change.
 //   - Products and convolutions multiply bytes. Sums of bytes are exact, but sums of floats are rounded after each
-//     product. Near a tie, the results of quantization can therefore differ by one step. Exact plans keep the floats.
+//     product. Therefore a result near a tie of quantization can differ by one step. Exact plans keep the floats.
 
 // quantizedValues are quantized values with constant scales and zero points: the operands of dequantize_linear.
 type quantizedValues struct {
@@ -29,8 +29,9 @@ type quantizedValues struct {
 	axis                   int            // the dimension along which scales differ
 }
 
-// dequantized returns the operands of dequantize_linear if it computes a. It requires float32 scales, one for each
-// channel or one for all, and zero points of the dtype of the quantized values.
+// dequantized returns the operands of the dequantize_linear that computes a. ok is false if another op computes a. The
+// scales must be float32 constants, one for each channel or one for all elements. The zero points must have the dtype
+// of the quantized values.
 func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
 	if a.Kind != graph.TensorArg || a.Value.Node == nil {
 		return l, false
@@ -44,7 +45,8 @@ func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
 		axis: at.Axis}, true
 }
 
-// quantizing returns the scale and zero point of a call of quantize_linear to bytes with one scale for all elements.
+// quantizing returns the scale and the zero point of a call of quantize_linear. ok is false unless the call quantizes
+// float32 numbers to bytes, with one constant scale for all elements.
 func quantizing(c *graph.Call) (l quantizedValues, ok bool) {
 	at := kit.Attrs[quantizeAttrs](c)
 	if at.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
@@ -54,6 +56,7 @@ func quantizing(c *graph.Call) (l quantizedValues, ok bool) {
 	return quantizedValues{scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
 }
 
+// operand returns operand i of a call, or a null operand if it is omitted.
 func operand(c *graph.Call, i int) graph.Arg {
 	if c.Has(i) {
 		return c.In[i]
@@ -64,8 +67,8 @@ func operand(c *graph.Call, i int) graph.Arg {
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
 // normalScales reports whether scales are known and neither too small nor too large. Sums of a few products of such
-// scales and 16-bit integers are finite, and so are quotients of the sums. Rounding errors of subnormal numbers are far
-// below one quantization step.
+// scales and 16-bit integers are finite, and quotients of the sums are finite too. Rounding errors of subnormal numbers
+// are far below one quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
@@ -78,7 +81,7 @@ func normalScales(t *tensor.Tensor) bool {
 	return ok
 }
 
-// first returns the first element of scales or zero points; 0 if there are none.
+// first returns the first element of scales or zero points. It returns 0 if t is nil.
 func first(t *tensor.Tensor) float64 {
 	if t == nil {
 		return 0
@@ -86,7 +89,7 @@ func first(t *tensor.Tensor) float64 {
 	return t.At(make([]int, t.Rank())...).Float()
 }
 
-// sameParams reports whether l and m both have a single scale, and their scales and zero points are equal.
+// sameParams reports whether l and m have a single scale each, the same scale and the same zero point.
 func (l quantizedValues) sameParams(m quantizedValues) bool {
 	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && first(l.scale) == first(m.scale) &&
 		first(l.zero) == first(m.zero)
@@ -97,19 +100,19 @@ func (l quantizedValues) level(d tensor.DType, x float64) int64 {
 	return saturated(d, math.RoundToEven(float64(float32(x)/float32(first(l.scale))))+first(l.zero))
 }
 
-// rewriting is the rewrite of a call of quantize_linear.
+// rewriting is the state of the rewrite of a call of quantize_linear.
 type rewriting struct {
 	parts
 	graph.Around
 	into *graph.Parts
-	to   quantizedValues
+	to   quantizedValues // the scale and the zero point of the call
 }
 
 // rewriteQuantize rewrites a quantization by the first of these rules that applies:
 //
-//   - If its operand was dequantized with the same scale and zero point, the result is the original bytes.
-//   - If its operand is made by an op that only moves elements, the quantization is done before that op.
-//   - If its operand is made by a maximum, a convolution or a product of dequantized numbers, that op computes with
+//   - If the operand was dequantized with the same scale and zero point, the result is the original bytes.
+//   - If an op that only moves elements computes the operand, the quantization moves before that op.
+//   - If a maximum, a convolution or a product of dequantized numbers computes the operand, that op computes with
 //     bytes.
 //   - Otherwise the quantization becomes one loop over elements.
 func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
@@ -139,7 +142,8 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	return q.elements()
 }
 
-// isMoveOp reports whether node n, which makes the operand, only moves elements and can be applied to bytes instead.
+// isMoveOp reports whether node n, which computes the operand of the quantization, only moves elements and can be
+// applied to bytes.
 func (q *rewriting) isMoveOp(n *graph.Node) bool {
 	views := n.Op.Kind == graph.View && !n.Op.ReadsStorage && n.Op.Expression == nil
 	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
@@ -155,7 +159,7 @@ func (q *rewriting) isMoveOp(n *graph.Node) bool {
 		}
 	}
 	if elements > n.Out[0].Meta.Numel() {
-		return false // more elements would be quantized than now
+		return false // the rewritten graph would quantize more elements
 	}
 	types := make([]tensor.Type, len(n.In))
 	for i, a := range n.In {
@@ -168,7 +172,7 @@ func (q *rewriting) isMoveOp(n *graph.Node) bool {
 	return err == nil && t.DType == q.C.Out[0].DType
 }
 
-// numbers returns the operands of a node whose elements it moves.
+// numbers returns the operands from which a node moves elements.
 func (q *rewriting) numbers(n *graph.Node) []graph.Arg {
 	if n.Op.Params[0].Variadic {
 		return n.In
@@ -193,15 +197,15 @@ func (q *rewriting) quantizedFirst(n *graph.Node) (r graph.Rewrite, err error) {
 	}
 	r.Of, r.Why = n, fmt.Sprintf("%s moves numbers, which are quantized before it", n.Name)
 	y := graph.Of(out[0])
-	if out[0].Alias != nil { // the result has memory of its own, unless planning allows aliasing
+	if out[0].Alias != nil { // a result of quantize_linear must not alias an operand
 		y = q.Add(view.Clone, nil, y)
 	}
 	r.Results, err = q.Result(y)
 	return r, err
 }
 
-// unbounded skips the clamping ops (such as relu) that make the operand, as far as they have no other reader. It
-// returns the value before them, and the least and the greatest number after them.
+// unbounded skips clamping ops, such as relu, between a value v and the quantization. It skips only ops without other
+// readers. It returns v and the bounds to which the skipped ops clamp v.
 func (q *rewriting) unbounded() (v *graph.Value, least, most float64) {
 	v, least, most = q.C.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
@@ -215,8 +219,8 @@ func (q *rewriting) unbounded() (v *graph.Value, least, most float64) {
 	}
 }
 
-// product rewrites a convolution or matrix product of dequantized numbers, with the clamping ops after it, as a product
-// of bytes.
+// product rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops between
+// the product and the quantization become a clamp of the quantized values.
 func (q *rewriting) product() (r graph.Rewrite, err error) {
 	v, least, most := q.unbounded()
 	n := v.Node
@@ -251,12 +255,12 @@ func (q *rewriting) product() (r graph.Rewrite, err error) {
 	return r, err
 }
 
-// weighted describes how a node that multiplies operand 0 by a weight is computed with bytes.
+// weighted is the byte form of a node that multiplies operand 0 by a weight.
 type weighted struct {
 	axis int // dimension of the output channels in the weight
-	// unserved returns the reason why bytes x and w cannot be multiplied; empty if they can.
+	// unserved returns the reason why bytes x and w cannot be multiplied. It returns "" if they can be multiplied.
 	unserved func(x, w quantizedValues) string
-	// state adds the byte op.
+	// state adds the byte op that computes the product and returns its result.
 	state func(x, w quantizedValues, b bias) graph.Arg
 }
 
@@ -326,7 +330,7 @@ func (q *rewriting) point(a graph.Arg, d tensor.DType) graph.Arg {
 	return a
 }
 
-// convolved adds the convolution of bytes that computes node n.
+// convolved adds the convolution of bytes that computes node n and quantizes the sums.
 func (q *rewriting) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
@@ -337,11 +341,11 @@ func (q *rewriting) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValue
 		zero(x.zeroOf, x.bytes.Type().DType), zero(q.to.zeroOf, q.C.Out[0].DType))
 }
 
-// row returns a view of scales or zero points as a vector.
+// row returns scales or zero points as a vector.
 func (q *rewriting) row(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
 
-// bounded clamps quantized values to the quantized values of two numbers. It adds no op if saturation already does
-// that.
+// bounded clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the bounds
+// are the bounds of the dtype.
 func (q *rewriting) bounded(y graph.Arg, least, most float64) graph.Arg {
 	d := q.C.Out[0].DType
 	lo, hi := q.to.level(d, least), q.to.level(d, most)
@@ -360,7 +364,8 @@ func (l quantizedValues) fits() bool {
 	return l.rangeFits()
 }
 
-// rangeFits is fits for any weight: it checks each element, or the bounds of the dtype if the elements are unknown.
+// rangeFits is fits without the shortcut for int8 weights. It checks each element, or the bounds of the dtype if the
+// elements are unknown.
 func (l quantizedValues) rangeFits() bool {
 	d := l.bytes.Type().DType
 	least, most := bounds(d)
@@ -384,7 +389,7 @@ func (l quantizedValues) rangeFits() bool {
 	return ok
 }
 
-// lessZero returns the weight minus its zero points as int8, which must fit.
+// lessZero returns the weight minus its zero points as int8. The differences must fit int8.
 func (q *rewriting) lessZero(w quantizedValues) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || magnitudesAtMost(w.zero, 0)) {
 		return w.bytes
@@ -396,15 +401,17 @@ func (q *rewriting) lessZero(w quantizedValues) graph.Arg {
 	return q.To(tensor.Int8, wide)
 }
 
-// bias is a constant that is added to sums. It is float, or dequantized from int32.
+// bias is the bias of a convolution or product: a constant that is added to the sums. The constant is float, or it is
+// dequantized from int32.
 type bias struct {
-	operand    graph.Arg       // the operand of the convolution or product; null if there is none
-	values     quantizedValues // the operands of dequantize_linear, if it computes the bias
-	isUnscaled bool            // the scale of the bias is that of the sums, so its int32 values can be added unchanged
+	operand graph.Arg       // the operand of the convolution or product; null if there is no bias
+	values  quantizedValues // the operands of dequantize_linear, if that op computes the bias
+	// isUnscaled: the bias has the scale of the sums, so its int32 values can be added to the sums unchanged.
+	isUnscaled bool
 }
 
-// isInt32Constant reports whether a bias is a constant that fits int32 in units of the sums (the scale of x times that
-// of w). It is true if there is no bias.
+// isInt32Constant reports whether a bias is a constant that fits int32 in units of the sums. This unit is the scale of
+// x times the scale of w. isInt32Constant returns true if there is no bias, and sets b.values and b.isUnscaled.
 func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
@@ -428,7 +435,8 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	return ok
 }
 
-// biasOf returns an int32 bias of o elements in units of sums, which step has, rounded to even.
+// biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step is the operand with these
+// units.
 func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.operand.Kind == graph.Null:

@@ -8,9 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Products and convolutions of quantized values decompose into float products and convolutions. Sums of products of
-// integers are exact below 2^24 in float32, and below 2^53 in float64. Ops that depend only on a constant weight are
-// evaluated when the graph is planned, and their results are packed like any weight.
+// This file has the ops into which quantized ops decompose. Products and convolutions of quantized values decompose
+// into float products and convolutions. Sums of products of integers are exact below 2^24 in float32 and below 2^53 in
+// float64. Ops that depend only on a constant weight are evaluated when the graph is planned. Their results are packed
+// like any weight.
 
 // exactDType returns the dtype in which n products of quantized values are summed exactly.
 func exactDType(n int, a, b tensor.DType) tensor.DType {
@@ -20,7 +21,7 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 	return tensor.Float64
 }
 
-// parts decomposes a quantized op.
+// parts builds the nodes into which a call of a quantized op decomposes.
 type parts struct{ *compose.Parts }
 
 // vector returns operand i in dtype d, as a view that has its elements along dimension dim and broadcasts over the
@@ -29,8 +30,8 @@ func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
 	return p.To(d, p.Along(p.C.In[i], dim, max(rank, 1)))
 }
 
-// minusZero returns operand i in dtype d minus its zero points. Operand `zero` has the zero points along dimension dim,
-// and may be omitted.
+// minusZero returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the zero
+// points along dimension dim. This operand may be omitted.
 func (p parts) minusZero(i, zero, dim int, d tensor.DType) graph.Arg {
 	if !p.C.Has(zero) {
 		return p.To(d, p.C.In[i])
@@ -46,8 +47,8 @@ func (p parts) toInt32(sums graph.Arg, n int) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
-// requantized scales exact sums by a*b/y, where y is the scale in operand 6, and quantizes them with the zero point in
-// operand 7.
+// requantized scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
+// Operand 6 is the scale of the result and operand 7 its zero point.
 func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
 	d, rank := p.C.Out[0].DType, len(p.C.Out[0].Shape)
@@ -59,9 +60,9 @@ func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
 	return p.quantized(scaled, p.Along(p.C.In[7], 0, rank), d)
 }
 
-// quantized rounds scaled sums half to even, adds the zero points, if any, and saturates to dtype d. NaN becomes 0. For
-// dtypes of up to 16 bits it computes in float32, which represents every integer of the dtype exactly; for 32 bits, in
-// float64.
+// quantized rounds x half to even, adds the zero points and saturates to dtype d. zero may be null. NaN becomes 0. The
+// computation is in a float dtype that represents every integer of d exactly: float32 for dtypes of up to 16 bits,
+// float64 for 32 bits.
 func (p parts) quantized(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	f := tensor.Float32
 	if d.Size() > 2 {

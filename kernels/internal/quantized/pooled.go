@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// pooled rewrites a maximum of dequantized numbers as a maximum of bytes. The results are the same, because
-// quantization is monotonic and dequantized numbers are not NaN.
+// pooled rewrites the quantization of node n, a max_pool2d of dequantized numbers, as a max_pool2d of bytes. The
+// results are the same, because quantization is monotonic and dequantized numbers are not NaN.
 func (q *rewriting) pooled(n *graph.Node) (r graph.Rewrite, err error) {
 	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
 		return r, nil

@@ -13,11 +13,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quantMatmul has the operand indexes of a quantized product; -1 means that there is no such operand.
+// quantMatmul describes an op that multiplies quantized matrices a and b. Operands are given by their indices. The
+// index -1 means that the op has no such operand.
 type quantMatmul struct {
 	name           string
 	a, b           int
-	aZero, bZero   int
+	aZero, bZero   int // zero points
 	aScale, bScale int
 }
 
@@ -33,6 +34,7 @@ var (
 		"y_scale", "y_zero_point", "?bias")
 )
 
+// quantMatmulOp defines an op that multiplies quantized matrices.
 func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
 	ex := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3),
@@ -55,6 +57,7 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 	})
 }
 
+// result infers the type of the result.
 func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 	if err := byteDType(q.name, c, q.a, q.b, q.aZero, q.bZero); err != nil {
 		return tensor.Type{}, err
@@ -85,7 +88,7 @@ func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 	return t, nil
 }
 
-// columnsOf returns the number of columns of a right operand; 1 for a vector.
+// columnsOf returns the number of columns of the right operand b. It returns 1 for a vector.
 func columnsOf(b tensor.Type) sym.Int {
 	if b.Rank() > 1 {
 		return b.Shape[b.Rank()-1]
@@ -93,7 +96,7 @@ func columnsOf(b tensor.Type) sym.Int {
 	return sym.Of(1)
 }
 
-// check compares zero points and scales with the rows of a and the columns of b.
+// check checks the sizes of zero points and scales against the rows of a and the columns of b.
 func (q *quantMatmul) check(c *graph.Call) error {
 	a, b := c.Type(q.a), c.Type(q.b)
 	m, n := sym.Of(1), columnsOf(b)
@@ -141,8 +144,8 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
-// bytesProduct returns a product of bytes. Its results are int32 sums, or if scaled is set, scaled sums plus bias in a
-// byte dtype.
+// bytesProduct adds a product of bytes and returns its result. The result is int32 sums. If scaled is set, the bias is
+// added to the sums, and the sums are scaled and quantized to a byte dtype.
 func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	const f = tensor.Float32
 	flat := func(i int) graph.Arg { // a vector or a single element
@@ -170,7 +173,7 @@ func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	return p.Add(product.MatmulBytes, nil, in...)
 }
 
-// ref is the reference: matmul of the operands minus their zero points, in float64.
+// ref is the reference of the op. It multiplies the operands minus their zero points in float64.
 func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := q.result(c)
 	if err != nil {

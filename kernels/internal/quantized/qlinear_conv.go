@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ConvInteger and QLinearConv are ONNX's operators, over one to three dimensions.
+// ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions.
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+
 		"and w [o, c/groups, ...]. x_zero_point has one element, w_zero_point one or one for each output channel.",
@@ -24,6 +24,7 @@ var (
 		"y_zero_point", "?bias")
 )
 
+// quantConvOp defines an op that convolves quantized values.
 func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
 	ex := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),
@@ -46,7 +47,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	})
 }
 
-// floatConv returns the convolution of floats with the same attributes.
+// floatConv returns the op that convolves floats of the same rank, and the attributes of the call for that op.
 func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
 	a, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
 	if rank < 3 || rank > 5 {
@@ -56,7 +57,7 @@ func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, at graph.Attrs, err 
 	return op, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation, "groups": a.Groups}, nil
 }
 
-// floatCall returns the call of the inner convolution in dtype d.
+// floatCall returns the call of the op of floatConv on operands of dtype d.
 func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.Call, error) {
 	op, at, err := q.floatConv(c)
 	if err != nil {
@@ -70,6 +71,7 @@ func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.
 		tensor.NewType(d, c.Type(q.w).Shape...)), nil
 }
 
+// result infers the type of the result.
 func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 	if err := byteDType(q.name, c, 0, q.w, q.xZero, q.wZero); err != nil {
 		return tensor.Type{}, err
@@ -106,7 +108,7 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 	return t, nil
 }
 
-// check compares zero points and scales of the weight with its output channels.
+// check checks the sizes of the weight's zero points and scales against its output channels.
 func (q *quantConv) check(c *graph.Call) error {
 	n := c.Type(q.w).Shape[0]
 	if err := perIndex(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
@@ -143,7 +145,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	return p.Result(p.requantized(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
 }
 
-// ref is the reference: the convolution of the operands minus their zero points, in float64.
+// ref is the reference of the op. It convolves the operands minus their zero points in float64.
 func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := q.result(c)
 	if err != nil {

@@ -122,7 +122,8 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 })
 
-// quantDType returns the dtype of a quantized result.
+// quantDType returns the dtype of the result of a quantization: the dtype of the zero point, else the attribute d, else
+// uint8.
 func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
 	switch {
 	case c.Has(2):
@@ -133,6 +134,7 @@ func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
 	return tensor.Uint8
 }
 
+// quantServed reports whether d is a dtype of quantized values.
 func quantServed(d tensor.DType) bool {
 	switch d {
 	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
@@ -141,7 +143,7 @@ func quantServed(d tensor.DType) bool {
 	return false
 }
 
-// checkScales checks the shapes of scale and zero point.
+// checkScales checks the shapes of the scale and the zero point. block is the attribute block_size.
 func checkScales(c *graph.Call, axis, block int) error {
 	t, s, single := c.Type(0), c.Type(1), block == 0 && kit.HaveOneElement(c, 1)
 	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, s.Shape) && !(single && kit.HaveOneElement(c, 2)) {
@@ -168,8 +170,8 @@ func checkScales(c *graph.Call, axis, block int) error {
 	return nil
 }
 
-// broadcastParam returns operand i (scales or zero points, which differ along axis) in a shape that broadcasts to
-// operand 0. If block is not 0, a scale or zero point applies to that number of adjacent elements along axis.
+// broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
+// zero points differ along axis. If block is not 0, each of them applies to block adjacent elements along axis.
 func (p parts) broadcastParam(i, axis, block int) graph.Arg {
 	x, m := p.C.In[i], p.C.Meta(0)
 	if m.Rank() == 0 || block == 0 {
@@ -182,7 +184,8 @@ func (p parts) broadcastParam(i, axis, block int) graph.Arg {
 	return p.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
 }
 
-// quantReference applies f to each element with its scale and zero point.
+// quantReference is the reference of a conversion from or to quantized values. f computes an element of the result, of
+// dtype d, from the element of the input, its scale and its zero point.
 func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tensor.DType,
 	f func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
 	if err := checkScales(c, axis, block); err != nil {
@@ -254,7 +257,7 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: dynamicQuantizeParts},
 })
 
-// rangeScale returns the scale and zero point with which uint8 values cover the numbers from least to most.
+// rangeScale returns the scale and the zero point of uint8 values that cover the numbers from least to most.
 func rangeScale(least, most float32) (scale float32, zero int32) {
 	if scale = (most - least) / 255; scale == 0 {
 		scale = 1
@@ -262,6 +265,7 @@ func rangeScale(least, most float32) (scale float32, zero int32) {
 	return scale, int32(saturated(tensor.Uint8, math.RoundToEven(float64(-least/scale))))
 }
 
+// dynamicQuantizeParts decomposes dynamic_quantize_linear.
 func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	p := parts{compose.Of(into, c)}
 	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteDType checks that operands are bytes.
+// byteDType checks that the operands with the given indices are bytes. name is the op in the error.
 func byteDType(name string, c *graph.Call, operands ...int) error {
 	for _, i := range operands {
 		if d := c.Type(i).DType; c.Has(i) && d != tensor.Int8 && d != tensor.Uint8 {
@@ -26,7 +26,8 @@ func zeroAlike(c *graph.Call, operand, zero int) bool {
 	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
 
-// perIndex checks that scales or zero points are omitted, or have one element, or one for each of n indexes.
+// perIndex checks that scales or zero points of type t are omitted, or have one element or n elements. what is their
+// name in the error.
 func perIndex(name, what string, t tensor.Type, n sym.Int) error {
 	count := t.Numel()
 	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
@@ -47,8 +48,8 @@ func quantParams(names []string) (p []graph.Param) {
 	return p
 }
 
-// lessZero returns v minus its zero points in float64. There may be no zero points, a single one, or one for each index
-// along dim.
+// lessZero returns v minus its zero points in float64. zero is nil, has a single zero point, or has a zero point for
+// each index along dim.
 func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	t := tensor.Zeros(tensor.Float64, v.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {
@@ -61,7 +62,7 @@ func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	return t
 }
 
-// quantFloat reports whether a dtype can be quantized. As in ONNX, float64 cannot.
+// quantFloat reports whether numbers of dtype d can be quantized. As in ONNX, float64 numbers cannot be quantized.
 func quantFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 
 // bounds returns the least and the greatest value of an integer dtype.
@@ -73,7 +74,7 @@ func bounds(d tensor.DType) (least, most float64) {
 	return 0, math.Ldexp(1, bits) - 1
 }
 
-// saturated converts x, a whole number or NaN, to an integer dtype. It clamps to the range of the dtype; NaN gives 0.
+// saturated converts x, an integer or NaN, to the integer dtype d. It clamps x to the range of d. NaN becomes 0.
 func saturated(d tensor.DType, x float64) int64 {
 	least, most := bounds(d)
 	if x != x {
@@ -82,7 +83,8 @@ func saturated(d tensor.DType, x float64) int64 {
 	return int64(min(max(x, least), most))
 }
 
-// maxTerms is the maximum number of products of bytes in a sum that must not wrap in int32. It leaves room for a bias.
+// maxTerms is the greatest number of products of bytes in a sum that must not wrap in int32. The sum and a bias of up
+// to half of the int32 range do not wrap.
 const maxTerms = 1 << 14
 
 // magnitudesAtMost reports whether t is a known constant whose elements have magnitudes of at most limit.

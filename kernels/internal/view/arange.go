@@ -33,8 +33,8 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 	},
 })
 
-// inferArange computes the number of elements as at::arange_out does: in integers if the dtype is int64, otherwise in
-// float64.
+// inferArange infers the type of the result. As in at::arange_out, the number of elements is computed in integers if
+// the dtype is int64, otherwise in float64.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[arangeAttrs](c)
 	if t, ok, err := a.unknown(); ok {
@@ -77,8 +77,8 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// unknown returns the type if a bound is an unknown size and all numbers are integers. Otherwise ok is false. Integers
-// below 2^53 are exact in float64.
+// unknown returns the type of the result if start or end is an unknown size and all numbers are integers. Otherwise ok
+// is false. The number of elements is computed with integers, which gives the same result as float64 below 2^53.
 func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
 	start, startInt := sizeOf(a.Start)
 	end, endInt := sizeOf(a.End)
@@ -101,13 +101,13 @@ func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
 	return t, true, err
 }
 
-// exactBound reports whether differences of such sizes fit an int and are exact in float64.
+// exactBound reports whether the differences of s and numbers of similar magnitude fit an int and are exact in float64.
 func exactBound(s sym.Int) bool {
 	n, known := s.Known()
 	return !known || n >= -tensor.MaxBytes && n <= tensor.MaxBytes
 }
 
-// sizeOf returns an integer, or false for other numbers.
+// sizeOf returns n as a size. It returns false if n is a number that is not an integer.
 func sizeOf(n graph.NumberOrSize) (sym.Int, bool) {
 	switch d := n.Number.DType(); {
 	case d == tensor.Invalid:
@@ -118,6 +118,7 @@ func sizeOf(n graph.NumberOrSize) (sym.Int, bool) {
 	return sym.Int{}, false
 }
 
+// dtype returns the dtype of the result.
 func (a *arangeAttrs) dtype() tensor.DType {
 	if a.DType != tensor.Invalid {
 		return a.DType
@@ -130,6 +131,7 @@ func (a *arangeAttrs) dtype() tensor.DType {
 	return tensor.Int64
 }
 
+// arangeAt returns the function that computes element i of the result.
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[arangeAttrs](c)
 	if a.dtype().IsIntegral(false) {

@@ -15,13 +15,14 @@ type catAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension along which to concatenate"`
 }
 
-// joinOp is an op that concatenates its operands along a dimension. Operands of a rank below rank are first viewed as
-// values of this rank. dim returns the dimension for a call whose first operand, after that, has type t.
+// joinOp describes an op that concatenates its operands along a dimension.
 type joinOp struct {
-	rank int
-	dim  func(c *graph.Call, t tensor.Type) int
+	rank int // operands of a lower rank are first viewed as values of this rank
+	// dim returns the dimension of concatenation. t is the type of the first operand after the view.
+	dim func(c *graph.Call, t tensor.Type) int
 }
 
+// defineJoin defines an op that concatenates its operands.
 func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
@@ -33,11 +34,11 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 	})
 }
 
-// partLists pools lists of operand types, because a concatenation at the end of a dense block has dozens of operands
-// and is inferred dozens of times.
+// partLists pools lists of operand types. A concatenation at the end of a dense block of a network has dozens of
+// operands and is inferred dozens of times, so allocations of these lists would take much time.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts calls look with the types of a call's operands, viewed in at least the op's rank, in a pooled list.
+// withParts is join with a pooled list. It calls look, which may be nil, with the list.
 func (j joinOp) withParts(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.join((*list)[:0], c)
@@ -58,8 +59,8 @@ func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// join appends the types of the operands, viewed in at least the op's rank, to a list. It returns the list, the type of
-// the result and the dimension.
+// join appends the types of the operands to a list, after they are viewed in the op's rank. It returns the list, the
+// type of the result and the dimension of concatenation.
 func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, whole tensor.Type, dim int, err error) {
 	parts = kit.OperandTypes(list, c)
 	for i := range parts {
@@ -71,7 +72,7 @@ func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, wh
 	return parts, whole, dim, err
 }
 
-// joins returns the dimension, or false if an operand does not have the rank of the result.
+// joins returns the dimension of concatenation, or false if an operand does not have the rank of the result.
 func (j joinOp) joins(c *graph.Call) (int, bool) {
 	same := true
 	_, dim, err := j.withParts(c, func(parts []tensor.Type) {
@@ -85,7 +86,8 @@ func (j joinOp) joins(c *graph.Call) (int, bool) {
 	return dim, true
 }
 
-// compile copies each operand to its part of the output, unless it is already stored there.
+// compile returns a kernel that copies each operand to its part of the output. Operands that are already stored there
+// are not copied.
 func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	parts, whole, dim, err := j.join(nil, c)
 	if err != nil || kit.Empty(whole) {
@@ -115,7 +117,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(jobs...), nil
 }
 
-// ref copies the operands index by index.
+// ref is the reference. It copies the operands index by index.
 func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	parts, whole, dim, err := j.join(nil, c)
 	if err != nil {
@@ -170,7 +172,8 @@ var (
 		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
 )
 
-// atLeast views an operand of a lower rank in rank 1 or 2 (at::atleast_1d, at::atleast_2d).
+// atLeast returns the view of an operand that has at least the given rank, which is at most 2 (at::atleast_1d,
+// at::atleast_2d).
 func atLeast(t tensor.Type, rank int) (tensor.Type, error) {
 	switch {
 	case t.Rank() >= rank:

@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fewParts is the number of operands whose types need no allocation during inference.
+// fewParts is the greatest number of operands for which inference allocates no list of types.
 const fewParts = 4
 
 // concatType returns the type of the concatenation of parts, and the dimension as a non-negative number
-// (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and format, since early
-// versions of PyTorch had no other empty values.
+// (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and memory format. In
+// early versions of PyTorch they were the only empty values.
 func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	var p tensor.Promotion
 	valid := -1
@@ -58,9 +58,11 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	return out, dim, err
 }
 
+// legacyEmpty reports whether t is an empty one-dimensional value.
 func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
 
-// joins mirrors check_cat_shape_except_dim.
+// joins returns an error if shape, that of operand at, differs from the first shape in another dimension than dim
+// (check_cat_shape_except_dim).
 func joins(first, shape []sym.Int, dim, at int) error {
 	if len(first) != len(shape) {
 		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))

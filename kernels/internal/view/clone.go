@@ -27,6 +27,7 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.Call)}},
 })
 
+// inferClone infers the type of the copy.
 func inferClone(c *graph.Call) ([]graph.Result, error) {
 	t, err := kit.LikeType(c.Type(0), kit.Attrs[cloneAttrs](c).MemoryFormat)
 	return c.One(t), err

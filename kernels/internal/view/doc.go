@@ -5,7 +5,8 @@
 //
 // A view ([viewOp]) shares its operand's storage: it maps the operand's type to a new type and runs no kernel. It is
 // compiled as a copy only if its result is pinned to another layout. The other ops are compiled to copies
-// (kernels/internal/copies): between strided layouts, or by spans, which are runs of indices with a constant step.
+// (kernels/internal/copies). A copy is either between strided layouts, or by spans. A span is a range of consecutive
+// indices of the result whose elements are read with a constant step.
 //
-// Random ops have a seed and use a counter-based generator (philox.go), so results depend on the seed only.
+// Random ops have a seed and use a counter-based generator (philox.go), so that results depend only on the seed.
 package view

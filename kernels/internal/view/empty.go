@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// zeroed documents the elements that the ops of this file write.
+// zeroed is a sentence of the docs of this file's ops.
 const zeroed = "The elements, which PyTorch leaves uninitialized, are zeros."
 
+// zero returns the number with which the ops of this file fill their results.
 func zero(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(0)} }
 
 // EmptyLike is torch.empty_like.
@@ -58,7 +59,7 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantic
 	return strided(d, a.Size, a.Stride)
 }, zero)
 
-// strided returns the type that at::empty_strided allocates.
+// strided returns the type of the result of empty_strided, or PyTorch's error.
 func strided(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
 	if len(size) != len(stride) {
 		return tensor.Type{}, fmt.Errorf("dimensionality of sizes (%d) must match dimensionality of strides (%d)",

@@ -48,7 +48,7 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// compileEye fills the result with zeros, then the diagonal with ones.
+// compileEye returns a kernel that fills the result with zeros and then the diagonal with ones.
 func compileEye(c *graph.Call) (*graph.Kernel, error) {
 	out := kit.OutBuffer(c, 0)
 	if out.Meta.Numel() == 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fillOp defines an op that fills new memory with a number. kind returns the type of the result, value the number.
+// fillOp defines an op that fills new memory with a number. kind returns the type of the result, and value returns the
+// number.
 func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
 	o.AnyOrder, o.Fills = true, true
@@ -20,7 +21,7 @@ func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Ty
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		m, number := c.Out[0], kit.NumberAtHint(value(c))
-		if extent := m.Extent() - m.Offset; m.Numel() > extent { // elements overlap: write the memory once
+		if extent := m.Extent() - m.Offset; m.Numel() > extent { // if elements overlap, write the memory once
 			m = tensor.New(m.DType, extent)
 		}
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, m), Fill: number.Tensor(m.DType)}), nil
@@ -42,6 +43,7 @@ type likeAttrs struct {
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
+// constantLike defines an op that fills a value with v. The value has the shape of self.
 func constantLike(name, doc string, v int64) *graph.Op {
 	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
@@ -53,7 +55,7 @@ func constantLike(name, doc string, v int64) *graph.Op {
 		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
 }
 
-// likeOf returns the type of empty_like.
+// likeOf returns the type of empty_like for the operand type t and the attributes d, which may be omitted, and f.
 func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
 	if d != tensor.Invalid {
 		t = t.WithDType(d)

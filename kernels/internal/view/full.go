@@ -22,7 +22,7 @@ var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semanti
 	a := kit.Attrs[fullAttrs](c)
 	d := a.DType
 	if d == tensor.Invalid {
-		d = tensor.Int64 // for sizes
+		d = tensor.Int64 // for an expression of sizes
 		if a.FillValue.Number.IsSet() {
 			d = numberDType(a.FillValue.Number)
 		}
@@ -30,11 +30,11 @@ var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semanti
 	return kit.FreshType(d, a.Size)
 }, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullAttrs](c).FillValue })
 
-// numberDType returns the default dtype of a plain number's kind.
+// numberDType returns the default dtype for a plain number: bool, int64, float32 or complex64.
 func numberDType(s tensor.Scalar) tensor.DType {
 	var p tensor.Promotion
 	p.AddNumber(s)
-	d, _ := p.Result() // one operand never fails
+	d, _ := p.Result() // promotion of a single operand never fails
 	return d
 }
 
@@ -49,6 +49,7 @@ var (
 	Ones  = constantOp("ones", "Creates a value of ones.", 1)
 )
 
+// constantOp defines an op that creates a value filled with v.
 func constantOp(name, doc string, v int64) *graph.Op {
 	return fillOp(graph.SchemaOf[newAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
@@ -69,7 +70,7 @@ type fullLikeAttrs struct {
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
-// FullLike, ZerosLike and OnesLike make a filled value with the shape of another.
+// FullLike, ZerosLike and OnesLike create a value with the shape of self and fill it with a number.
 var (
 	FullLike = fillOp(graph.SchemaOf[fullLikeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "full_like",

@@ -31,6 +31,7 @@ var Linspace = kit.Define[linspaceAttrs](graph.Op{
 	},
 })
 
+// dtype returns the dtype of the result.
 func (a *linspaceAttrs) dtype() tensor.DType {
 	switch {
 	case a.DType != tensor.Invalid:
@@ -65,13 +66,13 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// linspaceAt counts from both ends to the middle, in the precision of the result, so that the last number is exactly
-// end (linspace_kernel). Products and sums are fused as in PyTorch's builds, which affects truncation in integer
-// dtypes.
+// linspaceAt returns the function that computes element i of the result. It computes in the precision of the result.
+// The first half is computed from start and the second half from end, so that the last number is exactly end
+// (linspace_kernel). Products and sums are fused as in PyTorch's builds, which affects truncation in integer dtypes.
 //
-// For integers it follows PyTorch's scalar code. From eight elements on, PyTorch uses vectors: it truncates the first
-// element of a vector and computes the other elements from the truncated number. Its results then depend on the vector
-// width: in int64, 40 steps from 1 to 9.5 differ between AVX2 and AVX-512.
+// For integers the function follows PyTorch's scalar code. For eight or more elements, PyTorch uses vectors: it
+// truncates the first element of a vector and computes the other elements from the truncated number. Therefore its
+// results depend on the vector width. In int64, 40 steps from 1 to 9.5 differ between AVX2 and AVX-512.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[linspaceAttrs](c)
 	return kit.LinspaceElement(a.Start, a.End, kit.KnownSize(a.Steps), a.dtype())

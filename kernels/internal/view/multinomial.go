@@ -83,15 +83,15 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 	},
 })
 
-// weightTree holds the weights of a row and their sums over ranges. Node i is the sum of nodes 2i and 2i+1. Node 1 is
-// the root, and the second half of the nodes are the weights. Changing a weight and finding a draw take logarithmic
-// time.
+// weightTree is a binary tree of the weights of a row and their sums over ranges. Node i is the sum of nodes 2i and
+// 2i+1. Node 1 is the root, and the second half of the nodes are the weights. Changing a weight takes logarithmic time,
+// and so does finding the index of a draw.
 type weightTree []float64
 
 // leavesOf returns the number of leaves of a tree for n weights.
 func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
-// build sets the weights. w may be the tree's own leaves.
+// build sets the weights to w and computes the sums. w may be the tree's own leaves.
 func (t weightTree) build(ctx context.Context, w []float64) error {
 	leaves := len(t) / 2
 	for i, v := range w {
@@ -112,8 +112,8 @@ func (t weightTree) build(ctx context.Context, w []float64) error {
 	return nil
 }
 
-// find returns the index at which the cumulative sum of weights exceeds u, which is below the total. The weight at the
-// index is positive.
+// find returns the first index at which the cumulative sum of the weights exceeds u. u must be less than the sum of all
+// weights. The weight at the index is positive.
 func (t weightTree) find(u float64) int {
 	i := 1
 	for i < len(t)/2 {
@@ -126,7 +126,7 @@ func (t weightTree) find(u float64) int {
 	return i - len(t)/2
 }
 
-// clearWeight sets a weight to 0.
+// clearWeight sets weight `at` to 0.
 func (t weightTree) clearWeight(at int) {
 	i := at + len(t)/2
 	for t[i] = 0; i > 1; {
@@ -135,7 +135,7 @@ func (t weightTree) clearWeight(at int) {
 	}
 }
 
-// draw returns draw k of a row.
+// draw returns the index that draw k of a row selects. Without replacement, it clears the weight of the index.
 func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
 	sum := t[1]
 	if !(sum > 0) {
@@ -155,15 +155,15 @@ const drawBlock = 1 << 16
 // drawLook is the number of draws between two checks of the context.
 const drawLook = 1 << 12
 
-// multinomial is a call prepared for fixed layouts.
+// multinomial is a call of the op with known layouts.
 type multinomial struct {
 	*multinomialAttrs
-	lines   *kit.LineSet
-	read    tensor.ConvertFunc
-	n, step int // weights of a row, and their stride in bytes
-	draws   int
-	to      int // stride of draws, in bytes
-	tree    int // bytes of a tree
+	lines   *kit.LineSet       // rows of the operand and of the result
+	read    tensor.ConvertFunc // converts weights to float64
+	n, step int                // number of weights of a row, and their stride in bytes
+	draws   int                // number of draws of a row
+	to      int                // stride of draws in the result, in bytes
+	tree    int                // bytes of the weightTree of a row
 }
 
 func newMultinomial(c *graph.Call) *multinomial {
@@ -174,8 +174,8 @@ func newMultinomial(c *graph.Call) *multinomial {
 		draws: out.Shape[last], to: kit.StepAt(out, last), tree: 16 * leavesOf(m.Shape[last])}
 }
 
-// kernel draws row by row. Many draws of a row are divided into several chunks, or into several phases if each draw
-// depends on the previous draws.
+// kernel returns the kernel of the call. Usually a chunk draws a row. If a row has more than drawBlock draws, they are
+// divided into several chunks or, if draws depend on previous draws, into several phases.
 func (p *multinomial) kernel() *graph.Kernel {
 	rows, blocks := p.lines.Count, kit.DivUp(p.draws, drawBlock)
 	if blocks == 1 {
@@ -206,7 +206,7 @@ func (p *multinomial) kernel() *graph.Kernel {
 	return k
 }
 
-// load builds the tree of a row.
+// load builds the tree t of a row from the operand's elements.
 func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 	w := t[len(t)/2:][:p.n]
 	if p.n > 0 {
@@ -218,7 +218,7 @@ func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 	return t.build(m.Context, w)
 }
 
-// block draws a block of a row.
+// block makes the draws of block b of a row.
 func (p *multinomial) block(m *graph.Mem, t weightTree, row, b int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.At(row)[1])
 	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {

@@ -65,7 +65,8 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 	},
 })
 
-// inferPad mirrors at::pad, which chooses the op for the mode and the number of dimensions.
+// inferPad infers the type of the result. Like at::pad, it first chooses the rules for the mode and the number of
+// dimensions.
 func inferPad(c *graph.Call) ([]graph.Result, error) {
 	a, t := kit.Attrs[padAttrs](c), c.Type(0)
 	switch {
@@ -91,8 +92,8 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// inferConstantPad mirrors at::constant_pad_nd. If no padding is positive, the result is a clone of the remaining part
-// of self.
+// inferConstantPad infers the type of the result of at::constant_pad_nd. If no padding is positive, the result is a
+// clone of the part of self that remains.
 func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
 	n := t.Rank()
 	switch {
@@ -128,7 +129,7 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 	return c.One(out), err
 }
 
-// padsBefore returns the number of elements added before each dimension.
+// padsBefore returns, for each dimension, the number of elements that are added before the first index.
 func padsBefore(pad []sym.Int, rank int) []int {
 	list, numbers := make([]int, rank), kit.KnownSizes(pad)
 	for d := range list {
@@ -180,8 +181,8 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
 }
 
-// compileConstantPad copies the inner part and fills the border, which is divided into slabs, two per dimension, that
-// do not overlap.
+// compileConstantPad returns a kernel that copies the inner part and fills the border. The border is divided into two
+// slabs per dimension. The slabs do not overlap.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes the padding modes reflect, replicate and circular: the calls they accept and the elements they
-// read.
+// This file has the padding modes reflect, replicate and circular. It checks the calls and computes the indices of the
+// elements that padding reads.
 
 // borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
 // (reflection_pad, replication_pad, _pad_circular).
@@ -32,12 +32,12 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	for k := 0; k < n && a.Mode == "reflect"; k++ {
 		d := rank - 1 - k
 		if b, e := a.Pad[2*k], a.Pad[2*k+1]; b.Ge(t.Shape[d]).Holds() || e.Ge(t.Shape[d]).Holds() {
-			of := tensor.Sizes(t.Shape)
+			input := tensor.Sizes(t.Shape)
 			if n == 2 {
-				of = fmt.Sprint(rank)
+				input = fmt.Sprint(rank)
 			}
 			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
-				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, of)
+				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, input)
 		}
 	}
 	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.AtLeastSize(s, 1) }) {
@@ -50,7 +50,8 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// bounded47 clamps a number to bounds that no size exceeds, so that sums do not wrap.
+// bounded47 clamps a number to the range of valid sizes, from -tensor.MaxBytes to tensor.MaxBytes, so that sums do not
+// wrap.
 func bounded47(s sym.Int) sym.Int {
 	if n, known := s.Known(); known {
 		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))
@@ -58,7 +59,7 @@ func bounded47(s sym.Int) sym.Int {
 	return s
 }
 
-// borderKernel returns the name of the kernel in PyTorch's messages.
+// borderKernel returns the name that PyTorch's messages give the kernel of a mode that pads n dimensions.
 func borderKernel(mode string, n int) string {
 	switch {
 	case mode == "replicate":
@@ -78,14 +79,15 @@ func sizesByName(size []sym.Int) string {
 	return s[1:]
 }
 
-// checkBatch rejects values that are empty in a dimension other than the batch.
+// checkBatch returns PyTorch's error if a dimension other than the batch is empty. n is the number of padded
+// dimensions.
 func checkBatch(mode string, t tensor.Type, n int) error {
 	dims := t.Shape
 	if t.Rank() == n+2 || mode == "reflect" && n == 1 {
 		dims = dims[1:]
 	}
 	if mode == "reflect" && n > 1 && t.Rank() == n+1 {
-		dims = dims[1:] // like reflection_pad2d, which ignores dimension 0
+		dims = dims[1:] // reflection_pad2d ignores dimension 0
 	}
 	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return kit.SizeIs(s, 0) }) {
 		return nil
@@ -99,6 +101,7 @@ func checkBatch(mode string, t tensor.Type, n int) error {
 		n+1, n+2, tensor.Sizes(t.Shape))
 }
 
+// sizesText formats sizes separated by commas.
 func sizesText(shape []sym.Int) string {
 	s := ""
 	for i, n := range shape {
@@ -110,6 +113,7 @@ func sizesText(shape []sym.Int) string {
 	return s
 }
 
+// checkCircular returns PyTorch's error for the padding of mode circular from shape in to shape out.
 func checkCircular(pad, in, out []sym.Int) error {
 	if want := 2 * (len(in) - 2); len(pad) != want {
 		return fmt.Errorf("Invalid padding size, expected %d but got %d", want, len(pad))
@@ -127,7 +131,8 @@ func checkCircular(pad, in, out []sym.Int) error {
 	return nil
 }
 
-// borderSpans returns the spans of a padded dimension of n elements. Their number does not grow with the padding.
+// borderSpans returns the spans of a padded dimension of n elements. In modes replicate and reflect, there are at most
+// three spans.
 func borderSpans(mode string, n, before, after int) (list []copies.Span) {
 	size := n + before + after
 	add := func(at, end, from, step int) {
@@ -152,7 +157,7 @@ func borderSpans(mode string, n, before, after int) (list []copies.Span) {
 	return list
 }
 
-// circularSpans is borderSpans of mode circular: see [borderTable].
+// circularSpans is borderSpans for mode circular. [borderTable] describes the rule.
 func circularSpans(n, before, after int) (list []copies.Span) {
 	around := func(at, count, from int) { // consecutive indices modulo n
 		for count > 0 {
@@ -176,8 +181,8 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 	return list
 }
 
-// borderTables returns, for every padded dimension, the operand's index for each index of the output; nil for other
-// dimensions.
+// borderTables returns a table for each dimension. The table of a padded dimension has the operand's index for each
+// index of the output. The table of another dimension is nil.
 func borderTables(a *padAttrs, shape []int) [][]int {
 	tables := make([][]int, len(shape))
 	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
@@ -187,6 +192,7 @@ func borderTables(a *padAttrs, shape []int) [][]int {
 	return tables
 }
 
+// borderTable returns the table of a dimension of n elements.
 func borderTable(mode string, n, before, after int) []int {
 	t := make([]int, n+before+after)
 	for i := range t {
@@ -206,8 +212,9 @@ func borderTable(mode string, n, before, after int) []int {
 	if mode != "circular" || len(t) == 0 {
 		return t
 	}
-	// The padding is copied from the result itself, so with numbers of opposite signs it repeats the remaining part,
-	// not the operand. Where too little remains, PyTorch copies uninitialized memory; here the operand wraps around.
+	// The padding is copied from the result itself. If one number is negative, the padding on the other side repeats the
+	// part of the operand that remains. If this part is shorter than the padding, PyTorch copies uninitialized memory.
+	// This implementation repeats the operand instead.
 	first, last := max(before, 0), len(t)-max(after, 0)
 	for i := range first {
 		t[i] = t[last-before+i]
@@ -232,7 +239,7 @@ func (a *padAttrs) value() tensor.Scalar {
 	return tensor.IntScalar(0)
 }
 
-// padded returns the padding of dimension d of a value of the given rank.
+// padded returns the numbers of elements that pad adds before and after dimension d of a value of the given rank.
 func padded[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 	if at := 2 * (rank - 1 - d); at < len(pad) {
 		return pad[at], pad[at+1]

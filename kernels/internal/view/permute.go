@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// permuting defines a view that only reorders dimensions.
+// permuting defines a view that only reorders dimensions. show maps the type of the operand to the type of the view.
 func permuting(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	o.Permutes = func(c *graph.Call) []int {
 		// With stride d for dimension d, the strides of the result are the permutation.
@@ -100,6 +100,7 @@ var (
 	Moveaxis = movedim("moveaxis")
 )
 
+// movedim defines the op with the given name.
 func movedim(name string) *graph.Op {
 	return permuting(graph.SchemaOf[movedimAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     name,

@@ -6,8 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// philox is Philox4x32-10 of Salmon et al.: four words from a counter and a key. Element i of a random op uses the
-// words of counter i, so the result depends on the seed only, and not on the division of work.
+// philox returns four random words for a counter and a key, by the generator Philox4x32-10 of Salmon et al. Element i
+// of a random op uses the words of counter i. Therefore the result depends only on the seed, not on the division of
+// work.
 func philox(counter, key uint64) [4]uint32 {
 	c := [4]uint32{uint32(counter), uint32(counter >> 32)}
 	k0, k1 := uint32(key), uint32(key>>32)
@@ -21,7 +22,7 @@ func philox(counter, key uint64) [4]uint32 {
 	return c
 }
 
-// uniform returns a number in [0, 1) with the precision of the dtype.
+// uniform converts random words to a number in [0, 1) with the precision of dtype d.
 func uniform(w [4]uint32, d tensor.DType) float64 {
 	switch d {
 	case tensor.Float64:

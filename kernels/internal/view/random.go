@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normal returns a normally distributed number, by the Box-Muller transform.
+// normal converts random words to a normally distributed number, by the Box-Muller transform.
 func normal(w [4]uint32) float64 {
 	u := (float64((uint64(w[0])<<32|uint64(w[1]))>>11) + 1) * 0x1p-53
 	v := float64((uint64(w[2])<<32|uint64(w[3]))>>11) * 0x1p-53
@@ -46,7 +46,7 @@ type seedAttrs struct {
 	Seed int `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
-// Random numbers. PyTorch draws them from a generator; here every op has a seed.
+// The ops Rand to Randint create random numbers. Each op has its own seed, while PyTorch's ops share a generator.
 var (
 	Rand  = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniform)
 	Randn = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.",
@@ -76,6 +76,7 @@ var (
 	})
 )
 
+// randOp defines an op that creates random floats. draw converts the words of an element to its value.
 func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
 	return kit.ElementOp[randAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
@@ -92,6 +93,7 @@ func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *g
 		})
 }
 
+// randLikeOp is randOp for an op whose result has the shape of self.
 func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
 		if d := kit.Attrs[randLikeAttrs](c).DType; d != tensor.Invalid {
@@ -112,6 +114,7 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 		})
 }
 
+// randType returns the type of new random floats.
 func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	if !d.IsFloat() {
 		return tensor.Type{}, kit.NotImplementedBy("check_uniform_bounds", d)
@@ -119,7 +122,7 @@ func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	return kit.FreshType(d, size)
 }
 
-// Bernoulli draws ones and zeros.
+// Bernoulli draws ones and zeros with given probabilities.
 var Bernoulli = kit.Define[seedAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "bernoulli",
@@ -155,6 +158,7 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 	},
 })
 
+// bernoulliAt returns element i of the result of bernoulli for the probability p.
 func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 	switch {
 	case !(p >= 0 && p <= 1):
@@ -165,7 +169,8 @@ func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 	return 0, nil
 }
 
-// drawKernel computes each element from its row-major index and the element of operand 0.
+// drawKernel returns a kernel that computes each element of the result by f, from its row-major index i and the element
+// x of operand 0.
 func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph.Kernel {
 	const grain = machine.CallGrain
 	m, out := c.Meta(0), c.Out[0]
@@ -245,6 +250,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	},
 })
 
+// at returns element i of the result for the element x of self, in training.
 func (a *dropoutAttrs) at(i int, x float64) float64 {
 	if uniform(philox(uint64(i), uint64(a.Seed)), tensor.Float64) < a.P {
 		return 0

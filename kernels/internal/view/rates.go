@@ -46,7 +46,7 @@ func Rates() []graph.Rate {
 	return list
 }
 
-// lastOf returns a channels-last image.
+// lastOf returns the meta of a channels-last image.
 func lastOf(d tensor.DType, shape ...int) tensor.Meta {
 	m, err := tensor.NewFormat(d, shape, tensor.ChannelsLast)
 	if err != nil {

@@ -19,7 +19,7 @@ type tileAttrs struct {
 	Dims []sym.Int `attr:"dims" doc:"number of repetitions of each dimension; missing leading numbers are 1"`
 }
 
-// Repeat is Tensor.repeat, Tile torch.tile.
+// Repeat is Tensor.repeat. Tile is torch.tile.
 var (
 	Repeat = repeatOp(graph.SchemaOf[repeatAttrs](), "repeat",
 		"Repeats self along its dimensions and along new leading ones.",
@@ -34,6 +34,7 @@ var (
 		})
 )
 
+// repeatOp defines an op that repeats self. repeats returns the number of repetitions of each dimension of the result.
 func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	repeats func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c, c.Type(0), repeats(c)) }
@@ -68,6 +69,8 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
+// inferRepeat infers the type of t repeated along its dimensions. If there are more repeats than dimensions, the result
+// has additional leading dimensions.
 func inferRepeat(c *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
 	lead := len(repeats) - t.Rank()
 	if lead < 0 {
@@ -84,8 +87,8 @@ func inferRepeat(c *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Resul
 	return c.One(out), err
 }
 
-// compileRepeat splits every dimension of the output into repetitions and size, and expands the operand along the
-// repetitions.
+// compileRepeat returns a kernel that is one copy. Each dimension of the output is viewed as two dimensions,
+// repetitions and size. The operand is expanded along the repetitions.
 func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	if dst.Meta.Numel() == 0 {

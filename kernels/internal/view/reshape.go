@@ -13,8 +13,8 @@ import (
 )
 
 // shapeOp defines an op that changes the shape of its operand. The result is a view if the strides allow it, else a
-// row-major copy. shape returns the new shape, which may contain a -1; nil leaves self unchanged. An op with a rule of
-// its own sets Infer.
+// row-major copy. shape returns the new shape. The shape may contain a -1. If it is nil, the result is self. An op with
+// another rule sets o.Infer.
 func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}
@@ -50,8 +50,8 @@ func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor
 	return kit.DefineWith(attrs, o)
 }
 
-// reshaped mirrors at::reshape: it returns a view of self if computeStride finds strides, else a view of the row-major
-// clone of self.
+// reshaped returns the result of at::reshape for the operand type t and the shape size. It is a view of self if
+// [tensor.Type.Reshaped] finds strides, else a view of a row-major clone of self.
 func reshaped(c *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
 	out, ok, err := t.Reshaped(size)
 	if err != nil {
@@ -116,8 +116,8 @@ var Ravel = shapeOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
 }}, nil)
 
-// inferRavel views the result of contiguous. So it copies a self that is not contiguous, even if its strides would
-// allow a view.
+// inferRavel infers the result of ravel: a view of self.contiguous(). Therefore a self that is not contiguous is
+// copied, even if its strides allow a view.
 func inferRavel(c *graph.Call) ([]graph.Result, error) {
 	t := c.Type(0)
 	if !t.IsContiguous() {

@@ -33,8 +33,8 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileRoll},
 })
 
-// inferRoll mirrors at::roll, which concatenates the two parts of each dimension. So the result has the memory format
-// that the strides of the parts suggest.
+// inferRoll infers the type of the result. For each dimension, at::roll concatenates the two parts of self in exchanged
+// order. Therefore the result has the memory format that the strides of the parts suggest.
 func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	a, t := kit.Attrs[rollAttrs](c), c.Type(0)
 	switch {
@@ -84,10 +84,10 @@ func rollDim(dim, rank int) (int, error) {
 	return d, err
 }
 
-// rollStart returns the index that comes first after shifting a dimension of n elements.
+// rollStart returns the index of the operand that becomes index 0 if a dimension of n elements is shifted.
 func rollStart(n sym.Int, shift int) sym.Int { return n.Sub(sym.Of(shift).Mod(n)).Mod(n) }
 
-// rollStarts returns the first index for every dimension of the shape.
+// rollStarts returns, for each dimension of the shape, the index of the operand that becomes index 0.
 func rollStarts(shape, shifts, dims []int) ([]int, error) {
 	out := make([]int, len(shape))
 	for i, dim := range dims {
@@ -100,7 +100,7 @@ func rollStarts(shape, shifts, dims []int) ([]int, error) {
 	return out, nil
 }
 
-// rollSpans returns, for every dimension of the result, the spans of the operand (copies.Span).
+// rollSpans returns, for each dimension of the result, the spans of the operand ([copies.Span]).
 func rollSpans(shape, starts []int) [][]copies.Span {
 	spans := copies.IdentitySpans(shape)
 	for d, s := range starts {
@@ -135,7 +135,8 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	return compileFlatRoll(dst, src, a.Shifts)
 }
 
-// compileFlatRoll rolls in row-major order between layouts that are not row-major, through scratch memory.
+// compileFlatRoll returns a kernel that shifts elements in row-major order. The operand or the result is not row-major,
+// so that the kernel needs scratch memory.
 func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	d, n := src.Meta.DType, src.Meta.Numel()
 	starts, err := rollStarts([]int{n}, shifts, []int{0})
@@ -144,7 +145,7 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	}
 	size := d.Size()
 	start := starts[0]
-	// The operand is copied to scratch memory twice, so that the rolled value is contiguous there.
+	// The operand is copied to scratch memory twice, so that the shifted value is contiguous there.
 	var jobs []copies.Job
 	for k := range 2 {
 		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(d, src.Meta.Shape...)), Src: src})

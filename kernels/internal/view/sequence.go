@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sequence compiles an op whose elements are a function of their index in one dimension.
+// sequence returns the kernel of an op with a one-dimensional result. at computes element i.
 func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
 	const grain = machine.CallGrain
 	m := c.Out[0]
@@ -26,6 +26,8 @@ func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error
 	}}}, nil
 }
 
+// sequenceRef returns the reference of an op with a one-dimensional result. at returns the function that computes
+// element i.
 func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
 	at func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -36,18 +36,19 @@ type channelShuffleAttrs struct {
 	Groups int `attr:"groups" doc:"number of groups of channels"`
 }
 
-// shuffle is a copy with dimensions split and reordered: split gives the sizes of the operand's split dimensions, perm
-// reorders them, and shape merges them.
+// shuffle describes a copy that reorders parts of dimensions. The dimensions of the operand are split, reordered and
+// merged to the dimensions of the result.
 type shuffle struct {
-	split []sym.Int // sizes of the operand's split dimensions
+	split []sym.Int // sizes of the dimensions after the split
 	perm  []int     // order of the split dimensions in the copy
-	shape []sym.Int // of the result
-	// whole reports whether self is copied unchanged, including its strides. PyTorch does so in pixel_unshuffle and
-	// channel_shuffle if self is empty.
+	shape []sym.Int // shape of the result
+	// whole: self is copied unchanged, including its strides. PyTorch does so in pixel_unshuffle and channel_shuffle if
+	// self is empty.
 	whole bool
 }
 
-// The four conversions between channels and blocks of pixels, and channel_shuffle.
+// PixelShuffle, PixelUnshuffle, DepthToSpace and SpaceToDepth convert between channels and blocks of pixels.
+// ChannelShuffle reorders channels.
 var (
 	PixelShuffle = shuffleOp(graph.SchemaOf[pixelShuffleAttrs](), "pixel_shuffle",
 		"Converts channels to blocks of pixels: [..., c*r*r, h, "+
@@ -82,6 +83,7 @@ var (
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), dealChannels)
 )
 
+// shuffleOp defines an op that is a shuffle. spec returns the shuffle of a call. a and m are an example.
 func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Meta,
 	spec func(c *graph.Call) (shuffle, error)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
@@ -133,6 +135,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 	})
 }
 
+// reference shuffles t index by index.
 func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if s.whole {
 		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
@@ -163,6 +166,8 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 // maxSide bounds the sides of blocks, so that their squares do not overflow.
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
+// toBlocks returns the shuffle that converts r*r channels to a block of r by r pixels. blocksFirst: the position in the
+// block is the first part of the channel index, else the last part. op is the name in errors.
 func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
 	n, side := t.Rank(), sym.Of(r)
 	switch {
@@ -192,6 +197,7 @@ func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err
 	return s, nil
 }
 
+// fromBlocks returns the shuffle that converts a block of r by r pixels to r*r channels. It is the inverse of toBlocks.
 func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
 	n, side := t.Rank(), sym.Of(r)
 	switch {
@@ -224,6 +230,7 @@ func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, e
 	return s, nil
 }
 
+// dealChannels returns the shuffle of channel_shuffle.
 func dealChannels(c *graph.Call) (s shuffle, err error) {
 	t, g := c.Type(0), kit.Attrs[channelShuffleAttrs](c).Groups
 	switch {

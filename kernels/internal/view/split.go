@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// partsOp defines an op that returns several views of its operand.
+// partsOp defines an op that returns several views of its operand. parts returns the types of the views.
 func partsOp(attrs *graph.Schema, o graph.Op,
 	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
 	o.Params, o.Kind, o.Many = []graph.Param{kit.Self}, graph.View, true
@@ -96,7 +96,8 @@ type unbindAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension to remove"`
 }
 
-// maxViews bounds the views of one unbind, since with stride 0 a dimension has any size.
+// maxViews is the greatest number of results of unbind. Without this bound, an operand with stride 0, which may have
+// any size, could exhaust the memory.
 const maxViews = 1 << 20
 
 // Unbind is Tensor.unbind.
@@ -112,7 +113,7 @@ var Unbind = partsOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: graph.Se
 	case t.Rank() == 0:
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	}
-	parts := t.Shape[dim].Specialize() // it is the number of results
+	parts := t.Shape[dim].Specialize() // the number of results must be known
 	if parts > maxViews {
 		return nil, fmt.Errorf("unbind of %d indices: at most %d are supported", parts, maxViews)
 	}

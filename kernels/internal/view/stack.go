@@ -29,8 +29,9 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
-// inferStack mirrors at::stack. A new dimension in front of dimension d is made by a concatenation along d, whose
-// result is viewed in the new shape. For a new last dimension, the operands are unsqueezed and concatenated.
+// inferStack infers the type of the result as at::stack does. If the new dimension precedes dimension d, the operands
+// are concatenated along d, and the result is viewed in the new shape. If the new dimension is the last one, the
+// operands are unsqueezed and concatenated.
 func inferStack(c *graph.Call) ([]graph.Result, error) {
 	var buf [fewParts]tensor.Type
 	parts := kit.OperandTypes(buf[:0], c)

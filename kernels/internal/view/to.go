@@ -34,7 +34,7 @@ var To = kit.Define[toAttrs](graph.Op{
 	Facts: graph.Facts{AnyOrder: true, Identity: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.Impl(copies.Call)},
-		// As an expression, a conversion can be fused into neighbouring loops. Its result is then not stored.
+		// As an expression, a conversion can be fused with other loops, so that its result is not stored in memory.
 		Expression: func(c *graph.Call) (*expr.Code, error) {
 			res, err := inferTo(c)
 			if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
@@ -60,9 +60,9 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 	return convert(c, c.Type(0), d, a.MemoryFormat, a.Copy)
 }
 
-// convert returns the result of converting t to dtype d and memory format f. The result is self if self already has
-// both, unless `always` requires a copy. As in PyTorch (to_will_alias), self has the memory format that its strides
-// suggest. The op contiguous, in contrast, checks the strides themselves.
+// convert returns the result of converting self, of type t, to dtype d and memory format f. If self already has both,
+// the result is self. always requires a copy in any case. As in PyTorch (to_will_alias), self has the memory format
+// that its strides suggest. The op contiguous, in contrast, checks the strides themselves.
 func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
 	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
 		return c.Shared(t, 0), nil

@@ -34,12 +34,13 @@ var (
 		})
 )
 
-// bounded returns row + diagonal + more, clamped to [0, cols]; diagonal may be any number.
+// bounded returns row + diagonal + more, clamped to [0, cols]. It does not overflow for any diagonal.
 func bounded(row, diagonal, more, cols int) int {
 	return row + min(max(diagonal, -row-more), cols-row-more) + more
 }
 
-// triangle defines an op that keeps the columns [from, to) of each row.
+// triangle defines an op that keeps some columns of each row of matrices and sets the others to 0. keep returns the
+// range [from, to) of the columns.
 func triangle(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
@@ -75,7 +76,7 @@ func triangle(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, ro
 	})
 }
 
-// compileTriangle writes each row: zeros, the kept part, zeros.
+// compileTriangle returns a kernel that writes each row as zeros, the columns that are kept, and zeros.
 func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
@@ -85,10 +86,10 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	cols := dst.Shape[n-1]
 	rows := dst.Numel() / cols
 	grain := max(1, machine.MoveGrain/cols)
-	moved := kit.Mover(dst.DType, src.DType)
+	mover := kit.Mover(dst.DType, src.DType)
 	move := func(m *graph.Mem, to, from unsafe.Pointer, ds, ss, n int) {
 		kit.Blocks(m.Context, n, func(begin, end int) {
-			moved(unsafe.Add(to, begin*ds), unsafe.Add(from, begin*ss), ds, ss, end-begin)
+			mover(unsafe.Add(to, begin*ds), unsafe.Add(from, begin*ss), ds, ss, end-begin)
 		})
 	}
 	ds, ss := dst.Strides[n-1]*size, src.Strides[n-1]*size

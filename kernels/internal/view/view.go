@@ -16,7 +16,7 @@ type viewAttrs struct {
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype as which to interpret the bytes, instead of size"`
 }
 
-// View is Tensor.view, of sizes or of a dtype.
+// View is Tensor.view. It takes either sizes or a dtype.
 var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "view",
 	Doc: "Views self in another shape with the same number of elements. It fails where a copy is needed: see reshape.\n" +
@@ -36,7 +36,7 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 	return viewDType(t, a.DType)
 })
 
-// viewDType mirrors at::native::view_dtype.
+// viewDType returns the type of t's memory viewed as elements of dtype d (at::native::view_dtype).
 func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
 	mismatch := func(what string, by int, got sym.Int) error {
@@ -92,7 +92,7 @@ var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	return t.View(c.Type(1).Shape)
 })
 
-// Detach and Alias are the identity as a view.
+// Detach and Alias return self as a view.
 var (
 	Detach = identity("detach", "Returns self; without gradients there is nothing to detach.")
 	Alias  = identity("alias", "Returns self.")

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ViewAsReal and ViewAsComplex view complex numbers as pairs of real ones, and pairs as complex numbers.
+// ViewAsReal views complex numbers as pairs of real numbers. ViewAsComplex views pairs of real numbers as complex
+// numbers.
 var (
 	ViewAsReal = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_real", Doc: "Views complex numbers as pairs of real ones along a new last dimension.",
@@ -63,6 +64,7 @@ var (
 	}})
 )
 
+// asReal returns the type of the view of view_as_real.
 func asReal(t tensor.Type) tensor.Type {
 	n, two := t.Rank(), sym.Of(2)
 	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.ReplaceSizes(t.Shape, n, two), Strides: make([]sym.Int, n+1),
@@ -74,6 +76,7 @@ func asReal(t tensor.Type) tensor.Type {
 	return out
 }
 
+// asComplex returns the type of the view of view_as_complex.
 func asComplex(t tensor.Type) (tensor.Type, error) {
 	n, two := t.Rank()-1, sym.Of(2)
 	if t.DType != tensor.Float32 && t.DType != tensor.Float64 {

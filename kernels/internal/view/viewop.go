@@ -14,7 +14,8 @@ import (
 // operand's storage, for ops that depend on it ([graph.Op.ReadsStorage]).
 type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
-// viewOp defines an op whose result shares the storage of its first operand.
+// viewOp defines a view: an op whose result shares the storage of its first operand. show returns the type of the
+// result.
 func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}
@@ -22,7 +23,7 @@ func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	o.Kind = graph.View
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		var storage sym.Int
-		if o.ReadsStorage { // finding it walks to the root of a chain of views
+		if o.ReadsStorage { // other views avoid the walk to the root of a chain of views
 			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := show(c, c.Type(0), storage)
@@ -41,7 +42,7 @@ func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	return kit.DefineWith(attrs, o)
 }
 
-// copyShown compiles views whose results are pinned to other layouts, as copies.
+// copyShown returns the kernel of a view whose results are pinned to other layouts: it copies the viewed elements.
 func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
 	res, err := infer(c)
 	if err != nil {

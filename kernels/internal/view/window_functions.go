@@ -25,7 +25,7 @@ type hammingAttrs struct {
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
-// Window functions of signal processing: sums of cosines.
+// HannWindow, HammingWindow and BlackmanWindow are window functions of signal processing. They are sums of cosines.
 var (
 	HannWindow = windowOp(graph.SchemaOf[windowAttrs](), "hann_window", "Creates a Hann window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
@@ -42,7 +42,8 @@ var (
 		})
 )
 
-// windowOp defines an op whose elements are w[0] - w[1]*cos(x) + w[2]*cos(2*x) for x from 0 to 2*pi.
+// windowOp defines a window function. Its elements are w[0] - w[1]*cos(x) + w[2]*cos(2*x) for x from 0 to 2*pi. spec
+// returns the attributes and w.
 func windowOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (a *windowAttrs, w [3]float64)) *graph.Op {
 	o := graph.Op{Semantics: graph.Semantics{
