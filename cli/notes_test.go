@@ -70,7 +70,7 @@ func TestAGraphWithoutOutputsIsWarnedOf(t *testing.T) {
 		}
 		valid(t, command, r.out)
 		doc := decodeTold(t, r.out)
-		if len(doc.Warnings) != 1 || doc.Warnings[0]["message"] != "the graph has no outputs: a run of it gives nothing" ||
+		if len(doc.Warnings) != 1 || doc.Warnings[0]["message"] != "the graph has no outputs: a run returns nothing" ||
 			doc.Warnings[0]["line"] != 3.0 {
 			t.Errorf("%s: warnings %v", command, doc.Warnings)
 		}

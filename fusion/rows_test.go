@@ -65,7 +65,7 @@ func TestUnsuitedRows(t *testing.T) {
 	groups := &graph.Rows{Mask: []bool{false, false, true, true}, Split: 2}
 	assert.Empty(t, groups.Unsuited([]int{2, 4, 3}))
 	assert.Equal(t, "has rows of no elements", groups.Unsuited([]int{2, 4, 0}))
-	assert.Equal(t, "has rows of 80000 elements, and 65536 are the most", groups.Unsuited([]int{2, 4, 40000}))
+	assert.Equal(t, "has rows of 80000 elements; the limit is 65536", groups.Unsuited([]int{2, 4, 40000}))
 	assert.Equal(t, "has 2 rows, too few for workers to share", groups.Unsuited([]int{1, 4, 4000}))
 	assert.Equal(t, "has no rows", groups.Unsuited([]int{2}))
 	assert.Equal(t, "has no rows", (*graph.Rows)(nil).Unsuited([]int{2}))

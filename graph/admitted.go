@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file finds integers that are valid indices for a graph, so that input data can be generated. The
-// candidates are computed through the graph by references, one tensor element for each candidate.
+// This file finds integers that are valid indices for a graph, so that input data can be generated. It evaluates the
+// graph by references for all candidate integers at once: each candidate is one element of a tensor.
 
 // Admitted returns, for each integer input of an inferred graph whose elements are used as indices, the candidates that
 // are within all bounds of these uses ([Param.Below]). It omits inputs that are not used as indices, and inputs for
-// which the question is not decided.
+// which it cannot decide which candidates are valid.
 //
 // Uses are found through element-wise ops (pointwise ops, copies, conversions) and through views, but not through ops
 // that combine two inputs or move elements.
@@ -32,7 +32,7 @@ func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 	return w.admitted
 }
 
-// leadToIndices returns the values that are indices or on which indices depend.
+// leadToIndices returns the values that are used as indices, and all values on which these depend.
 func (g *Graph) leadToIndices() map[*Value]bool {
 	leads := map[*Value]bool{}
 	for _, n := range slices.Backward(g.Nodes) {
@@ -46,12 +46,13 @@ func (g *Graph) leadToIndices() map[*Value]bool {
 	return leads
 }
 
-// outcome describes a value each of whose elements is a function of one element of an input.
+// outcome describes a value that is computed element by element from an input: each element of the value depends on
+// exactly one element of the input.
 type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate
-	// frame identifies the arrangement of elements. If two values have the same frame, their elements at the same
-	// position depend on the same element of the input.
+	// frame identifies the mapping from the value's positions to positions of the input. If two values have the same
+	// frame, their elements at the same position depend on the same element of the input.
 	frame *Value
 }
 
@@ -71,7 +72,7 @@ func (w *admission) addInput(v *Value) {
 	w.seen[v] = &outcome{input: v, results: t, frame: v}
 }
 
-// bound removes the candidates that a node would reject as an index.
+// bound removes from admitted the candidates that the node would reject as an index.
 func (w *admission) bound(n *Node) {
 	dynamic := func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }
 	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {

@@ -7,21 +7,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Attend describes how an op that multiplies matrices, [..., m, k] by [..., k, n] with batches that broadcast, computes
-// an [Attention]: a product that gives scores, a row program that makes weights of the scores, and a product of the
-// weights by values. One block of rows is computed after another, so that only the scores of a block are in memory.
+// Attend describes how an op that multiplies matrices ([..., m, k] by [..., k, n], with broadcast batches) computes an
+// [Attention] in one kernel. An attention has three steps: a product gives scores, a row program converts scores to
+// weights, and a second product multiplies the weights by the values. The kernel computes one block of rows at a time,
+// so that only the scores of that block are in memory.
 type Attend struct {
 	Doc string // a sentence about the algorithm
 	// Work returns the work of the two products for a row-major query, key and value.
 	Work func(a *Attention) Work
-	// Read returns the additional work if the query (0), the key (1) or the value (2) has the layout of the call.
+	// Read returns the additional work for the layout of operand i of the call: 0 is the query, 1 the key, 2 the value. It
+	// is relative to a row-major operand.
 	Read func(a *Attention, i int) Work
-	// Lower makes the kernel. Mem.Ptrs has the result, the query, the key, the value, and Others.
+	// Lower makes the kernel. Its Mem.Ptrs are the addresses of the result, the query, the key, the value, and Others.
 	Lower func(a *Attention) (*Kernel, error)
 }
 
-// Attention is a call of an attention, with the layouts of its operands. All operands have all dimensions of the batch.
-// A dimension along which an operand is broadcast has size 1.
+// Attention is a call of an attention, with the layouts of its operands. Every operand has all dimensions of the batch;
+// a dimension along which it is broadcast has size 1.
 type Attention struct {
 	Query, Key, Value tensor.Meta // [..., l, e], [..., e, s] and [..., s, v]
 	Out               tensor.Meta // [..., l, v]
@@ -32,14 +34,15 @@ type Attention struct {
 	Code   *expr.Code // the row program from the scores, its operand 0, to the weights
 }
 
-// Sizes returns the sizes of the matrices: l queries and s keys of e elements each, and s values of v elements each.
+// Sizes returns the sizes of the matrices: there are l queries and s keys of e elements each, and s values of v
+// elements each.
 func (a *Attention) Sizes() (l, s, e, v int) {
 	rank := len(a.Batch)
 	return a.Query.Shape[rank], a.Key.Shape[rank+1], a.Query.Shape[rank+1], a.Value.Shape[rank+1]
 }
 
-// columnRows is the number of queries from which scores are stored by columns. Each lane of a register then folds
-// another row.
+// columnRows is the minimum number of queries for which scores are stored by columns. With this layout, each lane of a
+// register folds a different row.
 const columnRows = 16
 
 // ByColumns reports whether scores are stored by columns. It depends on the shape only.
@@ -47,8 +50,8 @@ func (a *Attention) ByColumns() bool {
 	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
 }
 
-// Entries returns, in elements, the offset of every matrix of m, an operand or result of the call, in row-major order
-// of the batch. It returns nil if m has another rank.
+// Entries returns the offsets of all matrices of m, in elements and in row-major order of the batch. m is the layout of
+// an operand or the result of the call. Entries returns nil if the rank of m is not the rank of the call.
 func (a *Attention) Entries(m tensor.Meta) []int {
 	if a == nil || a.Code == nil || m.Rank() != len(a.Batch)+2 || len(m.Strides) != m.Rank() {
 		return nil

@@ -16,11 +16,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attributes are the attributes of a node as they were given, before they are decoded into Node.Attrs. They may refer
-// to symbols and to values of the graph. Nodes with equal attributes in a file share them.
+// attributes are the attributes of a node as the user gave them, before they are decoded into Node.Attrs. They may
+// refer to symbols and to values of the graph. Nodes of a file that have equal attributes share one attributes struct.
 type attributes struct {
 	given Attrs
-	refs  []attrRef // attributes that are values, sorted by name
+	refs  []attrRef // the attributes that are values of the graph, sorted by name
 }
 
 // attrRef is an attribute of a node that is a value of the graph.
@@ -29,7 +29,7 @@ type attrRef struct {
 	value *Value
 }
 
-// attributesOf returns given attributes, nil if there are none.
+// attributesOf returns the struct for the given attributes, or nil if there are none.
 func attributesOf(given Attrs) *attributes {
 	if len(given) == 0 {
 		return nil
@@ -142,8 +142,8 @@ func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
 	return n.Op.Schema.Decode(given, symbols)
 }
 
-// resolved returns the attributes with every Ref replaced by its data; ok is false if the
-// data of one is not known.
+// resolved returns the attributes with every Ref replaced by the elements of its value. ok is false if the data of a
+// referenced value are not known.
 func (a *attributes) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
 	if a == nil {
 		return nil, true, nil
@@ -164,7 +164,7 @@ func (a *attributes) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok
 	return given, true, nil
 }
 
-// maxAttr is the maximum number of elements of a value that is an attribute, far more than any shape has.
+// maxAttr is the maximum number of elements of a value that is used as an attribute. It is far more than a shape needs.
 const maxAttr = 1 << 16
 
 // elements is the list of elements of a value. A list of length 1 is also accepted as a single number.
@@ -215,7 +215,8 @@ func (e *AttrError) Error() string {
 // Unwrap returns the cause.
 func (e *AttrError) Unwrap() error { return e.Err }
 
-// misfit is the error of a value that does not have the type of its attribute. [Field.words] adds the expected type.
+// misfit is the error of a given value that does not have the type of its attribute. [Field.words] adds the expected
+// type.
 type misfit struct {
 	got  any
 	hint string
@@ -309,8 +310,8 @@ func (p Param) attrName() string {
 	return p.Name
 }
 
-// numberAt returns the index of the operand that an attribute of the name gives. It returns -1 if there is none, or if
-// the op has an attribute of that name.
+// numberAt returns the index of the operand that an attribute with the given name sets. It returns -1 if there is no
+// such operand, or if the op has a real attribute of that name.
 func (o *Op) numberAt(name string) int {
 	if o.Schema == nil { // an op that Define did not make
 		return -1
@@ -321,7 +322,8 @@ func (o *Op) numberAt(name string) int {
 	return slices.IndexFunc(o.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
 }
 
-// NumberAttr returns the name of the attribute that can give operand p as a number; empty if there is none.
+// NumberAttr returns the name of the attribute by which operand p can be given as a number. It is empty if there is no
+// such attribute.
 func (o *Op) NumberAttr(p Param) string {
 	if i := o.numberAt(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
 		return ""
@@ -329,7 +331,7 @@ func (o *Op) NumberAttr(p Param) string {
 	return p.attrName()
 }
 
-// hasNumbers reports whether some attributes give operands.
+// hasNumbers reports whether at least one of the given attributes sets an operand.
 func (o *Op) hasNumbers(given Attrs) bool {
 	for name, v := range given {
 		if v != nil && o.numberAt(name) >= 0 {
@@ -339,8 +341,8 @@ func (o *Op) hasNumbers(given Attrs) bool {
 	return false
 }
 
-// splitNumbers separates the attributes that give operands from the rest. numbers is indexed by operand, and nil if
-// there are none.
+// splitNumbers separates the attributes that set operands (numbers, indexed by operand) from all others (rest). numbers
+// is nil if no attribute sets an operand.
 func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
 	if !o.hasNumbers(given) {
 		return given, nil
@@ -403,8 +405,8 @@ func numberArg(v any) (Arg, error) {
 // Ref is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a graph
 // file it is {"value": "name"}.
 //
-// If the value is a constant, the attribute is decoded from it. Otherwise the node, and all nodes that depend on it,
-// are planned once the value is computed, and the graph runs in segments.
+// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node, and all
+// nodes that depend on it, are planned only after the value is computed.
 type Ref struct{ Value *Value }
 
 // SetAttr sets an attribute of a node to a value as written in Go or in a file. Inference decodes and checks it. The

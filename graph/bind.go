@@ -10,8 +10,8 @@ import (
 )
 
 // Bind sets the sizes of symbolic dimensions, decodes attributes that depend on them, and infers the graph. A symbol
-// without a size in dims gets its hint ([Bounds.Hint]), or else the smallest size over 1 within its bounds; sizes of 0
-// and 1 would permit layouts that other sizes do not. [Graph.Assumed] lists such symbols.
+// without a size in dims gets its hint ([Bounds.Hint]). Without a hint it gets the smallest size over 1 within its
+// bounds, because sizes 0 and 1 permit layouts that are invalid for larger sizes. [Graph.Assumed] lists such symbols.
 func (g *Graph) Bind(dims map[string]int) error {
 	if err := g.BindOnly(dims); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	return nil
 }
 
-// SymbolNamed returns the symbol with a name: the name in the graph, or the name in the file ([Bounds.Spelled]). ok is
-// false if there is none.
+// SymbolNamed returns the symbol that has the given name in the graph or in the file ([Bounds.Spelled]). ok is false if
+// no symbol has that name.
 func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 	if _, ok := g.Symbols[name]; ok {
 		return name, true
@@ -98,7 +98,8 @@ func (g *Graph) SymbolText(symbol string) string {
 	return symbol
 }
 
-// decodeAll decodes attributes that depend on symbols or are not yet decoded, once for all nodes that share them.
+// decodeAll decodes attributes that depend on symbols or are not yet decoded. Attributes that several nodes share are
+// decoded once.
 func (g *Graph) decodeAll() {
 	done := map[*attributes]any{}
 	for _, n := range g.Nodes {
@@ -114,7 +115,7 @@ func (g *Graph) decodeAll() {
 	}
 }
 
-// uses reports whether one of the attributes depends on a symbol.
+// uses reports whether an attribute depends on one of the symbols.
 func (a *attributes) uses(symbols map[string]sym.Int) bool {
 	if a == nil {
 		return false
@@ -127,8 +128,8 @@ func (a *attributes) uses(symbols map[string]sym.Int) bool {
 	return false
 }
 
-// Drop returns a copy of the graph without the rejected nodes, the nodes that depend on them, and the outputs that they
-// computed.
+// Drop returns a copy of the graph without the rejected nodes, without the nodes that depend on rejected nodes, and
+// without the outputs that any of these nodes compute.
 func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 	d := g.Clone()
 	d.Nodes, d.Outputs = nil, nil
@@ -153,7 +154,7 @@ func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 	return d
 }
 
-// assumed returns the assumed size of an unbound symbol: see [Graph.Bind].
+// assumed returns the size that an unbound symbol gets in [Graph.Bind].
 func (b Bounds) assumed() int {
 	if b.Hint != nil {
 		return *b.Hint

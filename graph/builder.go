@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Input adds a row-major input. If a builder method such as Input fails, the graph records the error for [Graph.Err]
-// and the method returns a placeholder. Nodes and outputs that depend on a placeholder are omitted without another
-// error.
+// Input adds a row-major input. If it fails, the graph records the error for [Graph.Err], and Input returns a
+// placeholder value; this holds for all builder methods. Nodes and outputs that depend on a placeholder are omitted
+// without a further error.
 func (g *Graph) Input(name string, d tensor.DType, shape ...int) *Value {
 	return g.InputMeta(name, tensor.New(d, shape...))
 }
@@ -108,7 +108,7 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	return g
 }
 
-// Err returns all errors of builder methods, joined, or nil. Each names its node.
+// Err returns all errors of builder methods, joined, or nil. Each error names its node.
 func (g *Graph) Err() error { return errors.Join(g.errs...) }
 
 func (g *Graph) mistake(err error) { g.errs = append(g.errs, err) }
@@ -131,22 +131,23 @@ func (g *Graph) addValue(v *Value) {
 }
 
 // Apply adds a node for any op of the catalogue and returns its outputs. An operand is a *Value, a Go number or bool,
-// or nil for an absent operand. The functions of package op are typed forms of Apply for the ops of kernels; Apply
-// itself is for other ops and for importers.
+// or nil for an absent operand. For the ops of package kernels, package op has typed functions. Apply is for other ops
+// and for importers.
 //
-// If Apply fails, it records the error for [Graph.Err] and returns placeholders, one for each output that the op names,
-// so that building can continue.
+// If Apply fails, it records the error for [Graph.Err] and returns a placeholder for each named output of the op, so
+// that building can continue.
 func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 	return g.ApplyN(op, 0, attrs, operands...)
 }
 
-// ApplyN is [Graph.Apply] for a node whose number of results is known only when the graph runs; the caller states that
-// it is count. A count of 0 means that inference knows the number.
+// ApplyN is [Graph.Apply] for a node whose number of results inference cannot determine. count is that number, as
+// stated by the caller; 0 means that inference can determine it.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
 	return g.applyCount(op, count, false, attrs, operands)
 }
 
-// ApplyExactly is [Graph.Apply] for a node that must have count results; another number is an error.
+// ApplyExactly is [Graph.Apply] for a node that must have exactly count results. It fails if inference finds another
+// number.
 func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any) []*Value {
 	return g.applyCount(op, count, true, attrs, operands)
 }
@@ -181,7 +182,7 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 // maxOutputs is the maximum number of results that a caller can state for a node.
 const maxOutputs = 1 << 20
 
-// clone returns a copy of the map and its slices, which the caller may change.
+// clone returns a copy of the map and of its slices. The caller may change the copy.
 func (a Attrs) clone() Attrs {
 	c := maps.Clone(a)
 	for name, v := range c {
@@ -200,7 +201,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	case n.Op == nil:
 		return NoOp(op, g.lookup)
 	case count < 0 || count > maxOutputs:
-		return fmt.Errorf("makes %d values: want from 1 to %d, or 0 where that can be told", count, maxOutputs)
+		return fmt.Errorf("the number of results is %d: want 1 to %d, or 0 if inference can determine it", count, maxOutputs)
 	}
 	if err := n.take(g, attrs.clone(), operands); err != nil {
 		return err
@@ -213,7 +214,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	case len(res) == 0:
 		return errors.New("makes no values")
 	case exact && len(res) != count:
-		return fmt.Errorf("makes %d values, and %d are wanted", len(res), count)
+		return fmt.Errorf("makes %d values, want %d", len(res), count)
 	}
 	vals := make([]Value, len(res))
 	for i := range res {
@@ -293,8 +294,8 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	return n.Op.Infer(&Call{In: n.In, Attrs: a})
 }
 
-// checkBodies checks attributes that are graphs. It fails if such a graph has errors, or if it contains the graph of
-// the node, which would be an endless recursion.
+// checkBodies checks attributes that are graphs. It fails if such a graph has errors, or if it contains g, the graph of
+// the node: the recursion would be endless.
 func (n *Node) checkBodies(g *Graph) error {
 	for _, name := range slices.Sorted(maps.Keys(n.written())) {
 		body, ok := n.attrs.given[name].(*Graph)
@@ -311,7 +312,7 @@ func (n *Node) checkBodies(g *Graph) error {
 	return nil
 }
 
-// containsGraph reports whether g is the other graph or contains it as an attribute, at any depth.
+// containsGraph reports whether g is other, or contains other as an attribute at any depth.
 func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
 	if g == other {
 		return true
@@ -384,7 +385,7 @@ func (n *Node) checkArity() error {
 	return nil
 }
 
-// checkList checks the operands of variadic parameter p, which begin at index first.
+// checkList checks the operands of the variadic parameter p. They begin at index first.
 func (n *Node) checkList(p Param, first int) error {
 	if len(n.In) <= first {
 		if p.Optional {
@@ -400,8 +401,8 @@ func (n *Node) checkList(p Param, first int) error {
 	return nil
 }
 
-// ownerGraph returns the graph of the value. It panics for a value that no graph made, because there is no graph that
-// could record the error.
+// ownerGraph returns the graph of the value. It panics for a value that was not made by a graph, because no graph could
+// record the error.
 func (v *Value) ownerGraph() *Graph {
 	if v == nil || v.graph == nil {
 		panic("graph: the value was not made by a graph")

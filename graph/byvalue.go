@@ -1,9 +1,9 @@
 package graph
 
-// ByValue is a map from the values of a graph to T. It is a slice indexed by the values' numbers, which is faster than
-// a map: passes over a large graph look up several values for every node. The zero ByValue is empty. It must not be
-// used with values of different graphs, except a graph and its clones, in which values have the same numbers. It is not
-// safe for concurrent changes.
+// ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the values
+// ([Value.Number]). A slice is faster than a map, and passes over a large graph look up several values for every node.
+// The zero ByValue is empty. All values must belong to one graph or to its clones, which number their values alike. A
+// ByValue is not safe for concurrent changes.
 type ByValue[T any] struct{ of []T }
 
 // NewByValue returns an empty ByValue with memory for all values of a graph.
@@ -14,7 +14,7 @@ func NewByValue[T any](g *Graph) ByValue[T] {
 	return ByValue[T]{make([]T, g.numbered)}
 }
 
-// At returns the T that was set for a value, otherwise the zero T.
+// At returns the element that was set for a value, or the zero T if none was set.
 func (b *ByValue[T]) At(v *Value) (x T) {
 	if v == nil || uint(v.number) >= uint(len(b.of)) {
 		return x
@@ -22,7 +22,7 @@ func (b *ByValue[T]) At(v *Value) (x T) {
 	return b.of[v.number]
 }
 
-// Set sets the T of a value. It does nothing for nil and for the placeholder of a rejected value.
+// Set sets the element of a value. It does nothing for nil and for the placeholder of a rejected value.
 func (b *ByValue[T]) Set(v *Value, x T) {
 	if v == nil || v.number < 0 {
 		return
@@ -34,19 +34,19 @@ func (b *ByValue[T]) Set(v *Value, x T) {
 	b.of[v.number] = x
 }
 
-// number gives a value of the graph its number.
+// number assigns the next free number to a value of the graph.
 func (g *Graph) number(v *Value) {
 	v.number = int32(g.numbered)
 	g.numbered++
 }
 
-// numberNode gives a node of the graph its number.
+// numberNode assigns the next free number to a node of the graph.
 func (g *Graph) numberNode(n *Node) {
 	n.number = int32(g.nodes)
 	g.nodes++
 }
 
-// Graph returns the graph that the value was made in; it panics for a value that no graph made.
+// Graph returns the graph in which the value was made. It panics for a value that was not made by a graph.
 func (v *Value) Graph() *Graph { return v.ownerGraph() }
 
 // Number returns the value's number in its graph and in copies of it. Values are numbered from 0 in the order in which

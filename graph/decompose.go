@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Parts collects the nodes, the parts, that replace one node, the whole: see [Op.Decompose] and [Op.Rewrite].
+// Parts collects the nodes that replace one node of the graph: see [Op.Decompose] and [Op.Rewrite]. The new nodes are
+// called the parts, the replaced node the whole.
 type Parts struct {
 	g     *Graph
 	whole *Node
@@ -17,7 +18,7 @@ type Parts struct {
 // results of other parts.
 func (p *Parts) Add(op *Op, attrs Attrs, in ...Arg) ([]*Value, error) {
 	if p == nil || p.g == nil {
-		return nil, errors.New("parts are added in a Decompose")
+		return nil, errors.New("parts can only be added in a Decompose or Rewrite function")
 	}
 	n, err := p.g.insert(p.whole.Name+"."+nameOf(op), op, slices.Clone(in), attrs)
 	if err != nil {
@@ -38,27 +39,27 @@ func nameOf(op *Op) string {
 // Of returns an operand that reads a value.
 func Of(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
-// Decompose returns the nodes that replace a node of a composite op, in a valid order. The node's results become
-// results of these nodes, which also get its pin. The caller replaces the node in Nodes. If Decompose fails, the graph
-// is unchanged except for names that were taken. It is for passes.
+// Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
+// results of the new nodes, and the new nodes get its pin. The caller, a pass, replaces the node in Nodes. If Decompose
+// fails, the graph is unchanged, but some fresh names may be used up.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
-		return nil, errors.New("it is no node of a composite op in the graph")
+		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
 	}
 	p := &Parts{g: g, whole: n}
 	results, err := n.Op.Decompose(p, n.Call())
 	return p.stand(results, err)
 }
 
-// stand makes results, which are values of the parts, the results of the whole.
+// stand replaces the results of the whole by the given results, which are values of the parts.
 func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
 	g, n := p.g, p.whole
 	if err == nil && len(results) != len(n.Out) {
-		err = fmt.Errorf("its parts make %d values, and it makes %d", len(results), len(n.Out))
+		err = fmt.Errorf("its parts return %d results, want %d", len(results), len(n.Out))
 	}
 	for i := 0; err == nil && i < len(results); i++ {
 		if err = p.check(i, results[i]); err == nil && slices.Contains(results[:i], results[i]) {
-			err = fmt.Errorf("result %d of its parts is another one too", i)
+			err = fmt.Errorf("result %d of its parts is also another result", i)
 		}
 	}
 	if err != nil {
@@ -83,28 +84,28 @@ func (p *Parts) drop() {
 	}
 }
 
-// check returns an error if v, result i of the parts, cannot replace result i of the whole.
+// check returns an error if v cannot replace result i of the whole. v is result i of the parts.
 func (p *Parts) check(i int, v *Value) error {
 	is := p.whole.Out[i]
 	switch {
 	case v == nil || v.Node == nil || v.Node.Part != p.whole || !slices.Contains(p.nodes, v.Node):
 		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != is.Meta.DType || !slices.Equal(v.Meta.Shape, is.Meta.Shape):
-		return fmt.Errorf("result %d of its parts is %v, and its own %v", i, v.Meta, is.Meta)
+		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, is.Meta)
 	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(is.Meta) || (v.Alias == nil) != (is.Alias == nil) && !p.shows(v)):
-		return fmt.Errorf("result %d of its parts is laid out as %v, and its own as %v", i, v.Meta, is.Meta)
+		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, is.Meta)
 	}
 	return nil
 }
 
-// shows reports whether a value is a view of all elements of the result of a part. It then needs no memory of its own.
+// shows reports whether v is a view of all elements of a part's result. Such a view needs no memory of its own.
 func (p *Parts) shows(v *Value) bool {
 	home := v.Home()
 	return slices.Contains(p.nodes, home.Node) && home.Meta.DType == v.Meta.DType && home.Meta.Offset == v.Meta.Offset &&
 		home.Meta.Numel() == v.Meta.Numel()
 }
 
-// take replaces v, a result of the parts, by result i of the whole.
+// take puts result i of the whole in the place of v, which is result i of the parts.
 func (p *Parts) take(i int, v *Value) error {
 	own, maker := p.whole.Out[i], v.Node
 	p.g.named().dropValue(v)
@@ -132,13 +133,13 @@ func (p *Parts) take(i int, v *Value) error {
 
 // Around describes the graph around a node that an op may rewrite.
 type Around struct {
-	// Alone reports whether a value is needed only by this node: it is no output, and all its readers are this node or
-	// nodes that only this node needs.
+	// Alone reports whether only this node needs a value. The value is then no output, and each of its readers is this
+	// node or a node whose results only this node needs.
 	Alone func(*Value) bool
-	// Made returns values that earlier rewrites have computed from a value and nothing else, so that the op can reuse
-	// them. It may be nil.
+	// Made returns the values that earlier rewrites computed from the given value alone, so that the op can reuse them.
+	// Made may be nil.
 	Made func(*Value) []*Value
-	// Exact means that results must be the same for all operands.
+	// Exact means that a rewrite must not change the bits of the results.
 	Exact bool
 	// Pinned means that the graph has pinned nodes. A rewrite that would bypass a pinned node is dropped.
 	Pinned bool
@@ -146,26 +147,26 @@ type Around struct {
 
 // Rewrite is the answer of [Op.Rewrite] for a node.
 type Rewrite struct {
-	// Results replace the results of the node, as in [Op.Decompose]. Nil: the node is unchanged.
+	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Of is the first node before it that the rewrite made unnecessary. If the node is unchanged, Of is the node that
-	// could have become unnecessary. Nil: there is none.
+	// Of is the first node, among the nodes before the rewritten node, that the rewrite made unnecessary. If the rewritten
+	// node is unchanged, Of is the node that a rewrite could have made unnecessary. Nil means that there is no such node.
 	Of *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string
 }
 
-// Rewrite calls [Op.Rewrite] of a node's op, in a graph whose nodes are inferred. If there are results, the parts
-// replace the node as those of [Graph.Decompose] do. It is for passes.
+// Rewrite calls [Op.Rewrite] of a node's op, in a graph whose nodes are inferred. If the op returns results, its parts
+// replace the node as in [Graph.Decompose]. Rewrite is for passes.
 func (g *Graph) Rewrite(n *Node, a Around) (Rewrite, []*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Rewrite == nil || len(n.Out) == 0 || n.Out[0].graph != g {
-		return Rewrite{}, nil, errors.New("it is not in the graph, or its op has no Rewrite")
+		return Rewrite{}, nil, errors.New("the node is not in the graph, or its op has no Rewrite")
 	}
 	p := &Parts{g: g, whole: n}
 	r, err := n.Op.Rewrite(p, n.Call(), a)
 	if err == nil && r.Results == nil {
 		if len(p.nodes) > 0 {
-			err = errors.New("it has parts that stand for nothing")
+			err = errors.New("it adds parts but returns no results")
 		} else {
 			return r, nil, nil
 		}
@@ -180,7 +181,7 @@ func (g *Graph) Rewrite(n *Node, a Around) (Rewrite, []*Node, error) {
 	return r, nodes, err
 }
 
-// passed returns a pinned node that the whole depends on and the parts bypass; nil if there is none.
+// passed returns a pinned node on which the whole depends but the parts do not. It returns nil if there is none.
 func (p *Parts) passed() *Node {
 	seen := map[*Value]bool{}
 	for _, m := range p.nodes {
@@ -217,10 +218,10 @@ func (p *Parts) Whole() *Node {
 	return p.whole
 }
 
-// Again adds a copy of n, a node of the graph, with other operands, and returns its results.
+// Again adds, as a part, a copy of node n of the graph that has the operands in. It returns the results of the copy.
 func (p *Parts) Again(n *Node, in ...Arg) ([]*Value, error) {
 	if p == nil || p.g == nil || p.whole == nil || n == nil || n.Op == nil {
-		return nil, errors.New("parts are nodes like others in a graph")
+		return nil, errors.New("only a node of the graph can be copied as a part")
 	}
 	m := &Node{Name: p.g.Fresh(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in), Attrs: n.Attrs,
 		Why: p.whole.Why, Part: p.whole, attrs: n.attrs}

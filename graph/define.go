@@ -32,9 +32,9 @@ func Define(o Op) (*Op, error) {
 	return &o, nil
 }
 
-// Derived returns a value that compute derives from the op, such as the op of fused nodes that begin with it. compute
-// is called once for each key. key must be comparable, and of a type that only the caller uses. Derived returns nil for
-// an op that Define did not make.
+// Derived caches values that are computed from the op, such as the op of fused nodes that begin with this op. It calls
+// compute once for each key and returns the result. key must be comparable, and of a type that only the caller uses.
+// Derived returns nil for an op that Define did not make.
 func (o *Op) Derived(key any, compute func() any) any {
 	if o == nil || o.defined == nil {
 		return nil
@@ -84,10 +84,10 @@ func (d *definer) complete() {
 	}
 }
 
-// name checks that the name can be part of a graph file and of the name of a value.
+// name checks that the op's name can be part of a graph file and of the name of a value.
 func (d *definer) name() {
 	if d.op.Name == "" {
-		d.fail("Name", "an op needs one")
+		d.fail("Name", "it is empty")
 	}
 	unfit := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
 	if i := strings.IndexFunc(d.op.Name, unfit); i >= 0 {
@@ -100,8 +100,8 @@ func (d *definer) schema() {
 		d.fail("Schema", "it was not made by SchemaOf")
 		return
 	}
-	// An attribute may have the name of an optional operand: aten has overloads of which one takes a number and one a
-	// tensor.
+	// An attribute may have the name of an optional operand, because aten has pairs of overloads: in one overload the
+	// argument is a number, in the other a tensor.
 	operands := map[string]bool{}
 	for _, p := range d.op.Params {
 		operands[p.Name] = !p.Optional
@@ -114,7 +114,7 @@ func (d *definer) schema() {
 		case seen[f.Name]:
 			d.fail("Schema", "two attributes are named %q", f.Name)
 		case operands[f.Name]:
-			d.fail("Schema", "%q is an attribute, and an operand that must be given", f.Name)
+			d.fail("Schema", "%q is the name of both an attribute and a required operand", f.Name)
 		}
 		seen[f.Name] = true
 	}
@@ -137,10 +137,10 @@ func (d *definer) params() {
 
 func (d *definer) outputs() {
 	if d.op.Many && d.op.Outputs != nil {
-		d.fail("Outputs", "they cannot be named where Many says that their number differs")
+		d.fail("Outputs", "the results have names, but Many says that their number varies")
 	}
 	if d.op.Outputs != nil && len(d.op.Outputs) == 0 {
-		d.fail("Outputs", "an op makes at least one value")
+		d.fail("Outputs", "the list is empty: an op has at least one result")
 	}
 	seen := map[string]bool{}
 	for i, name := range d.op.Outputs {
@@ -162,32 +162,32 @@ func (d *definer) functions() {
 	}
 	switch {
 	case o.Kind > Requires:
-		d.fail("Kind", "%d is none", o.Kind)
+		d.fail("Kind", "%d is not a kind", o.Kind)
 	case o.Kind == Requires && len(o.Impls) == 0:
-		d.fail("Impls", "an op of kind %v lists implementations that say which layouts they read", o.Kind)
+		d.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", o.Kind)
 	}
 	d.impls()
 	if o.Copies && (!o.Identity || !o.AnyOrder || o.Kind != Own) {
-		d.fail("Copies", "passes copy with an op of kind %v that is an Identity and writes any order", Own)
+		d.fail("Copies", "the op must have kind %v, Identity and AnyOrder", Own)
 	}
 	if o.Permutes != nil && o.Kind != View {
-		d.fail("Permutes", "only a view permutes, and the kind is %v", o.Kind)
+		d.fail("Permutes", "only a view can have it, and the kind is %v", o.Kind)
 	}
 	if o.Infer == nil {
-		d.fail("Infer", "it is missing, and there is no Pointwise part that it follows from")
+		d.fail("Infer", "it is missing, and there is no Pointwise from which it could be derived")
 	}
 	switch {
 	case o.Decompose != nil && (o.Compile != nil || len(o.Impls) > 0 || o.RunDynamic != nil):
-		d.fail("Decompose", "its parts are what computes: it has no kernel beside them")
+		d.fail("Decompose", "an op with Decompose must not have a kernel")
 	case o.Compile == nil && len(o.Impls) == 0 && o.RunDynamic == nil && o.Kind != View && o.Decompose == nil &&
 		o.Chooses == nil:
-		d.fail("Compile", "it is missing: only a view, or an op with Decompose or RunDynamic, can do without")
+		d.fail("Compile", "it is missing: only views and ops with Decompose or RunDynamic need no kernel")
 	}
 	switch {
 	case o.Ref == nil && o.NoRef == "":
-		d.fail("Ref", "it is missing: an op without a definition says why in NoRef")
+		d.fail("Ref", "it is missing: an op without a reference needs a reason in NoRef")
 	case o.Ref != nil && o.NoRef != "":
-		d.fail("NoRef", "it says why there is no Ref, and there is one")
+		d.fail("NoRef", "it is the reason why there is no Ref, but there is a Ref")
 	}
 }
 
@@ -206,7 +206,7 @@ func (d *definer) impls() {
 		seen[m.Name] = true
 	}
 	if len(d.op.Impls) > 0 && d.op.Compile != nil {
-		d.fail("Compile", "the implementations are what computes: it must be nil")
+		d.fail("Compile", "it must be nil if there are Impls")
 	}
 }
 
@@ -219,20 +219,21 @@ func (d *definer) pointwise(p *Pointwise) {
 		d.fail("Pointwise", "Body is missing")
 	}
 	if p.Outputs < 0 || p.Grain < 0 {
-		d.fail("Pointwise", "Outputs and Grain must not be negative: they are %d and %d", p.Outputs, p.Grain)
+		d.fail("Pointwise", "Outputs is %d and Grain %d: both must not be negative", p.Outputs, p.Grain)
 	}
 	switch n, made := max(len(o.Outputs), 1), max(p.Outputs, 1); {
 	case o.Many != (p.Results != nil):
-		d.fail("Pointwise", "Results tells the number of outputs where Many says that it differs, and only there")
+		d.fail("Pointwise", "Results must be set if and only if Many is set")
 	case !o.Many && n != made:
-		d.fail("Pointwise", "it makes %d values, and the op %d", made, n)
+		d.fail("Pointwise", "it has %d results, but the op has %d", made, n)
 	}
 	if o.Kind != Follows {
 		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", Follows, o.Kind)
 	}
 }
 
-// find returns an op of the graph's catalogue; nil if there is none. It fails for an op that Define did not make.
+// find returns an op of the graph's catalogue, or nil if the catalogue has no op of that name. It fails for an op that
+// Define did not make.
 func (g *Graph) find(name string) (*Op, error) {
 	if g.lookup == nil {
 		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")

@@ -46,11 +46,11 @@ func TestDefineRefuses(t *testing.T) {
 	pw := &graph.Pointwise{Config: graphtest.Unary, Body: graphtest.NoBody}
 	compile := func(*graph.Call) (*graph.Kernel, error) { return nil, nil }
 	for want, change := range map[string]func(*graph.Op){
-		`op without a name: Name: an op needs one`:     func(o *graph.Op) { o.Name = "" },
+		`op without a name: Name: it is empty`:         func(o *graph.Op) { o.Name = "" },
 		`op "a b": Name: " " cannot be in a name`:      func(o *graph.Op) { o.Name = "a b" },
 		`op "o": Schema: it was not made by SchemaOf`:  func(o *graph.Op) { o.Schema = &graph.Schema{} },
 		`op "o": Schema: two attributes are named "a"`: func(o *graph.Op) { o.Schema = graph.SchemaOf[twice]() },
-		`op "o": Schema: "size" is an attribute, and an operand that must`: func(o *graph.Op) {
+		`op "o": Schema: "size" is the name of both an attribute and a required`: func(o *graph.Op) {
 			o.Schema, o.Params = graph.SchemaOf[graphtest.SizeAttrs](), []graph.Param{{Name: "size"}}
 		},
 		`op "o": Params: operand 0 has no name`: func(o *graph.Op) {
@@ -62,10 +62,10 @@ func TestDefineRefuses(t *testing.T) {
 		`op "o": Params: operand "list" is a list and must be the last`: func(o *graph.Op) {
 			o.Params = []graph.Param{{Name: "list", Variadic: true}, graphtest.Self}
 		},
-		`op "o": Outputs: they cannot be named where Many says`: func(o *graph.Op) {
+		`op "o": Outputs: the results have names, but Many says`: func(o *graph.Op) {
 			o.Outputs, o.Many = []string{"a"}, true
 		},
-		`op "o": Outputs: an op makes at least one value`: func(o *graph.Op) {
+		`op "o": Outputs: the list is empty: an op has at least one result`: func(o *graph.Op) {
 			o.Outputs = []string{}
 		},
 		`op "o": Outputs: two outputs are named "a"`: func(o *graph.Op) {
@@ -77,17 +77,17 @@ func TestDefineRefuses(t *testing.T) {
 		`op "o": Pointwise: Body is missing`: func(o *graph.Op) {
 			o.Pointwise = &graph.Pointwise{Config: graphtest.Unary}
 		},
-		`op "o": Pointwise: it makes 1 values, and the op 2`: func(o *graph.Op) {
+		`op "o": Pointwise: it has 1 results, but the op has 2`: func(o *graph.Op) {
 			o.Outputs, o.Pointwise = []string{"a", "b"}, pw
 		},
 		`op "o": Kind: an op with a Pointwise part is of kind follows, not view`: func(o *graph.Op) {
 			o.Kind, o.Pointwise = graph.View, pw
 		},
-		`op "o": Kind: 77 is none`: func(o *graph.Op) { o.Kind = 77 },
-		`op "o": Impls: an op of kind requires lists implementations`: func(o *graph.Op) {
+		`op "o": Kind: 77 is not a kind`: func(o *graph.Op) { o.Kind = 77 },
+		`op "o": Impls: an op of kind requires needs implementations`: func(o *graph.Op) {
 			o.Kind = graph.Requires
 		},
-		`op "o": Compile: the implementations are what computes: it must be nil`: func(o *graph.Op) {
+		`op "o": Compile: it must be nil if there are Impls`: func(o *graph.Op) {
 			o.Impls = graphtest.ConvImpls()
 		},
 		`op "o": Impls: two implementations are named "nchw"`: func(o *graph.Op) {
@@ -99,13 +99,13 @@ func TestDefineRefuses(t *testing.T) {
 		`op "o": Impls: implementation 0 has no name`: func(o *graph.Op) {
 			o.Compile, o.Impls = nil, []graph.Impl{{Lower: compile}}
 		},
-		`op "o": Permutes: only a view permutes`: func(o *graph.Op) {
+		`op "o": Permutes: only a view can have it`: func(o *graph.Op) {
 			o.Permutes = func(*graph.Call) []int { return nil }
 		},
-		`op "o": Infer: it is missing`:                                             func(o *graph.Op) { o.Infer = nil },
-		`op "o": Compile: it is missing`:                                           func(o *graph.Op) { o.Compile = nil },
-		`op "o": Ref: it is missing: an op without a definition says why in NoRef`: func(o *graph.Op) { o.NoRef = "" },
-		`op "o": NoRef: it says why there is no Ref, and there is one`: func(o *graph.Op) {
+		`op "o": Infer: it is missing`:   func(o *graph.Op) { o.Infer = nil },
+		`op "o": Compile: it is missing`: func(o *graph.Op) { o.Compile = nil },
+		`op "o": Ref: it is missing: an op without a reference needs a reason in NoRef`: func(o *graph.Op) { o.NoRef = "" },
+		`op "o": NoRef: it is the reason why there is no Ref, but there is a Ref`: func(o *graph.Op) {
 			o.Ref = func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil }
 		},
 	} {
@@ -184,7 +184,7 @@ func TestBuilderMistakesWait(t *testing.T) {
 		`node "relu" (relu): operand "self" is missing`: func(g *graph.Graph) *graph.Value {
 			return g.Apply("relu", nil, (*graph.Value)(nil))[0]
 		},
-		`node "relu" (relu): makes -3 values`: func(g *graph.Graph) *graph.Value {
+		`node "relu" (relu): the number of results is -3`: func(g *graph.Graph) *graph.Value {
 			return g.ApplyN("relu", -3, nil, g.Input("x", tensor.Int8))[0]
 		},
 		`node "permute" (permute): attribute "dims" has no val`: func(g *graph.Graph) *graph.Value {

@@ -55,7 +55,7 @@ func (d Dim) In(symbols map[string]sym.Int) (sym.Int, error) {
 	return expressionIn(d.String(), symbols)
 }
 
-// expressionIn returns the value of a text that is the name of a symbol, even if it is no identifier, or an expression.
+// expressionIn evaluates text, which is an expression or the name of a symbol. The name need not be an identifier.
 func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 	if s, ok := symbols[text]; ok {
 		return s, nil
@@ -70,7 +70,8 @@ func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 // uses reports whether the Dim depends on a symbol.
 func (d Dim) uses(symbol string) bool { return d.Symbol == symbol || textUses(d.Expr, symbol) }
 
-// textUses reports whether a text is the name of the symbol, or an expression or condition with the symbol.
+// textUses reports whether a text depends on the symbol: it is the name of the symbol, or an expression or condition
+// that contains the symbol.
 func textUses(text, symbol string) bool {
 	if text == symbol || !strings.Contains(text, symbol) {
 		return text == symbol
@@ -89,8 +90,8 @@ func textUses(text, symbol string) bool {
 	return uses && err == nil
 }
 
-// standIns returns a function that makes a symbol for each name, to parse an expression whose value does not matter.
-// The hints of the symbols are large and mostly distinct, so that divisors are rarely 0.
+// standIns returns a function that makes a symbol for each name. It is for parsing expressions whose values do not
+// matter. The hints of the symbols are large and mostly distinct, so that divisors are rarely 0.
 func standIns() func(name string) sym.Int {
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
@@ -111,7 +112,8 @@ func standIns() func(name string) sym.Int {
 	}
 }
 
-// Check returns the error of an expression over the given symbols that does not depend on their values.
+// Check reports errors of the Dim's expression that occur for all values of the given symbols, such as a syntax error
+// or an unknown symbol.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
@@ -121,20 +123,21 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 	return err
 }
 
-// attrUses reports whether an attribute, before decoding, is or contains an expression with the symbol.
+// attrUses reports whether an attribute, before decoding, depends on the symbol.
 func attrUses(attr any, symbol string) bool {
 	return anyText(attr, func(text string) bool { return textUses(text, symbol) })
 }
 
-// anyText reports whether is returns true for the attribute, before decoding, or for a string in its list.
-func anyText(attr any, is func(text string) bool) bool {
+// anyText reports whether match returns true for a string in the attribute before decoding. The attribute is a string
+// or a list.
+func anyText(attr any, match func(text string) bool) bool {
 	switch x := attr.(type) {
 	case string:
-		return is(x)
+		return match(x)
 	case []any:
-		return slices.ContainsFunc(x, func(e any) bool { return anyText(e, is) })
+		return slices.ContainsFunc(x, func(e any) bool { return anyText(e, match) })
 	case []string:
-		return slices.ContainsFunc(x, is)
+		return slices.ContainsFunc(x, match)
 
 	}
 	return false
@@ -201,7 +204,8 @@ func toNumber(v any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	return NumberOrSize{Size: s}, nil
 }
 
-// toInt is toSize for an attribute that must be a number: an unknown size is bound to its hint by a guard.
+// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt adds a guard that binds the
+// size to its hint.
 func toInt(v any, symbols map[string]sym.Int) (int, error) {
 	if n, ok := v.(int); ok {
 		return n, nil
@@ -213,7 +217,8 @@ func toInt(v any, symbols map[string]sym.Int) (int, error) {
 	return s.Specialize(), nil
 }
 
-// tooLarge returns an integer of an attribute that exceeds [tensor.MaxBytes] in absolute value.
+// tooLarge finds an integer in an attribute that exceeds [tensor.MaxBytes] in absolute value. v is an addressable field
+// of the attribute struct.
 func tooLarge(v reflect.Value) (n int, found bool) {
 	switch p := v.Addr().Interface().(type) {
 	case *int:

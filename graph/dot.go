@@ -12,7 +12,8 @@ import (
 )
 
 // DOT returns the graph in Graphviz's language. Inputs, constants, nodes and outputs are boxes with name, op, dtype,
-// shape and strides. Each operand is an arrow. Nodes that a pass inserted are dashed and have the reason.
+// shape and strides. Each operand is an arrow. A node that a pass inserted has a dashed box with the reason of the
+// insertion.
 func (g *Graph) DOT() ([]byte, error) {
 	m := &drawing{multi.NewDirectedGraph()}
 	of := map[*Value]gonum.Node{}
@@ -38,7 +39,7 @@ func (g *Graph) DOT() ([]byte, error) {
 	link := func(v *Value, to gonum.Node, label string) error {
 		from := of[v]
 		if from == nil || from == to {
-			return fmt.Errorf("value %q is not of the graph, or made from itself", v.Name)
+			return fmt.Errorf("value %q is not in the graph, or depends on itself", v.Name)
 		}
 		if v.Node != nil && len(v.Node.Out) > 1 {
 			label = strings.TrimSpace(v.Name + " " + label)
@@ -137,7 +138,7 @@ func (d *drawing) DOTAttributers() (graph, node, edge encoding.Attributer) {
 		&encoding.Attributes{{Key: "fontname", Value: "Helvetica"}, {Key: "fontsize", Value: "10"}}
 }
 
-// box is an input, constant, node or output.
+// box is the drawn box of an input, constant, node or output.
 type box struct {
 	id    int64
 	label []string
@@ -152,7 +153,7 @@ func (b *box) Attributes() []encoding.Attribute {
 	return append([]encoding.Attribute{{Key: "label", Value: strings.Join(b.label, "\n")}}, b.style...)
 }
 
-// arrow is an operand.
+// arrow is the drawn arrow of an operand, from the box of its producer to the box of its user.
 type arrow struct {
 	gonum.Line
 	label string

@@ -17,8 +17,8 @@ type Draft struct {
 	slab slab
 }
 
-// slab allocates nodes and values in blocks of slabSize: hundreds of thousands of single allocations take longer than
-// reading a file.
+// slab allocates nodes and values in blocks of slabSize, because one allocation for each node and value would take
+// longer than reading the file.
 type slab struct {
 	nodes  []Node
 	values []Value
@@ -46,7 +46,7 @@ func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	return &Draft{g: g}
 }
 
-// maxRoom is the maximum number of nodes for which NewDraft allocates memory.
+// maxRoom is the maximum number of nodes for which NewDraft reserves memory.
 const maxRoom = 1 << 20
 
 // Graph returns the graph in its present state.
@@ -175,15 +175,15 @@ func (d *Draft) Op(name string) (*Op, error) {
 	return op, err
 }
 
-// NodeAttrs are the attributes of nodes, which are decoded once for all nodes that share them.
+// NodeAttrs are the attributes of one or more nodes. They are decoded once for all nodes that share them.
 type NodeAttrs struct {
 	attrs   *attributes
-	numbers []any // attributes that give operands, by operand: see splitNumbers
+	numbers []any // attributes that set operands, indexed by operand: see splitNumbers
 	decoded any   // nil if inference must decode them
 }
 
-// Attributes prepares attributes for nodes of an op. An attribute that is a value of the graph is a [Ref], a symbol is
-// a string.
+// Attributes prepares attributes for nodes of an op. In given, an attribute that is a value of the graph is a [Ref],
+// and a symbol is a string.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
 		return &NodeAttrs{}
@@ -199,8 +199,8 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	return a
 }
 
-// Complete sets the op, operands and attributes of a node; a may be nil. If they are invalid, inference rejects the
-// node; [Draft.Refused] returns the reason before. The node keeps the slice in.
+// Complete sets the op, operands and attributes of a node; a may be nil. If they are invalid, inference will reject the
+// node; [Draft.Refused] returns the reason. The node keeps the slice in.
 func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	if n == nil || op == nil {
 		return
@@ -227,8 +227,8 @@ func (d *Draft) Refuse(n *Node, err error) {
 	}
 }
 
-// Without removes lost inputs and constants, which could not be read. It rejects the nodes that read them, and removes
-// outputs that are such values. It returns the errors of these outputs.
+// Without removes the inputs and constants in lost, which could not be read. It rejects the nodes that read lost
+// values, removes the outputs that are lost values, and returns an error for each removed output.
 func (d *Draft) Without(lost map[*Value]bool) Errors {
 	g := d.graph()
 	if len(lost) == 0 {
@@ -253,8 +253,9 @@ func (d *Draft) Without(lost map[*Value]bool) Errors {
 	return errs
 }
 
-// Sort sorts the nodes: see [Graph.Sort]. If cut is set, it continues after cycles: it removes the operands of the
-// first node of each cycle, and makes inference reject that node and thereby its dependents.
+// Sort sorts the nodes: see [Graph.Sort]. If cut is set, Sort also succeeds for a graph with cycles: it removes the
+// operands of the first node of each cycle and makes inference reject that node. The nodes that depend on it are then
+// rejected as well.
 func (d *Draft) Sort(cut bool) error {
 	g := d.graph()
 	err := g.Sort()
@@ -296,12 +297,12 @@ func (d *Draft) Warn(e *Error) {
 	}
 }
 
-// Decl is the declaration of an input or a constant, with a layout by name or by strides. Sizes, strides and the offset
-// of an input may depend on symbols.
+// Decl is the declaration of an input or a constant. Its layout is given by name or by strides. Sizes, strides and the
+// offset of an input may depend on symbols.
 type Decl struct {
 	DType tensor.DType
 	Dims  []Dim
-	// Layout is a memory format or an order; without one, and without Strides, the value is row-major.
+	// Layout is a memory format or an order. If Layout is zero and Strides is nil, the value is row-major.
 	Layout  Pin
 	Strides []Dim
 	Offset  Dim
@@ -347,7 +348,7 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 	return t, t.Check()
 }
 
-// unbound returns the declared meta before symbols have values: sizes, strides and offsets that depend on symbols are
+// unbound returns the declared meta before symbols have values. Sizes, strides and offsets that depend on symbols are
 // 0.
 func (d Decl) unbound() (tensor.Meta, error) {
 	if !d.symbolic() {
@@ -379,8 +380,9 @@ func (d *Decl) some(is func(Dim) bool) bool {
 	return slices.ContainsFunc(d.Dims, is) || slices.ContainsFunc(d.Strides, is) || is(d.Offset)
 }
 
-// Declared returns the declaration of a value, with sizes, strides and an offset as written, for an input that depends
-// on symbols. The slices must not be written. For other values it has at most the dtype and the layout.
+// Declared returns the declaration of a value. For an input that depends on symbols, it has the sizes, strides and
+// offset as the user wrote them. For other values it has at most the dtype and the layout. The slices must not be
+// changed.
 func (v *Value) Declared() Decl {
 	if v == nil || v.decl == nil {
 		return Decl{}

@@ -108,8 +108,8 @@ const (
 	opPackage   = "github.com/graphrun/graphrun/op."
 )
 
-// callSite returns the position of the call of a function of package op on the stack. It returns nothing if Apply was
-// called directly: its callers, such as importers, add nodes on behalf of a file.
+// callSite returns the source position at which a function of package op was called. It returns an empty position if
+// Apply was called directly, because direct callers, such as importers, add nodes on behalf of a file.
 func callSite() (file string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -130,8 +130,8 @@ func callSite() (file string, line int) {
 	}
 }
 
-// Assumed returns a new map with the sizes of symbols whose sizes were assumed, not given ([Graph.Bind]). Results and
-// plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
+// Assumed returns a new map with the assumed sizes of the symbols for which no size was given ([Graph.Bind]). Results
+// and plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
 	for name, n := range g.assumed {
@@ -142,10 +142,10 @@ func (g *Graph) Assumed() map[string]int {
 	return used
 }
 
-// Assume records that a symbol of the file was replaced by an assumed size, so that the graph no longer has the symbol.
-// Importers call it.
+// Assume records that a symbol of the file was replaced by an assumed size. It is for importers that remove the symbol
+// from the graph.
 func (g *Graph) Assume(symbol string, size int) {
-	g.assumed = maps.Clone(g.assumed) // copies of the graph have their own
+	g.assumed = maps.Clone(g.assumed) // copies of the graph do not see the change
 	if g.assumed == nil {
 		g.assumed = map[string]int{}
 	}
@@ -175,8 +175,9 @@ func (g *Graph) uses(symbol string) bool {
 	return false
 }
 
-// Warnings returns facts about the graph that a user should know and that are no mistakes: it has no outputs, or a part
-// of it supports only some sizes. Each has a place or a node, as mistakes have. Copies of the graph keep the warnings.
+// Warnings returns facts about the graph that are not mistakes but that a user should know, for example that the graph
+// has no outputs or that a part of the graph supports only some sizes. Like a mistake, each warning has a place or a
+// node. Copies of the graph keep the warnings.
 func (g *Graph) Warnings() []*Error {
 	list := append([]*Error(nil), g.warnings...)
 	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {
@@ -186,17 +187,17 @@ func (g *Graph) Warnings() []*Error {
 }
 
 // ErrNoOutputs is the warning about a graph without outputs.
-var ErrNoOutputs = errors.New("the graph has no outputs: a run of it gives nothing")
+var ErrNoOutputs = errors.New("the graph has no outputs: a run returns nothing")
 
 // Warn adds a warning about a node of the file, given by its name and op in the file. Both are empty for a warning
-// about the graph. A warning that already exists is not added again.
+// about the graph as a whole. A warning that already exists is not added again.
 func (g *Graph) Warn(node, op, format string, args ...any) {
 	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
 }
 
 func (g *Graph) warn(e *Error) {
 	if g.warned == nil {
-		// Copies of a graph share the list. This copy gets its own.
+		// Copies of a graph share the list of warnings, so this copy gets a list of its own.
 		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
 		for _, w := range g.warnings {
 			g.warned[w.Error()] = true
@@ -215,8 +216,8 @@ type Place struct {
 }
 
 // Places has the positions of nodes and values in the file from which a graph was read, for error messages. A graph and
-// its copies have it; nodes and values have no positions. Nodes and values are identified by their numbers: see
-// [Node.Number].
+// its copies share one Places. Nodes and values do not store their positions; Places identifies them by their numbers:
+// see [Node.Number].
 type Places interface {
 	// Node returns the place of a node or, if attr is not empty, of its attribute.
 	Node(number int, attr string) (Place, bool)
@@ -229,8 +230,8 @@ type Places interface {
 // Places returns the places of the file from which the graph was read; nil if there is no file.
 func (g *Graph) Places() Places { return g.places }
 
-// Fail returns an error of a node with a place: the place of the attribute that err concerns, if it is known, otherwise
-// the place of the node.
+// Fail returns err as an error of node n, with a place. The place is that of the attribute that err concerns, if it is
+// known, otherwise that of the node.
 func (g *Graph) Fail(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
@@ -278,7 +279,7 @@ func (g *Graph) placeOf(n *Node, err error) Place {
 }
 
 // attrNamed returns the attribute that an op's message names ("expected stride to be ..."). Only attributes for which
-// gives returns true count. It returns an empty name if the message names none or several.
+// gives returns true are considered. The result is empty if the message names no such attribute or several.
 func attrNamed(message string, gives func(name string) bool) string {
 	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	found := ""
@@ -294,8 +295,8 @@ func attrNamed(message string, gives func(name string) bool) string {
 	return found
 }
 
-// attrOfDim returns the attribute that contains a dimension which the op rejected. It returns an empty name if none or
-// several do.
+// attrOfDim returns the attribute that contains a dimension which the op rejected. The result is empty if no attribute
+// or several attributes contain it.
 func (n *Node) attrOfDim(dim int) string {
 	found := ""
 	for name, v := range n.written() {
@@ -337,7 +338,8 @@ func (g *Graph) failValue(v *Value, err error) *Error {
 	return e
 }
 
-// nodePlaces are the places of a segment, whose values have other numbers than in the file's graph.
+// nodePlaces has the places of a segment's nodes. It has no places of values, because the values of a segment have
+// other numbers than in the file's graph.
 type nodePlaces struct{ Places }
 
 // Value returns no place.

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Evaluate computes a graph's outputs by the ops' references, one node after another. It is slow and simple, and
-// defines the results that passes and kernels must keep. Inputs are given by name and may have any layout. Shapes may
+// Evaluate computes a graph's outputs by the references of its ops, one node after another. It is slow and simple. It
+// defines the results that a compiled graph must have. Inputs are given by name and may have any layout. Shapes may
 // depend on data. Evaluate fails if an input is missing, unknown, or of another dtype or shape, if the graph has
 // errors, with a [NoReference] if an op has no reference, and with a [*tensor.MemoryError] if memory is insufficient.
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
@@ -45,8 +45,8 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	return res, nil
 }
 
-// allValues returns the size in bytes of all results whose shapes are known. An evaluation keeps all of them to the
-// end.
+// allValues returns the total size in bytes of all results whose shapes are known. An evaluation keeps these results in
+// memory to its end.
 func (g *Graph) allValues() int {
 	total := 0
 	for _, n := range g.Nodes {
@@ -90,7 +90,7 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 
 var errNoGraph = errors.New("the graph is nil")
 
-// bindInputs checks the inputs and returns them by value.
+// bindInputs checks the inputs, which are given by name, and returns them indexed by value.
 func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
 	vals := map[*Value]*tensor.Tensor{}
 	for _, v := range g.Inputs {
@@ -127,7 +127,7 @@ func (e NoReference) Error() string {
 }
 
 // reference computes a node's outputs by its op's reference. It also returns the node as inferred for the values in
-// vals; this is n itself unless shapes depend on data.
+// vals. If no shape depends on data, this node is n itself.
 func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, *Node, error) {
 	if n.Op.Ref == nil {
 		return nil, nil, NoReference{n.Op.NoRef}
@@ -154,8 +154,9 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	return out, at, err
 }
 
-// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, on which a later
-// as_strided depends. A view becomes a view of its operand, which is base; base is nil for other values.
+// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
+// as_strided depends on that layout. If the value is a view, base is the tensor of its operand and the result is a view
+// of base. Otherwise base is nil.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t

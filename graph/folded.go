@@ -12,32 +12,34 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// folded caches results computed from constants by weak references. A graph, its clones and its segments share it, so
-// that a constant in another layout or form is in memory only once for all plans.
+// folded caches, by weak references, results that were computed from constants. A graph, its clones and its segments
+// share one folded. A constant that was converted to another layout or packed form is thus in memory only once for all
+// plans.
 type folded struct {
 	mu sync.Mutex
-	// ids identify the storages of constants. A result that is computed again gets the id of the collected result, so
-	// that results computed from it are still found.
+	// ids identify the storages of constants. If a garbage-collected result is computed again, the new result gets the old
+	// id, so that cached results that were computed from the old result are still found.
 	ids           map[weak.Pointer[tensor.Storage]]int
-	maxIDs        int                      // when there are more ids, the ids of collected storages are removed
+	maxIDs        int                      // above this number of ids, the ids of garbage-collected storages are removed
 	next          int                      // last id
-	resultsByCall map[string][]*foldedCall // by op, operands and results: see key
-	calls         int                      // number of calls in made
-	maxCalls      int                      // when there are as many calls, calls with collected results are removed
+	resultsByCall map[string][]*foldedCall // indexed by a text for op, operands and results: see key
+	calls         int                      // number of calls in resultsByCall
+	maxCalls      int                      // at this number of calls, calls with garbage-collected results are removed
 }
 
 // foldedCall is a call whose operands are constants.
 type foldedCall struct {
-	op      *Op // keeps the op alive, whose address is part of the key
+	op      *Op // kept alive because the address of the op is part of the key
 	attrs   any
 	recent  bool  // used since the last dropCalls
 	ids     []int // ids of the results
 	results []weak.Pointer[tensor.Storage]
 }
 
-// Fold returns the results of a node whose tensor operands are all constants. If an equal node of the graph, its clones
-// or its segments has results that are still in use, Fold returns these. Otherwise it returns the results of compute,
-// which must have the metas of the node's outputs. The results must not be written. Fold is safe for concurrent use.
+// Fold returns the results of a node whose tensor operands are all constants. If an equal node of the graph, of its
+// clones or of its segments has results that are still in use, Fold returns those results. Otherwise it calls compute,
+// whose results must have the metas of the node's outputs. The results must not be written. Fold is safe for concurrent
+// use.
 func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
 	if compute == nil {
 		panic("graph: Fold needs a function")
@@ -149,7 +151,7 @@ func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 	f.ids[p] = id
 }
 
-// call returns the call with a key and attributes, and makes one if there is none.
+// call returns the cached call with the given key and attributes. It adds the call if it is not in the cache.
 func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
 	for _, c := range f.resultsByCall[key] {
 		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
@@ -169,9 +171,9 @@ func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
 	return c
 }
 
-// dropCalls removes calls whose results are collected. There may be many, because attributes that are values of a graph
-// can differ in every run. Calls used since the last dropCalls are kept, because results computed from theirs may still
-// be in use.
+// dropCalls removes calls whose results are garbage-collected. There may be many such calls, because attributes that
+// are values of a graph can differ in every run. dropCalls keeps calls that were used since its last execution, because
+// results that were computed from their results may still be in use.
 func (f *folded) dropCalls() {
 	const few = 256 // minimum number of new calls before the next dropCalls
 	f.calls = 0
@@ -192,7 +194,7 @@ func (c *foldedCall) gone() bool {
 	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
 }
 
-// tensors returns the results of a call if none is collected, otherwise nil.
+// tensors returns the results of a call, or nil if a result is garbage-collected.
 func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 	if len(c.results) != len(metas) {
 		return nil

@@ -21,20 +21,20 @@ type Graph struct {
 
 	lookup Lookup
 	names  *names
-	sizes  map[string]sym.Int // sizes of symbols; numbers once they are bound; see Symbolic
-	open   *Symbolic          // the inference for unknown sizes; nil if all sizes are numbers
+	sizes  map[string]sym.Int // sizes of symbols: numbers after Bind, symbols of an Env in a graph of Symbolic
+	open   *Symbolic          // state of the inference for unknown sizes; nil if all sizes are numbers
 	errs   []error            // mistakes made while building; see Err
-	serial int                // for fresh names
-	// numbered and nodes are the counts of values and nodes that have a number: see [ByValue].
+	serial int                // last number used in a fresh name
+	// numbered is the count of numbered values, nodes the count of numbered nodes: see [ByValue].
 	numbered, nodes int
 
 	folded   *folded
 	places   Places          // nil for a graph that is not from a file
-	rejected map[int32]error // by the numbers of nodes; see Draft.Refuse
+	rejected map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Refuse
 
 	assumed  map[string]int // assumed sizes of symbols; see Assumed
 	warnings []*Error
-	warned   map[string]bool // texts of warnings; nil until this copy of the graph adds a warning
+	warned   map[string]bool // set of the texts of warnings; nil until this copy of the graph adds a warning
 
 	ctx context.Context // nil: none; see SetContext
 }
@@ -49,28 +49,30 @@ type Bounds struct {
 	Spelled string
 }
 
-// Value is an input, a constant, or a result of a node. Type is valid after inference, and Meta has the same layout in
-// numbers. Both are set together: see [Value.SetMeta].
+// Value is an input, a constant, or a result of a node. Type is valid after inference. Meta is the same type with
+// numbers in place of symbolic sizes. Type and Meta are set together: see [Value.SetMeta].
 type Value struct {
 	Name string
 	Type tensor.Type
 	Meta tensor.Meta
-	// Node is the producer and Index its output; Node is nil for inputs and constants.
+	// Node is the producer of the value, and Index the value's position in Node.Out. Node is nil for inputs and constants.
 	Node  *Node
 	Index int
 	// Dynamic means that the shape is known only when the graph runs. Meta then has only the dtype, if it is known.
 	Dynamic bool
 	// Alias is the operand of Node whose storage the value shares; nil if the value is no view.
 	Alias *Value
-	// Within is the value whose memory contains this value as a slice: the result of a concatenation ([Op.ConcatDim]) that
-	// would otherwise copy it. Within may itself be within another value. Meta is a slice of Within's Meta. Within is nil
-	// for a value that has memory of its own and for a view, whose [Value.Root] has the field.
+	// Within is the value whose memory contains this value as a slice. It is the result of a concatenation
+	// ([Op.ConcatDim]), which then need not copy this value. Within may itself be within another value. Meta is a slice of
+	// Within's Meta. Within is nil for a value that has memory of its own. It is also nil for a view; the [Value.Root] of
+	// the view has the field.
 	Within *Value
-	// Const has the data of a constant. Packed is set if the data have the packed form of an implementation: see
-	// [Value.Data].
+	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
+	// [Value.Data] returns the unpacked data.
 	Const  *tensor.Tensor
 	Packed *Packed
-	// Pin is the layout in which all readers of an input or a constant must read it. Results have the Pin of their node.
+	// Pin is the layout in which all nodes must read an input or a constant. For a result the Pin of its node applies
+	// instead.
 	Pin Pin
 	// Dims is the shape as written, for inputs that depend on symbols.
 	Dims []Dim
@@ -87,7 +89,7 @@ type Node struct {
 	In    []Arg
 	Attrs any
 	Out   []*Value
-	// Pin has the user's demands: the layout of the outputs, and the implementation.
+	// Pin has the layout of the outputs and the implementation that the user demands.
 	Pin Pin
 	// Impl is the implementation that passes chose, and Walk its loop order and result layouts. Impl is nil before the
 	// choice.
@@ -95,15 +97,16 @@ type Node struct {
 	Walk Walk
 	// Why is the reason for a node that a pass inserted; empty for a node of the user.
 	Why string
-	// Part is the composite node that this node partly replaces; nil for other nodes. Errors name the composite node.
+	// Part is the composite node of the user that this node and others replace; nil for other nodes. Errors name the
+	// composite node.
 	Part *Node
 
 	attrs  *attributes // the attributes from which Attrs is decoded; nil if there are none
 	number int32       // number in the graph; Places are indexed by it
 }
 
-// Output names a value as a result of the graph. Pin is the required layout; without one the result has the inferred
-// layout.
+// Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
+// inferred layout.
 type Output struct {
 	Name  string
 	Value *Value
@@ -148,7 +151,7 @@ func (g *Graph) Values(f func(*Value)) {
 // SetMeta sets Meta to m, and Type to the same layout.
 func (v *Value) SetMeta(m tensor.Meta) { v.Meta, v.Type = m, m.Type() }
 
-// Root returns the value that owns the storage: v itself unless it is a view.
+// Root returns the value that owns the storage of v. This is v itself if v is not a view.
 func (v *Value) Root() *Value {
 	for v.Alias != nil {
 		v = v.Alias
@@ -219,7 +222,8 @@ func (n *Node) Call() *Call {
 	return c
 }
 
-// Clone returns a copy with nodes and values of its own. Ops, attributes, metas and the data of constants are shared.
+// Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
+// constants with g.
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, open: g.open, serial: g.serial,
 		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
@@ -274,7 +278,7 @@ func (g *Graph) Clone() *Graph {
 	return c
 }
 
-// Bound returns the size of each symbol; for an unknown size ([Graph.Symbolic]) it has the hint.
+// Bound returns the size of each symbol. If a size is unknown ([Graph.Symbolic]), the result has its hint.
 func (g *Graph) Bound() map[string]int {
 	bound := make(map[string]int, len(g.sizes))
 	for name, s := range g.sizes {

@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// identical is [reflect.DeepEqual], except that floating-point numbers are compared by their bits: 0 differs from -0,
-// and a NaN equals itself. A graph is identical only to itself.
+// identical compares two values as [reflect.DeepEqual] does, with two exceptions. Floating-point numbers are compared
+// by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses.
 func identical(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
 		return a.IsValid() == b.IsValid() && !a.IsValid()
 	}
 	if a.Type() == reflect.TypeFor[sym.Int]() && a.CanInterface() && b.CanInterface() {
-		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // its fields refer to the whole Env
+		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // DeepEqual would compare the whole Env
 	}
 	switch a.Kind() {
 	case reflect.Float32, reflect.Float64:

@@ -12,56 +12,61 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ErrNoImpl is the error for a call whose layouts no implementation supports.
+// ErrNoImpl is the error of a call for whose layouts the op has no implementation.
 var ErrNoImpl = errors.New("no implementation supports these layouts")
 
-// Impl is an implementation of an op: an algorithm that can be listed, priced and forced. [Define] completes fields
-// that are nil, and makes one Impl of Compile for an op without any.
+// Impl is an implementation of an op: an algorithm that can be listed, priced and forced. [Define] sets fields that are
+// nil. For an op without implementations it makes one Impl from Compile.
 type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
 
-	// Inexact means that the implementation computes another formula than the op's definition. The two agree for real
-	// numbers, but rounding differs by more than a change of the order of additions. Exact plans exclude it.
+	// Inexact means that the implementation computes another formula than the op's definition. The two formulas agree for
+	// real numbers, but their rounding differs by more than a change of the order of additions causes. Exact plans exclude
+	// the implementation.
 	Inexact bool
 
-	// Walks returns the walks that the implementation supports for a call, the preferred walk first; none if it does
-	// not support the call. c.Out has the inferred results. candidates are orders that the planner considers for the
-	// first result. Nil: the inferred order and, for an op that writes any order, every candidate.
+	// Walks returns the walks that the implementation supports for a call, the preferred walk first. It returns none if
+	// the implementation does not support the call. c.Out has the inferred results. candidates are orders that the planner
+	// considers for the first result. If Walks is nil, Define's default returns the inferred order and, for an op that
+	// writes any order, every candidate.
 	Walks func(c *Call, candidates []tensor.Order) []Walk
-	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk. It
-	// returns false if the implementation cannot read the layout, so that the operand must be copied. m need not be
-	// dense: it may be a slice or a broadcast. Nil: operands are read in any layout.
+	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk. It returns
+	// false if the implementation cannot read the layout, so that the operand must be copied. m need not be dense: it may
+	// be a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
-	// The price of a node is the sum of the prices of its Work and of Read for each operand. Work, Read and Walks must
-	// therefore depend only on their other arguments and on the shapes, dtypes and constness of the call's operands,
-	// not on the layouts of these operands.
+	// The price of a node is the sum of the prices of its Work and of Read for each operand. The layouts of the operands
+	// in the call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the
+	// operands, which of them are constants, and their other arguments.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
-	// Writes reports whether the kernel can write result i in layout m, a slice of a larger value in the order of the
-	// walk. Nil: it writes only dense values.
+	// Writes reports whether the kernel can write result i in layout m. m is a slice of a larger value and has the order
+	// of the walk. If Writes is nil, the kernel writes only dense values.
 	Writes func(c *Call, w Walk, i int, m tensor.Meta) bool
 	// Work is the work of computing and storing the results, and of reading every operand once in the layout that suits
-	// the walk. Nil: the op's Pricing, or else Each and Flops and every byte once.
+	// the walk. If Work is nil, the op's Pricing computes the work. Without a Pricing it is computed from Each, Flops and
+	// one access to every byte.
 	Work func(c *Call, w Walk) Work
 	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results. It returns
 	// false if the operand is read unpacked. Pack must not read the data of the operand. Its answer must be the same if
-	// the operand is already packed. Nil: no operand is packed.
+	// the operand is already packed. If Pack is nil, no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
-	// Lower makes the kernel; c.Out has the final results. Operands with a packed form are packed, or unpacked if
-	// memory is short: see [Call.Packed].
+	// Lower makes the kernel; c.Out has the final results. An operand with a packed form is usually packed, but is
+	// unpacked if memory is short: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
 	// Epilogues means that Lower accepts calls with a [Call.Epilogue] if the result is float32, float64 or int32. The
 	// kernel applies the epilogue once to every final element of its only result. Passes then fuse a node with the
 	// pointwise nodes that follow it.
 	Epilogues bool
 
-	selective bool // Read was given, so that some layouts may be rejected
+	selective bool // the definition has a Read function, which may reject layouts
 
-	// read is Read as given, without the footprint that Define adds; nil before the op is defined.
+	// read is the Read function of the definition, without the footprint that Define adds. It is nil before the op is
+	// defined.
 	read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 }
 
-// Walk is the order of the loops of a call, and the layouts of its results. The zero Walk has the inferred layouts.
+// Walk is the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
+// inferred layouts.
 type Walk struct {
 	// Order is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of
 	// the operands.
@@ -86,8 +91,8 @@ func (w Walk) Inferred() bool {
 	return !slices.ContainsFunc(w.Out, func(o tensor.Order) bool { return o != "" })
 }
 
-// Lay returns the layout of result i, whose inferred layout is m. If m is already dense in the walk's order, Lay
-// returns m, so that dimensions of size 1 keep their strides.
+// Lay returns the layout of result i under the walk. m is the inferred layout. If m is already dense in the walk's
+// order, Lay returns m, so that dimensions of size 1 keep their strides.
 func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
 		return m
@@ -95,7 +100,8 @@ func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	return m.WithStrides(w.Out[i].Strides(m.Shape))
 }
 
-// Work is stated in units that a cost profile prices: bytes by kind of access, units of inner kernels, and steps.
+// Work is an amount of work in units that a cost profile prices: bytes for each kind of access, units of inner kernels,
+// and steps.
 type (
 	Work   = machine.Work
 	Access = machine.Access
@@ -116,8 +122,8 @@ const (
 )
 
 // Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
-// it is the work of the first one. It is zero for a view, for a node without implementations or known shapes, and if
-// the op's functions panic.
+// it returns the work of the first implementation. The work is zero for a view, for a node without implementations, if
+// shapes are unknown, and if the op's functions panic.
 func (n *Node) Work() (w Work) {
 	for _, v := range n.Works() {
 		w = w.Plus(v)
@@ -125,8 +131,9 @@ func (n *Node) Work() (w Work) {
 	return w
 }
 
-// Works returns the parts of [Node.Work] that are priced separately: first the part that does not depend on the layouts
-// of operands, then the nonzero additional work for each operand's layout. It is nil if there is no work.
+// Works returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts of
+// operands. Each further part is the additional work for the layout of one operand, if it is not zero. Works returns
+// nil if there is no work.
 func (n *Node) Works() (list []Work) {
 	if n == nil {
 		return nil
@@ -143,9 +150,9 @@ func (n *Node) Works() (list []Work) {
 	return list
 }
 
-// EachWork calls take for each part of [Node.Works] with the index of its operand, or -1 for the part that does not
-// depend on layouts. If asked is not nil, parts for which it returns false are skipped. EachWork returns false if the
-// node has no work, or if the op's functions panic.
+// EachWork calls take for each part of [Node.Works]. i is the index of the operand, or -1 for the part that does not
+// depend on layouts. If asked is not nil, EachWork skips the parts for which asked returns false. EachWork returns
+// false if the node has no work, or if the op's functions panic.
 func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (stated bool) {
 	if n == nil || take == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
 		return false
@@ -176,8 +183,8 @@ func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (state
 	return true
 }
 
-// Reader returns [Impl.Read] for many operands and layouts of one call: the function computes the footprint of the step
-// only once. It is not safe for concurrent use.
+// Reader returns a function that calls [Impl.Read] for operands of one call. It is faster than Read for many operands
+// and layouts, because it computes the footprint of the call only once. The function is not safe for concurrent use.
 func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, touched := m.read, 0.0
 	if read == nil {
@@ -249,8 +256,8 @@ const (
 	pageBytes = 4096
 )
 
-// runsOf returns the number of runs of elements of an operand that are contiguous in the operand and in the result. It
-// returns 0 if their numbers of elements differ, or if the operand repeats elements.
+// runsOf returns the number of runs: maximal sequences of elements that are contiguous in operand m and in the result.
+// It returns 0 if m and the result have different numbers of elements, or if m repeats elements.
 func runsOf(m, to tensor.Meta) float64 {
 	length, all := 1, m.Numel()
 	if all != to.Numel() {
@@ -274,7 +281,8 @@ func runsOf(m, to tensor.Meta) float64 {
 	return 1
 }
 
-// Fastest returns the dimension of size over 1 with the smallest positive stride; -1 if there is none.
+// Fastest returns the dimension with the smallest positive stride among the dimensions of size over 1, or -1 if there
+// is none.
 func Fastest(m tensor.Meta) int {
 	best := -1
 	if len(m.Strides) != len(m.Shape) {
@@ -317,7 +325,7 @@ func (o *Op) implNames() []string {
 // copyNames are the names of ops that can copy values: see CopyOp.
 var copyNames = []string{"clone", "contiguous"}
 
-// CopyOp returns the op by which passes copy values: see [Op.Copies].
+// CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
 func (g *Graph) CopyOp() (*Op, error) {
 	for _, name := range copyNames {
 		if o := g.Op(name); o != nil && o.Copies {
@@ -330,8 +338,8 @@ func (g *Graph) CopyOp() (*Op, error) {
 // Selective reports whether the implementation has a Read function, so that it may reject operands of some layouts.
 func (m *Impl) Selective() bool { return m.selective }
 
-// supportsCall reports whether the implementation supports the call in its layouts: one of its walks gives the results
-// in c.Out and reads all operands.
+// supportsCall reports whether the implementation supports the call in its layouts: at least one walk produces the
+// results in the layouts of c.Out and reads all operands.
 func (m *Impl) supportsCall(c *Call) bool {
 	var orders []tensor.Order
 	for _, out := range c.Out {
@@ -358,7 +366,7 @@ func (w Walk) producesLayouts(c *Call) bool {
 }
 
 // Reads reports whether the implementation reads all operands of the call in their layouts. An operand without elements
-// is always read.
+// can always be read.
 func (m *Impl) Reads(c *Call, w Walk) bool {
 	if c == nil || m.Read == nil || !m.selective {
 		return c != nil
@@ -407,7 +415,7 @@ func (o *Op) completeImpls() {
 	}
 }
 
-// placedWork adds the footprint of the step to work that has none.
+// placedWork returns work with the footprint of the call added to results that have no footprint.
 func placedWork(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	return func(c *Call, w Walk) Work {
 		r := work(c, w)
@@ -430,7 +438,7 @@ func placedRead(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Cal
 	}
 }
 
-// compile is Compile of an op with implementations: see Fitting.
+// compile is the Compile function of an op with implementations. It uses the implementation that Fitting returns.
 func (o *Op) compile(c *Call) (*Kernel, error) {
 	m := o.Fitting(c)
 	if m == nil {
@@ -439,8 +447,9 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 	return m.Lower(c)
 }
 
-// Fitting returns the chosen implementation of a call. If none is chosen, it returns the first one that supports the
-// call in its layouts. It returns nil if none does, or if the attributes belong to another op.
+// Fitting returns the chosen implementation of a call. If no implementation is chosen, it returns the first
+// implementation that supports the call in its layouts. It returns nil if there is none, or if the attributes belong to
+// another op.
 func (o *Op) Fitting(c *Call) *Impl {
 	if c == nil || len(c.Out) == 0 || !o.ownsAttrs(c.Attrs) {
 		return nil
@@ -456,12 +465,12 @@ func (o *Op) Fitting(c *Call) *Impl {
 	return nil
 }
 
-// ownsAttrs reports whether attributes are of the op's type, if it has any.
+// ownsAttrs reports whether attrs has the type of the op's attributes. It returns true if the op has no attributes.
 func (o *Op) ownsAttrs(attrs any) bool {
 	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(o.Schema.typ)
 }
 
-// walks is Walks of an implementation that has none.
+// walks is the default of [Impl.Walks].
 func (o *Op) walks(c *Call, candidates []tensor.Order) []Walk {
 	list := []Walk{{}}
 	if o.Kind != Follows && !o.AnyOrder || len(c.Out) == 0 {

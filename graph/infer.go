@@ -14,23 +14,23 @@ import (
 // node's pin. It returns the error of the op.
 func (n *Node) Infer() error { return n.inferred(&inference{}) }
 
-// inference is the state shared by successive inferences of nodes: a reusable Call, and the last node with its results.
-// Successive nodes are often alike ([Node.InfersLike]); reusing the results halves the time to load a graph of a
-// million adds.
+// inference is the state that successive inferences of nodes share: a reusable Call, and the last node with its
+// results. Successive nodes are often alike ([Node.InfersLike]). Reusing the results of the last node halves the time
+// to load a graph of a million adds.
 type inference struct {
 	call Call
 	last *Node
 	res  []Result
 }
 
-// inferred is infer, with panics of the op converted to errors: ops may be the caller's code.
+// inferred is infer, but it converts panics of the op to errors, because the caller may have written the op.
 func (n *Node) inferred(s *inference) (err error) {
 	defer n.recovered(&err)
 	return n.infer(s)
 }
 
-// recovered is deferred and converts a panic of the op to an error. It repeats panics during inference for unknown
-// sizes, which uses panics itself.
+// recovered is deferred and converts a panic of the op to an error. During inference for unknown sizes it panics again,
+// because package sym uses panics to end a path.
 func (n *Node) recovered(err *error) {
 	x := recover()
 	if x == nil {
@@ -46,7 +46,7 @@ func (n *Node) recovered(err *error) {
 	*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }
 
-// infer infers a node.
+// infer infers the types of the node's outputs.
 func (n *Node) infer(s *inference) error {
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return errors.New("the node was not made by a graph")
@@ -120,8 +120,8 @@ func (n *Node) inferByOp(g *Graph, s *inference) error {
 	return n.setInferred(res)
 }
 
-// InfersLike reports whether inference of a pointwise node gives the results of last, which is inferred: both have the
-// same op, attributes, numbers and types of operands.
+// InfersLike reports whether inference of a pointwise node gives the same results as inference of last. This is so if
+// both nodes have the same op, attributes, numbers and types of operands. last must be inferred.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
 		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
@@ -135,7 +135,8 @@ func (n *Node) InfersLike(last *Node) bool {
 	return true
 }
 
-// sameOperand reports whether operands are the same number, the same value, or non-constant values of the same type.
+// sameOperand reports whether two operands are the same number, the same value, or non-constant values of the same
+// type.
 func (a *Arg) sameOperand(b *Arg) bool {
 	switch {
 	case a.Kind != b.Kind:
@@ -163,7 +164,7 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError is the error of a node whose op has another number of results than the node has names.
+// outputsError is the error of a node for which the number of results (makes) is not the number of their names.
 func (n *Node) outputsError(makes int) error {
 	what := fmt.Sprintf("%d values", makes)
 	if makes == 1 {
@@ -251,7 +252,7 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	return nil
 }
 
-// sameMemory reports whether two lists of sizes are the same memory.
+// sameMemory reports whether two lists of sizes have the same address and length.
 func sameMemory(a, b []sym.Int) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -269,7 +270,7 @@ func (g *Graph) Infer() error {
 }
 
 // InferAll is Infer that continues after rejected nodes and returns their errors. A node that depends on a rejected
-// node is rejected with that reason. The values of rejected nodes have no meta.
+// node is rejected, too; its error names the dependency. The values of rejected nodes have no meta.
 func (g *Graph) InferAll() map[*Node]*Error {
 	rejected := map[*Node]*Error{}
 	var s inference
@@ -306,9 +307,9 @@ type dependent struct{ on string }
 // Error names the operand that was rejected.
 func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was rejected", e.on) }
 
-// InferFor returns the inferred results of the node for operands of other types, in the order of In, and for given
-// values of symbols. It does not change the graph. Sizes may be unknown; if the op needs a number instead of one, a
-// guard is added to its [sym.Env]. Attributes that are values must be constant.
+// InferFor returns the inferred results of the node for operands of the given types, in the order of In, and for the
+// given values of symbols. It does not change the graph. Sizes may be unknown. If the op needs an unknown size as a
+// number, a guard is added to the [sym.Env] of the size. Attributes that are values of the graph must be constants.
 func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Result, error) {
 	if n.Op == nil || n.Op.Infer == nil || n.Op.Schema == nil {
 		return nil, errors.New("the node was not made by a graph")

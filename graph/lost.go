@@ -18,9 +18,9 @@ func absent(v *Value) error {
 }
 
 // DropValues returns a copy of the graph without lost inputs and constants, which could not be read, and without the
-// nodes and outputs that depend on them. lost has the reasons. unknown are symbols whose sizes would be known from lost
-// inputs; nodes with such a symbol in an attribute are dropped, too. The errors, sorted by place, are one for each lost
-// value and for each node and output that reads one. Nodes that only depend on a dropped node have no error.
+// nodes and outputs that depend on them. lost maps each lost value to the reason. unknown lists the symbols whose sizes
+// only lost inputs determine; nodes with such a symbol in an attribute are dropped, too. The returned errors are sorted
+// by place. There is an error for each lost value, and for each node or output that reads a lost value directly.
 func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Errors) {
 	var errs Errors
 	gone := map[*Value]bool{}
@@ -58,10 +58,10 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 	return d, errs
 }
 
-// goneIn reports whether v, a value of a copy of g, is one of the values of g that are gone.
+// goneIn reports whether v, a value of a copy of g, corresponds to a value of g that is in gone.
 func goneIn(g *Graph, gone map[*Value]bool, v *Value) bool { return gone[g.Value(v.Name)] }
 
-// missingDependency returns an error if the node reads a value that is gone, or if an attribute depends on an unknown
+// missingDependency returns an error if the node reads a value in gone, or if an attribute depends on an unknown
 // symbol.
 func (n *Node) missingDependency(gone map[*Value]bool, unknown []string) error {
 	for i := range n.deps() {
@@ -80,9 +80,10 @@ func (n *Node) missingDependency(gone map[*Value]bool, unknown []string) error {
 	return nil
 }
 
-// Refuse adds a node that an importer cannot convert. Inference rejects the node with err, as it does nodes of
-// [Draft.Refuse]. op is the name of its op in the file. results are the names of its results; if there are none, it has
-// one result of its own name. The results have no types, but other such nodes may read them, and they may be outputs.
+// Refuse adds a node that an importer cannot convert. Inference rejects the node with err, as after [Draft.Refuse]. op
+// is the name of the node's op in the file. results are the names of the node's results. If results is empty, the node
+// has one result with the name of the node. The results have no types, but other nodes of Refuse may read them, and
+// they may be outputs.
 func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
 	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op)}
 	g.numberNode(n)

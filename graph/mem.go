@@ -15,14 +15,14 @@ type Mem struct {
 	Scratch []byte           // shared by all workers
 	Worker  []byte           // memory of this worker
 	Walk    any              // iteration state of this worker, for package fusion
-	State   *WorkerState     // memory of this worker for each [PerWorker]; may be nil
-	Context context.Context  // context of the run; nil never ends
+	State   *WorkerState     // objects of this worker, one for each [PerWorker]; may be nil
+	Context context.Context  // context of the run; nil is a context that never ends
 
 	steps int // simple steps since Count checked the context
 }
 
-// CheckContext ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk of
-// unbounded size, such as a whole row, calls it at least every 10 ms.
+// CheckContext ends the chunk if the context of the run has ended. It panics, and the executor recovers the panic. A
+// chunk of unbounded size, such as a whole row, must call CheckContext at least every 10 ms.
 func (m *Mem) CheckContext() {
 	if m != nil {
 		interrupt.Check(m.Context)
@@ -50,33 +50,34 @@ func (k *Kernel) NewMem() *Mem {
 		State: new(WorkerState)}
 }
 
-// Within sets in to the memory for an inner kernel that runs as part of the kernel of m: the memory of m, with scratch
-// memory from byte at on, and without addresses.
+// Within sets *in to the memory for an inner kernel that runs as part of the kernel of m. The inner kernel gets the
+// memory of m, but its scratch memory begins at byte at, and it has no addresses.
 func (m *Mem) Within(in *Mem, at int) {
 	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
 	in.Scratch, in.Worker, in.Walk, in.State = m.Scratch[at:], m.Worker, m.Walk, m.State
 	in.Context = m.Context
 }
 
-// Release clears memory that Within set, so that it keeps nothing alive.
+// Release clears the fields that Within set, so that they keep no memory alive.
 func (m *Mem) Release() {
 	clear(m.Ptrs)
 	*m = Mem{Ptrs: m.Ptrs[:0]}
 }
 
-// PerWorker is memory of each worker that, unlike [Mem.Worker], may contain pointers: growing lists, closures, the
-// [Mem] of an inner kernel. A worker makes it at the first use and keeps it between chunks and, in a session, between
-// runs.
+// PerWorker gives each worker an object of type T. Unlike [Mem.Worker], the object may contain pointers: growing lists,
+// closures, the [Mem] of an inner kernel. A worker makes its object at the first use and keeps it between chunks and,
+// in a session, between runs.
 //
-// A kernel has one PerWorker for each kind of memory. It is identified by its address and must not be copied. Addresses
-// and other values of a run must be cleared before a chunk ends, otherwise the session would retain the run's tensors.
-// Results must not depend on the contents, because these depend on the chunks that the worker has run before.
+// A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not be copied. A
+// chunk must clear addresses and other values of the run before it ends, otherwise the session would retain the run's
+// tensors. Results must not depend on the contents of the object, because these contents depend on the chunks that the
+// worker ran before.
 type PerWorker[T any] struct {
 	// Make returns fresh memory; nil means new(T).
 	Make func() *T
 }
 
-// Of returns the memory of the worker that owns the Mem.
+// Of returns the object of the worker that owns the Mem.
 func (p *PerWorker[T]) Of(m *Mem) *T {
 	if m.State == nil {
 		m.State = new(WorkerState)
@@ -97,6 +98,6 @@ func (p *PerWorker[T]) Of(m *Mem) *T {
 	return v
 }
 
-// WorkerState has the memory of one worker for every [PerWorker] of the kernels that it runs. The zero value is ready
-// for use. It is not safe for concurrent use.
+// WorkerState has the objects of one worker, one for every [PerWorker] of the kernels that the worker runs. The zero
+// value is ready for use. It is not safe for concurrent use.
 type WorkerState struct{ by map[any]any }

@@ -9,18 +9,18 @@ import (
 	"github.com/graphrun/graphrun/internal/suggest"
 )
 
-// names finds a graph's values and nodes by name. A copy of a graph is indexed at its first look-up by name: indexing
-// takes longer than the rest of the copy, and few passes use names.
+// names finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up,
+// because indexing takes longer than copying and few passes use names.
 type names struct {
 	index  sync.Once
 	values map[string]*Value
-	// nodes has only nodes without a result of their own name. Most nodes have such a result and are found by it.
+	// nodes has only the nodes that have no result with the name of the node. All other nodes are found by that result.
 	nodes map[string]*Node
 
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
 	allValues []Value
 	allNodes  []Node
-	// indexedGraph is a graph that must be indexed again, because [Graph.Merge] has replaced nodes.
+	// indexedGraph is set if the graph must be indexed again because [Graph.Merge] has replaced nodes.
 	indexedGraph *Graph
 }
 
@@ -31,7 +31,7 @@ func newNames(size int) *names {
 
 // named returns the graph's names, ready for use.
 func (g *Graph) named() *names {
-	if g.names == nil { // of a Graph that New did not make
+	if g.names == nil { // New did not make the graph
 		g.names = newNames(0)
 	}
 	g.names.index.Do(g.names.fill)
@@ -158,8 +158,8 @@ func SuggestOp(name string, lookup Lookup) string {
 	return suggest.Nearest(bare, known)
 }
 
-// opNames are the names of the ops of package kernels; names_gen.go sets them. SuggestOp compares misspelled names with
-// those that are also in the graph's catalogue.
+// opNames are the names of the ops of package kernels; names_gen.go sets them. SuggestOp compares a misspelled name
+// with the names that are also in the graph's catalogue.
 var opNames []string
 
 // bareOp removes the library and the overload from the name of an op: it returns "relu" for "aten::relu.out" and for

@@ -19,7 +19,7 @@ type Op struct {
 	Facts
 	Lowerings
 
-	defined *Op       // the op itself once Define has made it, which distinguishes it from copies
+	defined *Op       // the op's own address, set by Define: a copy of the op has another address
 	derived *sync.Map // cache of Derived
 }
 
@@ -36,47 +36,48 @@ type Semantics struct {
 	Many    bool
 	Kind    Kind
 
-	// Infer returns the result types of eager PyTorch, and for a view the operand whose storage it shares. It has no
-	// side effects and must not retain c. Its errors have PyTorch's messages.
+	// Infer returns the types that eager PyTorch's results have, and for a view the operand whose storage it shares. Infer
+	// has no side effects and must not retain c. Its errors have PyTorch's messages.
 	Infer func(c *Call) ([]Result, error)
 
-	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. An absent
-	// operand is nil, a number a 0-dim tensor. Results have any layout.
+	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. In the list in,
+	// an absent operand is nil and a number is a 0-dim tensor. Results may have any layout.
 	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// NoRef is the reason why there is no Ref, for the message that a graph could not be checked.
+	// NoRef is the reason why there is no Ref. Messages that a graph could not be checked contain it.
 	NoRef string
 
 	// Examples are calls for tests and the documentation.
 	Examples []Example
 }
 
-// Facts are properties of an op that passes and prices use. The zero Facts claim nothing.
+// Facts are properties of an op that passes and the cost model use. The zero Facts state no property.
 type Facts struct {
 	// SelectsElements means that each element of the results is an element of an operand without [Param.Below]. The
-	// choice depends only on shapes, attributes and the other operands, so that an element-wise function may be applied
-	// before or after the op. Views without ReadsStorage imply it.
+	// selection depends only on shapes, attributes and operands with Below. An element-wise function may therefore be
+	// applied before or after the op. All views without ReadsStorage have this property.
 	SelectsElements bool
 
-	// Fills is SelectsElements for an op whose results also have elements that depend only on attributes, such as
-	// padding.
+	// Fills means that the op is like an op with SelectsElements, but its results also have elements that depend only on
+	// attributes, such as padding.
 	Fills bool
 
 	// Identity means that the result has the elements of operand 0 unchanged if the dtypes are equal. Passes remove
 	// such nodes where possible.
 	Identity bool
 
-	// Permutes returns, for a view that only reorders dimensions, the operand's dimension for each dimension of the
-	// result. It is nil, or returns nil, for other views.
+	// Permutes returns the permutation of a view that only reorders dimensions: the operand's dimension for each dimension
+	// of the result. It is nil, or returns nil, for other views.
 	Permutes func(c *Call) []int
 
-	// Copies marks the op by which passes copy values. It is an Identity, needs no attributes, and writes any dense
-	// layout.
+	// Copies marks the op by which passes copy values. Such an op is an Identity, needs no attributes, and writes any
+	// dense layout.
 	Copies bool
 
-	// ConcatDim returns the dimension of the only result along which the op concatenates its operands, all of them
-	// tensors. It returns false for a call that does more than concatenate, such as converting ranks. Passes can write
-	// operands directly into the result: see [Value.Within]. Nil: the op does not concatenate.
+	// ConcatDim returns the dimension along which the op concatenates its operands. All operands must be tensors, and the
+	// op must have one result. ConcatDim returns false for a call that does more than concatenate, for example a call that
+	// also changes ranks. Passes can write operands directly into the result: see [Value.Within]. Nil: the op does not
+	// concatenate.
 	ConcatDim func(c *Call) (dim int, ok bool)
 
 	// Parallel returns loops of a call whose iterations are independent, such as the loop over the images of a
@@ -96,51 +97,54 @@ type Facts struct {
 	// not change that layout.
 	ReadsStorage bool
 
-	// Alone is the reason why nodes of an element-wise op (a scan) do not share loops. Reports show it.
+	// Alone is set for an element-wise op (such as a scan) whose nodes cannot share loops with other nodes. It is the
+	// reason, for reports.
 	Alone string
 
-	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred one, although the kind
-	// is not Follows.
+	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred layout. Ops of kind Follows
+	// need not set it.
 	AnyOrder bool
 
-	// AsInferred is the reason why results are written in the inferred layout only. Reports show it to explain a copy.
+	// AsInferred is the reason why the op writes results in the inferred layout only. Reports show it to explain a copy.
 	AsInferred string
 
 	// Flops returns the number of arithmetic operations of a call for the cost model. If it is nil, Each counts them.
 	Flops func(c *Call) float64
 
-	// FlopKernel names the inner kernel whose unit is one operation of Flops; empty means [Flop].
+	// FlopKernel names the inner kernel that cost profiles price per operation of Flops. Empty means [Flop].
 	FlopKernel string
 
-	// Each is the number of operations for each element of operand 0, or of the first result if it has more elements.
-	// The zero Each means none if there are Flops, one function in a pointwise op with a small Grain, and otherwise one
-	// simple operation.
+	// Each is the number of operations for each element of operand 0, or of the first result if it has more elements. The
+	// zero Each means no operations if there are Flops, one function for a pointwise op with a small Grain, and one simple
+	// operation for all other ops.
 	Each Each
 }
 
 // Lowerings are the ways to compute an op: by kernels, as an expression or a row program, or by nodes of other ops.
 type Lowerings struct {
-	// Impls are the implementations, if there are several, or if one does not read operands of every layout. Among
-	// equally cheap implementations the planner chooses the first. If Impls is empty, [Define] makes one from Compile.
+	// Impls are the implementations. They are needed if there are several, or if the only implementation does not read
+	// operands of every layout. Among equally cheap implementations the planner chooses the first. If Impls is empty,
+	// [Define] makes one from Compile.
 	Impls []Impl
 
 	// Compile makes the kernel for the final layouts of a call. It is not called for views. For an op with Impls,
 	// [Define] sets it to call Lower of the chosen implementation.
 	Compile func(c *Call) (*Kernel, error)
 
-	// Pointwise has the iteration and the computation of a pointwise op, from which Infer and Compile follow; nil for
-	// other ops.
+	// Pointwise has the iteration and the computation of a pointwise op. Infer and Compile are derived from it. It is nil
+	// for other ops.
 	Pointwise *Pointwise
 
-	// Expression returns the expression of one element of the results of a call, in the dtypes that operands and
-	// results have in memory. Nodes with an expression can share a loop. The results must have the shape to which the
-	// operands broadcast. A number operand is a constant of the expression, not a load. Expression is also called
-	// without results. It returns nil for a call without an expression; if it is nil, no call has one. fusion.Define
-	// sets it for an op with a Pointwise part and no other implementation.
+	// Expression returns the expression of one element of the results of a call, in the dtypes that operands and results
+	// have in memory. Nodes with an expression can share a loop. The results must have the shape to which the operands
+	// broadcast. A number operand is a constant of the expression, not a load. Expression is also called before c.Out is
+	// set. It returns nil for a call that has no expression. If Expression is nil, no call has an expression.
+	// fusion.Define sets it for an op with a Pointwise part and no other implementation.
 	Expression func(c *Call) (*expr.Code, error)
 
-	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows. It returns
-	// nil without an error for a call that has none. All sizes of the call are numbers. Nil: no call has one.
+	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows (a row program).
+	// It returns nil without an error for a call that has no row program. All sizes of the call are numbers. If Rows is
+	// nil, no call has a row program.
 	Rows func(c *Call) (*Rows, error)
 
 	// Attend describes how the op, a product of two matrices, computes a fused attention; nil if it cannot.
@@ -152,29 +156,31 @@ type Lowerings struct {
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
 	// Rewrite rewrites a node, together with the nodes that compute its operands, to cheaper nodes, which may round
-	// differently: quantized products to int8 products, products of 16-bit floats to float32 products and conversions.
-	// It is called before composite nodes are decomposed; see [Rewrite]. Nil: nodes of the op are not rewritten.
+	// differently: quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It
+	// is called before composite nodes are decomposed; see [Rewrite]. If it is nil, nodes of the op are not rewritten.
 	Rewrite func(p *Parts, c *Call, a Around) (Rewrite, error)
 
-	// Chooses returns, for an op that runs one of several graphs (if), the graph that sizes choose, and its operands.
-	// The nodes of that graph replace the node: see [Graph.Settle]. Nil: the op does not choose by sizes.
+	// Chooses is for an op that runs one of several graphs (such as "if"). If sizes determine the graph, Chooses returns
+	// it with its operands, and the nodes of that graph replace the node: see [Graph.Settle]. If Chooses is nil, the
+	// choice does not depend on sizes.
 	Chooses func(c *Call) (*Graph, []Arg)
 
-	// Repeats returns, for an op that runs a graph repeatedly, the number of iterations if sizes determine it. The
-	// nodes of the iterations then replace the node. It returns false if the number is unknown, or if the op should run
-	// as a loop.
+	// Repeats is for an op that runs a graph repeatedly. If sizes determine the number of iterations, Repeats returns that
+	// number and the graph, and the nodes of the iterations replace the node. It returns false if the number is unknown,
+	// or if the op should run as a loop.
 	Repeats func(c *Call) (Repetition, bool)
 
 	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns Dynamic results,
 	// and the graph runs in segments around the node.
 	RunDynamic func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// Pricing prices implementations that state no work. If it is nil, Flops and Each do.
+	// Pricing computes the work of implementations without [Impl.Work]. If it is nil, the work is computed from Flops and
+	// Each.
 	Pricing Pricing
 }
 
-// Epilogue is an expression that the kernel of an anchor, a product or a convolution, applies to each element of its
-// result. Operand 0 of the expression is the anchor's result. Package fusion implements it.
+// Epilogue is an expression that the kernel of a product or a convolution, called the anchor, applies to each element
+// of its result. Operand 0 of the expression is the anchor's result. Package fusion implements this interface.
 type Epilogue interface {
 	Code() *expr.Code
 }
@@ -194,10 +200,10 @@ type Each struct{ Simple, Function float64 }
 // Kind describes which layouts an op reads and writes.
 type Kind uint8
 
-// The kinds of ops. A result of a Follows op (pointwise) has the layout of PyTorch's permutation rule; any other dense
-// layout is possible. A View computes strides and does not access data (some, such as reshape, copy if no view is
-// possible). The implementations of a Requires op read only some layouts. An Own op reads any layout, and has a layout
-// rule of its own for the result.
+// The kinds of ops. The default layout of a Follows op's result (a pointwise op) is that of PyTorch's permutation rule,
+// and the planner may choose any other dense layout. A View computes strides and does not access data (some, such as
+// reshape, copy if no view is possible). The implementations of a Requires op read only some layouts. An Own op reads
+// any layout, and its Infer determines the layout of the result.
 const (
 	Own Kind = iota
 	Follows
@@ -231,11 +237,12 @@ type Param struct {
 	Optional bool // may be null, or missing at the end
 	Number   bool // may be a plain number, among the inputs or as an attribute
 	Variadic bool // stands for all remaining inputs
-	// Below is set if integers in the operand are indices or lengths. It returns their exclusive upper bound for a
-	// call, negative for no bound. The lower bound is 0, although some ops also accept negative indices.
+	// Below is set if the integers in the operand are indices or lengths. It returns the exclusive upper bound of these
+	// integers for a call, or a negative number if there is no bound. The lower bound is 0, although some ops also accept
+	// negative indices.
 	Below func(c *Call) int
-	// Attr is the name of the attribute that can give the operand as a number, if it differs from Name: scatter's src
-	// is called value if it is a number.
+	// Attr is the name of the attribute by which the operand can be given as a number, if that name differs from Name. For
+	// example, scatter's src is called value if it is a number.
 	Attr string
 	// Overload is aten's name of the overload to which an optional operand belongs. Package op has a function for that
 	// overload, in which the operand is required.
@@ -250,14 +257,14 @@ type Call struct {
 	// Impl is the chosen implementation of the op, and Walk the chosen walk. Impl is nil before the choice.
 	Impl *Impl
 	Walk Walk
-	// InPlace marks operands that are already in their slice of the result of a concatenation; nil: none.
+	// InPlace marks the operands of a concatenation that are already stored in their slice of the result. Nil marks none.
 	InPlace []bool
-	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. Only Lower of
-	// implementations with Epilogues gets it. The addresses of its operands follow the addresses of the call. If the
-	// kernel cannot apply it, another phase does.
+	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only for
+	// Lower of implementations with Epilogues. The addresses of the epilogue's operands follow the addresses of the call.
+	// If the inner kernel cannot apply the epilogue, another phase of the kernel applies it.
 	Epilogue Epilogue
 
-	binds bool // Meta binds unknown sizes to their hints by guards: inference of [Symbolic]
+	binds bool // set in inference of [Symbolic]: Meta binds unknown sizes to their hints by guards
 
 	one [1]Result // buffer of One and Shared
 	all []Result  // buffer of All and AllShared
@@ -290,7 +297,7 @@ func (a Arg) Type() tensor.Type {
 	case a.Value.Packed != nil:
 		return a.Value.Packed.Type
 	case a.Value.Type.DType == tensor.Invalid:
-		return a.Value.Meta.Type() // a value made by hand
+		return a.Value.Meta.Type() // a Value that no graph made has no Type
 	}
 	return a.Value.Type
 }
@@ -337,8 +344,8 @@ func (c *Call) Type(i int) tensor.Type {
 	return c.In[i].Type()
 }
 
-// Meta returns the meta of operand i, or the zero Meta if it is absent. Kernels use it. Inference uses it only if it
-// needs numbers: unknown sizes are then bound to their hints by guards.
+// Meta returns the meta of operand i, or the zero Meta if it is absent. It is for kernels, and for inference that needs
+// sizes as numbers: Meta then binds unknown sizes to their hints by guards.
 func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
@@ -358,18 +365,19 @@ func (c *Call) Const(i int) *tensor.Tensor {
 }
 
 // Constant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same before
-// and after its constants are packed. A pinned constant does not count: it is read in its layout in every run.
+// and after its constants are packed. It returns false for a pinned constant, because every run reads such a constant
+// in its layout.
 func (c *Call) Constant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.Lays()
 }
 
 // Result is the inferred type of one output. Alias is the index of the operand whose storage the output shares, or
-// Fresh. The offset of an output that shares storage counts from the start of that storage.
+// Fresh. If the output shares storage, the offset of Type counts from the start of that storage.
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then describe what inference knows,
-	// as in an [Outline].
+	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then have the same meaning as in an
+	// [Outline].
 	Dynamic bool
 	Sizes   []int
 	Lay     func(shape []sym.Int) (tensor.Type, error)
@@ -383,7 +391,7 @@ func (r Result) Meta() tensor.Meta {
 
 // Runtime is the part of the executor that an op with RunDynamic can use.
 type Runtime interface {
-	// Run plans and runs a graph, such as the body of a loop, on inputs in its order.
+	// Run plans and runs a graph, such as the body of a loop. The inputs are in the order of g.Inputs.
 	Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	// Context returns the context of the run.
 	Context() context.Context
@@ -392,8 +400,8 @@ type Runtime interface {
 // Fresh marks a result with storage of its own.
 const Fresh = -1
 
-// One returns a single result with storage of its own. The slice is a buffer of the call, which the next One or Shared
-// overwrites, so that inference of many nodes does not allocate.
+// One returns a single result with storage of its own. To avoid allocations, the slice is a buffer of the call. The
+// next call of One or Shared overwrites it.
 func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
 
 // Shared is [Call.One] for a result that shares the storage of operand i ([Result].Alias).
@@ -402,22 +410,22 @@ func (c *Call) Shared(t tensor.Type, i int) []Result {
 	return c.one[:]
 }
 
-// set assigns field by field: during a garbage collection, write barriers of a few pointers cost less than a typed copy
-// of the struct.
+// set assigns the fields one by one: during a garbage collection, write barriers of a few pointers cost less than a
+// typed copy of the struct.
 func (r *Result) set(t *tensor.Type, alias int) {
 	setFields(&r.Type, t)
 	r.Alias, r.Dynamic, r.Sizes = alias, false, nil
 }
 
-// setFields copies a type field by field.
+// setFields copies a type field by field: see [Result.set].
 func setFields(to, t *tensor.Type) {
 	to.DType, to.Shape, to.Strides, to.Offset = t.DType, t.Shape, t.Strides, t.Offset
 }
 
-// All is [Call.One] for several values.
+// All is [Call.One] for several results.
 func (c *Call) All(types ...tensor.Type) []Result { return c.AllShared(Fresh, types...) }
 
-// AllShared is [Call.Shared] for several values.
+// AllShared is [Call.Shared] for several results.
 func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
 	if len(c.all) < len(types) {
 		c.all = make([]Result, len(types))
@@ -428,26 +436,28 @@ func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
 	return c.all[:len(types)]
 }
 
-// Kernel is an op prepared for fixed metas. It has no state of a run, and several runs may use it at once.
+// Kernel is the executable form of a call with fixed metas. It has no state of a run, so that several runs may use it
+// at the same time.
 type Kernel struct {
 	// Place is the processor that runs the kernel, and the memory that it accesses.
 	Place tensor.Place
 	// Phases run one after another.
 	Phases []Phase
-	// Scratch is the size of the memory that all chunks of a run share, Worker the size of the memory of each worker,
-	// in bytes. Both memories are 64-byte aligned and not cleared.
+	// Scratch is the size in bytes of the memory that all chunks of a run share. Worker is the size in bytes of the memory
+	// of each worker. Both memories are 64-byte aligned and not cleared.
 	Scratch, Worker int
-	// InPlace lists operands whose memory an output may reuse, if the operand is not needed afterwards.
+	// InPlace lists pairs of an output and an operand. The output may use the memory of the operand if the operand is not
+	// needed afterwards.
 	InPlace []InPlace
-	// Bound has, by operand, tensors that are part of the kernel, such as plain numbers. It is nil for an operand that
-	// the run supplies.
+	// Bound is indexed by operand. It has the tensors that are part of the kernel, such as plain numbers. An element is
+	// nil if the run supplies the operand.
 	Bound []*tensor.Tensor
 	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
 	Loop Loop
 	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.
 	Code func() []expr.Listing
-	// Arithmetic is the estimated time of the kernel's machine code on one worker without memory accesses, in
-	// nanoseconds; 0 if there is no better estimate than the operations of Work.
+	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
+	// accesses. It is 0 if the operations of Work are the best estimate.
 	Arithmetic float64
 }
 
@@ -462,14 +472,14 @@ type Phase struct {
 	Flow   *Flow // nil if the progress of chunks is not described
 }
 
-// Flow describes chunks that proceed through memory from its beginning to its end. With it, a chunk can run before the
-// step that computes its first operand is finished. Both functions do not decrease with chunk, which counts from 0.
+// Flow describes the progress of chunks that go through memory from its beginning to its end. The executor uses it to
+// run a chunk before the step that computes the first operand is finished. The results of both functions do not
+// decrease with chunk, which counts from 0.
 type Flow struct {
-	// Made returns the number of leading elements of the first output, in the order of memory, that are final once
-	// chunks 0 to chunk have run.
+	// Made returns how many leading elements of the first output, in the order of memory, are final after chunks 0 to
+	// chunk have run.
 	Made func(chunk int) int
-	// Needs returns the number of leading elements of the first operand, in the order of memory, that contain all
-	// elements read by chunks 0 to chunk.
+	// Needs returns how many leading elements of the first operand, in the order of memory, chunks 0 to chunk may read.
 	Needs func(chunk int) int
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Outline is what is known of a value whose shape depends on data.
+// Outline is the known part of the type of a value whose shape depends on data.
 type Outline struct {
 	DType tensor.DType // Invalid if it is unknown
 	Sizes []int        // -1 for an unknown size; nil if the rank is unknown, and empty for a value without dimensions
-	// Lay returns the type of the value for its sizes; nil if the layout is unknown.
+	// Lay returns the type of the value for a given shape. It is nil if the layout is unknown.
 	Lay func(shape []sym.Int) (tensor.Type, error)
 }
 
@@ -25,7 +25,7 @@ func (o Outline) Result() Result {
 	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes, Lay: o.Lay}
 }
 
-// Join returns what holds of a value that has outline o or outline p.
+// Join returns the outline of a value that has either outline o or outline p: the facts that hold in both cases.
 func (o Outline) Join(p Outline) Outline {
 	if o.DType != p.DType {
 		o.DType = tensor.Invalid
@@ -44,22 +44,24 @@ func (o Outline) Join(p Outline) Outline {
 	return o
 }
 
-// Outlined is an operand: its outline, or Arg if the operand is known.
+// Outlined is an operand of which all (Arg) or only the outline (Outline) is known.
 type Outlined struct {
 	Arg     Arg
 	Outline Outline
 }
 
-// open reports whether only the outline of the operand is known. The zero Outlined is an omitted operand.
+// open reports whether only the outline of the operand is known. It is false for the zero Outlined, which is an omitted
+// operand.
 func (x Outlined) open() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
-// maxGuessed is the largest rank that is tried for operands of unknown rank.
+// maxGuessed is the largest rank that inference tries for operands of unknown rank.
 const maxGuessed = 5
 
-// Outline infers what holds of the results of an op for all sizes that the op accepts. Unknown sizes of operands are
-// symbols. If the op rejects all sizes, there is no outline. Attributes may refer to values of the graph ([Ref]); refs
-// returns the shape and the elements of such a value, nil for an unknown element, and false if the shape is unknown.
-// Then only the ranks of the results are known. Unknown ranks and dtypes of operands are tried in turn.
+// Outline infers the outlines of an op's results: the facts that hold for all sizes of operands that the op accepts.
+// Unknown sizes of operands are symbols; unknown ranks and dtypes are tried in turn. Outline returns nil if the op
+// rejects all sizes. Attributes may refer to values of the graph ([Ref]). refs returns the shape and the elements of
+// such a value. An unknown element is nil. If the shape is unknown, refs returns false, and only the ranks of the
+// results can be inferred.
 func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []Outline {
 	if o == nil || o.Schema == nil || o.Infer == nil {
@@ -80,7 +82,8 @@ func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int,
 	return joinOutlines(all)
 }
 
-// joinOutlines joins alternative outlines of the results of a node; nil if there are none, or if they differ in number.
+// joinOutlines joins alternative lists of outlines of a node's results. It returns nil if there are no alternatives, or
+// if their lengths differ.
 func joinOutlines(all [][]Outline) (out []Outline) {
 	for k, found := range all {
 		switch {
@@ -100,12 +103,12 @@ func joinOutlines(all [][]Outline) (out []Outline) {
 type outlining struct {
 	op      *Op
 	in      []Outlined
-	attrs   []Attrs // alternatives for attributes that refer to unknown elements
+	attrs   []Attrs // alternatives for the attributes, which differ in the numbers for unknown elements
 	symbols map[string]sym.Int
 }
 
-// resolve replaces attributes that refer to values. Unknown elements get several numbers in turn, because an op may
-// reject some.
+// resolve replaces attributes that refer to values. It makes an alternative for each of several numbers in place of
+// unknown elements, because the op may reject some numbers.
 func (q *outlining) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
@@ -164,12 +167,12 @@ func (q *outlining) ranks() int {
 	return 1
 }
 
-// outlineHints are hints for unknown sizes. A further one is tried only if inference needs a number in place of a size
-// and rejects the hint.
+// outlineHints are hints for unknown sizes. The next hint is tried only if inference needs a size as a number and
+// rejects the current hint.
 var outlineHints = []int{3, 1, 2, 5, 64, 224}
 
-// infer returns the outlines if unknown dtypes and ranks are replaced by the given dtype and rank; nil if the op
-// rejects all sizes.
+// infer returns the outlines of the results, with dtype d for operands of unknown dtype and the given rank for operands
+// of unknown rank. It returns nil if the op rejects all sizes.
 func (q *outlining) infer(d tensor.DType, rank int) []Outline {
 	for _, hint := range outlineHints {
 		env := sym.NewEnv()
@@ -246,7 +249,8 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 	return s
 }
 
-// inferAlternatives infers the call for all alternatives of the attributes; nil if the op rejects them all.
+// inferAlternatives infers the call for all alternatives of the attributes, and joins the outlines. It returns nil if
+// the op rejects all alternatives.
 func (q *outlining) inferAlternatives(c *Call, symbols map[string]sym.Int) []Outline {
 	var all [][]Outline
 	for _, given := range q.attrs {
@@ -277,8 +281,8 @@ func (q *outlining) inferAlternatives(c *Call, symbols map[string]sym.Int) []Out
 	return joinOutlines(all)
 }
 
-// Stacked returns the outline of values of outline o that are stacked along a new dimension. A negative axis counts
-// from the end.
+// Stacked returns the outline of the stack, along a new dimension, of values of outline o. A negative axis counts from
+// the end.
 func (o Outline) Stacked(axis int) Outline {
 	if o.Sizes == nil {
 		return o
@@ -290,7 +294,7 @@ func (o Outline) Stacked(axis int) Outline {
 	return o
 }
 
-// outline returns what is known of the value.
+// outline returns the outline of the value.
 func (v *Value) outline() Outline {
 	o := Outline{DType: v.Type.DType}
 	if v.Type.Shape != nil || !v.Dynamic {

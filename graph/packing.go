@@ -23,13 +23,13 @@ type Packing struct {
 	// does.
 	Fill func(ctx context.Context, dst, src *tensor.Tensor)
 	// Unpack is the inverse of Fill: it writes the elements of the operand into dst, which has the layout of the operand
-	// with offset 0. It is nil if the bits of the operand cannot be restored; the operand is then kept, too.
+	// with offset 0. It is nil if the bits of the operand cannot be restored. The original data are then kept, too.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
-// Packed describes a value whose data are another value, named Of, in packed form. The Type and Meta of the packed
-// value describe the packed data. Type and Meta of Packed describe the original value; as an operand the packed value
-// has these.
+// Packed describes a value whose data are the packed form of the data of another value, the original, which is named
+// Of. Type and Meta are those of the original; calls see them as the type and meta of the operand. The Type and Meta of
+// the packed value itself describe the packed data.
 type Packed struct {
 	Form string
 	Of   string
@@ -48,7 +48,7 @@ func (p *Packed) Kept() *tensor.Tensor {
 	return p.kept
 }
 
-// packOp is the op of nodes that pack. It is in no catalogue: only [Graph.Pack] makes such nodes, whose attributes are
+// packOp is the op of nodes that pack. It is in no catalogue: only [Graph.Pack] makes such nodes. Their attributes are
 // a [Packing]. Packing does not change the meaning of the graph, so the reference returns the operand.
 var packOp = func() *Op {
 	o, err := Define(Op{
@@ -70,7 +70,7 @@ var packOp = func() *Op {
 func inferPack(c *Call) ([]Result, error) {
 	p, ok := c.Attrs.(*Packing)
 	if !ok {
-		return nil, errors.New("its form is not known")
+		return nil, errors.New("the node has no Packing")
 	}
 	t := tensor.New(p.DType, p.Len)
 	return c.One(t.Type()), t.Check()
@@ -79,7 +79,7 @@ func inferPack(c *Call) ([]Result, error) {
 func compilePack(c *Call) (*Kernel, error) {
 	p, ok := c.Attrs.(*Packing)
 	if !ok {
-		return nil, errors.New("its form is not known")
+		return nil, errors.New("the node has no Packing")
 	}
 	from, to := c.Meta(0), tensor.New(p.DType, p.Len)
 	from.Offset = 0
@@ -89,13 +89,14 @@ func compilePack(c *Call) (*Kernel, error) {
 	}}}}, nil
 }
 
-// at returns the tensor whose first element is at an address.
+// at returns a tensor of meta m whose first element is at address p.
 func at(m tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
 	bytes := unsafe.Slice((*byte)(p), m.Extent()*m.DType.Size())
 	return tensor.Must(tensor.Over(m, tensor.StorageOf(bytes)))
 }
 
-// Packing returns the form to which a node packs its operand; nil for nodes that [Graph.Pack] did not make.
+// Packing returns the form into which a node packs its operand. It returns nil for nodes that [Graph.Pack] did not
+// make.
 func (n *Node) Packing() *Packing {
 	p, _ := n.Attrs.(*Packing)
 	if n.Op != packOp {

@@ -55,7 +55,7 @@ func ParsePin(text string) (Pin, error) {
 	return Pin{Format: f}, nil
 }
 
-// layoutNames are the memory formats that a pin can demand.
+// layoutNames are the names of the memory formats that a pin can demand.
 var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
 
 // Lays reports whether the pin demands a layout.
@@ -68,7 +68,7 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 	case p.Order == "":
 		return p.Format.Order(rank)
 	case p.Order.Rank() != rank:
-		return "", fmt.Errorf("order %s is one of %d dimensions, and there are %d", dimsText(p.Order), p.Order.Rank(), rank)
+		return "", fmt.Errorf("order %s has %d dimensions, the value has %d", dimsText(p.Order), p.Order.Rank(), rank)
 	}
 	return p.Order, nil
 }
@@ -126,8 +126,9 @@ func dimsText(o tensor.Order) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(o.Dims()), "[]"), " ", ",")
 }
 
-// Pin adds a demand on the value, node or output with a name. The layout of an input or a constant is the layout in
-// which all nodes read it. Pin infers a pinned node again; nodes that depend on it must be inferred by [Graph.Infer].
+// Pin adds a demand on the value, node or output with a name. For an input or a constant it demands the layout in which
+// all nodes read the value. Pin infers a pinned node again. The caller must infer the nodes that depend on the pinned
+// node by [Graph.Infer].
 func (g *Graph) Pin(name string, p Pin) error {
 	known := g.named()
 	v, n := known.values[name], known.node(name)
@@ -172,7 +173,7 @@ func (g *Graph) pinOutput(name string, p Pin) bool {
 	return false
 }
 
-// add adds the demands of another pin, which replace earlier demands of the same kind.
+// add adds the demands of another pin. They replace earlier demands of the same kind.
 func (p *Pin) add(more Pin) {
 	if more.Lays() {
 		p.Format, p.Order = more.Format, more.Order
@@ -239,8 +240,8 @@ func (v *Value) Demand() Pin {
 	return v.Pin
 }
 
-// Demand returns the pin that an output must meet: its own or, if it has none, the pin of the input or constant that it
-// returns.
+// Demand returns the pin that an output must meet: its own pin or, if that is zero, the pin of the input or constant
+// that the output returns.
 func (o Output) Demand() Pin {
 	if o.Pin.Lays() || o.Value == nil || o.Value.Node != nil {
 		return o.Pin

@@ -10,10 +10,10 @@ import (
 )
 
 // Pointwise defines a pointwise op by an iteration over the operands and the computation of one element. Inference and
-// the kernel are derived from them, so that the inferred layout and the loop agree.
+// the kernel are both derived from this definition, so that the inferred layout and the loop agree.
 type Pointwise struct {
-	// Config returns the iteration. Its operands are outs, which may be without a layout, and then the operands of the
-	// call in order.
+	// Config returns the iteration. Its operands are outs followed by the operands of the call in order. Elements of outs
+	// may have no layout.
 	Config func(c *Call, outs []rule.Operand) (rule.Config, error)
 	// Body returns the kernel for the dtypes of the iteration, and an error if it does not support them. Compilation
 	// rejects a kernel of other dtypes or another arity.
@@ -38,7 +38,7 @@ func (p *Pointwise) outputs(c *Call) (int, error) {
 	return n, err
 }
 
-// undefined are outputs without a layout for all calls with up to four outputs. They must not be written.
+// undefined are the outputs without a layout that all calls with up to four outputs share. They must not be written.
 var undefined [4]rule.Operand
 
 // Undefined returns output operands without a layout for a call. They are shared and must not be changed.
@@ -115,8 +115,8 @@ func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	return r.InMemory(k)
 }
 
-// Unchecked is [Pointwise.Expression] for operands that the kernel does not reject. Unlike Expression, it also returns
-// the expression of a kernel that checks its operands, such as an integer division.
+// Unchecked is like [Pointwise.Expression], but it also returns the expression of a kernel that checks its operands,
+// such as an integer division. The expression is valid only for operands that the kernel accepts.
 func (p *Pointwise) Unchecked(c *Call) (*expr.Code, error) {
 	r, k, err := p.rule(c)
 	if err != nil {

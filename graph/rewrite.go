@@ -10,7 +10,7 @@ import (
 
 // This file has the functions by which passes change graphs.
 
-// Fresh returns a name that no value and no node has: base, if possible, or base with a number.
+// Fresh returns an unused name: base, if no value or node has that name, otherwise base with a number.
 func (g *Graph) Fresh(base string) string {
 	name, names := base, g.named()
 	for names.isTaken(name) {
@@ -87,8 +87,8 @@ func (g *Graph) insertNode(n *Node) error {
 	return nil
 }
 
-// Again makes and infers a copy of n with another value for one operand. The caller, a pass, adds it to Nodes. why is
-// the reason for users. If Again fails, the graph is unchanged.
+// Again makes and infers a copy of n whose operand with index operand is the value of. The caller, a pass, adds the
+// copy to Nodes. why is the reason for users. If Again fails, the graph is unchanged.
 func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error) {
 	if n == nil || n.Op == nil || operand < 0 || operand >= len(n.In) || of == nil || of.graph != g {
 		return nil, errors.New("it is no operand of a node of the graph")
@@ -149,9 +149,9 @@ func (g *Graph) Rename(v *Value, name string) {
 // Owns reports whether the value was made in the graph.
 func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
-// Merge replaces groups[i] by the new node made[i], at the position of the group's last node. The outputs of the new
-// node are values of its group; the other values of the group are removed. If a node is in two groups, Merge fails and
-// the graph is unchanged.
+// Merge replaces the nodes of groups[i] by the new node made[i], at the position of the last node of the group. The
+// outputs of the new node are values of its group. All other values of the group are removed. If a node is in two
+// groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	gone, instead := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {

@@ -13,8 +13,8 @@ import (
 // RowWay is the direction of the loops of a row program.
 type RowWay uint8
 
-// Inner loops go along each row (ByRows), or across adjacent rows (ByColumns). AnyWay chooses by the layouts of the
-// operands.
+// The inner loops go along each row (ByRows) or across adjacent rows (ByColumns). With AnyWay the implementation
+// chooses the direction by the layouts of the operands.
 const (
 	AnyWay RowWay = iota
 	ByRows
@@ -25,16 +25,17 @@ const (
 // consists of elements whose positions differ only in reduced dimensions. Passes can inline the expression into larger
 // expressions.
 type Rows struct {
-	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0, or that shape with the reduced
-	// dimensions removed or of size 1.
+	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0; or the reduced dimensions are
+	// removed from that shape; or they have size 1 in it.
 	Mask []bool
-	// Split, if not 0, divides dimension 1 in two: operand 0 is [n, c, ...], and Mask marks the dimensions of its view
-	// [n, Split, c/Split, ...]. Results then have the shape of operand 0.
+	// Split, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks dimensions of the
+	// view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
 	Split int
 	// In has, for each operand of Code, the index of an operand of the call. These operands are broadcast to the shape of
 	// operand 0.
 	In []int
-	// Channels marks operands of Code that are vectors along dimension 1 instead of the last dimension; nil for none.
+	// Channels marks the operands of Code that are vectors along dimension 1. Nil marks none. All other vectors are along
+	// the last dimension.
 	Channels []bool
 	// Code is the expression, in the dtypes that operands and results have in memory.
 	Code *expr.Code
@@ -62,15 +63,15 @@ const (
 	minRows = 4       // minimum number of long rows, so that all workers have rows
 )
 
-// Fits reports whether a row program over an operand 0 of the given shape is possible. [Rows.Unsuited] has the reasons
-// against one that is possible.
+// Fits reports whether a row program is possible for an operand 0 of the given shape. Even if it is possible, another
+// kernel may be better: see [Rows.Unsuited].
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengths(shape)
 	return ok && length > 0 && length <= maxRow || r.Cut(shape)
 }
 
-// Cut reports whether rows of an operand 0 of the given shape, which are too long or too few, are cut into pieces whose
-// results are combined. No other pass over the rows can follow in the same step.
+// Cut reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long or too
+// few. The results of the pieces are combined. After that the same step cannot read the rows again.
 func (r *Rows) Cut(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {
@@ -80,7 +81,8 @@ func (r *Rows) Cut(shape []int) bool {
 	return ok && length <= r.mostCut()
 }
 
-// mostCut returns the maximum length of rows that can be cut; 0 if the result cannot be combined from pieces.
+// mostCut returns the maximum length in elements of rows that can be cut. It returns 0 if the results of pieces cannot
+// be combined.
 func (r *Rows) mostCut() int {
 	p, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
 	switch {
@@ -120,8 +122,8 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 	return within.Or(cut), cut
 }
 
-// lengths returns the length of rows of an operand 0 of the given shape, and their number. It returns false if the
-// shape does not fit Mask and Split.
+// lengths returns the length of the rows of an operand 0 of the given shape, in elements, and the number of rows. It
+// returns false if the shape does not fit Mask and Split.
 func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
 		return 0, 0, false
@@ -140,8 +142,8 @@ func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	return length, count, true
 }
 
-// Unsuited returns the reason why rows of an operand 0 of the given shape are left to another kernel; empty if there is
-// none.
+// Unsuited returns the reason why another kernel is better than a row program for an operand 0 of the given shape. It
+// returns "" if there is no reason.
 func (r *Rows) Unsuited(shape []int) string {
 	if r.Cut(shape) {
 		return ""
@@ -158,7 +160,7 @@ func (r *Rows) unsuited(shape []int) string {
 	case length == 0:
 		return "has rows of no elements"
 	case length > maxRow:
-		return fmt.Sprintf("has rows of %d elements, and %d are the most", length, maxRow)
+		return fmt.Sprintf("has rows of %d elements; the limit is %d", length, maxRow)
 	case length > longRow && count < minRows:
 		return fmt.Sprintf("has %d rows, too few for workers to share", count)
 	}

@@ -19,19 +19,19 @@ import (
 //
 //	Stride []int `attr:"stride" default:"1" len:"2" doc:"step of the window"`
 //
-// A field without a default is required. The default "none" means the zero value: nil for a pointer or slice, Invalid
-// for a dtype. len is the required length of a list; a single number is repeated. oneof lists the permitted strings,
-// separated by "|". words lists, also separated by "|", the permitted words of an IntsOrWord.
+// A field without the tag default is required. The default "none" means the zero value: nil for a pointer or slice,
+// Invalid for a dtype. The tag len is the required length of a list; a single number is repeated. The tag oneof lists
+// the permitted strings, separated by "|". The tag words lists the permitted words of an IntsOrWord in the same way.
 //
-// Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected: no size, stride or distance is as large.
-// The tag range:"int64" permits every integer. It is for bounds of slices, seeds and other numbers that are clamped or
-// compared.
+// Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected, because no size, stride or distance can be
+// that large. The tag range:"int64" permits every integer. It is for bounds of slices, seeds and other numbers that are
+// clamped or compared.
 //
-// A field of type map[string]tensor.Scalar with the tag attr:"*" gets all attributes without a field of their own,
-// which must be numbers.
+// A field of type map[string]tensor.Scalar with the tag attr:"*" gets all attributes that have no field of their own.
+// These attributes must be numbers.
 //
-// If a pointer to the struct has a method Check() error, it is called when all fields are set. It returns errors that
-// do not depend on operands; an error of one attribute is an [AttrError].
+// If a pointer to the struct has a method Check() error, that method is called when all fields are set. It returns
+// errors that do not depend on operands. An error that concerns one attribute is an [AttrError].
 //
 // Fields may be bool, int, sym.Int (a size, which may be unknown), sym.Bool (a condition on sizes), float64, string,
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
@@ -42,7 +42,7 @@ type Schema struct {
 	// Others is the field for all attributes without a field of their own; nil if they are not permitted.
 	Others *Field
 	byName map[string]int
-	zero   any // decoded attributes if none are given; nil if some are required
+	zero   any // decoded attributes if no attribute is given; nil if an attribute is required
 }
 
 // IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
@@ -53,8 +53,8 @@ type IntsOrWord struct {
 	Word string
 }
 
-// IntOrInts is an attribute that is one integer or a list, with different meanings: split takes one size for all parts,
-// or a list with the size of each part. List is nil for one integer.
+// IntOrInts is an attribute that is one integer or a list of integers, where the two forms differ in meaning: split
+// takes one size for all parts, or a list with the size of each part. If the attribute is one integer, List is nil.
 type IntOrInts struct {
 	One  sym.Int
 	List []sym.Int
@@ -188,8 +188,8 @@ func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
 
 // Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
 // permitted wherever an integer is; symbols has their values. A field of type sym.Int keeps an expression over unknown
-// sizes; for an int, a guard binds the expression to its hint. Decode fails if an attribute is unknown, missing, or of
-// the wrong type; the error names the attribute.
+// sizes. For a field of type int, a guard binds the expression to its hint. Decode fails if an attribute is unknown,
+// missing, or of the wrong type; the error names the attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 	if s.typ == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
@@ -246,7 +246,8 @@ func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[s
 	return nil
 }
 
-// suggest returns the end of the message of an unknown attribute: the existing attributes, and the one probably meant.
+// suggest returns the end of the message about an unknown attribute: the names of the existing attributes, and the name
+// that was probably meant.
 func (s *Schema) suggest(name string) string {
 	if len(s.Fields) == 0 {
 		return ": the op has none"
@@ -258,8 +259,9 @@ func (s *Schema) suggest(name string) string {
 	return ": the op has " + strings.Join(names, ", ") + suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
 }
 
-// DefaultValue returns the default of an attribute in the form of a graph file: a number, a string, a list; infinities
-// and NaN as strings. It returns false for a required attribute and for one with the default "none".
+// DefaultValue returns the default of an attribute in the form of a graph file: a number, a string or a list.
+// Infinities and NaN are strings. It returns false for a required attribute and for an attribute with the default
+// "none".
 func (f Field) DefaultValue() (any, bool) {
 	if f.Required || f.Default == "none" {
 		return nil, false
@@ -302,7 +304,7 @@ func literal(s string) any {
 	return s
 }
 
-// set stores an attribute in its field and checks it.
+// set checks an attribute and stores it in dst, the attribute's field of the struct.
 func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		g, ok := v.(*Graph)

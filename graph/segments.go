@@ -13,31 +13,31 @@ import (
 )
 
 // This file divides a graph whose shapes depend on data into segments. A dynamic node (nonzero) computes results whose
-// shapes depend on data. Nodes that depend on these shapes can be planned only when the dynamic node has run. Rounds
-// number these waits. Round 0 has the nodes that depend only on inputs. At the end of each round its dynamic nodes run,
-// one after another. Other nodes that depend on their results are in the next round. The dynamic nodes of a round are
-// one segment each, and all its other nodes are one segment.
+// shapes depend on data. Nodes that depend on these shapes can be planned only when the dynamic node has run. Nodes are
+// therefore assigned to rounds. Round 0 has the nodes that depend on no dynamic node. At the end of each round the
+// dynamic nodes of the round run, one after another. Nodes that are not dynamic and depend on their results are in the
+// next round. Each dynamic node of a round is a segment of its own. All other nodes of a round form one segment.
 
-// Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is either a set of nodes that are
-// planned and run together once the values that they read are known, or a single dynamic node. A Segment does not
-// depend on the data; [Segment.At] makes its graph for given values.
+// Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is either a single dynamic node,
+// or a set of nodes that are planned and run together as soon as the values that they read are known. A Segment does
+// not depend on the data; [Segment.At] makes its graph for given values.
 type Segment struct {
 	Nodes []*Node // in the order of the graph
-	// In are the operands computed outside: inputs of the graph and results of earlier segments. Awaits are the values
-	// that are attributes. Neither list contains constants.
+	// In lists the operands of the nodes that the segment does not compute: inputs of the graph and results of earlier
+	// segments. Awaits lists the values that are attributes of the nodes ([Ref]). Neither list contains constants.
 	In, Awaits []*Value
 	Out        []*Value // results that later segments or outputs of the graph read
 	After      []int    // ascending indices of the earlier segments that compute In and Awaits
 	Dynamic    bool     // the segment is one node of an op with [Op.RunDynamic]
 
 	graph   *Graph
-	offsets bool // an op depends on the offset of its operand in its storage
+	offsets bool // an op of the segment depends on the offset of an operand within its storage
 }
 
 // Segments divides the graph, which must be sorted and inferred, into segments, and returns them in an order in which
 // they can run. Nodes on which no output depends are omitted. The result depends only on the graph. Each node is in the
-// earliest possible round. A node that depends only on constants is in each segment that reads it, so that it can be
-// folded there. Segments takes time linear in the number of nodes.
+// earliest possible round. A node that depends only on constants is in each segment that reads it, so that planning
+// that segment can fold it. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
 	c := cutter{graph: g, made: NewByValue[place](g)}
@@ -51,11 +51,11 @@ func (g *Graph) Segments() []Segment {
 // place is the round in which a value is computed. It is zero for inputs and constants.
 type place struct {
 	round   int
-	dynamic bool // computed by a dynamic node, at the end of the round
+	dynamic bool // computed by a dynamic node, and thus at the end of the round
 	fixed   bool // depends only on constants
 }
 
-// cutter is the state of [Graph.Segments].
+// cutter is the state of [Graph.Segments], which first assigns a place to each value and then forms the segments.
 type cutter struct {
 	graph     *Graph
 	made      ByValue[place]
@@ -65,8 +65,8 @@ type cutter struct {
 }
 
 // decides reports whether the node is dynamic: it must run before nodes that read its results can be planned. A node
-// that is not inferred yet and also has a kernel is assumed not to be. If that is wrong, the graph of its segment is
-// [Graph.Dynamic] and is itself divided into segments.
+// that is not inferred yet and has a kernel is assumed not to be dynamic. If the assumption is wrong, the graph of the
+// node's segment is [Graph.Dynamic] and is itself divided into segments.
 func (n *Node) decides() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
@@ -99,8 +99,8 @@ func (c *cutter) setPlace(n *Node) {
 	}
 }
 
-// findRounds sets rounds: a node that depends only on constants is in the rounds of the nodes that read it, and in
-// round 0 for outputs, dynamic nodes and attributes.
+// findRounds sets rounds. A node that depends only on constants is in the rounds of the nodes that read it. If an
+// output, a dynamic node or an attribute needs it, it is in round 0.
 func (c *cutter) findRounds(nodes []*Node) {
 	c.rounds = map[*Node][]int{}
 	want := func(v *Value, rounds ...int) {
@@ -115,7 +115,7 @@ func (c *cutter) findRounds(nodes []*Node) {
 	for _, n := range slices.Backward(nodes) {
 		p := c.placeOf(n)
 		if p.fixed {
-			slices.Sort(c.rounds[n]) // complete, because all readers follow n
+			slices.Sort(c.rounds[n]) // the list is complete, because all readers follow n
 			c.rounds[n] = slices.Compact(c.rounds[n])
 		}
 		for i := range n.deps() {
@@ -168,8 +168,8 @@ func (c *cutter) cut(nodes []*Node) []Segment {
 	return all
 }
 
-// connect sets In, Awaits, Out and After of all segments. If several segments compute a value, its readers get it from
-// the last one before them.
+// connect sets In, Awaits, Out and After of all segments. If several segments compute a value, a reader gets it from
+// the last of these segments before its own.
 func connect(g *Graph, all []Segment) {
 	maker, handed := NewByValue[int](g), NewByValue[int](g) // segments, plus 1
 	hand := func(v *Value) (from int) {
@@ -271,10 +271,11 @@ func (s *Segment) Without(lost map[*Value]bool) Segment {
 	return rest
 }
 
-// At returns the segment as an inferred graph for the known values. known has the values of In and Awaits, and the
-// inputs of the graph that have symbols. The inputs of the new graph are In, with the same names and layouts, and with
-// offset 0 unless an op depends on offsets; its outputs are Out. It has the given context ([Graph.SetContext]). If
-// inference rejects a node, At returns the graph with the error, so that [Graph.InferAll] can continue.
+// At returns the segment as an inferred graph for the known values. known has the tensors of In and Awaits, and of the
+// inputs of the graph that have symbols. The inputs of the new graph are In, with the same names and layouts. Their
+// offsets are 0 if no op depends on offsets. The outputs are Out. The new graph has the given context
+// ([Graph.SetContext]). If inference rejects a node, At returns the graph with the error, so that [Graph.InferAll] can
+// continue.
 func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Graph, error) {
 	if s.graph == nil {
 		return nil, errNoSegment
@@ -293,10 +294,10 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 	return s.graph.segmentGraph(ctx, s, meta, known, s.graph.boundBy(known))
 }
 
-var errNoSegment = errors.New("the segment is of no graph: Graph.Segments makes them")
+var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
-// Ahead is [Segment.At] before the graph runs. It returns nil if that is impossible: there are Awaits, the segment is
-// dynamic, or the shape of an operand depends on data.
+// Ahead is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data: there are
+// Awaits, the segment is dynamic, or the shape of an operand depends on data.
 func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
@@ -308,9 +309,9 @@ func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 	return s.graph.segmentGraph(ctx, s, meta, nil, s.graph.sizes)
 }
 
-// Class returns a key of the known values: for values with the same key [Segment.At] returns the same graph. The key
-// contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the elements of Awaits, and
-// the sizes of symbols.
+// Class returns a key of the properties of the known values on which the result of [Segment.At] depends. Equal keys
+// mean equal graphs. The key contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the
+// elements of Awaits, and the sizes of symbols.
 func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	var b []byte
 	for _, v := range s.In {
@@ -356,7 +357,8 @@ func appendShape(b []byte, t *tensor.Tensor) []byte {
 	return b
 }
 
-// boundBy returns the sizes of symbols: from the known inputs, or else as bound in the graph.
+// boundBy returns the sizes of symbols. It takes them from the shapes of the known inputs; all other symbols have the
+// sizes bound in the graph.
 func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	bound := g.sizes
 	for _, v := range g.Inputs {
@@ -367,8 +369,8 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	return bound
 }
 
-// segmentGraph makes the graph of a segment. meta returns the metas of its inputs, and known has the values of
-// attributes.
+// segmentGraph makes the graph of a segment. meta returns the metas of the segment's inputs, and known has the tensors
+// of values that are attributes.
 func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
@@ -427,8 +429,9 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	return s, s.settleAndInfer()
 }
 
-// copyOf returns a copy of a node, without outputs, for g, the graph of a segment. enter returns the copies of
-// operands, and data the values of attributes. Inference reports invalid attributes.
+// copyOf returns a copy of node n, without outputs, for g, the graph of a segment. enter returns the copy of an
+// operand, and data the tensor of a value that is an attribute. Invalid attributes are not an error here, because
+// inference reports them.
 func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
 	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range m.In {
@@ -445,7 +448,7 @@ func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Va
 	case err != nil:
 		g.rejected[m.number] = err
 	case !ok:
-		return nil, errors.New("a value that an attribute is read from is not known")
+		return nil, errors.New("the value of an attribute is not known")
 	default:
 		m.attrs = attributesOf(given)
 		m.Attrs, _ = n.Op.Schema.Decode(given, g.sizes)

@@ -9,10 +9,10 @@ import (
 )
 
 // Settle replaces each node that runs one of several graphs ([Op.Chooses]) by the nodes of the graph that sizes choose.
-// It replaces each node that runs a graph a number of times that sizes determine ([Op.Repeats]) by the nodes of all
-// iterations. Symbols must be bound; in a graph of [Graph.Symbolic] the choice becomes a guard. The results of replaced
-// nodes are removed, or become results of the new nodes. The graph must then be inferred. Without such nodes it is
-// unchanged.
+// It also replaces each node that runs a graph repeatedly, if sizes determine the number of iterations ([Op.Repeats]),
+// by the nodes of all iterations. Symbols must be bound. In a graph of [Graph.Symbolic] the choice becomes a guard. The
+// results of replaced nodes are removed, or become results of the new nodes. After Settle the graph must be inferred. A
+// graph without such nodes is unchanged.
 func (g *Graph) Settle() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).isReplacedBySettle)
 	if first < 0 {
@@ -57,7 +57,7 @@ func (g *Graph) settleAndInfer() error {
 // settling is the state of Settle.
 type settling struct {
 	g            *Graph
-	replacements map[*Value]*Value // replacements of the results of replaced nodes
+	replacements map[*Value]*Value // indexed by the results of replaced nodes
 }
 
 // replacementOf returns the replacement of a value, or the value if it has none.
@@ -102,7 +102,7 @@ func (n *Node) decoded() (err error) {
 	return err
 }
 
-// replaceNode adds the nodes of the chosen graph, or of the iterations, instead of a node.
+// replaceNode adds the nodes that replace n: those of the chosen graph, or those of all iterations.
 func (s *settling) replaceNode(n *Node) error {
 	g := s.g
 	if err := n.decoded(); err != nil {
@@ -117,10 +117,10 @@ func (s *settling) replaceNode(n *Node) error {
 	}
 	switch {
 	case body == nil:
-		return fmt.Errorf("which graph it runs is not known")
+		return fmt.Errorf("it is not known which graph the node runs")
 	case len(in) != len(body.Inputs) || len(n.Out) != len(body.Outputs):
-		return fmt.Errorf("a graph of %d inputs and %d outputs cannot stand for a node of %d and %d", len(body.Inputs),
-			len(body.Outputs), len(in), len(n.Out))
+		return fmt.Errorf("a graph of %d inputs and %d outputs cannot replace a node of %d inputs and %d outputs",
+			len(body.Inputs), len(body.Outputs), len(in), len(n.Out))
 	}
 	g.named().dropNode(n)
 	values := make([]*Value, len(in))
@@ -136,7 +136,8 @@ func (s *settling) replaceNode(n *Node) error {
 	return err
 }
 
-// splice adds copies of the nodes of body, which node n runs on the input values, and returns its outputs.
+// splice adds copies of the nodes of body, the graph that node n runs, and returns the copies of the outputs of body.
+// values are the inputs of body.
 func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, error) {
 	g := s.g
 	inside := map[*Value]*Value{}
@@ -190,7 +191,7 @@ func (s *settling) add(c *Node) {
 	s.g.named().addNode(c)
 }
 
-// constant returns the copy of a value of a body. It makes copies of constants at their first use.
+// constant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
 func (s *settling) constant(n *Node, v *Value, inside map[*Value]*Value) *Value {
 	if v == nil || inside[v] != nil || v.Const == nil {
 		return inside[v]
@@ -204,8 +205,8 @@ func (s *settling) constant(n *Node, v *Value, inside map[*Value]*Value) *Value 
 	return &w
 }
 
-// setReplacement makes v the replacement of old, a result of the replaced node n. If a copy for n computes v, v and its
-// node also get the old names.
+// setReplacement makes v the replacement of old, a result of the replaced node n. If a node that was added for n
+// computes v, then v and that node get the names of old and n.
 func (s *settling) setReplacement(old, v *Value, n *Node) {
 	s.replacements[old] = v
 	if v.Node == nil || v.Node.Part != n || s.g.named().isTaken(old.Name) {
@@ -220,7 +221,7 @@ func (s *settling) setReplacement(old, v *Value, n *Node) {
 	}
 }
 
-// replaced returns the attributes with their values replaced.
+// replaced returns the attributes with each value of the graph replaced by the result of by.
 func (a *attributes) replaced(by func(*Value) *Value) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
@@ -254,18 +255,18 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	return res, nil
 }
 
-// Repetition is a graph that runs a known number of times. The inputs of Body are the index of the iteration, a
-// condition (true), the carried values and invariant values. Its outputs are a condition (true), the carried values for
-// the next iteration, and collected values.
+// Repetition is a graph that runs a known number of times. The inputs of Body are, in order, the index of the
+// iteration, a condition (always true), the carried values and the invariant values. The outputs of Body are a
+// condition (always true), the carried values for the next iteration, and the collected values.
 type Repetition struct {
 	Body    *Graph
 	Times   int   // number of iterations
-	Carried int   // number of carried values, the first of Values
-	Values  []Arg // initial values of all inputs of Body except the first two
+	Carried int   // number of carried values; Values begins with their initial values
+	Values  []Arg // inputs of Body in the first iteration, without the index and the condition
 }
 
-// repeat adds the nodes of all iterations instead of a node. The results of the node are the carried values after the
-// last iteration, and the collected values of all iterations stacked along a new first dimension.
+// repeat replaces node n by the nodes of all iterations. The results of n are the carried values after the last
+// iteration, and the collected values of all iterations stacked along a new first dimension.
 func (s *settling) repeat(n *Node) error {
 	g := s.g
 	r, _ := n.Op.Repeats(n.Call())
@@ -319,7 +320,7 @@ func (s *settling) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
 func (s *settling) stack(n *Node, list []Arg) (*Value, error) {
 	op := s.g.lookup("stack")
 	if op == nil {
-		return nil, errors.New("there is no op stack, by which values are collected")
+		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
 	}
 	c := &Node{Name: s.g.Fresh(n.Name + ".stack"), Op: op, In: list, Part: n, attrs: attributesOf(Attrs{"dim": 0})}
 	v := s.result(c, 0, c.Name)

@@ -13,10 +13,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Symbolic is a graph that is inferred for unknown sizes. An open symbol is a symbol whose size is unknown.
+// Symbolic is a graph that is inferred for unknown sizes, with the conditions under which the inferred types are valid.
+// An open symbol is a symbol whose size is unknown.
 type Symbolic struct {
-	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env.
-	// [Value.Meta] is the type at the hints.
+	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env. [Value.Meta]
+	// is the type for the sizes in Hints.
 	Graph *Graph
 	// Env has the open symbols, under the names of [Symbolic.Name].
 	Env *sym.Env
@@ -30,19 +31,19 @@ type Symbolic struct {
 
 	bound             map[string]bool // open symbols that guards restrict to one size
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	forking           bool            // cases are being inferred; their guards are not guards of the graph
+	forking           bool            // SymbolicForked is inferring cases: new guards belong to a case, not to the graph
 
-	unbacked *unbacked // names the sizes that depend on data; nil except for [Graph.Unbacked]
+	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
 
 // Guard is a condition on sizes under which inferred types are valid.
 type Guard struct {
 	Cond sym.Bool
-	// Node is the node, in the copy, whose inference needs the condition; nil for a guard of an input.
+	// Node is the node of Symbolic.Graph whose inference needs the condition; nil for a guard of an input.
 	Node *Node
 	// Value is the input that needs the condition; nil for a guard of a node.
 	Value *Value
-	// Binds lists the symbols that the guards up to this one restrict to one size, the hint.
+	// Binds lists the symbols that this guard and all earlier guards restrict to a single size, the hint.
 	Binds []string
 	// Refusal is the error of inference for sizes that do not satisfy the guard. It is set only by
 	// [Graph.SymbolicForked].
@@ -93,15 +94,15 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	return s, nil
 }
 
-// decodeLater makes inference decode attributes that depend on symbols, so that guards of decoding belong to their
-// nodes.
+// decodeLater makes inference decode the attributes that depend on symbols, so that guards from decoding are recorded
+// for the node of the attribute.
 func (s *Symbolic) decodeLater() {
 	for _, n := range s.symbolicAttrNodes {
 		n.Attrs = nil
 	}
 }
 
-// symbol returns the size of a symbol of g: a number if it was given, otherwise an open symbol.
+// symbol returns the size of a symbol of g: a number if the size was given, otherwise an open symbol.
 func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	b := g.Symbols[name]
 	hint, open := hints[name]
@@ -125,7 +126,8 @@ func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int,
 	return s.Env.Symbol(inEnv, b.Min, hi, hint)
 }
 
-// Name returns the name in Env of a symbol of the graph: the same name if it is an identifier, otherwise a similar one.
+// Name returns the name in Env of a symbol of the graph. It is the symbol's own name if that is an identifier,
+// otherwise a similar identifier.
 func (s *Symbolic) Name(symbol string) string {
 	if legalSymbol(symbol) {
 		return symbol
@@ -191,7 +193,7 @@ func (s *Symbolic) inputs() error {
 	return nil
 }
 
-// mayBe returns an error if a size, a stride or the offset is negative.
+// mayBe returns an error if a size, a stride or the offset of a type is negative.
 func (s *Symbolic) mayBe(t tensor.Type) error {
 	for d, size := range t.Shape {
 		if size.Lt(sym.Int{}).Holds() {
@@ -209,7 +211,7 @@ func (s *Symbolic) mayBe(t tensor.Type) error {
 	return nil
 }
 
-// maxJoined is the maximum number of paths through the branches of a node's inference that are all tried.
+// maxJoined is the maximum number of paths through the branches of a node's inference that inferJoined explores.
 const maxJoined = 8
 
 // inferJoined infers a node. Branches that do not affect its results leave no guards.
@@ -238,7 +240,7 @@ func sameType(a, b tensor.Type) bool {
 	return true
 }
 
-// record adds the new guards of Env to Guards, with the node or value of by.
+// record adds the new guards of Env to Guards, with the Node and the Value of by.
 func (s *Symbolic) record(by Guard) {
 	if s.forking {
 		return
@@ -272,16 +274,16 @@ func (s *Symbolic) record(by Guard) {
 // maxCases is the maximum number of classes of sizes for which a graph is inferred at once.
 const maxCases = 16
 
-// SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once: if the bounds of symbols do not decide a
+// SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. If the bounds of symbols do not decide a
 // branch, inference follows both paths. A size, stride or offset that differs between classes is a [sym.Where]. Guards
-// exclude sizes that are rejected, with the reason in [Guard.Refusal], and sizes for which a value has another rank,
-// dtype or alias than at the hints. If there are more classes, the graph is inferred only for the class of the hints,
-// and [Symbolic.Cut] has the reason.
+// exclude two kinds of sizes: sizes that inference rejects, with the reason in [Guard.Refusal], and sizes for which a
+// value has another rank, dtype or alias than for the hints. If there are more classes, the graph is inferred only for
+// the class of the hints, and [Symbolic.Cut] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).isReplacedBySettle); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
-			s.Cut = fmt.Errorf("%q runs one of several graphs, or one several times, as sizes say", g.Nodes[i].Name)
+			s.Cut = fmt.Errorf("sizes decide which graph node %q runs, or how often", g.Nodes[i].Name)
 		}
 		return s, err
 	}
@@ -306,7 +308,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 // oneClass has the inferred values for one class of sizes, in the order of [Graph.Values].
 type oneClass struct {
 	values []classValue
-	err    error // the reason why inference rejects the class; nil if it does not
+	err    error // the reason why inference rejects the class; nil if inference succeeds
 	node   *Node // the node of err
 }
 
@@ -356,8 +358,8 @@ func (c *oneClass) sameUpToLayout(o *oneClass) error {
 	return nil
 }
 
-// merge sets the types of the values for all classes that are alike the first one, which contains the hints. Guards
-// exclude the other classes.
+// merge sets the types of the values for all classes that differ from the first class, which contains the hints, at
+// most in layouts. Guards exclude all other classes.
 func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 	first := &cases[0].Value
 	kept := cases[:1]
@@ -385,14 +387,14 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 		i++
 	})
 	for _, guard := range s.Guards {
-		// Cases are disjoint, so guards should not contradict each other.
+		// This should not happen: classes are disjoint.
 		if err := s.Env.Assume(guard.Cond); err != nil {
 			s.Cut = fmt.Errorf("guards of classes contradict each other: %w", err)
 		}
 	}
 }
 
-// mergedType returns the type of value i over all cases.
+// mergedType returns the type of value i as an expression that is valid for all cases.
 func mergedType(cases []sym.Case[oneClass], i int) tensor.Type {
 	last := len(cases) - 1
 	t := cases[last].Value.values[i].t

@@ -11,13 +11,13 @@ import (
 
 // Unbacked infers a copy of an inferred graph whose shapes depend on data. Sizes that depend on data are symbols u0,
 // u1, ... of the Env, in the order of the nodes (PyTorch calls them unbacked symbols). Symbols of the graph keep their
-// sizes in g. There are no guards: if inference of a node branches on an unbacked size, sizes and strides of its
-// results are a [sym.Where], and sizes that the node rejects are ignored.
+// sizes in g. There are no guards. If inference of a node branches on an unbacked size, the sizes and strides of its
+// results are a [sym.Where]. Sizes that the node rejects are ignored.
 //
-// A result remains [Value.Dynamic] if this cannot describe it: the node branches too often, the rank depends on data,
-// or the layout is unknown. Its Type then has the dtype and, in Shape, the sizes of the [Outline], with a new symbol
-// for each unknown size; Shape is nil if the rank is unknown. Nodes that depend on it remain Dynamic, too. A value that
-// is a view only for some sizes has no Alias.
+// A result remains [Value.Dynamic] if symbols cannot describe it, because the node branches too often, the rank depends
+// on data, or the layout is unknown. The Type of the result then has the dtype of the [Outline] and, in Shape, its
+// sizes, with a new symbol for each unknown size. Shape is nil if the rank is unknown. Results of nodes that depend on
+// a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
 	u.of = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), forking: true, unbacked: u}
@@ -34,8 +34,8 @@ func (g *Graph) Unbacked() *Symbolic {
 // unbacked is the state of [Graph.Unbacked].
 type unbacked struct {
 	of    *Symbolic
-	named int // number of symbols of the nodes before
-	next  int // number of symbols, including those of the present case
+	named int // number of symbols u0, u1, ... that earlier nodes use
+	next  int // number of these symbols, including those of the case that is being inferred
 }
 
 // infer infers a node for all classes of the sizes on which it branches.
@@ -58,8 +58,8 @@ func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
 	return c, nil
 }
 
-// merge sets the types of a node's results from all cases that are not rejected. It returns false if the cases differ
-// in more than sizes, strides and offsets, or if there are none.
+// merge sets the types of a node's results from all cases that inference accepts. It returns false if there are no such
+// cases, or if they differ in more than sizes, strides and offsets.
 func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 	if slices.ContainsFunc(cases, func(c sym.Case[oneClass]) bool { return c.Err != nil }) {
 		return false
@@ -84,7 +84,7 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 		others := sym.Differing(cases, func(first, other oneClass) bool {
 			return first.values[i].t.SameForm(other.values[i].t) || sameType(first.values[i].t, other.values[i].t)
 		})
-		others = append(others[1:], others[0]) // the rest of the sizes belongs to the first case
+		others = append(others[1:], others[0]) // all other sizes belong to the first case
 		v.Type, v.Meta, v.Dynamic = mergedType(others, i), f.m, false
 	}
 	u.named = u.next
@@ -110,8 +110,8 @@ func (u *unbacked) setDynamicResults(n *Node) {
 	}
 }
 
-// setStaticResults replaces Dynamic results by results with types over symbols. It changes none if the layout or the
-// rank of one is unknown.
+// setStaticResults replaces Dynamic results by results with types over symbols. If the layout or the rank of one result
+// is unknown, it changes no result.
 func (u *unbacked) setStaticResults(res []Result) ([]Result, error) {
 	if slices.ContainsFunc(res, func(r Result) bool { return r.Dynamic && (r.Lay == nil || r.Sizes == nil) }) {
 		return res, nil
@@ -143,14 +143,14 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 	return shape
 }
 
-// unbackedHint is the hint of unbacked symbols. It determines the order of cases.
+// unbackedHint is the hint of unbacked symbols. The case that contains the hints is first.
 const unbackedHint = 3
 
 // deps returns the number of values on which a node depends: see dep.
 func (n *Node) deps() int { return len(n.In) + len(n.refs()) }
 
-// dep returns the value of operand i, nil for a number or an absent operand. Indices from len(n.In) on are the values
-// of attributes.
+// dep returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a number
+// or an absent operand. Higher indices are values of attributes.
 func (n *Node) dep(i int) *Value {
 	if i < len(n.In) {
 		return n.In[i].Value
@@ -199,7 +199,7 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	return c, c.settleAndInfer()
 }
 
-// bindTo returns the sizes bound with the symbols of an input set to the sizes in shape. It changes a copy of bound.
+// bindTo returns a copy of bound in which the symbols of input v have the sizes in shape.
 func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {
 		return bound

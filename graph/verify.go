@@ -16,16 +16,16 @@ type Props uint8
 const (
 	// Sorted means that every node follows the nodes whose outputs it uses.
 	Sorted Props = 1 << iota
-	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are, too, except where a layout
-	// may be chosen: see [Node.Lays].
+	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are also as inferred if no other
+	// layout may be chosen: see [Node.Lays].
 	Typed
-	// LaidOut means that every node with implementations has chosen one, that the implementation supports the layouts
-	// of its operands and outputs, and that pins are met. No later pass adds or removes a copy of a value that is not
-	// constant.
+	// LaidOut means that an implementation is chosen for every node with implementations, that it supports the layouts of
+	// the node's operands and outputs, and that pins are met. Once it is established, no pass adds or removes a copy of a
+	// value that is not constant.
 	LaidOut
 )
 
-// Each returns the properties of the set as sets of one.
+// Each returns a set of one property for each property of p.
 func (p Props) Each() []Props {
 	var list []Props
 	for one := Props(1); one != 0; one <<= 1 {
@@ -83,7 +83,7 @@ func Verify(g *Graph, props Props) error {
 type verifier struct {
 	g             *Graph
 	errs          Errors
-	visibleValues map[*Value]bool // values that may be used
+	visibleValues map[*Value]bool // values that the nodes verified next may use
 	names         map[string]bool
 	nodes         map[string]bool
 }
@@ -118,9 +118,9 @@ func (v *verifier) inputs() {
 			switch {
 			case x == nil:
 			case x.Node != nil || x.Alias != nil || x.Within != nil:
-				v.fail(nil, "value %q is an input or a constant, and has a producer or shares storage", x.Name)
+				v.fail(nil, "value %q is an input or a constant, but has a producer or shares storage", x.Name)
 			case (i == 1) != (x.Const != nil):
-				v.fail(nil, "value %q is among the wrong ones: constants have data, inputs none", x.Name)
+				v.fail(nil, "value %q is in the wrong list: constants have data, inputs have none", x.Name)
 			case x.Const != nil && !x.Const.SameLayout(x.Meta):
 				v.fail(nil, "constant %q: its meta is %v, its data %v", x.Name, x.Meta, x.Const.Meta)
 			}
@@ -137,7 +137,7 @@ func (v *verifier) value(n *Node, x *Value) {
 	case v.names[x.Name]:
 		v.fail(n, "two values are named %q", x.Name)
 	case v.g.named().values[x.Name] != x:
-		v.fail(n, "the graph does not find value %q by its name", x.Name)
+		v.fail(n, "a look-up of the name %q does not return the value", x.Name)
 	case x.graph != v.g:
 		v.fail(n, "value %q is of another graph", x.Name)
 	}
@@ -161,7 +161,7 @@ func (v *verifier) node(n *Node, props Props) {
 	case v.nodes[n.Name]:
 		v.fail(n, "two nodes are named %q", n.Name)
 	case v.g.named().node(n.Name) != n:
-		v.fail(n, "the graph does not find the node by its name")
+		v.fail(n, "a look-up of its name does not return the node")
 	}
 	v.nodes[n.Name] = true
 	before := len(v.errs)
@@ -169,7 +169,7 @@ func (v *verifier) node(n *Node, props Props) {
 	for i, o := range n.Out {
 		v.value(n, o)
 		if o != nil && (o.Node != n || o.Index != i) {
-			v.fail(n, "output %d does not point back to it", i)
+			v.fail(n, "output %d has another producer", i)
 		}
 	}
 	if len(v.errs) > before {
@@ -197,7 +197,7 @@ func (v *verifier) operands(n *Node) {
 		switch {
 		case a.Kind != TensorArg:
 		case a.Value == nil:
-			v.fail(n, "operand %d is a value, and nil", i)
+			v.fail(n, "operand %d is a tensor, but its value is nil", i)
 		case !v.visibleValues[a.Value]:
 			v.fail(n, "operand %d, %q, is no input, constant, or output of an earlier node", i, a.Value.Name)
 		}
@@ -273,8 +273,9 @@ func (n *Node) compare(x *Value, r Result) error {
 	return nil
 }
 
-// Lays reports whether the results of a node may have other layouts than inferred if its walk is w: the walk has such
-// layouts, the op can write any layout, or the node is pinned to a layout.
+// Lays reports whether the results of a node with walk w may have other layouts than inferred. This is so if the
+// layouts of the walk are not the inferred layouts, if the op can write any layout, or if the node is pinned to a
+// layout.
 func (n *Node) Lays(w Walk) bool {
 	if n == nil || n.Op == nil {
 		return false
@@ -289,7 +290,7 @@ func aliasText(x *Value) string {
 	return fmt.Sprintf(" of %q", x.Name)
 }
 
-// Holds returns an error if the node violates Typed or LaidOut: see [Verify].
+// Holds returns an error if the node violates [Typed] or [LaidOut]: see [Verify].
 func (n *Node) Holds() error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
@@ -298,7 +299,7 @@ func (n *Node) Holds() error {
 }
 
 // StillHolds is [Node.Holds] after the layouts of some operands have changed, for a node that satisfied Holds before.
-// moved reports whether the layout of a value has changed; other operands are not checked again.
+// moved reports whether the layout of a value has changed. Operands whose layout has not changed are not checked again.
 func (n *Node) StillHolds(moved func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
@@ -338,7 +339,7 @@ func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 			continue
 		}
 		if _, ok := read(c, n.Walk, i, a.Meta()); !ok {
-			fail("implementation %s does not read operand %d as it is: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
+			fail("implementation %s cannot read the layout of operand %d: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
 		}
 	}
 	for i, x := range n.Out {
@@ -347,14 +348,14 @@ func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 			o = n.Walk.Out[i]
 		}
 		if err := n.writes(c, i, o); err != nil {
-			fail("implementation %s gives output %d %w: %q is %v", n.Impl.Name, i, err, x.Name, x.Meta)
+			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, x.Name, x.Meta)
 		}
 	}
 	return errs
 }
 
 // writes returns an error if the node's implementation does not write the layout of result i. o is the order of the
-// result in the walk. The error completes "the implementation gives the output ...".
+// result in the walk. The text of the error names the layout that the implementation writes: "dense" or "in order ...".
 func (n *Node) writes(c *Call, i int, o tensor.Order) error {
 	x := n.Out[i]
 	dense := x.Meta.IsNonOverlappingAndDense()

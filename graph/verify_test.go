@@ -37,22 +37,22 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		`operand 0, "s", is no input`: func(g *graph.Graph) {
 			g.Nodes = append(g.Nodes[:1:1], g.Nodes[2])
 		},
-		`operand 0 is a value, and nil`: func(g *graph.Graph) {
+		`operand 0 is a tensor, but its value is nil`: func(g *graph.Graph) {
 			g.Nodes[0].In[0].Value = nil
 		},
 		`takes at most 1 operand, got 2`: func(g *graph.Graph) {
 			g.Nodes[2].In = append(g.Nodes[2].In, g.Nodes[2].In[0])
 		},
-		`output 0 does not point back`: func(g *graph.Graph) {
+		`output 0 has another producer`: func(g *graph.Graph) {
 			g.Value("s").Node = g.Nodes[0]
 		},
 		`two values are named "x"`: func(g *graph.Graph) {
 			g.Value("s").Name = "x"
 		},
-		`does not find value "t" by its name`: func(g *graph.Graph) {
+		`a look-up of the name "t" does not return the value`: func(g *graph.Graph) {
 			g.Value("s").Name = "t"
 		},
-		`does not find the node by its name`: func(g *graph.Graph) {
+		`a look-up of its name does not return the node`: func(g *graph.Graph) {
 			g.Nodes[1].Name = "t"
 		},
 		`it has no op`: func(g *graph.Graph) { g.Nodes[1].Op = nil },
@@ -73,10 +73,10 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 			strides(g.Value("s"), 100, 25, 5, 1)
 		},
 		`no implementation is chosen`: func(g *graph.Graph) { g.Nodes[0].Impl = nil },
-		`implementation nhwc does not read operand 0 as it is: "x" is`: func(g *graph.Graph) {
+		`implementation nhwc cannot read the layout of operand 0: "x" is`: func(g *graph.Graph) {
 			g.Nodes[0].Impl = &g.Nodes[0].Op.Impls[1]
 		},
-		`implementation nchw gives output 0 in order channels_last: "y" is`: func(g *graph.Graph) {
+		`implementation nchw writes output 0 in order channels_last, but "y" is`: func(g *graph.Graph) {
 			o, _ := tensor.ChannelsLast.Order(4)
 			g.Nodes[0].Walk.Out[0] = o
 		},
@@ -87,7 +87,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		`two outputs are named "out"`:                 func(g *graph.Graph) { g.Outputs = append(g.Outputs, g.Outputs[0]) },
 		`output "out" has no value`:                   func(g *graph.Graph) { g.Outputs[0].Value = nil },
 		`constant "w": its meta is`:                   func(g *graph.Graph) { g.Value("w").Meta.Strides = []int{4, 1, 4, 4} },
-		`value "x" is among the wrong ones`:           func(g *graph.Graph) { g.Value("x").Const = g.Value("w").Const },
+		`value "x" is in the wrong list`:              func(g *graph.Graph) { g.Value("x").Const = g.Value("w").Const },
 		`value "y": negative stride`:                  func(g *graph.Graph) { strides(g.Value("y"), 100, 25, 5, -1) },
 	} {
 		g := sound(t)

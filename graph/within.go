@@ -28,7 +28,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	for i, a := range n.In {
 		t := a.Type()
 		if len(t.Shape) != rank {
-			continue // the operand has no elements: see joins
+			continue // an operand without elements: see joins
 		}
 		list[i] = out
 		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
@@ -40,7 +40,8 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	return list
 }
 
-// joins returns the dimension along which the node concatenates its operands; false if it does not.
+// joins returns the dimension along which the node concatenates its operands. It returns false if the node does not
+// concatenate.
 func (n *Node) joins() (dim int, ok bool) {
 	if n == nil || n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) != 1 || n.Out[0].Alias != nil {
 		return 0, false
@@ -56,7 +57,8 @@ func (n *Node) joins() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !whole
 }
 
-// inPlace marks the operands that are already in their slice of the node's result. It returns nil if none can be.
+// inPlace marks the operands that are already in their slice of the node's result. It returns nil if the node is no
+// concatenation or no operand is in place.
 func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
@@ -82,7 +84,7 @@ func (n *Node) inPlace() []bool {
 	return list
 }
 
-// checkWithin checks that a value within another is a slice of it.
+// checkWithin checks that a value with [Value.Within] is a slice of that value.
 func (v *Value) checkWithin() error {
 	w := v.Within
 	switch {
@@ -128,8 +130,8 @@ func boxOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	return first, end, rest == 0
 }
 
-// checkConcatMemory checks that no element of the memory of a concatenation is written twice, by a node whose result is
-// there or by a concatenation that copies an operand there.
+// checkConcatMemory checks that no element in the memory of a concatenation is written twice. The writers are nodes
+// whose result is in that memory, and concatenations that copy an operand into it.
 func (v *verifier) checkConcatMemory() {
 	type part struct {
 		by         *Node
@@ -147,7 +149,7 @@ func (v *verifier) checkConcatMemory() {
 				apart = apart || end[d] <= p.first[d] || p.end[d] <= first[d]
 			}
 			if !apart {
-				v.fail(n, "it writes in %q what %s writes, too", home.Name, p.by.Name)
+				v.fail(n, "it writes elements of %q that %s also writes", home.Name, p.by.Name)
 			}
 		}
 		parts[home] = append(parts[home], part{n, first, end})

@@ -85,7 +85,7 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	}
 	n.Impl = &graph.Impl{Name: picky.Name, Walks: picky.Walks, Work: picky.Work, Read: refuses, Writes: picky.Writes}
 	b.Type, b.Meta, b.Within = typ, meta, c
-	require.ErrorContains(t, n.StillHolds(func(v *graph.Value) bool { return v == b }), "does not read operand 1")
+	require.ErrorContains(t, n.StillHolds(func(v *graph.Value) bool { return v == b }), "the layout of operand 1")
 	require.NoError(t, n.StillHolds(func(v *graph.Value) bool { return v != b }), "nobody asks about b")
 	require.False(t, (*graph.Node)(nil).EachWork(nil, nil))
 	require.Error(t, (*graph.Node)(nil).StillHolds(nil))
@@ -93,12 +93,12 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 
 func TestVerifyFindsWhatLiesWrongWithin(t *testing.T) {
 	for want, breakIt := range map[string]func(g *graph.Graph){
-		`it writes in "c" what a writes, too`:        func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },
-		`it writes in "c" what b writes, too`:        func(g *graph.Graph) { g.Value("b").Meta.Offset = 9 },
-		`is no slice of "c"`:                         func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
-		`has a producer or shares storage`:           func(g *graph.Graph) { g.Value("x").Within = g.Value("c") },
-		`which is not the result of a concatenation`: func(g *graph.Graph) { g.Value("a").Within = g.Value("y") },
-		`gives output 0 dense: "a" is float32`: func(g *graph.Graph) {
+		`it writes elements of "c" that a also writes`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },
+		`it writes elements of "c" that b also writes`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 9 },
+		`is no slice of "c"`:                           func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
+		`has a producer or shares storage`:             func(g *graph.Graph) { g.Value("x").Within = g.Value("c") },
+		`which is not the result of a concatenation`:   func(g *graph.Graph) { g.Value("a").Within = g.Value("y") },
+		`writes output 0 dense, but "a" is float32`: func(g *graph.Graph) {
 			dense := *g.Value("a").Node.Impl
 			dense.Writes = nil
 			g.Value("a").Node.Impl = &dense

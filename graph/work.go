@@ -22,7 +22,7 @@ const (
 	FoldSimple     = "fold.simple"     // an instruction on an element
 	FoldRow        = "fold.row"        // the start of a row, in a loop along rows
 	FoldRun        = "fold.run"        // the start of a run of adjacent columns, in a loop along columns
-	FoldTail       = "fold.tail"       // the rest of a row, which does not fill a register
+	FoldTail       = "fold.tail"       // the last elements of a row, if they do not fill a register
 	FoldBegin      = "fold.begin"      // the start of a fold
 	FoldTransposed = "fold.transposed" // an element of an operand that is transposed first
 
@@ -40,7 +40,8 @@ const (
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
-// AddRuns adds the work of beginning the runs of a loop over a result of layout m, if there is more than one run.
+// AddRuns adds to w the work of beginning the runs of a loop over a result of layout m, if there is more than one run.
+// For runs see [Run].
 func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	if w == nil || len(m.Strides) != len(m.Shape) {
 		return
@@ -51,10 +52,11 @@ func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	}
 }
 
-// wholeRun is the price of a run of whole cache lines, which needs no partial vector, relative to the price of [Run].
+// wholeRun is the price of a run that consists of whole cache lines, relative to the price of [Run]. It is lower
+// because such a run needs no partial vector.
 const wholeRun = .15
 
-// waitRuns adds the work of n runs, each of the given number of bytes.
+// waitRuns adds to w the work of beginning n runs, each of the given number of bytes.
 func waitRuns(w *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeRun
@@ -62,8 +64,8 @@ func waitRuns(w *Work, n, bytes float64) {
 	w.Wait(Run, n)
 }
 
-// runs returns the number of runs of a loop over a result of layout m. A run extends over the fastest dimensions in
-// which each operand of the call is either broadcast in all of them or in none.
+// runs returns the number of runs of a loop over a result of layout m. A run extends over the fastest dimensions of the
+// result, as long as each operand of the call is broadcast along all or none of these dimensions.
 func (c *Call) runs(m tensor.Meta) float64 {
 	dims := make([]int, 0, m.Rank())
 	for d, n := range m.Shape {
@@ -82,8 +84,8 @@ func (c *Call) runs(m tensor.Meta) float64 {
 	return float64(m.Numel()) / float64(max(1, length))
 }
 
-// broadcastAlike reports whether each operand is broadcast along both dimensions a and b of a result of a rank, or
-// along neither.
+// broadcastAlike reports whether each operand is broadcast along both or neither of dimensions a and b of a result of
+// the given rank.
 func (c *Call) broadcastAlike(a, b, rank int) bool {
 	for _, x := range c.In {
 		if x.Kind != TensorArg {
@@ -96,7 +98,8 @@ func (c *Call) broadcastAlike(a, b, rank int) bool {
 	return true
 }
 
-// isBroadcast reports whether an operand of a shape is broadcast along a dimension of a result of that rank.
+// isBroadcast reports whether an operand of the given shape is broadcast along dimension d of a result of the given
+// rank.
 func isBroadcast(shape []int, d, rank int) bool {
 	d -= rank - len(shape)
 	return d < 0 || d < len(shape) && shape[d] == 1
@@ -105,8 +108,8 @@ func isBroadcast(shape []int, d, rank int) bool {
 // smallConst is the maximum size in bytes of a constant that is assumed to be in a cache, such as a bias or a scale.
 const smallConst = 16 << 10
 
-// Streamed adds to w the bytes of all operands and results, each read or written once in order. Bytes of large
-// constants are Kept, all others Dense.
+// Streamed adds to w the work of reading all operands and writing all results once, in the order of memory. Bytes of
+// large constants are counted as Kept, all other bytes as Dense.
 func (c *Call) Streamed(w *Work) {
 	if c == nil || w == nil {
 		return
@@ -127,8 +130,8 @@ func (c *Call) Streamed(w *Work) {
 	}
 }
 
-// CountedWork returns the work of a call from its bytes and from the op's Flops or Each. It is the work of an
-// implementation without Work, unless the op has a Pricing.
+// CountedWork computes the work of a call from its bytes and from the op's Flops or Each. It is the default for an
+// implementation without Work, if the op has no Pricing.
 func (o *Op) CountedWork(c *Call) (w Work) {
 	w.Steps = 1
 	c.Streamed(&w)
@@ -160,7 +163,7 @@ func (c *Call) Elements() float64 {
 	return float64(n)
 }
 
-// functionGrain is the maximum grain of a pointwise op that is assumed to compute a function, which takes some
+// functionGrain is the maximum [Pointwise.Grain] of an op that is assumed to compute a function, which takes some
 // nanoseconds for each element.
 const functionGrain = machine.MoveGrain / 4
 
@@ -175,16 +178,16 @@ func (o *Op) operationsPerElement() Each {
 	return Each{Simple: 1}
 }
 
-// Pricing computes the work of implementations without Work or Read. Its methods return false for a call that they do
-// not price; [Op.CountedWork] and [ReadWork] are used instead.
+// Pricing computes the work of implementations without Work or Read. For a call that it does not price, a method
+// returns false, and [Op.CountedWork] or [ReadWork] is used instead.
 type Pricing interface {
-	// Work is the work as of [Impl.Work].
+	// Work returns the same work as [Impl.Work].
 	Work(c *Call, w Walk) (work Work, ok bool)
 	// Read is the additional work for operand i in layout m.
 	Read(c *Call, w Walk, i int, m tensor.Meta) (work Work, ok bool)
 }
 
-// work is Work of an implementation that has none.
+// work is the default of [Impl.Work].
 func (o *Op) work(c *Call, w Walk) Work {
 	if o.Pricing != nil {
 		if r, ok := o.Pricing.Work(c, w); ok {
@@ -194,7 +197,7 @@ func (o *Op) work(c *Call, w Walk) Work {
 	return o.CountedWork(c)
 }
 
-// read is Read of an implementation that has none and reads operands in any layout.
+// read is the default of [Impl.Read], for an implementation that reads operands in any layout.
 func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	if len(c.Out) == 0 {
 		return Work{}, true
@@ -207,8 +210,9 @@ func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	return ReadWork(m, w.Lay(0, c.Out[0])), true
 }
 
-// Rate is an inner kernel that cost profiles price, with the calls that measure it. Each family of ops lists its rates.
-// The price of a unit is computed from the times of the calls, minus the time of their other work.
+// Rate is an inner kernel that cost profiles price, with the calls by which its price is measured. Each family of ops
+// lists its rates. The price of a unit is computed from the times of the calls, minus the time of the work in other
+// units.
 type Rate struct {
 	Name  string // name in Work and in profiles: "gemm.f32"
 	Unit  string // the unit that is priced: "a multiplication and an addition"
@@ -223,7 +227,7 @@ type RateCall struct {
 	// Constant lists the operands that are constants. They are packed.
 	Constant []int
 	Impl     string // the implementation; empty: the cheapest
-	// Make, if set, adds several nodes instead of one node of Op. They are planned like nodes of a network: they share
-	// one loop if possible.
+	// Make, if set, adds several nodes to g in place of one node of Op. The planner treats them like the nodes of a
+	// network, so that they share a loop if possible.
 	Make func(g *Graph, in []any) []*Value
 }

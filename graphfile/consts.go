@@ -60,7 +60,8 @@ func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, 
 	return d, len(l.errs) == before && err == nil, err
 }
 
-// prefixErrors prefixes the mistakes from index before on with the input or constant that they belong to.
+// prefixErrors adds the kind and the name of an input or a constant to the texts of its mistakes: those in l.errs from
+// index before on.
 func (l *loader) prefixErrors(before int, what, name string) {
 	for _, e := range l.errs[before:] {
 		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
@@ -148,8 +149,8 @@ type expression struct {
 	at    int // offset of the text in the file
 }
 
-// checkExpressions checks expressions once all symbols are known. A name that looks like an expression is a
-// symbol if it is declared as one, as imported models may do.
+// checkExpressions checks expressions when all symbols are known. A text that looks like an expression is a symbol if
+// the file declares a symbol of that name; imported models have such symbols.
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
@@ -189,9 +190,9 @@ func (l *loader) input(at int) error {
 	return nil
 }
 
-// skipValue lets ParseSome continue past the mistakes of an input or a constant, those from index before on. v becomes
-// unavailable; it is nil if the declaration has no name, or the name of another value. skipValue does nothing if lost
-// is set: the error after which the position in the file is unknown.
+// skipValue lets ParseSome continue past the mistakes of an input or a constant: those in l.errs from index before on.
+// It marks v as unavailable. v is nil if the declaration has no name or the name of another value. lost is a syntax
+// error, after which the position in the file is unknown; if it is not nil, skipValue does nothing.
 func (l *loader) skipValue(v *graph.Value, before int, lost error) {
 	if v == nil || l.unavailable == nil || lost != nil || len(l.errs) == before {
 		return
@@ -200,8 +201,8 @@ func (l *loader) skipValue(v *graph.Value, before int, lost error) {
 	l.skipped, l.errs = append(l.skipped, l.errs[before:]...), l.errs[:before]
 }
 
-// standIn declares the name of a rejected input or constant, so that its users are not rejected for an unknown name. It
-// returns nil if the name is empty, or if another value has it.
+// standIn declares a placeholder with the name of a rejected input or constant, so that nodes that read it are not
+// rejected for an unknown name. It returns nil if the name is empty, or if another value has the name.
 func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 	if constant {
 		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
@@ -271,8 +272,9 @@ func (l *loader) constData(d *valueDecl) (*tensor.Tensor, int, error) {
 	return t, d.at, err
 }
 
-// withLayout returns t with the layout of m: a view if the addresses agree, else a copy. Files may hold other
-// layouts than row-major, and several tensors in one storage.
+// withLayout returns t with the layout of m. The result is a view of t if the elements have the same addresses in both
+// layouts, otherwise a copy. Tensors in files need not be row-major, and several tensors of a file may share one
+// storage.
 func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	if m.Offset == 0 && m.SameAddresses(t.Meta) {
 		size := m.DType.Size()
@@ -283,8 +285,8 @@ func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	return laid, nil
 }
 
-// maxStorageRatio bounds the storage of a constant with strides, in elements of storage per element of the constant: a
-// few bytes of a file must not allocate gigabytes.
+// maxStorageRatio is the maximum number of elements of storage per element of a constant with strides. The limit
+// prevents that a few bytes of a file allocate gigabytes.
 const maxStorageRatio = 64
 
 func checkStorageSize(m tensor.Meta) error {
@@ -320,7 +322,7 @@ func (l *loader) readConst(d *valueDecl, m tensor.Meta) (*tensor.Tensor, error) 
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
-// constantError is an error with another text.
+// constantError replaces the text of an error. It still wraps the error.
 type constantError struct {
 	text string
 	err  error

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed for the constant's
-// dtype, so that the shortest text that identifies an element reads back exactly.
+// dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
+// dtype, so that the shortest text that identifies an element of that dtype is read as exactly that element.
 type dataReader struct {
 	scan     *scanner
 	base     int // offset of the data in the file
@@ -23,7 +23,7 @@ type dataReader struct {
 	isMixed  bool      // a list has both lists and numbers as members
 	isNested bool      // the outermost list holds lists
 	outerLen int       // number of members of the outermost list
-	isRagged error
+	isRagged error     // the first list whose length does not match the shape; nil if there is none
 }
 
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
@@ -82,7 +82,7 @@ func (r *dataReader) number(at int) error {
 	}
 	switch {
 	case len(r.floats)+len(r.ints) > 2*r.meta.Numel():
-		return nil // too many: tensor reports the count
+		return nil // method tensor reports that there are too many numbers
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
 		x, err := r.float(tok)
 		if err != nil {

@@ -1,15 +1,15 @@
 // Package graphfile reads and writes graph files: JSON, version 1.
 //
-// [Load] reads a file, binds its symbols and infers it: the graph is ready to plan. [Read] does so from a
-// reader. [Parse] only reads: [graph.Graph.Bind] binds sizes and infers. [ParseSome] also returns a graph for
-// a file with mistakes. [Save] and [SaveFile] write a graph so that reading it gives the same graph. [Schema]
-// describes the format as a JSON Schema, for editors.
+// [Load] reads a file, binds the symbols of the graph and infers it, so that the graph is ready to plan. [Read] does
+// the same for a reader. [Parse] reads without binding and inference, for which there is [graph.Graph.Bind].
+// [ParseSome] returns a graph even for a file with mistakes. [Save] and [SaveFile] write a graph so that reading it
+// gives the same graph. [Schema] describes the format as a JSON Schema, for editors.
 //
-// The positions of the parts of a graph in its file are kept beside the graph ([graph.Places]), so later
-// errors begin with FILE:LINE:COL.
+// The positions of nodes and values in the file are kept beside the graph ([graph.Places]), so that errors of later
+// steps also begin with FILE:LINE:COL.
 //
-// The loader makes one pass over the JSON. Operands that are declared later in the file are resolved at its
-// end. All mistakes are collected, up to a limit.
+// The loader makes one pass over the JSON. It resolves operands that are declared later in the file at the end of the
+// pass. It collects all mistakes, up to a limit.
 package graphfile
 
 import (
@@ -28,7 +28,7 @@ import (
 
 // Options configure [Read] and [Parse]. The zero Options read a graph without constants in other files.
 type Options struct {
-	// Context, if not nil, cancels reading: the error is its cause.
+	// Context, if not nil, can cancel reading. The error is then the cause of the context.
 	Context context.Context
 	// Name is the name of the file in errors.
 	Name string
@@ -78,16 +78,15 @@ func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	return g, err
 }
 
-// ParseSome is [Parse] that continues past more mistakes. It also records the mistakes of nodes with unknown keys,
-// unknown operands or unreadable attributes, and of nodes that read a wrongly declared input or a constant without
-// data: inference returns them. It returns the mistakes of such inputs and constants, and of unknown outputs, as the
-// Errors.
+// ParseSome is [Parse] that continues past more mistakes. It returns the mistakes in declarations of inputs and
+// constants, and in outputs, as the Errors. It records mistakes in nodes with the nodes, and inference returns them:
+// unknown keys, unknown operands, unreadable attributes, and operands that are rejected inputs or constants.
 func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph.Errors, error) {
 	return parse(r, lookup, o, map[*graph.Value]bool{})
 }
 
-// parse reads a file. If unavailable is not nil, it continues past mistakes as ParseSome does, and adds
-// unavailable inputs and constants to it.
+// parse reads a file. If unavailable is not nil, parse continues past mistakes as ParseSome does, and adds the rejected
+// inputs and constants to unavailable.
 func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.Value]bool) (_ *graph.Graph,
 	_ graph.Errors, err error) {
 	defer interrupt.Catch(&err)
@@ -172,5 +171,6 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 // maxRead is the number of bytes read between two checks of the context.
 const maxRead = 4 << 20
 
-// maxPresize bounds the bytes that are allocated by a file's stated size, before anything is read.
+// maxPresize is the maximum number of bytes that readAll allocates from the stated size of a file, before it reads the
+// file.
 const maxPresize = 1 << 30

@@ -148,7 +148,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"format", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "nhwc"}`),
 		`g.json:2:74: input "x": unknown memory format "nhwc"`},
 	{"format preserve", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "preserve"}`),
-		`memory format preserve cannot be demanded`},
+		`memory format "preserve" is not allowed here`},
 	{"format of rank", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "channels_last"}`),
 		`g.json:2:12: input "x": required rank 4 tensor to use channels_last format`},
 	{"strides and format", input(

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// loader reads one graph: a whole file, or a graph that is an attribute in it.
+// loader reads one graph: a whole file, or a graph that is an attribute in a file.
 type loader struct {
 	ctx    context.Context // may be nil
 	draft  *graph.Draft
@@ -26,12 +26,12 @@ type loader struct {
 	lookup graph.Lookup
 	data   []byte
 	base   int // offset of data in the file
-	depth  int // nesting depth of a graph that is an attribute
+	depth  int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
 	open   OpenConst
 
-	// ParseSome, which continues past mistakes, sets these fields. Otherwise unavailable is nil.
-	unavailable map[*graph.Value]bool // inputs and constants that are not available
-	skipped     graph.Errors          // their mistakes
+	// These fields are for ParseSome, which continues past mistakes. For other functions unavailable is nil.
+	unavailable map[*graph.Value]bool // rejected inputs and constants
+	skipped     graph.Errors          // mistakes of unavailable values and of outputs
 	scan        *scanner
 	errs        graph.Errors
 
@@ -56,7 +56,7 @@ type rawOutput struct {
 	at    int
 }
 
-// newLoader returns a loader with room for about the number of nodes in data, to avoid growing copies.
+// newLoader returns a loader. It estimates the number of nodes in data, so that lists of nodes need not grow.
 func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 	n := bytes.Count(data, []byte(`"op"`))
 	p := &places{src: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
@@ -92,8 +92,8 @@ func (l *loader) add(e *graph.Error) {
 	}
 }
 
-// syntaxError adds the error that ended reading: the diagnosis of syntax.go if it finds the mistake, else the
-// message of the JSON library.
+// syntaxError adds the error that ended reading. The message is that of diagnose (syntax.go) or, if diagnose finds no
+// mistake, that of the JSON library.
 func (l *loader) syntaxError(err error) {
 	at, msg := l.scan.at(), err.Error()
 	var se *jsontext.SyntacticError
@@ -204,7 +204,7 @@ func maxText(b graph.Bounds) string {
 	return strconv.Itoa(b.Max)
 }
 
-// symbol registers a symbol. A size may use it before its bounds are declared, or without any.
+// symbol registers a symbol. A size may use a symbol before its bounds are declared. The bounds may also be missing.
 func (l *loader) symbol(name string) {
 	if l.g.Symbols == nil {
 		l.g.Symbols = map[string]graph.Bounds{}

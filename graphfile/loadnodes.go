@@ -18,19 +18,19 @@ type rawNode struct {
 	in        []graph.Arg
 	attrs     []byte // the JSON of the attributes; a slice of the file
 	attrsAt   int    // offset of attrs in the file
-	pending   int    // end of its operands in loader.pending, which start at the end of the previous node's
-	reported  bool   // a mistake was reported, so later mistakes, which may follow from it, are not
-	duplicate bool   // one of its results has the name of another value
+	pending   int    // end index of the node's operands in loader.pending; they start at the end of the previous node
+	reported  bool   // a mistake was reported; further mistakes of the node may follow from it and are not reported
+	duplicate bool   // a result of the node has the name of another value
 }
 
-// pendingArg is an operand that was not declared yet when it was read.
+// pendingArg is an operand of a node whose value was not declared yet when the node was read.
 type pendingArg struct {
 	name      string
 	index, at int
 }
 
-// attrsKey identifies decoded attributes. Many nodes of a model have equal attributes, which are decoded once and
-// shared.
+// attrsKey identifies decoded attributes by the op and the text in the file. Many nodes of a model have equal
+// attributes; they share one attrsValue.
 type attrsKey struct {
 	op   *graph.Op
 	text string
@@ -38,12 +38,12 @@ type attrsKey struct {
 
 type attrsValue struct {
 	attrs  *graph.NodeAttrs
-	places map[string]int // offset of each attribute, relative to the start of the attributes
+	places map[string]int // offset of each attribute in bytes, relative to the start of the attributes
 	err    error          // why the attributes cannot be read, or an unknown value in them
-	errAt  int            // offset of err, relative to the start of the attributes
+	errAt  int            // offset of the mistake of err in bytes, relative to the start of the attributes
 }
 
-// declaredNode holds the keys that declare a node.
+// declaredNode holds the values of the keys that declare a node and its results.
 type declaredNode struct {
 	name, op   string
 	outputs    []string
@@ -73,9 +73,9 @@ func (l *loader) node(at int) error {
 	return err
 }
 
-// skipNode lets ParseSome continue past a node's mistakes, those from index before on. Inference then returns the first
-// of them as the node's error. skipNode does nothing if the position in the file is lost, or if the node has the name
-// of another value.
+// skipNode lets ParseSome continue past the mistakes of a node: those in l.errs from index before on. Inference then
+// returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost,
+// or if the node has the name of another value.
 func (l *loader) skipNode(r *rawNode, before int, lost bool) {
 	if l.unavailable == nil || lost || r.node == nil || r.duplicate || len(l.errs) == before {
 		return
@@ -131,7 +131,7 @@ func (l *loader) opName() (string, error) {
 	return l.scan.key()
 }
 
-// attrsKind reports whether an object is next; it skips null.
+// attrsKind reports whether the next value is an object. If the value is null, attrsKind skips it.
 func (l *loader) attrsKind() (bool, error) {
 	if l.scan.dec.PeekKind() == 'n' {
 		return false, l.scan.skip()
@@ -186,8 +186,8 @@ func (l *loader) operand(at int) (graph.Arg, error) {
 	return graph.Arg{}, err
 }
 
-// spelledNumber reads {"number": ...}, an operand for which JSON has no literal: "NaN", "Infinity",
-// "-Infinity", or a complex number as a pair.
+// spelledNumber reads an operand of the form {"number": ...}. This form is for numbers that have no literal in JSON:
+// "NaN", "Infinity", "-Infinity", or a complex number as a pair.
 func spelledNumber(v any) (tensor.Scalar, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {
@@ -196,8 +196,8 @@ func spelledNumber(v any) (tensor.Scalar, bool) {
 	return numerals.Scalar(m["number"])
 }
 
-// declare registers the node and its outputs by name. The mistakes from index before on belong to this node. taken
-// reports that one of the outputs has the name of another value.
+// declare registers the node and its outputs by name. The mistakes in l.errs from index before on belong to this node.
+// taken reports that an output has the name of another value.
 func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken bool) {
 	if d.name == "" && len(l.errs) > before {
 		return nil, false
@@ -243,7 +243,7 @@ func (l *loader) resolve() {
 		case v == nil:
 			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
 		case twice && l.unavailable != nil:
-			// The first output keeps the name; nothing depends on the second.
+			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
 			l.skipped = append(l.skipped, l.src.fail(r.at, "duplicate output %q: the first one is kept", r.out.Name))
 			continue
 		case twice:
@@ -294,7 +294,7 @@ func (l *loader) reject(r *rawNode, at int, err error) {
 	r.reported = true
 }
 
-// noValue returns the error for an unknown value name.
+// noValue returns the error for a name that no value has.
 func (l *loader) noValue(name string) error {
 	if near := suggest.Nearest(name, l.valueNames); near != "" {
 		return fmt.Errorf("there is no value %q; did you mean %q?", name, near)
@@ -319,8 +319,8 @@ func (l *loader) noOperand(name string) error {
 	return l.noValue(name)
 }
 
-// addRefusals adds recorded mistakes of nodes to the mistakes of a rejected file. For other files, inference returns
-// these.
+// addRefusals adds the recorded mistakes of nodes to the mistakes of a file that is rejected. If the file is not
+// rejected, inference returns them.
 func (l *loader) addRefusals() {
 	for _, r := range l.raw {
 		if err := l.draft.Refused(r.node); err != nil && !r.reported {
@@ -361,7 +361,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 	return a
 }
 
-// attrValues reads the attributes of an object, and the offset of each relative to s.base.
+// attrValues reads the attributes of an object into given, and their offsets relative to s.base into places.
 func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
 	return s.object(func(key string, at int) error {
 		places[key] = at - s.base

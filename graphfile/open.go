@@ -16,13 +16,13 @@ import (
 
 // OpenConst finds the data of a constant. path is the file, relative to the folder of the graph file, and key the name
 // of the array in the file (empty for a file with one array). It returns the meta in the file's header, and a function
-// that reads the data. The function is called only if dtype and shape are as declared.
+// that reads the data. The loader calls that function only if dtype and shape are as declared in the graph file.
 type OpenConst func(path, key string) (tensor.Meta, ReadConst, error)
 
 // ReadConst reads the data of a constant that [OpenConst] found.
 type ReadConst func() (*tensor.Tensor, error)
 
-// Held returns the results of an [OpenConst] for a tensor in memory.
+// Held returns the results that an [OpenConst] returns for a tensor that is already in memory.
 func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 	if t == nil {
 		return tensor.Meta{}, nil, errors.New("the tensor is nil")
@@ -30,7 +30,7 @@ func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 	return t.Meta, func() (*tensor.Tensor, error) { return t, nil }, nil
 }
 
-// constFiles keeps files open while a graph loads: many constants are usually keys of one file.
+// constFiles keeps the files of constants open while a graph loads, because a file usually has many constants.
 type constFiles struct {
 	folder   files.Folder
 	archives map[string]*npz.Archive
@@ -98,8 +98,8 @@ func (c *constFiles) inTensors(path, key string) (tensor.Meta, ReadConst, error)
 	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
 }
 
-// openTensors maps a file on disk, and reads a file of an [fs.FS] into memory. Tensors alias the mapping, which stays
-// open.
+// openTensors maps a file on disk, or reads a file of an [fs.FS] into memory. Tensors alias the mapping, so that the
+// mapping stays open.
 func (c *constFiles) openTensors(path string) (*safetensors.File, error) {
 	if _, disk := c.folder.OnDisk(); disk {
 		return safetensors.Open(path)

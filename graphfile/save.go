@@ -20,30 +20,31 @@ import (
 // SaveOption configures [SaveFile].
 type SaveOption func(*saver)
 
-// SideFile writes the data of some constants to another file beside the graph file: those for which takes returns true.
-// write gets the path of that file and the tensors by key. The key is the name of the constant; in a graph that is an
-// attribute it is prefixed with the names of the node and the attribute. The extension of name is the format (.npz,
-// .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
+// SideFile writes the data of the constants for which takes returns true to another file, the side file, in the folder
+// of the graph file. write gets the path of the side file, and the tensors with their keys. The key of a constant is
+// its name; in a graph that is an attribute, the names of the node and the attribute precede it. The extension of name
+// is the format (.npz, .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of
+// the graph were read.
 func SideFile(name string, takes func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
 }
 
-// Save writes the graph as a file, version 1, one node per line. [Parse] reads it back as the same graph:
-// names, order, operands, attributes (default values are left out), layouts of inputs and constants, symbols,
-// pins and outputs. The same graph always gives the same bytes.
+// Save writes the graph as a file, version 1, one node per line. [Parse] of the file returns the same graph: names,
+// order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins and outputs.
+// Saving the same graph twice gives the same bytes.
 //
-// A constant from a file keeps the reference to it; other data are written exactly, except for the payloads
-// of NaNs. Decisions of passes are not part of the format: a graph rewritten by passes is written with its
-// nodes, and inferred anew when read.
+// A constant that was read from a file is written as a reference to that file. The data of all other constants are
+// written exactly, except for the payloads of NaNs. Decisions of passes, such as implementations, are not part of the
+// format: a graph that passes rewrote is written with its nodes, and inferred again when it is read.
 func Save(w io.Writer, g *graph.Graph) error {
 	s := &saver{g: g}
 	return s.save(w)
 }
 
 // SaveFile is [Save] to a file on disk. It replaces the file by renaming, so a failure leaves the old file unchanged. A
-// constant from a file keeps the reference if that resolves to the same file from the new folder; otherwise SaveFile
-// writes the data.
+// constant that was read from a file is written as a reference if its path leads to the same file from the new folder.
+// Otherwise SaveFile writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	s := &saver{g: g, dir: filepath.Dir(path), otherDir: true}
 	for _, o := range opts {
@@ -64,7 +65,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after the rename it does not exist
+	defer os.Remove(f.Name()) // does nothing after the rename
 	err = s.save(f)
 	if err == nil {
 		err = f.Chmod(0o644)
@@ -85,7 +86,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	return os.Rename(f.Name(), path)
 }
 
-// saver writes one graph. buf holds the line in progress.
+// saver writes one graph. buf holds the current line.
 type saver struct {
 	g   *graph.Graph
 	buf bytes.Buffer

@@ -21,8 +21,8 @@ func quote(s string) string {
 	return string(b)
 }
 
-// floatText returns a floating-point number with a point or an exponent, so that it is read as one;
-// infinities and NaN are strings.
+// floatText returns the JSON of a floating-point number. It has a point or an exponent, so that it is not read as an
+// integer. Infinities and NaN are strings.
 func floatText(x float64, bits int) string {
 	if name := numerals.SpecialText(x); name != "" {
 		return `"` + name + `"`
@@ -46,8 +46,8 @@ func scalarText(x tensor.Scalar) string {
 	return x.String()
 }
 
-// operandNumber writes a number among a node's inputs. There a string such as "Infinity" is a number only if
-// no value has that name.
+// operandNumber writes a number in the list of a node's inputs. In that list a string such as "Infinity" is a number
+// only if no value has that name.
 func (s *saver) operandNumber(x tensor.Scalar) {
 	text := scalarText(x)
 	if text[0] == '[' || text[0] == '"' && s.g.Value(strings.Trim(text, `"`)) != nil {
@@ -143,7 +143,8 @@ func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	walk(0, 0)
 }
 
-// elementText returns a function that writes the element at an offset, in elements from the first.
+// elementText returns a function that writes the element of t at offset at. The offset is in elements and counts from
+// the first element.
 func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
 	size, bits := t.DType.Size(), 32
 	if t.DType == tensor.Float64 || t.DType == tensor.Complex128 {

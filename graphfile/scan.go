@@ -14,8 +14,8 @@ import (
 
 // scanner reads JSON values of expected kinds and tracks offsets.
 //
-// Methods return only syntax errors, which end reading. They report and skip a value of the wrong kind, so that one
-// pass finds all mistakes.
+// Methods return only syntax errors; these end reading. A value of the wrong kind is reported (by report) and skipped,
+// so that one pass finds all mistakes.
 type scanner struct {
 	dec    *jsontext.Decoder
 	data   []byte
@@ -129,8 +129,8 @@ func (s *scanner) key() (string, error) {
 	return key, nil
 }
 
-// quoted reads a string, which must be next, and returns its contents. The bytes are valid until the next
-// call.
+// quoted reads the next value, which must be a string, and returns its contents. The bytes are valid until the next
+// call of a method.
 func (s *scanner) quoted() ([]byte, error) {
 	raw, err := s.dec.ReadValue()
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *scanner) formatTo(p *tensor.MemoryFormat) error {
 	}
 	f, err := tensor.ParseMemoryFormat(name)
 	if err == nil && f == tensor.Preserve {
-		err = errors.New("memory format preserve cannot be demanded")
+		err = errors.New("memory format \"preserve\" is not allowed here")
 	}
 	if err != nil {
 		s.report(at, err)
@@ -218,14 +218,14 @@ func (s *scanner) orderTo(p *tensor.Order) error {
 
 func (s *scanner) skip() error { return s.dec.SkipValue() }
 
-// raw returns the bytes of the next value, as a part of the file's bytes.
+// raw returns the bytes of the next value. They are a slice of the file's bytes.
 func (s *scanner) raw() ([]byte, error) {
 	v, err := s.dec.ReadValue()
 	end := int(s.dec.InputOffset())
 	return s.data[end-len(v) : end : end], err
 }
 
-// end reports text after the top-level value.
+// end reports a mistake if there is text after the top-level value.
 func (s *scanner) end() {
 	if at := s.at(); at < s.base+len(s.data) {
 		s.report(at, fmt.Errorf("unexpected text after the end of the graph"))

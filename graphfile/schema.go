@@ -73,7 +73,7 @@ type object map[string]any
 var (
 	specialNumber = anyOf(object{"enum": []string{"NaN", "Infinity", "-Infinity"}}, object{"type": "string",
 		"pattern":     `^([nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?)$`,
-		"description": "the same in another spelling"})
+		"description": "NaN or an infinity in another spelling"})
 	numberSchema = anyOf(object{"type": "number"}, specialNumber)
 	pairSchema   = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
 		"description": "a complex number: real and imaginary part"}
@@ -120,7 +120,7 @@ func layoutMembers() object {
 	}
 }
 
-// conflictingLayouts matches a declaration with two layouts, which is rejected.
+// conflictingLayouts matches a declaration that gives the layout twice. Such a declaration is rejected.
 var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
 	object{"required": []string{"strides", "order"}},
 	formatAndOrder)
@@ -156,8 +156,8 @@ func outputSchema() object {
 	return anyOf(ref("name"), full)
 }
 
-// nodeSchema selects the schema of a node by its op. The common part lists every member too, so that editors
-// complete them before the op is known.
+// nodeSchema selects the schema of a node by its op. A part that is common to all ops also lists every member, so that
+// editors complete the names of members before the op is known.
 func nodeSchema(ops []*graph.Op) object {
 	var names, docs []string
 	var cases []object
@@ -235,8 +235,8 @@ func opSchema(o *graph.Op) object {
 	return node
 }
 
-// numberWays lists the ways to give the operands that may be numbers: each is among the inputs or an attribute. least
-// is the number of required operands that cannot be numbers.
+// numberWays lists all combinations of ways to give the operands that may be numbers. Each such operand is given in the
+// inputs or as an attribute. least is the number of required operands that cannot be numbers.
 func numberWays(o *graph.Op, least int) []object {
 	ways := []object{{"inputs": least, "attrs": []string{}}}
 	for _, p := range o.Params {
@@ -272,8 +272,9 @@ func numberWays(o *graph.Op, least int) []object {
 	return all
 }
 
-// inputsSchema describes the operands, and returns their minimum number. The list may end with extra nulls,
-// which are ignored. An operand that may be a number may be an attribute instead.
+// inputsSchema describes the list of operands, and returns its minimum length. The list may end with extra nulls, which
+// are ignored. An operand that may be a number may be missing from the list, because it can also be given as an
+// attribute.
 func inputsSchema(o *graph.Op) (object, int) {
 	least := 0
 	var places []object
@@ -298,7 +299,7 @@ func inputsSchema(o *graph.Op) (object, int) {
 	return s, least
 }
 
-// operandSchema describes one operand: a value's name, or null or a number where allowed.
+// operandSchema describes one operand: the name of a value or, where permitted, null or a number.
 func operandSchema(p graph.Param) object {
 	types := []string{"string"}
 	if p.Optional {
@@ -349,7 +350,7 @@ func attrSchema(f graph.Field) object {
 // symbolText is a symbol, or an expression over symbols, in place of a number.
 var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an expression over symbols"}
 
-// symbolic is an integer, a symbol or an expression.
+// symbolic describes a size: an integer, a symbol or an expression.
 var symbolic = anyOf(object{"type": "integer"}, symbolText)
 
 // typeSchema describes the values of a type by its name in [graph.Field.Type].

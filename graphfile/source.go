@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// source is the file of a graph, and of the graphs that are attributes in it.
+// source describes the file of a graph. Graphs that are attributes in the file share the source.
 type source struct {
 	name   string
 	folder files.Folder // of the constants' files
@@ -52,13 +52,14 @@ func (s *source) position(at int) graph.Place {
 	return graph.Place{File: s.name, Line: i + 1, Col: at - s.lines[i] + 1}
 }
 
-// fail returns an error with the position of an offset.
+// fail returns an error with the position that corresponds to an offset in the file.
 func (s *source) fail(at int, format string, args ...any) *graph.Error {
 	p := s.position(at)
 	return &graph.Error{File: p.File, Line: p.Line, Col: p.Col, Err: fmt.Errorf(format, args...)}
 }
 
-// places implements [graph.Places] for one graph: offsets of its parts by node or value number.
+// places implements [graph.Places] for one graph. It has the offsets in the file, indexed by the numbers of nodes and
+// values.
 type places struct {
 	src     *source
 	nodes   []int
@@ -67,7 +68,7 @@ type places struct {
 	outputs map[string]int
 }
 
-// attrsPlace has the offset of a node's attributes in the file, and in the map of the offset of each attribute relative
+// attrsPlace has the offset (at) of a node's attributes in the file. The map has the offset of each attribute relative
 // to at. Nodes with equal attributes share the map.
 type attrsPlace struct {
 	node, at int
@@ -82,7 +83,7 @@ func (p *places) setValue(v *graph.Value, at int) {
 	p.values[v.Number()] = at
 }
 
-// Node returns the position of a node, or of its attribute attr unless that is empty.
+// Node returns the position of a node or, if attr is not empty, of its attribute attr.
 func (p *places) Node(number int, attr string) (graph.Place, bool) {
 	if number < 0 || number >= len(p.nodes) {
 		return graph.Place{}, false

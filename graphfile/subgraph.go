@@ -15,8 +15,8 @@ func isGraph(s *graph.Schema, name string) bool {
 	return slices.ContainsFunc(s.Fields, func(f graph.Field) bool { return f.Name == name && f.Type == "graph" })
 }
 
-// subgraph reads a graph that is an attribute, at offset at. It has the form of a graph file, and cannot
-// refer to values of the enclosing graph. Its mistakes are added to l.
+// subgraph reads a graph that is an attribute, at offset at. Such a graph has the form of a graph file, and cannot
+// refer to values of the enclosing graph. subgraph adds its mistakes to l.
 func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	sub := newLoader(l.src, l.lookup, raw)
 	sub.ctx, sub.base, sub.depth, sub.open = l.ctx, at, l.depth+1, l.open

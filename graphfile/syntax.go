@@ -16,8 +16,9 @@ type syntaxMistake struct {
 	text string
 }
 
-// syntax finds the first syntax error of a file that the JSON library rejected. The library only names a character;
-// syntax describes the mistake in terms of the text that a user edits. It parses only the structure.
+// syntax finds the first syntax error of a file that the JSON library rejected. The message of the library names only a
+// character; syntax describes the mistake in terms of the text that a user edits. It parses the structure and does not
+// keep values.
 type syntax struct {
 	data         []byte
 	at           int
@@ -32,7 +33,7 @@ type bracket struct {
 	keys map[string]int
 }
 
-// diagnose returns the first syntax error; nil if it finds none.
+// diagnose returns the first syntax error in data, or nil if it finds none.
 func diagnose(data []byte, place func(at int) string) (m *syntaxMistake) {
 	if m := wrongEncoding(data); m != nil {
 		return m
@@ -109,7 +110,7 @@ func kindOf(bracket byte) string {
 	return "list"
 }
 
-// value reads a value of any kind. Its recursion is bounded by members.
+// value reads a value of any kind. Method members bounds the depth of the recursion.
 func (s *syntax) value() {
 	switch c := s.peek(); {
 	case c == '{':
@@ -225,8 +226,8 @@ func (s *syntax) name() string {
 	return string(s.data[s.at:min(end, s.at+40)])
 }
 
-// literal reads true, false and null. It recognizes the spellings of these in other languages, and the spellings of
-// infinities and NaN, to describe the mistake.
+// literal reads true, false or null. To describe mistakes, it also recognizes how other languages spell these words,
+// infinities and NaN.
 func (s *syntax) literal() {
 	name := s.name()
 	switch name {
@@ -349,7 +350,7 @@ func (s *syntax) stringValue() string {
 func (s *syntax) escape() {
 	at := s.at
 	if s.at++; s.at >= len(s.data) {
-		return // stringTo reports the end of the file
+		return // stringValue reports the end of the file
 	}
 	switch c := s.data[s.at]; {
 	case strings.IndexByte(`"\/bfnrt`, c) >= 0:

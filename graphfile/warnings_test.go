@@ -65,7 +65,7 @@ func TestWarnings(t *testing.T) {
 	g = g.Clone()
 	g.Warn("cond", "If", "decided for N=%d", 2)
 	g.Warn("cond", "If", "decided for N=%d", 2)
-	want := []string{"g.json:2:2: the graph has no outputs: a run of it gives nothing",
+	want := []string{"g.json:2:2: the graph has no outputs: a run returns nothing",
 		`node "cond" (If): decided for N=2`}
 	got := g.Warnings()
 	if len(got) != 2 || got[0].Error() != want[0] || got[1].Error() != want[1] {

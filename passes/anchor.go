@@ -9,9 +9,10 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// joinAnchors adds a product or a convolution, the anchor, to a group of nodes that iterate over its result. The group,
-// its epilogue, then reads the result from a cache or registers. A group has at most one anchor: the last candidate.
-// Other readers of the anchor's result must come after the group.
+// joinAnchors adds a product or a convolution, called the anchor, to a group of nodes that iterate over its result. The
+// other nodes of the group are the epilogue of the anchor: they read its result from a cache or registers. A group has
+// at most one anchor. If there are several candidates, the last candidate becomes the anchor. Readers of the anchor's
+// result outside the group must come after the group.
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.p.Graph.Nodes) {
 		interrupt.Check(g.p.ctx)
@@ -37,13 +38,13 @@ func (g *grouper) joinAnchors() {
 	}
 }
 
-// offersEpilogue reports whether a node is in no group and its op accepts an epilogue.
+// offersEpilogue reports whether a node can become an anchor: it is in no group, and its op accepts an epilogue.
 func (g *grouper) offersEpilogue(n *graph.Node) bool {
 	return len(n.Out) == 1 && g.group(n) == nil && fusion.TakesEpilogue(n.Op)
 }
 
-// epilogueOf returns the group of the first reader of a node, a candidate for its epilogue. If there is none, it
-// returns the reason.
+// epilogueOf returns the group of the first reader of a node. The group is a candidate for the node's epilogue. If
+// there is no candidate, epilogueOf returns the reason.
 func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
 	var reader *graph.Node
 	v := n.Out[0]
@@ -90,7 +91,7 @@ func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
 	return overLimit(len(c.nodes)+1, results, reads)
 }
 
-// storedBy reports whether v, computed by n within group c, has readers outside of it.
+// storedBy reports whether v, which node n of group c computes, has readers outside of c.
 func (g *grouper) storedBy(v *graph.Value, c *cluster, n *graph.Node) bool {
 	return g.uses.output[v] || slices.ContainsFunc(g.uses.nodes.At(v), func(r *graph.Node) bool {
 		return r != n && g.group(r) != c

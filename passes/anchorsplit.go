@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// splitPrefix removes the pointwise nodes at the start of a group with row reductions, so that they become the epilogue
-// of node n, whose result they read. It does so only if that saves passes over memory, for example where a sum that a
-// norm reads is stored anyway: then the step of n writes the sum and its own result is never stored. Otherwise it
-// returns the reason.
+// splitPrefix divides group c, which has row reductions. The pointwise nodes at its start, which read the result of
+// node n, become a group of their own, the epilogue of n. splitPrefix does so only if that saves passes over memory. An
+// example is a sum that must be stored and that a norm also reads: the step of n then writes the sum, and the result of
+// n is never stored. If splitPrefix does not divide the group, it returns the reason.
 func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	v := n.Out[0]
 	t := g.prefix(c, v)
@@ -48,8 +48,8 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	return first, ""
 }
 
-// prefix returns, in order, the pointwise nodes of a group that read v, or each other, and do not depend on a row
-// reduction of the group.
+// prefix returns, in order, the pointwise nodes of a group that depend on v and do not depend on a row reduction of the
+// group.
 func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
 	made := map[*graph.Value]bool{v: true}
 	for _, m := range slices.Backward(c.nodes) {
@@ -75,7 +75,7 @@ func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
 }
 
 // reducesTraffic reports whether memory traffic falls if t becomes the epilogue of the producer of v. It counts reads
-// and writes of values of that size by the steps of t and of the rest of the group.
+// and writes of values of the size of v, by the step of t and by the step of all other nodes of the group.
 func (g *grouper) reducesTraffic(c *cluster, t []*graph.Node, v *graph.Value) bool {
 	within := func(n *graph.Node) bool { return slices.Contains(t, n) }
 	rest := func(n *graph.Node) bool { return g.group(n) == c && !within(n) }

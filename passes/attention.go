@@ -10,15 +10,16 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// joinAttentions groups a matrix product (query by key), the operations on the rows of its result, the scores (scale,
-// mask, softmax), and a second product that multiplies their result by another matrix (the value). The fused step
-// computes a block of rows at a time and never stores the full matrix of scores.
+// joinAttentions groups the nodes of each attention. An attention consists of a matrix product of query and key, whose
+// result is called the scores; operations on the rows of the scores (scale, mask, softmax); and a second product of
+// their result and the value. The fused step computes a block of rows at a time and never stores the full matrix of
+// scores.
 func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.p.Graph.Nodes {
 		interrupt.Check(g.p.ctx)
 		if n.Op == nil || !fusion.Attends(n.Op) || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
-			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // a layer's weight
+			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // the weight of a layer
 			continue
 		}
 		nodes, folds := g.betweenProducts(n)
@@ -52,9 +53,10 @@ func (g *grouper) addAttention(nodes []*graph.Node, at int) {
 	g.clusters = append(g.clusters, c)
 }
 
-// betweenProducts returns, in a valid order, the product on which the first operand of n depends, the nodes between it
-// and n, and n. folds reports whether a node between them reduces rows. These nodes must be pointwise, row reductions
-// or views. Nodes that do not depend on the first product are not included; their values are read from memory.
+// betweenProducts returns, in a valid order, the product on which the first operand of n depends, the nodes between
+// that product and n, and n. The nodes between the products must be pointwise, row reductions or views. folds reports
+// whether one of them reduces rows. Nodes that do not depend on the first product are not included; their values are
+// read from memory.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds bool) {
 	var first *graph.Node
 	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
@@ -118,8 +120,8 @@ func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 	return ""
 }
 
-// checkAttention returns an error if a group that was decided to be an attention cannot be one at the current sizes.
-// Where sizes are unknown it records the conditions as guards.
+// checkAttention returns an error if a group that is an attention in the decisions cannot be an attention at the
+// current sizes. If sizes are unknown, it records the conditions as guards.
 func (g *grouper) checkAttention(nodes []*graph.Node) error {
 	last := nodes[len(nodes)-1]
 	if err := g.fuser.Attends(nodes); err != nil {

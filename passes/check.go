@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkLimit is the maximum number of elements of all values together, including gaps between strided elements, of a
-// graph that is evaluated by reference.
+// checkLimit is the maximum size of a graph that is evaluated by reference. The size is the number of elements of all
+// values together, including gaps between strided elements.
 const checkLimit = 1 << 20
 
 // Unchecked is a part of the graph that [Options.Check] could not evaluate, and the reason.
@@ -24,7 +24,7 @@ type Unchecked struct {
 	// Node and Op identify the node that could not be evaluated; empty for the graph as a whole.
 	Node, Op string
 	Why      string
-	// Outputs names the outputs that were not compared because of it.
+	// Outputs names the outputs that were not compared for this reason.
 	Outputs []string
 }
 
@@ -44,7 +44,7 @@ type checker struct {
 	inputs            map[string]*tensor.Tensor
 	comparableOutputs map[string]*tensor.Tensor // outputs that can be compared
 	unchecked         []Unchecked
-	partialOutputs    bool            // keepGoing: passes may remove outputs
+	partialOutputs    bool            // passes may remove outputs: see [Options.KeepGoing]
 	copies            map[string]bool // non-constant copies, by node name; nil before layouts are chosen
 	evaluated         *snapshot       // the graph that was last found correct
 }
@@ -93,7 +93,8 @@ func (c *checker) note(n *graph.Node, why string, outputs []string) {
 	c.unchecked = append(c.unchecked, u)
 }
 
-// elements returns the total number of elements of all values, or some number above checkLimit if they exceed it.
+// elements returns the total number of elements of all values. If the total exceeds checkLimit, it may return any
+// number above checkLimit.
 func elements(g *graph.Graph) int {
 	size := 0
 	g.Values(func(v *graph.Value) {
@@ -121,7 +122,8 @@ func (c *checker) makeInputs(g *graph.Graph) {
 	}
 }
 
-// withoutReference returns the nodes that cannot be evaluated: those without a reference, and their dependents.
+// withoutReference returns the nodes that cannot be evaluated: nodes without a reference, and the nodes that depend on
+// them.
 func withoutReference(g *graph.Graph) map[*graph.Node]*graph.Error {
 	refused := map[*graph.Node]*graph.Error{}
 	for _, n := range g.Nodes {
@@ -187,7 +189,8 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 		return nil
 	}
 	now := snapshotOf(g)
-	if pass.builtin() && c.evaluated.same(now) { // snapshots miss changes in place, which a caller's pass may make
+	// A caller's pass may change data in place, which a snapshot does not show.
+	if pass.builtin() && c.evaluated.same(now) {
 		return nil
 	}
 	got, err := evaluate(g, withoutReference(g), c.inputs)
@@ -212,7 +215,8 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 	return nil
 }
 
-// checkCopies verifies that no pass adds or removes live copies of non-constant values once layouts are chosen.
+// checkCopies verifies that no pass adds or removes live copies of non-constant values after layouts are chosen. A node
+// is live if an output depends on it.
 func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) error {
 	if props&graph.LaidOut == 0 {
 		c.copies = nil
@@ -281,13 +285,14 @@ func quotedList(names []string) string {
 	return "outputs " + strings.Join(quoted, ", ")
 }
 
-// tolerance is the maximum difference by rounding, relative to 1 + |value|. Other dtypes must be equal.
+// tolerance is the maximum difference by rounding, relative to 1 + |value|. Elements of other dtypes must be equal.
 var tolerance = map[tensor.DType]float64{
 	tensor.Float16: 2e-2, tensor.BFloat16: 1e-1, tensor.Float32: 1e-4, tensor.Float64: 1e-10,
 	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,
 }
 
-// compareResults returns an error if two results differ: in any bit, or by more than the tolerance if the pass rounds.
+// compareResults returns an error if two results differ by more than the pass permits. A pass that rounds permits
+// differences within the tolerance; any other pass permits no difference.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// cluster is a group under construction.
+// cluster is a group of nodes under construction. Its nodes will become one fused node.
 type cluster struct {
 	nodes   []*graph.Node         // in reverse order
 	at      int                   // position of the last node, where the fused node is inserted
@@ -17,7 +17,7 @@ type cluster struct {
 	results int                   // number of values that the fused node stores
 	reads   map[*graph.Value]bool // operands computed outside of the group
 	attends bool                  // the group is an attention, to which no node is added
-	anchor  *graph.Node           // the first node, if it is a product or a convolution; the rest is its epilogue
+	anchor  *graph.Node           // the first node, if it is a product or a convolution; all other nodes are its epilogue
 }
 
 // take adds a node, which becomes the first of the group.
@@ -95,11 +95,12 @@ func overLimit(nodes, results, reads int) string {
 
 // Reasons why a node is not in the group of its readers.
 const (
-	// otherRows: two groups reduce different dimensions or iterate over different shapes.
+	// otherRows is for two groups that reduce different dimensions or iterate over different shapes.
 	otherRows = "its readers iterate over different rows"
-	// otherDims: reduced values lack the reduced dimensions, and a reader broadcasts them along other dimensions.
+	// otherDims is for reduced values that a reader broadcasts along other dimensions than the reduced dimensions.
 	otherDims = "its reduced rows are read along other dimensions"
-	// secondPass: rows are processed in pieces, so their reduced values are known only after the pass over all pieces.
+	// secondPass is for rows that are processed in pieces. Their reduced values are known only after the pass over all
+	// pieces.
 	secondPass = "its rows are processed in pieces: readers of their results run in a later step"
 )
 
@@ -110,9 +111,9 @@ func (g *grouper) recordApart(n *graph.Node, why string) {
 	}
 }
 
-// merge unites groups a and b at the position of the later one, and returns the later one. Other readers of the earlier
-// group, and of n unless it is nil, must come after the later group. If the groups cannot be united, merge records the
-// reason and returns the earlier one.
+// merge unites groups a and b at the position of the later group, and returns the later group. All other readers of the
+// earlier group must come after the later group; if n is not nil, so must all other readers of n. If the groups cannot
+// be united, merge records the reason and returns the earlier group.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	interrupt.Check(g.p.ctx)
 	if a.at > b.at {

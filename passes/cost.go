@@ -16,8 +16,8 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 	return cost(n, p.profile)
 }
 
-// Kept returns the total size of the graph's constants in bytes, on which the profile's prices of memory accesses
-// depend.
+// Kept returns the total size of the graph's constants in bytes. The profile's prices of memory accesses depend on this
+// size.
 func (p *Plan) Kept() float64 {
 	if p == nil || p.profile == nil {
 		return 0
@@ -31,8 +31,8 @@ type costOf struct {
 	ns   float64
 }
 
-// cost adds the prices of the node's own work and of reading each operand in its layout. If no implementation is
-// chosen, it prices the first one.
+// cost returns the price of a node in nanoseconds: the price of its own work plus the prices of reading each operand in
+// its layout. If no implementation is chosen, it prices the first implementation.
 func cost(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, w := range n.Works() {
 		ns += float64(layout.PS(p, w)) / 1e3

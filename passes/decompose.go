@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Decomposition is a node that other nodes, named Into, replace. If the node was rewritten together with nodes before
-// it, Why is the reason; otherwise it is empty.
+// Decomposition records that a node was replaced by other nodes, whose names are Into. If the node was rewritten
+// together with earlier nodes, Why is the reason. Otherwise Why is empty.
 type Decomposition struct {
 	Node, Op string
 	Into     []string

@@ -79,7 +79,7 @@ func TestWrongParts(t *testing.T) {
 		return p.Add(kernels.Lookup(name), a, in...)
 	}
 	for want, parts := range map[string]func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error){
-		"its parts make 0 values, and it makes 1": func(*graph.Parts, *graph.Call) ([]*graph.Value, error) {
+		"its parts return 0 results, want 1": func(*graph.Parts, *graph.Call) ([]*graph.Value, error) {
 			return nil, nil
 		},
 		"no part computes result 0": func(_ *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
@@ -88,7 +88,7 @@ func TestWrongParts(t *testing.T) {
 		"result 0 of its parts is float32[3]": func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			return add(p, "sum", graph.Attrs{"dim": 1}, c.In[0])
 		},
-		"result 0 of its parts is laid out as float32[3,4]@(1,3)": func(p *graph.Parts,
+		"result 0 of its parts has layout float32[3,4]@(1,3)": func(p *graph.Parts,
 			c *graph.Call) ([]*graph.Value, error) {
 			v, err := add(p, "t", nil, c.In[0])
 			require.NoError(t, err)
@@ -121,9 +121,9 @@ func TestWrongParts(t *testing.T) {
 	n := g.Nodes[0]
 	for range 2 {
 		_, err := g.Decompose(n)
-		assert.ErrorContains(t, err, "its parts make 2 values")
+		assert.ErrorContains(t, err, "its parts return 2 results")
 		assert.Nil(t, g.Value("d.add"))
 	}
 	_, err := g.Decompose(g.Nodes[1])
-	assert.ErrorContains(t, err, "no node of a composite op")
+	assert.ErrorContains(t, err, "its op has no Decompose")
 }

@@ -6,8 +6,9 @@
 // decompose ops, fold constants, fuse nodes, choose layouts, pack constants, and place operands of concatenations.
 //
 // A list of passes can be changed with [Before] and [After]. Each [Pass] declares the graph properties that it needs,
-// establishes and breaks, and [Run] checks these declarations. With [Options.Check] the graph is also verified after
-// every pass, and small graphs are evaluated by the reference implementations before and after.
+// establishes and breaks, and [Run] checks these declarations. With [Options.Check], Run also verifies the graph after
+// every pass, and compares the outputs of small graphs before and after the pass. It computes these outputs by the
+// references of the ops.
 //
 // Only the layout pass depends on the strategy ([layout.Strategy], [layout.All]). Passes query the contract of an op
 // ([graph.Op]), never its name.

@@ -12,7 +12,7 @@ import (
 
 // uses holds the readers of each value.
 type uses struct {
-	nodes  graph.ByValue[[]*graph.Node] // one entry per operand
+	nodes  graph.ByValue[[]*graph.Node] // a node that reads the value as several operands is listed several times
 	output map[*graph.Value]bool
 }
 
@@ -38,7 +38,7 @@ func usesOf(g *graph.Graph) *uses {
 	return u
 }
 
-// tensorArgs iterates over the operands of all nodes that are values, each with its node.
+// tensorArgs iterates over all operands that are values. Each operand comes with the node that reads it.
 func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
 	return func(yield func(*graph.Arg, *graph.Node) bool) {
 		for _, n := range g.Nodes {
@@ -158,15 +158,17 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 	return fmt.Sprintf("all its consumers can read %q in its own layout", src.Name)
 }
 
-// viewed reports whether a view of v exists: its offset counts from the start of v's storage.
+// viewed reports whether a view of v exists. Then v cannot be replaced, because the offset of the view counts from the
+// start of v's storage.
 func (e *elider) viewed(v *graph.Value) bool {
 	return slices.ContainsFunc(e.uses.nodes.At(v), func(c *graph.Node) bool {
 		return slices.ContainsFunc(c.Out, func(o *graph.Value) bool { return o.Alias == v })
 	})
 }
 
-// reads reports whether consumer c of `from` can read `to` instead without a change of its outputs. Pointwise ops can,
-// because they keep the layout of their outputs. Other ops can if inference gives the same results for both.
+// reads reports whether c, a reader of `from`, can read `to` instead without a change of its outputs. Pointwise nodes
+// can, because they keep the layout of their outputs. All other nodes can if inference gives the same results for both
+// operands.
 func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 	if c.Op.ReadsStorage || c.Op.Kind == graph.View && !c.Op.Identity {
 		return false
@@ -201,8 +203,8 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 	return true
 }
 
-// cancelPermutes removes the second of two consecutive permutations that are inverses: its readers read the operand of
-// the first.
+// cancelPermutes removes the second of two consecutive permutations that are inverses. The readers of the second
+// permutation then read the operand of the first.
 func cancelPermutes(p *Plan) error {
 	g := p.Graph
 	var u *uses // created at the first pair

@@ -32,9 +32,9 @@ const foldLimit = 1 << 14
 // planning.
 const expandedLimit = 1 << 22
 
-// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. A node is
-// left to the run if its results exceed the memory budget, if it fails and keepGoing is set, or if it has no kernel for
-// its current layouts, which may still change.
+// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. In three
+// cases a node is not folded but computed in each run: its results exceed the memory budget, it fails and keepGoing is
+// set, or it has no kernel for its current layouts, which may still change.
 func foldConstants(p *Plan) error {
 	p.nodesToFold = p.decidedFolds()
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
@@ -80,7 +80,7 @@ func foldConstants(p *Plan) error {
 	return nil
 }
 
-// computed returns the results of a node if it folds; nil if it is left to the run.
+// computed returns the results of a node if the node is folded. It returns nil for a node that is computed in each run.
 func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
 	if !p.folds(n) {
 		return nil, nil
@@ -92,7 +92,7 @@ func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
 	return data, err
 }
 
-// foldResults returns the results of a node that folds.
+// foldResults returns the results of a node that is folded.
 func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
 	if done, is := p.packed[n]; is {
 		delete(p.packed, n)
@@ -107,11 +107,12 @@ type foldedNode struct {
 	err  error
 }
 
-// errPacks is the error of a Fold that only looks up results.
+// errPacks is the error of a call of [graph.Graph.Fold] that only looks up results and finds none.
 var errPacks = errors.New("nothing like it was packed yet")
 
-// packAhead computes the nodes that pack constants in parallel. They are independent, and the results do not depend on
-// the number of workers. Results shared with other plans of the graph are looked up first, without starting goroutines.
+// packAhead computes the nodes that pack constants in parallel. These nodes are independent of each other, and the
+// results do not depend on the number of workers. packAhead first looks up results that other plans of the graph have
+// computed, because that needs no goroutines.
 func (p *Plan) packAhead(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
@@ -147,7 +148,7 @@ func (p *Plan) packAhead(nodes []*graph.Node) {
 	}
 }
 
-// folds reports whether a node is to be computed while planning.
+// folds reports whether a node is to be computed during planning.
 func (p *Plan) folds(n *graph.Node) bool {
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg {
@@ -163,8 +164,9 @@ func (p *Plan) folds(n *graph.Node) bool {
 	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)
 }
 
-// worthKeeping reports whether the results are at most foldLimit bytes or 8 times the size of the stored operands, and
-// the expanded operands at most the same or expandedLimit bytes.
+// worthKeeping reports whether the results are small enough to be stored. Let most be the larger of foldLimit and 8
+// times the size of the stored operands. The results must have at most most bytes. The operands, with expanded
+// dimensions, must have at most the larger of most and expandedLimit bytes.
 func worthKeeping(n *graph.Node) bool {
 	stored, read := 0, 0
 	for _, a := range n.In {
@@ -176,7 +178,8 @@ func worthKeeping(n *graph.Node) bool {
 	return resultBytes(n) <= most && read <= max(expandedLimit, most)
 }
 
-// foldBudget bounds the memory of folded results to half of the available memory, because operands stay in memory, too.
+// foldBudget limits the memory of folded results to half of the available memory, because the operands also stay in
+// memory.
 type foldBudget struct {
 	limit     int // [Options.MemoryLimit]
 	maxBytes  int // maximum total size of results in bytes; 0 until it is computed
@@ -246,7 +249,7 @@ func (p *Plan) dropConstants() int {
 		if read.At(v) {
 			return false
 		}
-		if p.Decisions == nil && p.follow == nil { // following plans reuse the results computed from the constant
+		if p.Decisions == nil && p.follow == nil { // plans that follow this plan reuse the results computed from the constant
 			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}
 		return true
@@ -316,7 +319,7 @@ func (p *Plan) runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, erro
 	return out, nil
 }
 
-// recovered is deferred and converts a panic in an op to an error: see panicked.
+// recovered converts a panic of an op to an error: see panicked. It must be deferred.
 func recovered(err *error) {
 	if x := recover(); x != nil {
 		*err = panicked(x)

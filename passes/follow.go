@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Decisions are the results of the searches of one planning run: folded nodes, groups, layouts and implementations with
-// their copies, and values placed in others. [Options.Follow] applies them to the same graph at other sizes, with the
-// same list of passes. Decisions are immutable.
+// Decisions are the results of the searches of one planning run: folded nodes, groups, layouts, implementations,
+// copies, and values that are placed in other values. [Options.Follow] applies them to the same graph at other sizes,
+// with the same list of passes. Decisions are immutable.
 type Decisions struct {
 	foldedNodes  []map[int]bool     // numbers of folded nodes, by fold pass
 	groups       []groupDecision    // fused groups
@@ -30,7 +30,7 @@ type groupDecision struct {
 	split   int    // see space.split
 }
 
-// signature identifies a node independently of sizes.
+// signature identifies a node independently of sizes, to check that decisions are for the same graph.
 type signature struct {
 	op       *graph.Op
 	number   int
@@ -72,7 +72,8 @@ func (s *signature) matches(n *graph.Node) bool {
 	return true
 }
 
-// decidedFolds returns the numbers of the nodes that the current fold pass must fold; nil if the pass decides.
+// decidedFolds returns the numbers of the nodes that the current fold pass must fold. It returns nil if there are no
+// decisions to follow.
 func (p *Plan) decidedFolds() map[int]bool {
 	at := p.foldings
 	p.foldings++
@@ -184,8 +185,8 @@ func (g *grouper) checkGroup(c *cluster) error {
 	return nil
 }
 
-// overReduced reports whether a node with space s iterates over the reduced dimensions of the group, and reads from
-// outside of the group only single elements: see [mergedSpace].
+// overReduced reports whether a node with space s iterates over the shape of the group's reduced results, and all its
+// operands from outside of the group have one element: see [mergedSpace].
 func (c *cluster) overReduced(s space, n *graph.Node) bool {
 	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.left()) {
 		return false
@@ -243,8 +244,8 @@ func (p *Plan) followLayouts() error {
 }
 
 // implFor returns the implementation and walk for the recorded choice c of a node. The operands have their final
-// layouts, the results their inferred layouts. If the recorded implementation does not support the sizes, for example
-// because it is for few rows only, implFor returns the first one with the same layouts.
+// layouts, the results their inferred layouts. The recorded implementation may not support the sizes, for example
+// because it is only for few rows. implFor then returns the first implementation with the same layouts.
 func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
@@ -276,14 +277,14 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
-// storageAsWritten reports whether an operand has the storage of the graph as written, for ops that depend on storage.
-// It has if the layout of no value that it views has changed, or if a copy with memory of its own and the original
-// strides replaces it.
+// storageAsWritten reports whether an operand of an op that depends on storage has the same storage layout as in the
+// graph as written. This is so if the layouts of the operand and of all values that it views are unchanged. It is also
+// so if a copy replaces the operand, and the copy has memory of its own and the original strides.
 func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
 	if by != nil && !by.Bare {
 		return by.Strides != nil && !by.View && v.Alias == nil && v.Node != nil && v.Node.Op.Kind != graph.View
 	}
-	if by != nil && by.Value != v { // replaced by another value, which must start at the start of its memory
+	if by != nil && by.Value != v { // the copy is of another value, which must begin at the start of its memory
 		if v = by.Value; v.Alias != nil || v.Meta.Offset != 0 {
 			return false
 		}
@@ -296,7 +297,7 @@ func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
 	return true
 }
 
-// laysAlike reports whether two walks give the results of a node the same addresses.
+// laysAlike reports whether the elements of a node's results have the same addresses with both walks.
 func (l *layouter) laysAlike(n *graph.Node, a, b graph.Walk) bool {
 	for i, v := range n.Out {
 		if v.Alias == nil && !a.Lay(i, v.Meta).SameAddresses(b.Lay(i, v.Meta)) {

@@ -48,7 +48,8 @@ func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
 	return s, n.Out[0].Type.Shape
 }
 
-// guardReads records that operands of other rank than the node's iteration space have one element.
+// guardReads records as guards that operands whose rank differs from the rank of the node's iteration space have one
+// element.
 func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 	if c.space.mask == nil {
 		return
@@ -66,7 +67,7 @@ func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 	}
 }
 
-// guardWritten records, if sizes are unknown, the conditions under which a result in order `as` has its strides in the
+// guardWritten records, if sizes are unknown, the conditions under which a result in order `as` has the strides of the
 // graph as written.
 func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
 	t := v.Type
@@ -98,7 +99,8 @@ func equal(a, b []sym.Int) sym.Bool {
 	return same
 }
 
-// masked returns a shape with the dimensions that mask marks set to size 1, or removed if keep is false.
+// masked returns a shape in which the dimensions that mask marks have size 1 (keep is true) or are removed (keep is
+// false).
 func masked(shape []sym.Int, mask []bool, keep bool) []sym.Int {
 	var kept []sym.Int
 	for d, size := range shape {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Group is a fused node with the names of its parts in the order of execution.
+// Group describes a fused node. Parts are the names of the nodes that it replaces, in the order of execution.
 type Group struct {
 	Node  string
 	Parts []string
@@ -18,10 +18,11 @@ type Group struct {
 // Limits of a group.
 const (
 	maxGroup   = 64 // nodes: the values of more nodes do not fit in registers
-	maxResults = 4  // stored values, each of which is a stream to memory
+	maxResults = 4  // stored values; each stored value is a stream to memory
 )
 
-// grouper visits nodes in reverse, so that the readers of a node are in their groups before the node.
+// grouper is the state of the group pass. It visits nodes in reverse, so that the readers of a node are assigned to
+// groups before the node.
 type grouper struct {
 	p         *Plan
 	fuser     *fusion.Fuser
@@ -29,8 +30,8 @@ type grouper struct {
 	groupOf   graph.ByValue[*cluster] // group of a node, by its first output
 	uses      *uses
 	clusters  []*cluster
-	unfusable map[*graph.Node]string // by node that is in no group: the reason
-	unfused   map[*graph.Node]string // by node that is not in the group of its readers: the reason
+	unfusable map[*graph.Node]string // for nodes that cannot be in a group: the reason
+	unfused   map[*graph.Node]string // for nodes that are not in the group of their readers: the reason
 }
 
 // groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
@@ -87,8 +88,8 @@ func (s space) rows() []int {
 	return kept
 }
 
-// spaceOf returns the iteration space of a node, or why it cannot be grouped: it has no expression, its rows do not
-// suit fused loops, or it is pinned.
+// spaceOf returns the iteration space of a node. If the node cannot be grouped, spaceOf returns the reason: the node
+// has no expression, its rows do not suit fused loops, or it is pinned.
 func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	switch {
 	case len(n.Out) == 0:
@@ -106,8 +107,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	return s, why
 }
 
-// loopOf returns the iteration space of a node that is a pointwise expression or a row reduction by an expression;
-// otherwise the reason.
+// loopOf returns the iteration space of a node that is a pointwise expression or a row reduction by an expression. For
+// other nodes it returns the reason why they are neither.
 func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
@@ -132,8 +133,8 @@ func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// commonSpace returns the space of the union of two groups, where the second group reads the first, if the space of one
-// covers both. Otherwise it returns a space without a shape.
+// commonSpace returns the space of the union of two groups with spaces a and b, where the second group reads the first.
+// It returns a space without a shape if neither space covers both groups.
 func commonSpace(a, b space) space {
 	same := slices.Equal(a.shape, b.shape)
 	switch {
@@ -160,10 +161,10 @@ func (s space) left() []int {
 	return kept
 }
 
-// mergedSpace returns the space of the union of a node or group with space a and a group b that reads it. It returns a
-// space without a shape if they cannot be merged. In addition to the cases of commonSpace, b may iterate over the shape
-// of a's reduced results, if its other operands have one element: larger operands would be indexed by other dimensions.
-// made reports whether a computes a value.
+// mergedSpace returns the space of the union of a first node or group, with space a, and group b, which reads it. It
+// returns a space without a shape if they cannot be merged. In addition to the cases of commonSpace, b may iterate over
+// the shape of the first group's reduced results if all other operands of b have one element. Larger operands would be
+// indexed by other dimensions. made reports whether the first group computes a value.
 func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
@@ -179,15 +180,15 @@ func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
 	return a
 }
 
-// aligned reports whether a node can read a value of the same step: it has the rank of the node's space, or one
-// element.
+// aligned reports whether node r can read value v of the same step: v has the rank of the node's space, or one element.
 func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
 	s, why := g.loopOf(r)
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
-// whyMisaligned returns why nodes cannot share the space over: one node reads another's result along other dimensions,
-// or rows are processed in pieces and a node needs their reduced values in the same pass. It returns "" if they can.
+// whyMisaligned returns the reason why nodes cannot share the space over: a node reads the result of another node along
+// other dimensions, or rows are processed in pieces and a node needs their reduced values in the same pass. It returns
+// "" if the nodes can share the space.
 func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
 	if over.mask == nil {
 		return ""
@@ -228,8 +229,8 @@ func (g *grouper) add(i int, n *graph.Node, s space) {
 	c.take(g, n)
 }
 
-// groupFor returns the group that a node can join: the merged group of all readers, or that of the first; nil if there
-// is none.
+// groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
+// It returns nil if there is no such group.
 func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	var first *cluster
 	var reader *graph.Node
@@ -277,7 +278,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	return first
 }
 
-// mergeReaders merges the groups of a node's readers as far as possible, and returns the one that the node can join.
+// mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
 func (g *grouper) mergeReaders(n *graph.Node, s space, first *cluster) *cluster {
 	for _, v := range n.Out {
 		for _, r := range g.uses.nodes.At(v) {
@@ -290,8 +291,8 @@ func (g *grouper) mergeReaders(n *graph.Node, s space, first *cluster) *cluster 
 	return first
 }
 
-// joinRows merges groups that reduce rows with groups that read the reduced values, such as the division by a root of a
-// mean of squares, which no common node connects.
+// joinRows merges groups that reduce rows with groups that read the reduced values. For example, the group of a mean of
+// squares is merged with the group that divides by the root of that mean.
 func (g *grouper) joinRows() {
 	for _, c := range g.clusters {
 		if c.space.mask == nil {

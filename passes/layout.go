@@ -10,7 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// layOut is the layout pass. No later pass adds or removes copies of non-constant values.
+// layOut is the layout pass: it chooses layouts and implementations, and inserts and removes copies. No later pass adds
+// or removes copies of non-constant values.
 func layOut(p *Plan) error {
 	elided := len(p.Elided)
 	if err := cancelPermutes(p); err != nil {
@@ -68,7 +69,8 @@ func chooseLayouts(p *Plan) error {
 	return newLayouter(p).apply(a)
 }
 
-// choose calls the strategy. A panic in it becomes an error: a strategy may be the caller's code.
+// choose calls the strategy. It converts a panic of the strategy to an error, because the strategy may be the caller's
+// code.
 func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -97,7 +99,7 @@ func (p *Plan) noteExact() {
 type layouter struct {
 	plan           *Plan
 	g              *graph.Graph
-	nodes          []*graph.Node                 // nodes of the graph with copies, so far
+	nodes          []*graph.Node                 // nodes of the resulting graph so far, copies included
 	insertedCopies map[*layout.Copy]*graph.Value // inserted copies
 	// layouts of a node's results in the graph as written; reused for each node
 	writtenLayouts []layoutOf
@@ -269,8 +271,8 @@ type layoutOf struct {
 	alias *graph.Value
 }
 
-// result sets the layout of result i to the layout of its walk. If its elements have the same addresses as in the graph
-// as written, a view also gets the original strides in dimensions of size 1.
+// result sets the layout of v, result i of a node, to the layout of the chosen walk. If v is a view and its elements
+// have the same addresses as in the graph as written, v also gets the original strides in dimensions of size 1.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
@@ -327,7 +329,8 @@ func infer(n *graph.Node) error {
 	return nil
 }
 
-// drop records the removal of a copy whose readers read its operand or another copy. Removed views are not recorded.
+// drop records that a copy is removed because its readers read its operand or another copy. Removed views are not
+// recorded.
 func (l *layouter) drop(n *graph.Node) {
 	if n.Op.Identity {
 		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
@@ -377,7 +380,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	return out, nil
 }
 
-// view builds the view c.Value again for another operand. If the operand cannot be viewed that way, the op copies it.
+// view applies the view node of c.Value to another operand. If the op cannot view that operand, it copies the operand.
 func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 	v := c.Value
 	key := remade{v.Node, of}

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Packing describes a packed constant.
+// Packing describes a packed constant of the plan.
 type Packing struct {
 	Value   string   // name of the packed value
 	Of      string   // name of the original constant
@@ -17,14 +17,14 @@ type Packing struct {
 	Readers []string // names of the nodes that read it
 }
 
-// RunPacking is an operand that the kernel of a node packs in every run, because it is not constant or there was no
-// memory for the packed constant.
+// RunPacking is an operand that the kernel of a node packs in every run. It is not a constant, or there was no memory
+// for the packed constant.
 type RunPacking struct{ Value, Form, Node string }
 
 // packer inserts nodes that pack constants, one for each constant and form.
 type packer struct {
 	g     *graph.Graph
-	nodes []*graph.Node // nil until the first is inserted
+	nodes []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted
 	made  map[formOf]*packNode
 	order []*packNode
 }
@@ -115,7 +115,8 @@ func (k *packer) packed(v *graph.Value, form graph.Packing, at int) (*packNode, 
 	return c, nil
 }
 
-// unpack redirects the readers of a packing node to its operand: their kernels pack it in every run.
+// unpack redirects the readers of a packing node to the node's operand. The kernels of the readers then pack the
+// operand in every run.
 func unpack(n *graph.Node, nodes []*graph.Node) {
 	for _, r := range nodes {
 		for i := range r.In {
@@ -158,8 +159,8 @@ func (p *Plan) packings() {
 	}
 }
 
-// wantedForm returns the form in which the node's implementation packs operand i. It is empty if the implementation
-// reads the operand unpacked. It is also empty if Pack panics; compilation then reports the panic.
+// wantedForm returns the form in which the node's implementation reads operand i. The form is empty if the
+// implementation reads the operand unpacked. The form is also empty if Pack panics; compilation will report the panic.
 func wantedForm(n *graph.Node, c *graph.Call, i int) (form string) {
 	defer func() {
 		if recover() != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// pinned is a pin that the plan must meet.
+// pinned is a value with a pin that the plan must meet.
 type pinned struct {
 	name string // name of the value
 	pin  graph.Pin
-	node bool // whether a node computes the value; otherwise it is an input or a constant
+	node bool // a node computes the value; false for an input or a constant
 }
 
 // pinsOf lists the values of a graph that are pinned to a layout and that an output depends on.
@@ -36,8 +36,8 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
 }
 
-// storageErrors rejects a pin of an input or a constant if no copy of the value can replace it: because an op depends
-// on its storage, or because an output is a view with a layout that only the original has.
+// storageErrors rejects a pin of an input or a constant if no copy can replace the value. There are two reasons: an op
+// depends on the storage of the value, or an output is a view whose layout only the original value permits.
 func storageErrors(g *graph.Graph) error {
 	bad := func(v *graph.Value, anywhere bool) bool {
 		pin := v.Demand()
@@ -79,7 +79,7 @@ func (p *Plan) checkPins(laidOut bool) error {
 		case v == nil && d.node:
 			return pinError(d.name, d.pin, "the plan has no value %q", d.name)
 		case v == nil:
-			continue // the input or constant was replaced by a folded copy
+			continue // a folded copy has replaced the input or constant
 		case v.Node != nil && !d.pin.Holds(v.Meta):
 			return pinError(d.name, d.pin, "%q is %v", d.name, v.Meta)
 		case !laidOut || d.pin.Holds(v.Meta):
@@ -108,7 +108,7 @@ func (p *Plan) checked() (*Plan, error) {
 	return p, nil
 }
 
-// pinOf returns the pin that the value with a name must meet; the zero pin if there is none.
+// pinOf returns the pin that the value with the given name must meet, or the zero Pin if the value has no pin.
 func (p *Plan) pinOf(name string) graph.Pin {
 	for _, d := range p.pins {
 		if d.name == name {

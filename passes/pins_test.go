@@ -87,7 +87,7 @@ func TestPinMistakes(t *testing.T) {
 		`conv2d has no implementation "nwhc": want one of depthwise_nhwc, depthwise_planes, direct_nhwc, direct_planes, nhwc, nchw, winograd2, winograd4; did you mean nhwc?`: func(g *graph.Graph) error {
 			return g.Pin("conv", graph.Pin{Impl: "nwhc"})
 		},
-		`order 1,0 is one of 2 dimensions, and there are 4`: func(g *graph.Graph) error {
+		`order 1,0 has 2 dimensions, the value has 4`: func(g *graph.Graph) error {
 			return g.Pin("conv", graph.Pin{Order: order(t, "1,0")})
 		},
 		`it is no node: only nodes have implementations`: func(g *graph.Graph) error {

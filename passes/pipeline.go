@@ -28,13 +28,13 @@ type Pass struct {
 	// Rounds means that the pass may change the rounding of results. [Options.Check] then compares values with a
 	// tolerance.
 	Rounds bool
-	// Levels means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance is
-	// then one level, or a twentieth of the largest value.
+	// Levels means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance of
+	// [Options.Check] is then one level for quantized values, and a twentieth of the largest value for other values.
 	Levels bool
 	Run    func(p *Plan) error
 }
 
-// final has the properties of a graph that can run.
+// final is the set of properties of a graph that can run.
 const final = graph.Sorted | graph.Typed | graph.LaidOut
 
 // pipeline is the default list of passes.
@@ -53,7 +53,7 @@ var pipeline = []Pass{
 		Needs: graph.Typed, Run: groupNodes},
 	{Name: "dead", Doc: "removes nodes and constants that no output needs",
 		Needs: graph.Sorted, Run: dropDead},
-	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these need, and " +
+	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the necessary copies, and " +
 		"removes needless copies and inverse permutations",
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
 	{Name: "fold", Doc: "computes the copies of constants",
@@ -142,8 +142,8 @@ func whoBroke(missing graph.Props, broken map[graph.Props]string) string {
 
 // Options configure [Run].
 type Options struct {
-	// Context cancels the work; the error has its cause. It becomes the context of the graph ([graph.Graph.Context]),
-	// where passes and strategies find it. Nil means the graph's own context.
+	// Context can cancel the work; the error then has the cause of the context. Run sets it as the context of the graph
+	// ([graph.Graph.Context]), where passes and strategies find it. Nil means the graph's own context.
 	Context context.Context
 	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds the built-in
 	// strategies by name.
@@ -152,13 +152,14 @@ type Options struct {
 	Profile *layout.Profile
 	// Passes is the list of passes; nil means [Passes].
 	Passes []Pass
-	// MemoryLimit is the maximum memory of a run in bytes; constants are folded only within it. 0 means the limit of
-	// the process, a negative number no limit.
+	// MemoryLimit is the maximum memory of a run in bytes, folded constants included. 0 means the limit of the process, a
+	// negative number no limit.
 	MemoryLimit int
 	// Threads is the maximum number of workers that pack constants; 0 or less means GOMAXPROCS.
 	Threads int
-	// Check verifies the graph after every pass, and evaluates small graphs by reference before and after it, on
-	// generated data. Errors name the pass; [Plan.Unchecked] lists what could not be evaluated.
+	// Check verifies the graph after every pass. For small graphs it also evaluates the graph by reference before and
+	// after the pass, on generated data, and compares the outputs. Errors name the pass. [Plan.Unchecked] lists the parts
+	// that could not be evaluated.
 	Check bool
 	// Dump, if set, receives the graph as text after every pass.
 	Dump io.Writer
@@ -194,15 +195,18 @@ type Plan struct {
 	// Decomposed lists the nodes that other nodes replace.
 	Decomposed []Decomposition
 	Groups     []Group   // fused nodes
-	Unfused    []Unfused // pairs of nodes that could be fused, and are not
+	Unfused    []Unfused // pairs of nodes that could be fused but are not
 	CostNS     float64   // sum of Cost over all nodes
-	// Placed lists the values that are written directly into other values. SavedNS is the part of their saving that the
-	// strategy did not know. The cost that the strategy minimized, and that a certificate proves, is CostNS + SavedNS.
+	// Placed lists the values that are written directly into other values. SavedNS is the part of the saved time that the
+	// strategy did not know. CostNS + SavedNS is thus the cost that the strategy minimized, and the cost that a
+	// certificate proves.
 	Placed  []Placed
 	SavedNS float64
-	// Failed lists the root causes of removed nodes, with [Options.KeepGoing].
+	// Failed lists, with [Options.KeepGoing], the errors because of which nodes were removed. Nodes that only depend on
+	// failed nodes have no error.
 	Failed graph.Errors
-	// Unchecked lists the parts that [Options.Check] could not compare; nil if it compared everything or was not set.
+	// Unchecked lists the parts of the graph that [Options.Check] could not compare. It is nil if Check compared
+	// everything or was not set.
 	Unchecked []Unchecked
 
 	// Model and Solution are the layout problem and its solution if the strategy solves it exactly, otherwise nil.
@@ -221,7 +225,7 @@ type Plan struct {
 	copiesWeighed    bool                // the strategy has weighed existing copies, too
 	placementsChosen graph.ByValue[bool] // values whose placement in others the strategy chose and priced
 	pins             []pinned
-	unpinned         map[*graph.Value]string // name of a pinned copy, by its source
+	unpinned         map[*graph.Value]string // indexed by the sources of pinned copies: name of the copy
 	strategy         layout.Strategy
 	profile          *layout.Profile
 	priced           bool // the profile is adjusted to the constants of the graph
@@ -247,7 +251,7 @@ type Done struct {
 // Exact reports whether passes must keep roundings: see [Options.Exact].
 func (p *Plan) Exact() bool { return p.exact }
 
-// Note adds a few words to Did of the running pass.
+// Note adds a few words to [Done].Did of the running pass.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
@@ -395,7 +399,7 @@ func (p Pass) builtin() bool {
 	return slices.ContainsFunc(pipeline, func(q Pass) bool { return q.Name == p.Name })
 }
 
-// withName prefixes the error of a caller's pass with its name, unless the error has a place in the graph.
+// withName adds the name of a caller's pass to its error. An error that has a place in the graph is returned unchanged.
 func (p Pass) withName(err error) error {
 	var one *graph.Error
 	var many graph.Errors
@@ -431,7 +435,7 @@ func inferTypes(p *Plan) error {
 	return nil
 }
 
-// counted returns a number with its noun, or "" for 0.
+// counted returns a number with its noun, which is one or many. It returns "" for 0.
 func counted(n int, one, many string) string {
 	switch n {
 	case 0:
@@ -463,5 +467,6 @@ func (p *Plan) summarize() {
 		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
 			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
 	}
-	p.CostNS = math.Round(1000*p.CostNS) / 1000 // multiples of a picosecond, so that the order of nodes does not matter
+	// Rounded to a picosecond, the sum does not depend on the order of nodes.
+	p.CostNS = math.Round(1000*p.CostNS) / 1000
 }

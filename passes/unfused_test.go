@@ -28,7 +28,7 @@ func planned(t *testing.T, g *graph.Graph) *passes.Plan {
 
 // Of two nodes that could share a loop, one of which reads the other, and that are not one step it is told why.
 func TestApart(t *testing.T) {
-	long := "has rows of 300000 elements, and 65536 are the most"
+	long := "has rows of 300000 elements; the limit is 65536"
 	squares := "its reduced rows are read along other dimensions"
 	more := "the step of b reads more than the reduced rows of s"
 	cut := "its rows are processed in pieces: readers of their results run in a later step"
