@@ -29,7 +29,6 @@ import (
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, ext *command.Extensions, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(ext)
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -54,6 +53,7 @@ func execute(ctx context.Context, ext *command.Extensions, args []string, stdout
 func init() { cobra.EnableCommandSorting = false } // the most common commands come first
 
 func newRoot(ext *command.Extensions) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "graphrun",
 		Short: "Infer, plan and run dataflow graphs over strided tensors",
@@ -73,15 +73,20 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
   graphrun infer model.json --json | jq '.values[] | select(.flags | index("contiguous") | not)'`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       versionText(),
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
 			}
+			if version {
+				return printVersion(cmd, args)
+			}
 			return cmd.Help()
 		},
 	}
+	// Command.Version is not used: with a template it links text/template, because of which the linker keeps every
+	// exported method.
+	root.Flags().BoolVarP(&version, "version", "v", false, "version for graphrun")
 	root.SetFlagErrorFunc(command.FlagError)
 	colorFlag(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {

@@ -20,11 +20,13 @@ the version of Go, and the instruction set of the generated machine code, or the
 none. graphrun --version prints the same.`,
 		Example: `  graphrun version`,
 		Args:    command.NoArguments,
-		RunE: exit.Coded(func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
-			return err
-		}),
+		RunE:    exit.Coded(printVersion),
 	}
+}
+
+func printVersion(cmd *cobra.Command, _ []string) error {
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
+	return err
 }
 
 // versionText returns the version, the platform and the instruction set of generated code.

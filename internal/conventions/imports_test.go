@@ -146,6 +146,21 @@ func TestFrontDoor(t *testing.T) {
 	}
 }
 
+// TestTemplates checks that no package of the command imports templates. A template calls methods by name; the linker
+// then keeps every exported method, which added two megabytes to the command.
+func TestTemplates(t *testing.T) {
+	for _, p := range goList(t, "./cmd/graphrun") {
+		if _, own := relative(p.ImportPath); !own {
+			continue
+		}
+		for _, d := range p.Imports {
+			if d == "html/template" || d == "text/template" {
+				t.Errorf("%s imports %s", p.ImportPath, d)
+			}
+		}
+	}
+}
+
 // familyImports lists the direct imports between packages under kernels. A family imports another one only if its ops
 // consist of the other family's ops.
 var familyImports = map[string][]string{

@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"strings"
 )
@@ -132,13 +131,13 @@ func (a *Axis) format(v float64) string {
 // drawing collects the elements of an SVG picture.
 type drawing struct{ strings.Builder }
 
-// add writes an element. Arguments that are strings must be escaped by the caller: see escape.
+// add writes an element. Arguments that are strings must be escaped by the caller: see Escape.
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
 // picture returns the elements as an SVG of the given height.
-func (d *drawing) picture(height float64, title string) template.HTML {
-	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n%s</svg>",
-		chartWidth, height, escape(title), d.String()))
+func (d *drawing) picture(height float64, title string) string {
+	return fmt.Sprintf(`<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n%s</svg>", chartWidth, height,
+		Escape(title), d.String())
 }
 
 // vertical draws grid lines for x and their labels below bottom.
@@ -149,11 +148,11 @@ func (d *drawing) vertical(x *scale, top, bottom float64) {
 		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, at, at, top, bottom)
 		label := x.axis.format(v)
 		if half := charWidth * float64(len(label)) / 2; at-half > last {
-			d.add(`<text class="dim" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, at, bottom+16, escape(label))
+			d.add(`<text class="dim" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, at, bottom+16, Escape(label))
 			last = at + half + charWidth
 		}
 	}
-	d.add(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, (x.from+x.to)/2, bottom+36, escape(x.axis.Title))
+	d.add(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, (x.from+x.to)/2, bottom+36, Escape(x.axis.Title))
 }
 
 // horizontal draws grid lines for y and their labels left of x.
@@ -161,10 +160,7 @@ func (d *drawing) horizontal(y *scale, left, right float64) {
 	for _, v := range y.ticks(6) {
 		at, _ := y.at(v)
 		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, right, at, at)
-		d.add(`<text class="dim" text-anchor="end" x="%.1f" y="%.1f">%s</text>`, left-6, at+4, escape(y.axis.format(v)))
+		d.add(`<text class="dim" text-anchor="end" x="%.1f" y="%.1f">%s</text>`, left-6, at+4, Escape(y.axis.format(v)))
 	}
-	d.add(`<text x="4" y="14">%s</text>`, escape(y.axis.Title))
+	d.add(`<text x="4" y="14">%s</text>`, Escape(y.axis.Title))
 }
-
-// escape returns a text for SVG.
-func escape(s string) string { return template.HTMLEscapeString(s) }

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"html/template"
 	"math"
 	"slices"
 )
@@ -24,7 +23,7 @@ type Interval struct {
 	Text             string // the value in words, right of the interval
 }
 
-func (c *Intervals) draw() template.HTML {
+func (c *Intervals) draw() string {
 	const rowHeight, top = 26, 24
 	left, right := 0.0, 0.0
 	values := []float64{c.Reference}
@@ -40,12 +39,12 @@ func (c *Intervals) draw() template.HTML {
 	for i, r := range c.Rows {
 		y := top + rowHeight*(float64(i)+0.5)
 		d.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
-			escape(shorten(r.Label, maxLabel)), escape(r.Label))
+			Escape(shorten(r.Label, maxLabel)), Escape(r.Label))
 		at, ok := x.at(r.Value)
 		if !ok {
 			continue
 		}
-		d.add(`<g class="c0"><title>%s</title>`, escape(r.Label+": "+r.Text))
+		d.add(`<g class="c0"><title>%s</title>`, Escape(r.Label+": "+r.Text))
 		low, knownLow := x.at(r.Low)
 		high, knownHigh := x.at(r.High)
 		if knownLow && knownHigh {
@@ -55,12 +54,12 @@ func (c *Intervals) draw() template.HTML {
 		if knownHigh {
 			at = max(at, high)
 		}
-		d.add(`<text x="%.1f" y="%.1f">%s</text>`, at+10, y+4, escape(r.Text))
+		d.add(`<text x="%.1f" y="%.1f">%s</text>`, at+10, y+4, Escape(r.Text))
 	}
 	if at, ok := x.at(c.Reference); ok {
 		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, at, at,
 			top-4, bottom)
-		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, at, escape(c.ReferenceName))
+		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, at, Escape(c.ReferenceName))
 	}
 	return d.picture(bottom+44, c.Axis.Title)
 }
@@ -94,7 +93,7 @@ const (
 	maxLabel              = 34 // characters of the label of a row
 )
 
-func (c *Scatter) draw() template.HTML {
+func (c *Scatter) draw() string {
 	var xs, ys []float64
 	for _, p := range c.Points {
 		xs, ys = append(xs, p.X), append(ys, p.Y)
@@ -120,7 +119,7 @@ func (c *Scatter) draw() template.HTML {
 		if !okX || !okY {
 			continue
 		}
-		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(shapes), escape(p.Label), shape(p.Group, px, py))
+		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(shapes), Escape(p.Label), shape(p.Group, px, py))
 		if p.Name != "" && !slices.ContainsFunc(named, func(q [2]float64) bool {
 			return math.Abs(q[0]-px) < 24 && math.Abs(q[1]-py) < 14 // the texts would overlap
 		}) {
@@ -129,7 +128,7 @@ func (c *Scatter) draw() template.HTML {
 			if px > (plotLeft+plotRight)/2 {
 				anchor, at = "end", px-8
 			}
-			d.add(`<text text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, at, py+4, escape(p.Name))
+			d.add(`<text text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, at, py+4, Escape(p.Name))
 		}
 	}
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
@@ -145,7 +144,7 @@ func (d *drawing) line(l *Line, x, y *scale) {
 			continue
 		}
 		if path == "" {
-			d.add(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom-4), escape(l.Label))
+			d.add(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom-4), Escape(l.Label))
 		}
 		path += command + coordinates(px, py)
 		command = "L"
@@ -162,7 +161,7 @@ func (d *drawing) legend(groups []string) float64 {
 	for i, name := range groups {
 		d.add(`<g class="c%d">%s</g>`, i%len(shapes), shape(i, at, chartHeight+8))
 		name = shorten(name, maxLabel)
-		d.add(`<text x="%.1f" y="%d">%s</text>`, at+10, chartHeight+12, escape(name))
+		d.add(`<text x="%.1f" y="%d">%s</text>`, at+10, chartHeight+12, Escape(name))
 		at += 34 + 1.1*charWidth*float64(len([]rune(name)))
 	}
 	return 24
@@ -174,7 +173,7 @@ type Steps struct {
 	Points [][2]float64 // the time of a change, and the value from then on, in order of time
 }
 
-func (c *Steps) draw() template.HTML {
+func (c *Steps) draw() string {
 	var xs, ys []float64
 	for _, p := range c.Points {
 		xs, ys = append(xs, p[0]), append(ys, p[1])

@@ -9,8 +9,10 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/csv"
-	"html/template"
+	"html"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/term"
@@ -57,21 +59,119 @@ func TableOf(name string, t *term.Table) *Table {
 // Chart is a picture of data.
 type Chart interface {
 	// draw returns the picture as SVG.
-	draw() template.HTML
+	draw() string
 }
 
 //go:embed page.html
 var text string
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"draw":  func(c Chart) template.HTML { return c.draw() },
-	"csv":   func(t *Table) string { return t.csv() },
-	"link":  func(t *Table) template.URL { return t.link() },
-	"right": func(t *Table, i int) bool { return i < len(t.Right) && t.Right[i] },
-}).Parse(text))
-
 // Write writes the page.
-func (p *Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }
+func (p *Page) Write(w io.Writer) error {
+	b := &body{}
+	b.line("<h1>", Escape(p.Title), "</h1>")
+	for _, s := range p.Summary {
+		b.line(`<p class="summary">`, Escape(s), "</p>")
+	}
+	for _, s := range p.Warnings {
+		b.line(`<p class="warning">Warning: `, Escape(s), "</p>")
+	}
+	b.line("<main>")
+	for i := range p.Sections {
+		b.section(&p.Sections[i])
+	}
+	b.line("</main>")
+	if len(p.About) > 0 {
+		b.line("<section>\n<h2>About this measurement</h2>\n<dl>")
+		for _, f := range p.About {
+			b.line("<dt>", Escape(f.Name), "<dd>", Escape(f.Value))
+		}
+		b.line("</dl></section>")
+	}
+	_, err := io.WriteString(w, Fill(text, "Title", Escape(p.Title), "Body", b.String()))
+	return err
+}
+
+// Fill replaces placeholders such as {{Title}} in an HTML text. args alternates names and HTML. Package html/template
+// is not used: it calls methods by name, so that the linker keeps every exported method, which adds megabytes to the
+// command.
+func Fill(text string, args ...string) string {
+	pairs := slices.Clone(args)
+	for i := 0; i < len(pairs); i += 2 {
+		pairs[i] = "{{" + pairs[i] + "}}"
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// Escape returns a text as HTML, for elements and quoted attributes.
+func Escape(text string) string { return html.EscapeString(text) }
+
+// body builds HTML line by line. Its arguments are HTML.
+type body struct{ strings.Builder }
+
+func (b *body) line(parts ...string) {
+	for _, s := range parts {
+		b.WriteString(s)
+	}
+	b.WriteByte('\n')
+}
+
+// maxRows is the maximum number of rows of data in a page, some megabytes.
+const maxRows = 20000
+
+// section adds a section.
+func (b *body) section(s *Section) {
+	class := ""
+	if s.Table != nil && s.Chart == nil {
+		class = ` class="wide"`
+	}
+	b.line("<section", class, ">\n<h2>", Escape(s.Title), "</h2>")
+	if s.Note != "" {
+		b.line(`<p class="note">`, Escape(s.Note), "</p>")
+	}
+	if s.Chart != nil {
+		b.line(s.Chart.draw())
+	}
+	if s.Table != nil {
+		b.table(s.Table)
+	}
+	switch t := s.DataOf(); {
+	case t == nil:
+	case len(t.Rows) > maxRows:
+		b.line(`<p class="note">The data has `, strconv.Itoa(len(t.Rows)), " rows. The page leaves them out; ",
+			"the output with --json has them.</p>")
+	default:
+		text := t.csv()
+		b.line(`<details><summary>Data (CSV)</summary><p><a download="`, Escape(t.Name), `.csv" href="data:text/csv;base64,`,
+			base64.StdEncoding.EncodeToString([]byte(text)), `">`, Escape(t.Name), ".csv</a></p>\n<pre>", Escape(text),
+			"</pre></details>")
+	}
+	b.line("</section>")
+}
+
+// table adds a table.
+func (b *body) table(t *Table) {
+	cell := func(tag string, column int, text string) string {
+		class := ""
+		if column < len(t.Right) && t.Right[column] {
+			class = ` class="right"`
+		}
+		return "<" + tag + class + ` title="` + Escape(text) + `">` + Escape(text)
+	}
+	b.line(`<div class="scroll"><table>`)
+	b.WriteString("<thead><tr>")
+	for i, head := range t.Heads {
+		b.WriteString(cell("th", i, head))
+	}
+	b.line("</thead>\n<tbody>")
+	for _, row := range t.Rows {
+		b.WriteString("<tr>")
+		for i, text := range row {
+			b.WriteString(cell("td", i, text))
+		}
+		b.WriteByte('\n')
+	}
+	b.line("</tbody></table></div>")
+}
 
 // csv returns the table as CSV.
 func (t *Table) csv() string {
@@ -80,11 +180,6 @@ func (t *Table) csv() string {
 	_ = w.Write(t.Heads)
 	_ = w.WriteAll(t.Rows) // a strings.Builder does not fail
 	return b.String()
-}
-
-// link returns the CSV as a data URL.
-func (t *Table) link() template.URL {
-	return template.URL("data:text/csv;base64," + base64.StdEncoding.EncodeToString([]byte(t.csv())))
 }
 
 // DataOf returns the table whose CSV the page contains: Data, or Table.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,14 +47,24 @@ func TestPageIsSelfContained(t *testing.T) {
 	assert.Contains(t, got, `<td class="right" title="7">7`)
 	assert.Contains(t, got, `href="data:text/csv;base64,`)
 	assert.Equal(t, "\"a,b\"\n\"<script>alert(\"\"x\"\")</script>\"\n", p.Sections[0].Data.csv())
+	assert.Equal(t, "{{B}}: <&gt;", Fill("{{A}}: {{B}}", "A", "{{B}}", "B", "<"+Escape(">")))
 	assert.Same(t, p.Sections[1].Table, p.Sections[1].DataOf())
+}
+
+func TestManyRowsAreLeftOut(t *testing.T) {
+	p := Page{Sections: []Section{{Title: "Times", Chart: &Steps{},
+		Data: &Table{Name: "times", Heads: []string{"ns"}, Rows: slices.Repeat([][]string{{"a row"}}, maxRows+1)}}}}
+	var b strings.Builder
+	require.NoError(t, p.Write(&b))
+	assert.Contains(t, b.String(), "20001 rows")
+	assert.NotContains(t, b.String(), "a row")
 }
 
 func TestIntervals(t *testing.T) {
 	c := &Intervals{Axis: Axis{Title: "time"}, Reference: 3, ReferenceName: "bound",
 		Rows: []Interval{{"a & b", 4, 3.5, 5, "4 ms"}, {"unknown interval", 2, Unknown(), Unknown(), "2 ms"},
 			{"unknown value", Unknown(), Unknown(), Unknown(), "none"}}}
-	texts := wellFormed(t, string(c.draw()))
+	texts := wellFormed(t, c.draw())
 	for _, want := range []string{"a & b", "4 ms", "2 ms", "bound", "time", "unknown value"} {
 		assert.Contains(t, texts, want)
 	}
@@ -66,18 +77,18 @@ func TestScatterLeavesOutWhatHasNoLogarithm(t *testing.T) {
 			{X: 1, Y: math.Inf(1), Label: "infinite"}, {X: 1000, Y: 1, Group: 1, Label: "second", Name: "far"},
 			{X: 1001, Y: 1, Group: 1, Label: "third", Name: "overlaps"}},
 		Lines: []Line{{Label: "roof", Points: [][2]float64{{1, 1}, {100, 100}}}}}
-	texts := wellFormed(t, string(c.draw()))
+	texts := wellFormed(t, c.draw())
 	for _, want := range []string{"drawn", "second", "third", "far", "roof", "conv", "other"} {
 		assert.Contains(t, texts, want)
 	}
 	for _, left := range []string{"zero", "infinite", "overlaps"} {
 		assert.NotContains(t, texts, left)
 	}
-	assert.NotContains(t, string((&Scatter{X: Axis{Log: true}}).draw()), "NaN")
+	assert.NotContains(t, (&Scatter{X: Axis{Log: true}}).draw(), "NaN")
 }
 
 func TestStepsAreConstantBetweenChanges(t *testing.T) {
-	svg := string((&Steps{Points: [][2]float64{{0, 1}, {5, 3}, {10, 0}}}).draw())
+	svg := (&Steps{Points: [][2]float64{{0, 1}, {5, 3}, {10, 0}}}).draw()
 	wellFormed(t, svg)
 	_, path, _ := strings.Cut(svg, `class="area" d="`)
 	path, _, _ = strings.Cut(path, `"`)
@@ -91,7 +102,7 @@ func TestStepsAreConstantBetweenChanges(t *testing.T) {
 	assert.Equal(t, heights[1], heights[2])
 	assert.Equal(t, heights[3], heights[4])
 	assert.NotEqual(t, heights[1], heights[3])
-	assert.NotContains(t, string((&Steps{}).draw()), "NaN")
+	assert.NotContains(t, (&Steps{}).draw(), "NaN")
 }
 
 func TestTicks(t *testing.T) {

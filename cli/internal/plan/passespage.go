@@ -1,20 +1,17 @@
 package plan
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/page"
 )
 
 //go:embed passes.html
 var passesText string
-
-var passesPage = template.Must(template.New("passes").Parse(passesText))
 
 // passColumn is the graph after a pass. Same means that the pass changed nothing; the column then has no rows.
 type passColumn struct {
@@ -52,15 +49,40 @@ func writePasses(w io.Writer, title, dump string) error {
 		columns = append(columns, c)
 		before = rows
 	}
-	var out bytes.Buffer
-	err := passesPage.Execute(&out, struct {
-		Title   string
-		Columns []passColumn
-	}{title, columns})
-	if err == nil {
-		_, err = w.Write(out.Bytes())
+	var out strings.Builder
+	for i := range columns {
+		columns[i].write(&out)
 	}
+	_, err := io.WriteString(w, page.Fill(passesText, "Title", page.Escape(title), "Columns", out.String()))
 	return err
+}
+
+// write writes the column as HTML.
+func (c *passColumn) write(out *strings.Builder) {
+	doc := page.Escape(c.Doc)
+	if c.Same {
+		fmt.Fprintf(out, "<section class=\"same\"><h2 tabindex=\"0\" title=\"%s\">%s: no change</h2>\n</section>\n", doc,
+			page.Escape(c.Pass))
+		return
+	}
+	fmt.Fprintf(out, "<section><h2 tabindex=\"0\" title=\"%s\">%s</h2>\n<p>%s</p><p>%s</p>\n<ol>", doc, page.Escape(c.Pass),
+		doc, page.Escape(c.Summary))
+	for _, r := range c.Rows {
+		class := ""
+		if r.Mark != "" {
+			class = fmt.Sprintf(` class="%s"`, r.Class)
+		}
+		fmt.Fprintf(out, `<li%s data-mark="%s">`, class, r.Mark)
+		for _, word := range r.Words {
+			text := page.Escape(word.Text)
+			if word.Value {
+				text = fmt.Sprintf(`<b data-v="%s">%s</b>`, text, text)
+			}
+			out.WriteString(text)
+		}
+		out.WriteString("</li>\n")
+	}
+	out.WriteString("</ol></section>\n")
 }
 
 // passRows returns the lines of a graph.

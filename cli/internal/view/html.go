@@ -1,10 +1,9 @@
 package view
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
-	"html/template"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/explain"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/infer"
+	"github.com/graphrun/graphrun/cli/internal/page"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
@@ -29,8 +29,6 @@ var layoutScript string
 
 //go:embed view.js
 var viewScript string
-
-var page = template.Must(template.New("view").Parse(pageText))
 
 // pageData is the data of the script of the page.
 type pageData struct {
@@ -143,14 +141,12 @@ func (s *scene) page(ctx context.Context, sides ...*explainer) ([]byte, error) {
 		d.Values = append(d.Values, pageValue{n.from, n.to, n.layout, s.lineTip(&line{values: []int{i}})})
 	}
 	s.addGroup(&d, s.root)
-	var out bytes.Buffer
-	err := page.Execute(&out, struct {
-		Title          string
-		Style          template.CSS
-		Data           pageData
-		Layout, Script template.JS
-	}{s.title, template.CSS(s.layoutStyle()), d, template.JS(layoutScript), template.JS(viewScript)})
-	return out.Bytes(), err
+	data, err := json.Marshal(&d) // escapes <, > and &, which could end the script
+	if err != nil {
+		return nil, err
+	}
+	return []byte(page.Fill(pageText, "Title", page.Escape(s.title), "Style", s.layoutStyle(), "Data", string(data),
+		"Layout", layoutScript, "Script", viewScript)), nil
 }
 
 // addGroup adds a group with all groups in it, and returns its number as an item.
