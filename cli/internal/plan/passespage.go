@@ -65,8 +65,8 @@ func (c *passColumn) write(out *strings.Builder) {
 			page.Escape(c.Pass))
 		return
 	}
-	fmt.Fprintf(out, "<section><h2 tabindex=\"0\" title=\"%s\">%s</h2>\n<p>%s</p><p>%s</p>\n<ol>", doc, page.Escape(c.Pass),
-		doc, page.Escape(c.Summary))
+	fmt.Fprintf(out, "<section><h2 tabindex=\"0\" title=\"%s\">%s</h2>\n<p>%s</p><p>%s</p>\n<ol>", doc,
+		page.Escape(c.Pass), doc, page.Escape(c.Summary))
 	for _, r := range c.Rows {
 		class := ""
 		if r.Mark != "" {
