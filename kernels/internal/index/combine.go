@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// combining is the reduction with which a scatter combines an element of the plain operand with one of the table.
+// combining is the reduction with which a scatter combines an element of the plain operand with an element of the
+// table. doc.go explains these terms.
 type combining uint8
 
 const (
@@ -18,18 +19,19 @@ const (
 	combineMin
 )
 
-// combinings maps the names of scatter's reductions.
-var combinings = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
+// combiningByName maps the names of the reductions of scatter ops. A mean adds and divides in a later phase.
+var combiningByName = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
 	"mean":     combineAdd,
 	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax,
 	"amin": combineMin, "min": combineMin}
 
+// realElement is the type constraint of loops over real numbers.
 type realElement interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// writeOps returns the row operations that combine elements of the plain operand into the table; combineAdd multiplies
-// them by alpha.
+// writeOps returns the row loops that combine elements of the plain operand into the table. combineAdd multiplies the
+// elements of the plain operand by alpha.
 func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	if how == combineSet {
 		move := kit.Mover(d, d)
@@ -66,12 +68,13 @@ func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	case tensor.BFloat16:
 		return combineHalf(how, float32(alpha.Float()), tensor.BF16.Float32, tensor.BF16Of)
 	case tensor.Complex64:
-		return combineZ(how, complex64(alpha.Complex()))
+		return combineComplex(how, complex64(alpha.Complex()))
 	}
-	return combineZ(how, alpha.Complex())
+	return combineComplex(how, alpha.Complex())
 }
 
-// combinedOps makes both row loops from a function that combines the elements at two addresses.
+// combinedOps returns the row loops that call f for each pair of elements. f combines the element at the address plain
+// into the element at the address table.
 func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	return kit.RowOps{
 		Block: func(plain, table unsafe.Pointer, ns, fs, n int) {
@@ -87,6 +90,8 @@ func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	}
 }
 
+// combineReal returns the row loops for real numbers. combineHalf, combineComplex and combineBits return them for
+// 16-bit floats, complex numbers and bools.
 func combineReal[T realElement](how combining, alpha T) kit.RowOps {
 	switch how {
 	case combineAdd:
@@ -118,7 +123,7 @@ func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load
 	})
 }
 
-func combineZ[T complex64 | complex128](how combining, alpha T) kit.RowOps {
+func combineComplex[T complex64 | complex128](how combining, alpha T) kit.RowOps {
 	if how == combineAdd {
 		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += alpha * *(*T)(plain) })
 	}
@@ -135,7 +140,7 @@ func combineBits(how combining, alpha tensor.Scalar) kit.RowOps {
 	return combinedOps(func(table, plain unsafe.Pointer) { *(*uint8)(table) &= *(*uint8)(plain) })
 }
 
-// refCombine combines two elements in the reference implementations, in float64, int64 or complex128.
+// refCombine combines element b into element a in references. It computes in float64, int64 or complex128.
 func refCombine(d tensor.DType, how combining, alpha, a, b tensor.Scalar) tensor.Scalar {
 	if how == combineSet {
 		return b

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// eagerOp defines an op whose result shapes depend on data. outlines returns the parts of the results' types that are
-// known before the run. f computes the results and is also the reference; its long loops check the context by
+// eagerOp defines an op with results whose shapes depend on data. outlines returns the parts of the results' types that
+// are known before the run. f computes the results and is also the reference. Long loops in f check the context by
 // [interrupt.Check].
 func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -34,7 +34,7 @@ func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]gr
 	return kit.DefineWith(attrs, o)
 }
 
-// contextOf returns the context of a run, or the background context.
+// contextOf returns the context of a run. It returns the background context if rt is nil.
 func contextOf(rt graph.Runtime) context.Context {
 	if rt == nil {
 		return context.Background()
@@ -42,30 +42,31 @@ func contextOf(rt graph.Runtime) context.Context {
 	return rt.Context()
 }
 
-// oneOutline returns the outline of a single row-major result. Sizes are -1 where they depend on data.
+// oneOutline returns the outlines of an op with a single row-major result. A size is -1 if it depends on data.
 func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
 	return []graph.Outline{rowMajor(d, sizes...)}, nil
 }
 
-// rowMajor returns the outline of a row-major value. Sizes are -1 where they depend on data.
+// rowMajor returns the outline of a row-major value. A size is -1 if it depends on data.
 func rowMajor(d tensor.DType, sizes ...int) graph.Outline {
 	return graph.Outline{DType: d, Sizes: sizes,
 		Lay: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
 }
 
-// unknownAt returns sizes with -1 for dimension dim and for symbolic sizes.
+// unknownAt returns sizes as numbers, with -1 for dimension dim and for symbolic sizes.
 func unknownAt(sizes []sym.Int, dim int) []int {
-	open := make([]int, len(sizes))
+	numbers := make([]int, len(sizes))
 	for i, s := range sizes {
 		n, known := s.Known()
-		if open[i] = n; !known || i == dim {
-			open[i] = -1
+		if numbers[i] = n; !known || i == dim {
+			numbers[i] = -1
 		}
 	}
-	return open
+	return numbers
 }
 
-// slicesOf returns the known sizes of a selection of slices along a dimension, or of elements if dim is nil.
+// slicesOf returns the sizes of a selection of t's slices along a dimension, or of t's elements if dim is nil. Unknown
+// sizes are -1.
 func slicesOf(t tensor.Type, dim *int) []int {
 	if dim == nil || t.Rank() == 0 {
 		return []int{-1}
@@ -76,13 +77,14 @@ func slicesOf(t tensor.Type, dim *int) []int {
 	return nil // the run reports the error
 }
 
-// nonzeroBytes returns, for every element in row-major order, whether it is non-zero.
+// nonzeroBytes returns a flag for each element in row-major order: whether the element is not 0.
 func nonzeroBytes(ctx context.Context, t *tensor.Tensor) []bool {
 	flags := kit.CopyTo(ctx, t, tensor.New(tensor.Bool, t.Shape...)) // its bytes are 0 or 1
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
-// nonzeroIndices returns the indices of the non-zero elements as [n, rank]; the indices of a dimension are contiguous.
+// nonzeroIndices returns the indices of the n non-zero elements as a tensor [n, rank]. The n indices in a dimension are
+// contiguous.
 func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	flags := nonzeroBytes(ctx, t)
 	n := count(ctx, flags)
@@ -157,4 +159,5 @@ func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int)
 	return out, nil
 }
 
+// vectorOf returns v as a tensor.
 func vectorOf(v []int64) *tensor.Tensor { return tensor.Must(tensor.FromSlice(v, len(v))) }

@@ -48,7 +48,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	Facts: graph.Facts{Parallel: kit.Except(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} }),
 		AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
 			if err != nil {
 				return nil, err
@@ -58,7 +58,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	},
 })
 
-// gatherShapes mirrors aten's gather_shape_check.
+// gatherShapes returns the error of aten's gather_shape_check for the operand t and the index ix.
 func gatherShapes(op string, t, ix tensor.Type, dim int) error {
 	if max(1, t.Rank()) != max(1, ix.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
@@ -73,7 +73,8 @@ func gatherShapes(op string, t, ix tensor.Type, dim int) error {
 	return nil
 }
 
-// gatherKernel gathers along dim from m, a view of operand 0 with the index's rank.
+// gatherKernel returns a kernel that gathers along dim. m is the view of operand 0 with the rank of the index, and ix
+// is the view of the index.
 func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
@@ -88,10 +89,11 @@ func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 		table = nil
 	}
 	x := &indexed{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, m), table}, idx},
-		looks: []lookup{lookAlong(m, ix, dim)}}
+		looks: []lookup{lookupAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
+// gatherRef is the reference of gather.
 func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(t.DType, index.Shape...)
 	var first error
@@ -173,7 +175,8 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	},
 })
 
-// takeAlong broadcasts self and indices. Without a dim, indices are flattened.
+// takeAlong returns the types of self and indices after they are broadcast together, and the dimension to index.
+// Without the attribute dim, indices are flattened and self is unchanged.
 func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 	t, ix = c.Type(0), c.Type(1)
 	if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
@@ -239,12 +242,12 @@ var Take = kit.Define[kit.None](graph.Op{
 	},
 	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
+		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},
 })
 
-// takeKernel gathers elements of operand 0 by the flat indices in ix, a view of operand 1. An index without a flat view
-// is walked in its own shape.
+// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. ix is operand 1, or the flat form
+// of operand 1. If operand 1 has no flat view, it is walked in its own shape.
 func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
 	if src := c.Meta(1); ix.Numel() == src.Numel() && !ix.SameLayout(src) {

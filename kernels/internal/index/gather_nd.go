@@ -15,17 +15,18 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tuples indexes a value by tuples of indices. The last dimension of the index operand runs along a tuple.
+// tuples describes a walk that indexes a value by tuples of indices. A tuple has one index for each indexed dimension
+// of the value. The last dimension of the index operand runs along a tuple.
 type tuples struct {
 	batch, k int   // number of batch dimensions, length of a tuple
-	shape    []int // of the walk
+	shape    []int // shape of the walk
 	table    []int // strides of the walk in the value, in bytes
-	index    []int // strides of the walk in the indices, in bytes
+	index    []int // strides of the walk in the index operand, in bytes
 	looks    []lookup
 }
 
-// tuplesShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known size,
-// since it is a number of dimensions.
+// tuplesShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
+// number, because it determines the rank of the shape.
 func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
 	if err := indexDType(op, ix.DType); err != nil {
 		return nil, 0, err
@@ -46,6 +47,7 @@ func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k in
 	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
 }
 
+// newTuples returns the walk for a value with meta m and an index operand with meta ix. op is the name in errors.
 func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	shape, k, err := tuplesShape(op, m.Type(), ix.Type(), batch)
 	if err != nil {
@@ -64,7 +66,7 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	return t, nil
 }
 
-// position returns the index in the value for an index of the walk.
+// position returns the index in the value, of meta m, for the index at of the walk.
 func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
 	lead := indices.Rank() - 1
 	to := slices.Clone(at[:t.batch])
@@ -149,7 +151,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			if up.DType != t.DType {
 				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 			}
-			if how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
+			if how := combiningByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
 				(how == combineMax || how == combineMin) {
 				return nil, kit.NotImplementedBy("scatter_nd", t.DType)
 			}
@@ -161,7 +163,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				return nil, err
 			}
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-			how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]
+			how := combiningByName[kit.Attrs[scatterNDAttrs](c).Reduce]
 			kit.EachIndex(t.shape, func(at []int) {
 				to, e := t.position(in[0].Meta, in[1], at)
 				if e != nil {
@@ -190,7 +192,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			x := &indexed{shape: t.shape, looks: t.looks, writes: true,
 				operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.table}, {kit.InBuffer(c, 1), t.index}}}
 			k.Phases = append(k.Phases,
-				x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
+				x.phase(writeOps(c.Out[0].DType, combiningByName[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
 			return k, nil
 		},
 	},

@@ -5,15 +5,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of gathering, by their names in machine profiles.
+// The inner kernels of gathers, by their names in machine profiles.
 const (
 	sliceRun = "gather.slice"  // fixed cost of a slice that is copied
 	lookUp   = "gather.lookup" // an element that is looked up separately
 )
 
-// gathering returns the implementation of an op that takes slices or elements of operand 0. The number of bytes that it
-// reads from operand 0 is the size of the result.
-func gathering(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
+// gatherImpls returns the implementation of an op that takes slices, or else elements, of operand 0. Its cost assumes
+// that the op reads as many bytes from operand 0 as the result has.
+func gatherImpls(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	m := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if slices {
 		m = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}

@@ -17,7 +17,7 @@ type indexAddAttrs struct {
 	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of source"`
 }
 
-// IndexAdd, IndexCopy and IndexFill write slices of self.
+// IndexAdd, IndexCopy and IndexFill copy self and write to slices of the copy.
 var (
 	IndexAdd = indexWriteOp(graph.SchemaOf[indexAddAttrs](), "index_add",
 		"Copies self and adds the slices of source to its slices along dim, "+
@@ -40,6 +40,7 @@ var (
 		})
 )
 
+// indexWriteOp defines one of these ops. spec returns the dimension, the reduction and the factor of the source.
 func indexWriteOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (int, combining, tensor.Scalar)) *graph.Op {
 	fill := name == "index_fill"
@@ -88,6 +89,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 	})
 }
 
+// indexWriteCheck returns PyTorch's error for a call. fill: the op is index_fill.
 func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tensor.Scalar) error {
 	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
 	if ix.Rank() > 1 {
@@ -137,6 +139,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 	return nil
 }
 
+// compileIndexWrite returns a kernel that copies self and then writes the slices.
 func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
 	k := copySelf(c)
@@ -171,13 +174,14 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 	}
 	table := walkOperand{kit.OutBuffer(c, 0), withoutStep(kit.ByteStrides(out), dim)}
 	x := &indexed{shape: shape, operands: []walkOperand{plain, table, idx},
-		looks: []lookup{lookAlong(out, ix, dim)}, writes: true}
+		looks: []lookup{lookupAlong(out, ix, dim)}, writes: true}
 	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))
 	return k, nil
 }
 
-// convertValue adds a phase that converts the 0-dim value to d in scratch memory. The phase exists even if the index is
-// empty, because a value that does not fit is always an error.
+// convertValue adds a phase that converts operand 2, a 0-dim value, to dtype d in scratch memory, and returns the
+// buffer of the converted value. The phase is necessary even if the index is empty, because a value that does not fit d
+// is always an error.
 func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
 	room := kit.ScratchBuffer(0, tensor.New(d))
 	k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -191,6 +195,7 @@ func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
 	return room
 }
 
+// indexWriteRef is the reference of these ops.
 func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	if in[2].Rank() == 0 && in[2].DType != out.DType {

@@ -22,8 +22,8 @@ func hasMask(c *graph.Call) bool {
 	return false
 }
 
-// maskedOutline returns the outline of a result with masks: all sizes except those of the broadcast indices. It assumes
-// one true element per mask.
+// maskedOutline returns the outline of the result of a call with masks. The sizes of the broadcast indices are unknown.
+// The other sizes are inferred from a call with one true element per mask.
 func maskedOutline(c *graph.Call) graph.Outline {
 	o := graph.Outline{DType: c.Type(0).DType}
 	p, err := newIndexing(unmasked(c, sym.Of(1)))
@@ -40,7 +40,7 @@ func maskedOutline(c *graph.Call) graph.Outline {
 			given++
 		}
 	}
-	if given == 1 { // otherwise the number of true elements of each mask is unknown
+	if given == 1 { // with several indices, the shape does not tell the number of true elements of each mask
 		o.Lay = func(shape []sym.Int) (tensor.Type, error) {
 			p, err := newIndexing(unmasked(c, shape[p.at]))
 			if err != nil {
@@ -52,7 +52,8 @@ func maskedOutline(c *graph.Call) graph.Outline {
 	return o
 }
 
-// unmasked returns the call with each mask replaced by n indices for each of its dimensions.
+// unmasked returns the call with index operands in place of each mask: one operand of n indices for each dimension of
+// the mask.
 func unmasked(c *graph.Call, n sym.Int) *graph.Call {
 	t := tensor.NewType(tensor.Int64, n)
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
@@ -77,8 +78,9 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 	return indexEager(ctx, c, full)
 }
 
-// withoutMasks returns the call and its operands with each mask replaced by the indices of its true elements, one
-// operand per dimension. nonzero returns these indices as [n, rank].
+// withoutMasks returns the call and its operands with index operands in place of each mask: one operand for each
+// dimension of the mask. These operands have the indices of the mask's true elements. nonzero returns the indices as a
+// tensor [n, rank].
 func withoutMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
@@ -122,7 +124,7 @@ func withoutMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 	return &graph.Call{In: args, Attrs: c.Attrs}, full, nil
 }
 
-// indexEager runs the kernel of index immediately.
+// indexEager compiles a call of index without masks and runs it in the calling goroutine.
 func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	p, err := newIndexing(c)
 	if err != nil {
@@ -137,7 +139,7 @@ func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*ten
 	return runAtOnce(ctx, p.kernel(c), m, in)
 }
 
-// runAtOnce runs a kernel with one result in the calling goroutine.
+// runAtOnce runs a kernel with one result in the calling goroutine. m is the meta of the result.
 func runAtOnce(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Empty(m)
 	mem := k.NewMem()

@@ -51,7 +51,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: indexSelectLoops, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
 			m := c.Meta(0)
 			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, m.Rank())
 			if err != nil {
@@ -62,6 +62,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 	},
 })
 
+// selectRef is the reference of index_select.
 func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	shape := slices.Clone(t.Shape)
 	if t.Rank() > 0 {
@@ -126,7 +127,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: embeddingLoops, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
 			return selectKernel(c, kit.InBuffer(c, 1), 0), nil
 		}),
 	},
@@ -135,6 +136,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 // maxIndices is the maximum number of dimensions that index can index.
 const maxIndices = 8
 
+// indexParams returns the operands of index.
 func indexParams() []graph.Param {
 	p := []graph.Param{kit.Self}
 	for i := range maxIndices {
@@ -222,7 +224,7 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, err
 }
 
-// nonzeroRef returns the indices of the non-zero elements as [n, rank].
+// nonzeroRef returns the indices of the n non-zero elements as a tensor [n, rank].
 func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 	var positions [][]int
 	kit.EachIndex(t.Shape, func(at []int) {

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectKernel selects slices of operand 0 along dim. In the result, the dimensions of index replace dim.
+// selectKernel returns a kernel that selects slices of operand 0 along dim. In the result, the dimensions of index
+// replace dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, m, ix := c.Out[0], c.Meta(0), index.Meta
 	plain := operandAt(0, out)
@@ -32,22 +33,23 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	if m.Rank() == 0 {
 		table.steps, idx.steps = nil, nil
 	}
-	x := &indexed{shape: out.Shape, operands: []walkOperand{plain, table, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
+	x := &indexed{shape: out.Shape, operands: []walkOperand{plain, table, idx}, looks: []lookup{lookupAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
-// indexing is a call of index. The types table and indices are expanded to the shape of the result.
+// indexing is a call of index without masks. The types table and indices are expanded to the shape of the result.
 type indexing struct {
 	self       tensor.Type
 	table      tensor.Type   // self, with strides of 0 in the dimensions of the indices
 	dims       []int         // the indexed dimensions of self
-	indices    []tensor.Type // by position in dims
-	rules      []tensor.Type // the indices as operands of the permutation rule
-	shape      []sym.Int     // of the result
-	at         int           // position of the dimensions given in shape
+	indices    []tensor.Type // the index operands, in the order of dims
+	rules      []tensor.Type // the index operands as operands of the permutation rule
+	shape      []sym.Int     // shape of the result
+	at         int           // first dimension of the result that comes from the indices
 	indexShape []sym.Int     // the broadcast shape of the indices
 }
 
+// newIndexing checks a call of index and returns its description.
 func newIndexing(c *graph.Call) (*indexing, error) {
 	p := &indexing{self: c.Type(0)}
 	for i := 1; i < len(c.In); i++ {
@@ -84,7 +86,7 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 	return p, p.expandTypes()
 }
 
-// expandTypes expands all types to the shape of the result.
+// expandTypes computes the shape of the result and expands all types to it.
 func (p *indexing) expandTypes() error {
 	p.table = tensor.Type{DType: p.self.DType}
 	add := func(shape, strides []sym.Int) {
@@ -123,8 +125,8 @@ func (p *indexing) expandTypes() error {
 	return nil
 }
 
-// rule returns the type of an index with dimensions of size 1 for the dimensions of self that are not indexed
-// (reshape_indexer in at::native).
+// rule returns the type of an index operand for the permutation rule. In the dimensions of self that are not indexed,
+// it has size 1 (reshape_indexer in at::native).
 func (p *indexing) rule(t tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(p.shape))
 	copy(shape[p.at:], p.indexShape)
@@ -134,6 +136,7 @@ func (p *indexing) rule(t tensor.Type) tensor.Type {
 	return tensor.NewType(t.DType, shape...)
 }
 
+// kernel returns the kernel of the call.
 func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
 	self := kit.KnownMeta(p.self)
 	x := &indexed{shape: c.Out[0].Shape, operands: []walkOperand{operandAt(0, c.Out[0]),
@@ -147,7 +150,7 @@ func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
 	return x.kernel(kit.ReadOps(c.Out[0].DType))
 }
 
-// layout returns the type of the result by the permutation rule.
+// layout returns the type of the result. Its layout follows from PyTorch's permutation rule.
 func (p *indexing) layout() (tensor.Type, error) {
 	if t, err := kit.FreshType(p.self.DType, p.shape); err != nil {
 		return t, err
@@ -159,7 +162,7 @@ func (p *indexing) layout() (tensor.Type, error) {
 	return kit.LaidOutType(cfg)
 }
 
-// copySelf returns a kernel that copies operand 0 to the output, which the phases of the op then modify.
+// copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output.
 func copySelf(c *graph.Call) *graph.Kernel {
 	k := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
 	k.Worker = max(k.Worker, positionBlock*8)

@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// maskFilling is the computation of masked_fill.
 var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 	Body: func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		if d, v := it.DType(1), it.DType(3); d != v {
@@ -19,7 +20,7 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 		return maskFills[it.DType(1)], nil
 	}}
 
-// maskFills are the kernels for a value of self's dtype.
+// maskFills are the kernels for a value operand with the dtype of self, by dtype.
 var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
 	f := kit.Formula("where(mask, value, x)", "x", "mask", "value")
 	for d := tensor.Bool; d.Valid(); d++ {
@@ -85,13 +86,13 @@ func rowMajorResult(c *graph.Call) (tensor.Type, error) {
 	return tensor.NewType(c.Type(0).DType, shape...), err
 }
 
-// elementBits stands for the elements of all dtypes of the same size.
+// elementBits is the type constraint of loops that copy elements. A type stands for all dtypes of its size.
 type elementBits interface {
 	uint8 | uint16 | uint32 | uint64 | complex128
 }
 
-// fillConverted converts a value of dtype v first, as value.item() and Scalar::to do; a value that overflows d is an
-// error.
+// fillConverted returns the kernel for self of dtype d and a value operand of another dtype v. As in value.item() and
+// Scalar::to, the value is first converted to d. A value that overflows d is an error.
 func fillConverted(d, v tensor.DType) rule.Kernel {
 	switch d.Size() {
 	case 1:
@@ -106,6 +107,7 @@ func fillConverted(d, v tensor.DType) rule.Kernel {
 	return fillAs[complex128](d, v)
 }
 
+// fillAs is fillConverted for elements of type T.
 func fillAs[T elementBits](d, v tensor.DType) rule.Kernel {
 	switch v.Size() {
 	case 1:
@@ -120,7 +122,7 @@ func fillAs[T elementBits](d, v tensor.DType) rule.Kernel {
 	return fillBy[T, complex128](d, v)
 }
 
-// fillBy is the kernel for elements of type T and a value operand of type V, which is the same for all elements.
+// fillBy is fillConverted for elements of type T and a value operand of type V.
 func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
 	k := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
 		if len(dst) == 0 {
@@ -130,7 +132,7 @@ func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
 		x := *(*T)(item.Pointer())
 		for i := range dst {
 			y := a[i]
-			if mask[i] != 0 { // dst may overlap mask
+			if mask[i] != 0 { // read before dst[i] is written, because dst may overlap mask
 				y = x
 			}
 			dst[i] = y

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convertedItem converts the element of dtype v at p to d.
+// convertedItem returns the element of dtype v at p, converted to dtype d. It fails if the element overflows d.
 func convertedItem(d, v tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
 	item := tensor.Zeros(v)
 	kit.Mover(v, v)(item.Pointer(), p, 0, 0, 1)

@@ -19,8 +19,11 @@ func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
 	return list
 }
 
+// nmsBox is a rectangle from (x0, y0) to (x1, y1).
 type nmsBox struct{ x0, y0, x1, y1 float64 }
 
+// newNMSBox returns the box that v describes. center: v is x, y of the center, width and height. Otherwise v has two
+// opposite corners.
 func newNMSBox(center bool, v [4]float64) nmsBox {
 	a, b, c, d := v[0], v[1], v[2], v[3]
 	if center {
@@ -39,14 +42,15 @@ func (b *nmsBox) iou(o *nmsBox) float64 {
 	return both / ((b.x1-b.x0)*(b.y1-b.y0) + (o.x1-o.x0)*(o.y1-o.y0) - both)
 }
 
-// scored is a box and its score.
+// scored is the index of a box and its score.
 type scored struct {
 	score float64
 	box   int
 }
 
-// suppress returns the indices of at most n boxes to keep, in descending order of score. Boxes of equal score are in
-// the order of their indices. NaN is the highest score, as in PyTorch's sort.
+// suppress returns the indices of at most n boxes to keep, in descending order of score. A box is dropped if its
+// intersection over union with a kept box exceeds iou. If least is not nil, scores must exceed it. Boxes of equal score
+// are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
 func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
 	var order []scored
 	for i, s := range scores {
@@ -73,24 +77,26 @@ func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64
 	return k.order
 }
 
-// keptBoxes holds the boxes kept so far, divided by their left edges into vertical strips of the plane. A kept box can
-// overlap a new box only if its left edge is left of the new box's right edge, and at most the width of the widest box
-// left of the new box's left edge. So only a few strips are searched.
+// keptBoxes holds the boxes that were kept so far. The plane is divided into vertical strips, and a kept box is in the
+// strip of its left edge. A kept box overlaps a new box only if its left edge is in a certain range: from the new box's
+// left edge minus the width of the widest box, to the new box's right edge. Therefore only a few strips are searched.
 type keptBoxes struct {
-	iou    float64 // overlap above which a box is dropped
-	order  []int   // indices of the kept boxes, in the order in which they were kept
-	strips [][]nmsBox
-	begin  float64 // least left edge of all boxes
-	scale  float64 // strips per unit of x
-	widest float64 // width of the widest box
+	iou    float64    // overlap above which a box is dropped
+	order  []int      // indices of the kept boxes, in the order in which they were kept
+	strips [][]nmsBox // kept boxes by strip
+	begin  float64    // least left edge of all boxes
+	scale  float64    // strips per unit of x
+	widest float64    // width of the widest box
 }
 
-// maxStrips bounds the number of strips.
+// maxStrips is the greatest number of strips.
 const maxStrips = 1024
 
+// newKeptBoxes returns an empty set for a selection from boxes.
 func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
 	k := &keptBoxes{iou: iou}
-	if !(iou >= 0) { // then boxes that do not touch are dropped too, or none are (NaN)
+	// If iou is negative, boxes that do not touch are dropped too. If iou is NaN, no box is dropped.
+	if !(iou >= 0) {
 		k.strips = make([][]nmsBox, 1)
 		return k
 	}
@@ -122,13 +128,14 @@ func (k *keptBoxes) strip(x float64) int {
 	return int(min(max((x-k.begin)*k.scale, 0), float64(len(k.strips)-1)))
 }
 
+// keep adds box i.
 func (k *keptBoxes) keep(i int, b *nmsBox) {
 	at := k.strip(b.x0)
 	k.order, k.strips[at] = append(k.order, i), append(k.strips[at], *b)
 }
 
-// overlap reports whether a box overlaps a kept box too much. It searches one more strip on the left, because x may be
-// rounded into the next strip.
+// overlap reports whether the intersection over union of b and a kept box exceeds k.iou. It searches one more strip on
+// the left, because rounding may move the left edge of a kept box to a neighbouring strip.
 func (k *keptBoxes) overlap(b *nmsBox) bool {
 	first, last := max(0, k.strip(b.x0-k.widest)-1), k.strip(b.x1)
 	if first > last { // the box has negative width

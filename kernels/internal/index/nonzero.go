@@ -24,7 +24,8 @@ var Nonzero = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 		return []*tensor.Tensor{out}, err
 	})
 
-// indicesType is the type of the result of nonzero. Its strides are (1, n), and (1, 0) without elements, as in PyTorch.
+// indicesType returns the type of the result of nonzero for its shape, [n, rank]. As in PyTorch, the strides are (1,
+// n).
 func indicesType(shape []sym.Int) (tensor.Type, error) {
 	t, err := kit.FreshType(tensor.Int64, []sym.Int{shape[1], shape[0]})
 	if err != nil {
@@ -66,7 +67,7 @@ var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	return []*tensor.Tensor{out}, err
 })
 
-// keepSlices copies the slices of a tensor along dim whose flag is set.
+// keepSlices returns a copy of the slices of a tensor along dim that have their flag set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
 	positions := kit.NewInts[int](count(ctx, flags))[:0]
 	kit.Blocks(ctx, len(flags), func(begin, end int) {

@@ -33,8 +33,8 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: eagerOneHot},
 })
 
-// sizeOfClasses bounds the indices of one_hot (see [graph.Param.Below]); -1 stands for no bound. If the indices
-// determine the number of classes, the bound is a moderate number.
+// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.Below]). The bound -1 stands for no bound. If
+// the indices determine the number of classes, the bound is a small number.
 func sizeOfClasses(c *graph.Call) int {
 	n := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {
@@ -116,19 +116,20 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 	})}}, nil
 }
 
-// withClasses returns the call with the number of classes that its indices need.
+// withClasses returns the call with a known number of classes. If num_classes is -1, it is one more than the greatest
+// index.
 func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	a := *kit.Attrs[oneHotAttrs](c)
 	if kit.KnownSize(a.NumClasses) != -1 {
 		return c
 	}
-	n := 1 // also if all indices are negative
+	n := 1 // the number of classes if all indices are negative
 	kit.EachIndex(index.Shape, func(at []int) { n = max(n, int(index.At(at...).Int())+1) })
 	a.NumClasses = sym.Of(n)
 	return &graph.Call{In: c.In, Attrs: &a}
 }
 
-// eagerOneHot compiles and runs the call once the indices are known.
+// eagerOneHot compiles and runs a call whose number of classes depends on the indices.
 func eagerOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c = withClasses(c, in[0])
 	res, err := inferOneHot(c)

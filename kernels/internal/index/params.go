@@ -7,13 +7,15 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// dimensioned is implemented by the attributes of ops that index one dimension. ok is false if the indices are flat
-// indices into self.
+// This file has the bounds on indices ([graph.Param.Below]) and the attributes that several ops share.
+
+// dimensioned is implemented by the attributes of ops that index one dimension. indexed returns the dimension. ok is
+// false if the indices are flat indices into self.
 type dimensioned interface {
 	indexed() (dim int, ok bool)
 }
 
-// sizeOfSelf bounds indices into operand 0: see [graph.Param.Below].
+// sizeOfSelf returns the bound on indices into operand 0.
 func sizeOfSelf(c *graph.Call) int {
 	m := c.Meta(0)
 	if a, ok := c.Attrs.(dimensioned); ok {
@@ -24,11 +26,11 @@ func sizeOfSelf(c *graph.Call) int {
 	return m.Numel()
 }
 
-// rowsOfSelf bounds indices of rows of operand 0.
+// rowsOfSelf returns the bound on indices of rows of operand 0.
 func rowsOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
 
-// sizeOfDim bounds the indices of dimension dim of operand 0. With masks there is no bound: a mask may index several
-// dimensions, and the operands after it then index later ones.
+// sizeOfDim returns the bound on indices of dimension dim of operand 0. In a call with masks it returns -1, no bound:
+// a mask may index several dimensions, so that the operands after the mask index other dimensions.
 func sizeOfDim(dim int) func(c *graph.Call) int {
 	return func(c *graph.Call) int {
 		if hasMask(c) {
@@ -38,7 +40,7 @@ func sizeOfDim(dim int) func(c *graph.Call) int {
 	}
 }
 
-// sizeOfTuples bounds all indices of the tuples of gather_nd and scatter_nd, by the least size of the indexed
+// sizeOfTuples returns the bound on the indices of gather_nd and scatter_nd. It is the least size of the indexed
 // dimensions.
 func sizeOfTuples(c *graph.Call) int {
 	m, ix, batch := c.Meta(0), c.Meta(1), 0
@@ -55,7 +57,7 @@ type gatherAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to index"`
 }
 
-// indexParam holds indices into dimension dim of self, or flat indices for ops without dim.
+// indexParam is an operand of indices. They index dimension dim of self, or are flat if the op has no dim.
 var indexParam = graph.Param{Name: "index", Below: sizeOfSelf}
 
 type gatherNDAttrs struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the cost rates of gathering. The time of the calls of a rate determines its value on a machine.
+// Rates lists the cost rates of gatherImpls. The time of the calls of a rate determines its value on a machine.
 func Rates() []graph.Rate {
 	return []graph.Rate{
 		{Name: graph.GoSimple, Unit: "an operation on an element in Go",

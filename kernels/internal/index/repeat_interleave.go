@@ -69,17 +69,18 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 
 // repeating is a call of repeat_interleave.
 type repeating struct {
-	t     tensor.Type // of the repeated value, which is flattened if the attribute dim is absent
-	dtype tensor.DType
-	flat  bool
-	dim   int
-	count sym.Int // number of repetitions, if it is the same for all slices
-	each  bool    // each slice has its own number of repetitions
-	at    int     // operand that holds the numbers of repetitions
-	size  sym.Int // of dim in the result
-	known bool    // size is known before the run
+	t     tensor.Type  // type of the repeated value, after it is flattened
+	dtype tensor.DType // dtype of the result
+	flat  bool         // the value is flattened, because the attribute dim is absent
+	dim   int          // the repeated dimension of t
+	count sym.Int      // number of repetitions, if it is the same for all slices
+	each  bool         // each slice has its own number of repetitions
+	at    int          // index of the operand that has the numbers of repetitions
+	size  sym.Int      // size of dim in the result
+	known bool         // size is known before the run
 }
 
+// newRepeating checks a call of repeat_interleave and returns its description.
 func newRepeating(c *graph.Call) (*repeating, error) {
 	a, t := kit.Attrs[repeatInterleaveAttrs](c), c.Type(0)
 	if c.Has(1) && a.Repeats != nil {
@@ -130,8 +131,8 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 	return r, nil
 }
 
-// indices prepares the call without the operand repeats. Self then holds the repeats, and index i is repeated self[i]
-// times.
+// indices sets the fields for a call without repeats. In such a call, self has the repeats, and the result has index i
+// repeated self[i] times.
 func (r *repeating) indices(c *graph.Call) error {
 	t := r.t
 	switch {
@@ -144,7 +145,7 @@ func (r *repeating) indices(c *graph.Call) error {
 	return r.total(c, t.DType)
 }
 
-// total sets the size of the result as far as it is known.
+// total sets r.size and r.known. d is the dtype of the operand that has the repeats.
 func (r *repeating) total(c *graph.Call, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
@@ -166,6 +167,7 @@ func (r *repeating) total(c *graph.Call, d tensor.DType) error {
 // repeats returns the number of repetitions of index i.
 type repeats func(i int) int
 
+// repeatsOf returns the repeats in a tensor. A single number applies to all indices.
 func repeatsOf(t *tensor.Tensor) repeats {
 	return func(i int) int {
 		switch {
@@ -196,7 +198,7 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 	return total, nil
 }
 
-// checkTotal checks the total against the size of the result; size -1 accepts any total.
+// checkTotal returns the total, or an error if it differs from size, the size of the result. Size -1 accepts any total.
 func (r repeats) checkTotal(ctx context.Context, n, size int) (total int, err error) {
 	if total, err = r.total(ctx, n); err == nil && size >= 0 && total != size {
 		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
@@ -204,8 +206,8 @@ func (r repeats) checkTotal(ctx context.Context, n, size int) (total int, err er
 	return total, err
 }
 
-// repeatedPositions lists the indices 0 to n-1, each repeated t[i] times. size is the required length of the list, or
-// -1. It panics as [tensor.NewStorage] does.
+// repeatedPositions returns a list of the indices 0 to n-1, in which index i is repeated t[i] times. size is the
+// required length of the list, or -1. If memory is short, it panics as [tensor.NewStorage] does.
 func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, error) {
 	r := repeatsOf(t)
 	total, err := r.checkTotal(ctx, n, size)
@@ -228,7 +230,8 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 	return positions, nil
 }
 
-// uniform copies from a view of self that has the repetitions as a dimension of stride 0 after the repeated dimension.
+// uniform returns the kernel for a number of repetitions that is the same for all slices. It copies a view of self. In
+// the view, the repetitions are a dimension of stride 0 after the repeated dimension.
 func (r *repeating) uniform(c *graph.Call) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	d := r.dim + 1
@@ -248,7 +251,8 @@ func (r *repeating) uniform(c *graph.Call) (*graph.Kernel, error) {
 // positionsGrain is the number of positions that a chunk lists.
 const positionsGrain = 1 << 16
 
-// byPositions lists the source positions in scratch memory and then gathers.
+// byPositions returns the kernel for slices with different numbers of repetitions. It lists the index of the source
+// slice for each slice of the result in scratch memory, and then gathers the slices.
 func (r *repeating) byPositions(c *graph.Call) (*graph.Kernel, error) {
 	by, out := c.Meta(r.at), c.Out[0]
 	m, size := kit.KnownMeta(r.t), kit.KnownSize(r.size)
@@ -283,8 +287,9 @@ func (r *repeating) byPositions(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// listing returns the phases that list the positions in scratch memory. A chunk finds its first position by the prefix
-// sums of the repeats.
+// listing returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
+// repeats. In the second phase, a chunk finds its first position in the prefix sums. by is the meta of the repeats, n
+// their number, size the size of the result, and listed the number of positions to list.
 func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, by.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {
@@ -336,7 +341,8 @@ func repeatStep(m tensor.Meta) int {
 	return kit.StepAt(m, 0)
 }
 
-// repeatInterleave computes all forms from lists of positions.
+// repeatInterleave computes all forms of the op from a list of positions. It is the reference, and computes results
+// with shapes that depend on data.
 func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (res []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	r, err := newRepeating(c)

@@ -24,14 +24,15 @@ type scatterReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's element in the reduction"`
 }
 
-// scattering is a call of scatter or one of its variants.
+// scattering is a call of scatter, scatter_add or scatter_reduce.
 type scattering struct {
 	dim         int
 	reduce      string
 	includeSelf bool
 }
 
-func (s *scattering) how() combining { return combinings[s.reduce] }
+// how returns the reduction of elements.
+func (s *scattering) how() combining { return combiningByName[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
@@ -58,6 +59,7 @@ var (
 		})
 )
 
+// scatterOp defines one of these ops. spec returns the attributes of a call.
 func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	spec func(c *graph.Call) scattering) *graph.Op {
 	of := func(c *graph.Call) (scattering, error) {
@@ -101,6 +103,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
+// scatterCheck returns PyTorch's error for a call.
 func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
 	if err := indexDType(name, ix.DType); err != nil && !kit.Empty(ix) {
@@ -132,7 +135,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	return nil
 }
 
-// walk returns a walk over the index that writes to the table.
+// walk returns a walk over the index that combines elements of the plain operand into the table.
 func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexed {
 	ix := c.Meta(1)
 	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
@@ -145,7 +148,7 @@ func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *i
 		plain.steps = make([]int, ix.Rank())
 	}
 	return &indexed{shape: ix.Shape, operands: []walkOperand{plain, {table, steps}, operandAt(2, ix)},
-		looks: []lookup{lookAlong(table.Meta, ix, s.dim)}, writes: true}
+		looks: []lookup{lookupAlong(table.Meta, ix, s.dim)}, writes: true}
 }
 
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
@@ -189,7 +192,8 @@ func identityOf(d tensor.DType, how combining) *tensor.Tensor {
 	return s.Tensor(d)
 }
 
-// divide adds the phases of a mean: they count elements in scratch memory and divide the sums.
+// divide adds the phases that turn sums into means. They count the elements of each sum in scratch memory and divide
+// the sum by the count.
 func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 	out := c.Out[0]
 	n, size := out.Numel(), out.DType.Size()
@@ -295,6 +299,7 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, first
 }
 
+// floorDiv returns a / b, rounded down.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {

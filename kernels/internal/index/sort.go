@@ -30,8 +30,8 @@ type topkAttrs struct {
 
 var valuesAndIndices = []string{"values", "indices"}
 
-// Sort, Argsort and Topk order the elements along a dimension. Equal elements keep the order of their indices; NaN is
-// greater than all.
+// Sort, Argsort and Topk order the elements along a dimension. Equal elements keep the order of their indices. NaN is
+// greater than all numbers.
 var (
 	Sort    = sortOp("sort", "Sorts the elements along a dimension and returns their indices.", 2)
 	Argsort = sortOp("argsort", "Returns the indices that sort the elements along a dimension.", 1)
@@ -56,6 +56,7 @@ var (
 	})
 )
 
+// sortOp defines sort, which has two outputs, or argsort, which has one.
 func sortOp(name, doc string, outputs int) *graph.Op {
 	o := graph.Op{
 		Semantics: graph.Semantics{
@@ -92,7 +93,8 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 	return kit.Define[sortAttrs](o)
 }
 
-// ranking sorts lines and keeps the first k elements.
+// ranking is the computation of sort and topk: it sorts the lines along dim and keeps the first k elements of each
+// line.
 type ranking struct {
 	dim, k     int
 	descending bool
@@ -131,13 +133,13 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 	return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
 }
 
-// ranked is an element and its index.
+// ranked is an element and its index in the line.
 type ranked[T kit.Sortable] struct {
 	v T
 	i int64
 }
 
-// compareUp orders ascending, NaN last, and equal elements by index.
+// compareUp compares elements in ascending order. NaN is last. Equal elements are ordered by index.
 func compareUp[T kit.Sortable](a, b ranked[T]) int {
 	switch {
 	case a.v < b.v || b.v != b.v && a.v == a.v:
@@ -148,7 +150,7 @@ func compareUp[T kit.Sortable](a, b ranked[T]) int {
 	return int(a.i - b.i)
 }
 
-// compareDown orders descending, NaN first, and equal elements by index.
+// compareDown compares elements in descending order. NaN is first. Equal elements are ordered by index.
 func compareDown[T kit.Sortable](a, b ranked[T]) int {
 	switch {
 	case a.v > b.v || a.v != a.v && b.v == b.v:
@@ -173,8 +175,8 @@ func (r *ranking) compile(c *graph.Call) (*graph.Kernel, error) {
 	return rankKernel[float64](r, c, d), nil
 }
 
-// rankKernel sorts line by line in worker memory. Values are read again from the operand by index, so their bits are
-// preserved.
+// rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
+// operand by index, so that their bits are preserved.
 func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *graph.Kernel {
 	m, size := c.Meta(0), d.Size()
 	n := sizeAt(m, r.dim)
@@ -213,7 +215,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 		})}}
 }
 
-// loadRanked reads a line whose elements are step bytes apart.
+// loadRanked reads a line from src. Its elements are step bytes apart. unsigned: the elements are uint64 numbers.
 func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tensor.ConvertFunc, src unsafe.Pointer,
 	step int, unsigned bool) {
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -228,7 +230,7 @@ func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tens
 	})
 }
 
-// flipSigns maps unsigned numbers to signed ones in the same order.
+// flipSigns maps unsigned numbers to signed numbers that have the same order.
 func flipSigns[T kit.Sortable](line []ranked[T]) {
 	for i := range line {
 		p := (*int64)(unsafe.Pointer(&line[i].v))
@@ -236,8 +238,8 @@ func flipSigns[T kit.Sortable](line []ranked[T]) {
 	}
 }
 
-// takeBest returns the first k elements of the sorted line. If k is small, it keeps the best k elements in a heap whose
-// root is the worst of them.
+// takeBest returns the first k elements of the sorted line. If k is small, it does not sort the line. It keeps the
+// first k elements in a heap, and the root of the heap is the last of these elements in sorted order.
 func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, descending bool) []ranked[T] {
 	cmp := compareUp[T]
 	if descending {
@@ -269,6 +271,7 @@ func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, desc
 	return line[:k]
 }
 
+// siftDown restores the order of a heap after element i was replaced.
 func siftDown[T kit.Sortable](h []ranked[T], i int, cmp func(a, b ranked[T]) int) {
 	for {
 		k := 2*i + 1
@@ -286,7 +289,7 @@ func siftDown[T kit.Sortable](h []ranked[T], i int, cmp func(a, b ranked[T]) int
 	}
 }
 
-// reference sorts each line stably by comparisons of scalars.
+// reference is the reference of sort and topk. It sorts each line stably by comparisons of scalars.
 func (r *ranking) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := slices.Clone(t.Shape)
 	if len(shape) > 0 {
@@ -426,7 +429,7 @@ func compileKth(c *graph.Call) (*graph.Kernel, error) {
 	return kthKernel[float64](c, dim, a.K), nil
 }
 
-// kthKernel ranks each line as topk does and takes the last of the k smallest.
+// kthKernel returns a kernel that finds the k smallest elements of each line, as topk does, and takes the last of them.
 func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 	full := make([]tensor.Meta, 2)
 	for i, o := range c.Out {

@@ -92,19 +92,21 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	},
 })
 
-// tfidf is a prepared pool of n-grams.
+// tfidf is a call of the op with the n-grams of its pool.
 type tfidf struct {
 	a     *tfidfAttrs
-	size  int // elements of a row of the result
+	size  int // number of elements of a row of the result
 	grams []tfidfGram
 }
 
+// tfidfGram is an n-gram of the pool.
 type tfidfGram struct {
 	ids    []int64 // the elements of the n-gram
 	at     int     // position in a row of the result
 	weight float32
 }
 
+// newTfidf checks the attributes and divides the pool into n-grams.
 func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 	t := &tfidf{a: a}
 	for n, from := range a.NgramCounts {
@@ -136,13 +138,13 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 	return t, nil
 }
 
-// includes reports whether n-grams of this length are counted.
+// includes reports whether the attributes request n-grams of g's length.
 func (t *tfidf) includes(g *tfidfGram) bool {
 	return len(g.ids) >= t.a.MinGramLength && len(g.ids) <= t.a.MaxGramLength
 }
 
-// skips returns the number of distances between neighbours at which an n-gram can occur in rows of n elements. It is 1
-// for n-grams of one element.
+// skips returns the greatest distance between neighbours of an n-gram in rows of n elements. Distances start at 1. The
+// result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
 func (t *tfidf) skips(g *tfidfGram, n int) int {
 	most := t.a.MaxSkipCount
 	switch {
@@ -155,7 +157,8 @@ func (t *tfidf) skips(g *tfidfGram, n int) int {
 	return min(longest-1, most) + 1
 }
 
-// count returns the number of occurrences of an n-gram in a row with its elements skip apart.
+// count returns the number of occurrences of the n-gram in row x. The elements of an occurrence are skip elements
+// apart.
 func (g *tfidfGram) count(m *graph.Mem, x []int64, skip int) int {
 	count := 0
 	for from := 0; from+(len(g.ids)-1)*skip < len(x); from++ {
@@ -171,7 +174,8 @@ func (g *tfidfGram) count(m *graph.Mem, x []int64, skip int) int {
 	return count
 }
 
-// writeCount writes the result for a count.
+// writeCount writes the result for an n-gram that occurs count times. For a count of 0 it writes nothing, except in
+// mode TF.
 func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 	switch {
 	case t.a.Mode == "TF":
@@ -187,15 +191,16 @@ func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 // tfidfGrain is the number of elements that a chunk reads.
 const tfidfGrain = 1 << 20
 
-// kernel first counts, in scratch memory, the occurrences of each n-gram at each distance. It then writes the results.
+// kernel returns the kernel of the call. It first counts the occurrences of each n-gram at all distances in scratch
+// memory. Then it writes the results. A unit of work is a range of distances of an n-gram in a row.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int64)}
 	m := c.Meta(0)
 	n := m.Shape[m.Rank()-1]
 	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
-	per := max(1, tfidfGrain/max(1, n)) // distances of a unit
-	units := []int{0}                   // units before those of each n-gram
+	per := max(1, tfidfGrain/max(1, n)) // number of distances of a unit
+	units := []int{0}                   // number of units of the preceding n-grams
 	for i := range t.grams {
 		units = append(units, units[i]+kit.DivUp(t.skips(&t.grams[i], n), per))
 	}

@@ -30,8 +30,8 @@ type uniqueAttrs struct {
 	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
 }
 
-// Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX,
-// which also returns the index of the first occurrence.
+// Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX. It
+// also returns the index of the first occurrence.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
 		"Returns the distinct elements, for every element of self its index "+
@@ -78,7 +78,8 @@ var (
 		})
 )
 
-// uniqueOp defines one of these ops. shapes corrects the outlines of results that are not vectors of unknown length.
+// uniqueOp defines one of these ops. shapes corrects the outlines of results that are not vectors of unknown length. f
+// computes the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	shapes func(*graph.Call, []graph.Outline),
 	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -104,7 +105,7 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 }
 
 // distinctSlices returns the outline of the distinct slices of t, or of its distinct elements if dim is nil. The slices
-// are stacked along the first dimension, which is then moved to dim.
+// are stacked along a first dimension. This dimension is then moved to dim, which determines the layout.
 func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 	o := rowMajor(t.DType, slicesOf(t, dim)...)
 	if dim == nil || len(o.Sizes) < 2 {
@@ -128,7 +129,7 @@ func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 	return o
 }
 
-// unrequested makes the outlines of inverse and counts empty if they are not requested.
+// unrequested sets the sizes of inverse and counts in their outlines to 0 if the results are not requested.
 func unrequested(known []graph.Outline, inverse, counts bool) {
 	for i, requested := range []bool{inverse, counts} {
 		if !requested {
@@ -140,11 +141,12 @@ func unrequested(known []graph.Outline, inverse, counts bool) {
 // uniques has the distinct slices of a value.
 type uniques struct {
 	output  *tensor.Tensor // the distinct slices
-	first   []int64        // by distinct slice: index of its first occurrence
-	counts  []int64        // by distinct slice: number of its occurrences
-	inverse []int64        // by slice of the value: index of the equal distinct slice
+	first   []int64        // for each distinct slice, the index of its first occurrence
+	counts  []int64        // for each distinct slice, the number of its occurrences
+	inverse []int64        // for each slice of the value, the index of the equal distinct slice
 }
 
+// aten returns the results of aten's ops. shape is the shape of inverse.
 func (u *uniques) aten(shape []int, inverse, counts bool) []*tensor.Tensor {
 	out := []*tensor.Tensor{u.output, vectorOf(nil), vectorOf(nil)}
 	if inverse {
@@ -156,6 +158,8 @@ func (u *uniques) aten(shape []int, inverse, counts bool) []*tensor.Tensor {
 	return out
 }
 
+// findUnique finds the distinct slices of t along a dimension, or its distinct elements if dim is nil. If sorted is not
+// set, they are in the order of their first occurrences.
 func findUnique(ctx context.Context, t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
 	x, d := t, 0
 	var err error
@@ -208,8 +212,8 @@ func findUnique(ctx context.Context, t *tensor.Tensor, dim *int, sorted bool) (*
 	return u, err
 }
 
-// rowCompare compares rows of a value element by element; NaN is greater than all. The second result reports whether
-// rows are equal.
+// rowCompare returns a function that compares two rows of t element by element, in dtype d. NaN is greater than all
+// numbers. The second result of the function reports whether the rows are equal. A row with NaN equals no row.
 func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tensor,
 	d tensor.DType) func(a, b int) (int, bool) {
 	c := kit.CopyTo(ctx, t, tensor.New(d, t.Shape...))
@@ -240,6 +244,7 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 	}
 }
 
+// find sets the fields first, counts and inverse for n slices. compare compares two slices.
 func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, b int) (int, bool)) {
 	order := kit.NewInts[int](n)
 	for i := range order {

@@ -10,15 +10,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lookup describes a dimension of the table that is indexed by an operand. A negative index counts from the end.
+// lookup describes a dimension of the table that an index operand indexes. A negative index counts from the end.
 type lookup struct {
-	operand int          // operand of the walk that holds the index
-	off     int          // byte offset of the index from the operand's element, which may hold several indices
-	wide    bool         // the index is int64, else int32
-	dim     int          // the dimension, for error messages
-	size    int          // of the dimension
-	step    int          // stride of the dimension, in bytes
-	plane   *tensor.Meta // if not nil, the index is a flat index into this layout
+	operand int  // operand of the walk that has the index
+	off     int  // offset in bytes of the index from the operand's address; a tuple has several indices
+	wide    bool // the index is int64, else int32
+	dim     int  // the dimension, for error messages
+	size    int  // size of the dimension
+	step    int  // stride of the dimension in bytes, or bytes of an element if the index is flat
+	// plane: if not nil, the index is a flat index into this layout.
+	plane *tensor.Meta
 }
 
 // offset reads the index at p and returns its byte offset in the table.
@@ -48,52 +49,55 @@ func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	return at * l.step, nil
 }
 
+// outOfBounds returns the error for index i of a dimension.
 func outOfBounds(i int64, dim, size int) error {
 	return fmt.Errorf("index %d is out of bounds for dimension %d with size %d", i, dim, size)
 }
 
-// walkOperand is an operand of an indexed walk, with its strides in bytes for each dimension of the walk.
+// walkOperand is an operand of an indexed walk.
 type walkOperand struct {
 	kit.Buffer
-	steps []int
+	steps []int // strides in bytes in the dimensions of the walk
 }
 
-// operandAt returns the operand at Mem.Ptrs[at], walked along its own dimensions.
+// operandAt returns the operand at Mem.Ptrs[at]. The dimensions of the walk are its own dimensions.
 func operandAt(at int, m tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
 }
 
-// indexed walks a shape over several operands. Operand 0, the plain operand, is accessed by its own strides. Operand 1,
-// the table, is accessed at positions given by lookups. The remaining operands hold the indices. A gather reads the
-// table and a scatter writes it.
+// indexed is a walk: it visits all indices of a shape and moves elements between two operands. Operand 0, the plain
+// operand, is accessed by its own strides. Operand 1, the table, is accessed at positions given by lookups. The other
+// operands have the indices. A gather reads the table, and a scatter writes the table.
 //
-// If the table has stride 0 in a dimension, a scatter may write several elements along it to the same position. Such a
-// dimension is serial: one worker visits its elements in order. A unit of work fixes one index of the parallel outer
-// dimensions and one piece of the innermost dimension. It visits all indices of the serial outer dimensions.
+// If the table has stride 0 in a dimension, a scatter may write several elements along that dimension to the same
+// position. Such a dimension is serial: one worker visits its elements in order. Other dimensions are parallel. A unit
+// of work is one index of the parallel outer dimensions and one piece of the innermost dimension. A unit visits all
+// indices of the serial outer dimensions.
 type indexed struct {
 	shape    []int
 	operands []walkOperand
 	looks    []lookup
 	writes   bool // the table is written
 
-	outer, mid []int // parallel and serial outer dimensions
-	inner      int   // innermost dimension
-	piece      int   // elements of a piece of the innermost dimension
-	pieces     int   // pieces of the innermost dimension
-	units      int   // units of work
-	mids       int   // number of indices of the serial outer dimensions
-	perChunk   int   // units of a chunk
-	moves      bool  // some index changes along the innermost dimension
+	outer, mid    []int // parallel and serial outer dimensions
+	inner         int   // innermost dimension
+	piece         int   // number of elements of a piece of the innermost dimension
+	pieces        int   // number of pieces of the innermost dimension
+	units         int   // number of units of work
+	serialCount   int   // number of indices of the serial outer dimensions
+	unitsPerChunk int   // number of units of a chunk
+	moves         bool  // some index changes along the innermost dimension
 }
 
 const (
-	maxOperands   = 12  // of a walk
-	positionBlock = 512 // elements whose positions are looked up at once, in worker memory
+	maxOperands   = 12  // greatest number of operands of a walk
+	positionBlock = 512 // greatest number of positions that are looked up at once, in worker memory
 )
 
+// serial reports whether dimension d is serial.
 func (x *indexed) serial(d int) bool { return x.writes && x.operands[1].steps[d] == 0 }
 
-// merge merges dimensions that are contiguous in all operands, and drops those of size 1.
+// merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
 func (x *indexed) merge() {
 	var dims []int
 	shape := append([]int(nil), x.shape...)
@@ -137,11 +141,11 @@ func (x *indexed) merge() {
 func (x *indexed) divideWork() {
 	x.merge()
 	x.inner = len(x.shape) - 1
-	x.mids, x.units = 1, 1
+	x.serialCount, x.units = 1, 1
 	for d := range x.inner {
 		if x.serial(d) {
 			x.mid = append(x.mid, d)
-			x.mids *= x.shape[d]
+			x.serialCount *= x.shape[d]
 		} else {
 			x.outer = append(x.outer, d)
 			x.units *= x.shape[d]
@@ -150,25 +154,25 @@ func (x *indexed) divideWork() {
 	n := x.shape[x.inner]
 	x.piece = max(1, n)
 	if !x.serial(x.inner) {
-		x.piece = max(1, min(n, max(64, machine.GatherGrain/max(1, x.mids))))
+		x.piece = max(1, min(n, max(64, machine.GatherGrain/max(1, x.serialCount))))
 	}
 	x.pieces = kit.DivUp(n, x.piece)
 	x.units *= x.pieces
-	if x.mids == 0 {
+	if x.serialCount == 0 {
 		x.units = 0
 	}
-	x.perChunk = max(1, machine.GatherGrain/max(1, x.mids*x.piece))
+	x.unitsPerChunk = max(1, machine.GatherGrain/max(1, x.serialCount*x.piece))
 	for _, l := range x.looks {
 		x.moves = x.moves || x.operands[l.operand].steps[x.inner] != 0
 	}
 }
 
-// phase returns the phase of the walk.
+// phase returns the phase that runs the walk. ops are the loops over a row of elements.
 func (x *indexed) phase(ops kit.RowOps) graph.Phase {
 	x.divideWork()
-	return graph.Phase{Chunks: kit.DivUp(x.units, x.perChunk), Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: kit.DivUp(x.units, x.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
 		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Worker))), positionBlock)
-		for u := chunk * x.perChunk; u < min(x.units, (chunk+1)*x.perChunk); u++ {
+		for u := chunk * x.unitsPerChunk; u < min(x.units, (chunk+1)*x.unitsPerChunk); u++ {
 			if err := x.unit(m, ops, u, positions); err != nil {
 				return err
 			}
@@ -177,12 +181,12 @@ func (x *indexed) phase(ops kit.RowOps) graph.Phase {
 	}}
 }
 
-// kernel returns a kernel that consists of the walk.
+// kernel returns a kernel that consists only of the walk.
 func (x *indexed) kernel(ops kit.RowOps) *graph.Kernel {
 	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: positionBlock * 8}
 }
 
-// moveTo moves the addresses p to index i of the dimensions dims.
+// moveTo moves the addresses p of the operands to index i of the dimensions dims.
 func (x *indexed) moveTo(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
@@ -194,6 +198,7 @@ func (x *indexed) moveTo(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	}
 }
 
+// unit runs unit u of work. positions is memory for looked-up positions.
 func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, positions []int) error {
 	var start [maxOperands]unsafe.Pointer
 	for s := range x.operands {
@@ -205,7 +210,7 @@ func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, positions []int) err
 		start[s] = unsafe.Add(start[s], at*x.operands[s].steps[x.inner])
 	}
 	n := min(x.piece, x.shape[x.inner]-at)
-	for i := range x.mids {
+	for i := range x.serialCount {
 		p := start
 		x.moveTo(&p, x.mid, i)
 		if err := x.row(m, ops, &p, n, positions); err != nil {
@@ -215,6 +220,7 @@ func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, positions []int) err
 	return nil
 }
 
+// row moves n elements along the innermost dimension. p are the addresses of the operands.
 func (x *indexed) row(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsafe.Pointer, n int, positions []int) error {
 	plain, table := x.operands[0].steps[x.inner], x.operands[1].steps[x.inner]
 	if !x.moves {
@@ -271,7 +277,7 @@ func withoutStep(steps []int, dim int) []int {
 	return out
 }
 
-// sizeAt returns the size of a dimension; a 0-dim value has size 1.
+// sizeAt returns the size of a dimension. It returns 1 for a 0-dim value.
 func sizeAt(m tensor.Meta, dim int) int {
 	if m.Rank() == 0 {
 		return 1
@@ -279,12 +285,13 @@ func sizeAt(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// lookAlong returns the lookup of dimension dim of the table m, which operand 2 of the walk indexes.
-func lookAlong(m, index tensor.Meta, dim int) lookup {
+// lookupAlong returns the lookup for dimension dim of a table with meta m. Operand 2 of the walk indexes the dimension,
+// and index is the operand's meta.
+func lookupAlong(m, index tensor.Meta, dim int) lookup {
 	return lookup{operand: 2, wide: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim), step: kit.StepAt(m, dim)}
 }
 
-// refIndex reads an index as a lookup does.
+// refIndex reads the index at position at of tensor t and checks it, like a lookup. size is the size of dimension dim.
 func refIndex(t *tensor.Tensor, size, dim int, at ...int) (int, error) {
 	i := t.At(at...).Int()
 	if n := int64(size); i < -n || i >= n {

@@ -33,7 +33,7 @@ type quantConv struct {
 // sums of windows (see corrected), which restricts the groups.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
-	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !zeroAlike(c, 0, q.xZero) {
+	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !sameZeroDType(c, 0, q.xZero) {
 		return false
 	}
 	if q.scaled && c.Has(8) && !magnitudesAtMost(c.Const(8), math.MaxInt32/2) {

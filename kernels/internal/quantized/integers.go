@@ -38,7 +38,7 @@ func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
 	}
 	at, is := a.Value.Node.Attrs.(*dequantizeAttrs)
 	c := a.Value.Node.Call()
-	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil || !zeroAlike(c, 0, 2) {
+	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil || !sameZeroDType(c, 0, 2) {
 		return l, false
 	}
 	return quantizedValues{bytes: c.In[0], scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
@@ -245,7 +245,7 @@ func (q *rewriting) product() (r graph.Rewrite, err error) {
 	case !b.isInt32Constant(x, w):
 		r.Why = "its bias is not constant, or too large for int32"
 	default:
-		r.Why = of.unserved(x, w)
+		r.Why = of.unsupported(x, w)
 	}
 	if r.Why != "" {
 		return r, nil
@@ -258,8 +258,8 @@ func (q *rewriting) product() (r graph.Rewrite, err error) {
 // weighted is the byte form of a node that multiplies operand 0 by a weight.
 type weighted struct {
 	axis int // dimension of the output channels in the weight
-	// unserved returns the reason why bytes x and w cannot be multiplied. It returns "" if they can be multiplied.
-	unserved func(x, w quantizedValues) string
+	// unsupported returns the reason why bytes x and w cannot be multiplied. It returns "" if they can be multiplied.
+	unsupported func(x, w quantizedValues) string
 	// state adds the byte op that computes the product and returns its result.
 	state func(x, w quantizedValues, b bias) graph.Arg
 }
@@ -280,7 +280,7 @@ func (q *rewriting) weighted(n *graph.Node) *weighted {
 // convolution returns the byte form of a convolution of images.
 func (q *rewriting) convolution(n *graph.Node) *weighted {
 	var at graph.Attrs
-	return &weighted{unserved: func(x, w quantizedValues) (why string) {
+	return &weighted{unsupported: func(x, w quantizedValues) (why string) {
 		served := false
 		at, served = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
 		switch {
@@ -295,7 +295,7 @@ func (q *rewriting) convolution(n *graph.Node) *weighted {
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the matrix with the output channels.
 func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
-	return &weighted{axis: axis, unserved: func(x, w quantizedValues) string {
+	return &weighted{axis: axis, unsupported: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
 		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > maxTerms {
 			return "no machine code multiplies bytes of such shapes"

@@ -75,7 +75,7 @@ func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 		if err := byteDType(q.name, c, 7); err != nil {
 			return t, err
 		}
-		if !quantFloat(c.Type(1).DType) || !kit.HaveOneElement(c, 6, 7) {
+		if !isQuantizableFloat(c.Type(1).DType) || !kit.HaveOneElement(c, 6, 7) {
 			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
 		}
 		if n := columnsOf(b); c.Has(8) && (c.Type(8).DType != tensor.Int32 || c.Type(8).Rank() != 1 ||
@@ -108,7 +108,7 @@ func (q *quantMatmul) check(c *graph.Call) error {
 		what    string
 		n       sym.Int
 	}{{q.aZero, "a_zero_point", m}, {q.bZero, "b_zero_point", n}, {q.aScale, "a_scale", m}, {q.bScale, "b_scale", n}} {
-		if err := perIndex(q.name, f.what, c.Type(f.operand), f.n); err != nil {
+		if err := checkParamCount(q.name, f.what, c.Type(f.operand), f.n); err != nil {
 			return err
 		}
 	}
@@ -119,8 +119,8 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	p := parts{compose.Of(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
-	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && zeroAlike(c, q.a, q.aZero) &&
-		zeroAlike(c, q.b, q.bZero)
+	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(c, q.a, q.aZero) &&
+		sameZeroDType(c, q.b, q.bZero)
 	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || magnitudesAtMost(c.Const(8),
 		math.MaxInt32/2))) {
 		return p.Result(p.bytesProduct(q, q.aScale >= 0))

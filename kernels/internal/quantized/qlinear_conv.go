@@ -111,10 +111,10 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 // check checks the sizes of the weight's zero points and scales against its output channels.
 func (q *quantConv) check(c *graph.Call) error {
 	n := c.Type(q.w).Shape[0]
-	if err := perIndex(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
+	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
 		return err
 	}
-	return perIndex(q.name, "w_scale", c.Type(4), n)
+	return checkParamCount(q.name, "w_scale", c.Type(4), n)
 }
 
 func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {

@@ -33,14 +33,14 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
 				return nil, fmt.Errorf("quantize_linear: %w", err)
 			}
-			if !quantFloat(m.DType) && m.DType != tensor.Int32 {
+			if !isQuantizableFloat(m.DType) && m.DType != tensor.Int32 {
 				return nil, kit.NotImplemented("quantize_linear", m.DType)
 			}
-			if !quantFloat(c.Type(1).DType) {
+			if !isQuantizableFloat(c.Type(1).DType) {
 				return nil, kit.NotImplemented("quantize_linear", c.Type(1).DType)
 			}
 			d := quantDType(c, a.DType)
-			if !quantServed(d) {
+			if !isQuantizedDType(d) {
 				return nil, kit.NotImplemented("quantize_linear", d)
 			}
 			return c.One(m.RowMajor().WithDType(d)), nil
@@ -86,10 +86,10 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
 				return nil, fmt.Errorf("dequantize_linear: %w", err)
 			}
-			if !quantServed(m.DType) {
+			if !isQuantizedDType(m.DType) {
 				return nil, kit.NotImplemented("dequantize_linear", m.DType)
 			}
-			if !quantFloat(c.Type(1).DType) {
+			if !isQuantizableFloat(c.Type(1).DType) {
 				return nil, kit.NotImplemented("dequantize_linear", c.Type(1).DType)
 			}
 			return c.One(m.RowMajor().WithDType(c.Type(1).DType)), nil
@@ -134,8 +134,8 @@ func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
 	return tensor.Uint8
 }
 
-// quantServed reports whether d is a dtype of quantized values.
-func quantServed(d tensor.DType) bool {
+// isQuantizedDType reports whether d is a dtype of quantized values.
+func isQuantizedDType(d tensor.DType) bool {
 	switch d {
 	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
 		return true

@@ -20,15 +20,15 @@ func byteDType(name string, c *graph.Call, operands ...int) error {
 	return nil
 }
 
-// zeroAlike reports whether the zero point of an operand has the dtype of the operand, or is omitted. The ops allow
+// sameZeroDType reports whether the zero point of an operand has the dtype of the operand, or is omitted. The ops allow
 // zero points of other dtypes, but byte products do not.
-func zeroAlike(c *graph.Call, operand, zero int) bool {
+func sameZeroDType(c *graph.Call, operand, zero int) bool {
 	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
 
-// perIndex checks that scales or zero points of type t are omitted, or have one element or n elements. what is their
-// name in the error.
-func perIndex(name, what string, t tensor.Type, n sym.Int) error {
+// checkParamCount checks that scales or zero points of type t are omitted, or have one element or n elements. what is
+// their name in the error.
+func checkParamCount(name, what string, t tensor.Type, n sym.Int) error {
 	count := t.Numel()
 	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
 		return nil
@@ -62,8 +62,9 @@ func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	return t
 }
 
-// quantFloat reports whether numbers of dtype d can be quantized. As in ONNX, float64 numbers cannot be quantized.
-func quantFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
+// isQuantizableFloat reports whether numbers of dtype d can be quantized. As in ONNX, float64 numbers cannot be
+// quantized.
+func isQuantizableFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 
 // bounds returns the least and the greatest value of an integer dtype.
 func bounds(d tensor.DType) (least, most float64) {

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Control-flow ops run graphs that are attributes. If such a graph uses values from outside, these values are its last
-// inputs and the last operands of the node.
+// This file has the control-flow ops. They run graphs that are attributes. Such a graph may use values of the graph
+// around the node. These values are its last inputs and the last operands of the node.
 
 type ifAttrs struct {
 	Then *graph.Graph `attr:"then_branch" doc:"graph to run if condition holds; its inputs are the first operands after condition"`
@@ -95,7 +95,7 @@ var Raise = kit.Define[raiseAttrs](graph.Op{
 	},
 })
 
-// maxResults bounds the results of a raise.
+// maxResults is the greatest number of results of a raise.
 const maxResults = 1 << 16
 
 func inferRaise(c *graph.Call) ([]graph.Result, error) {
@@ -106,7 +106,8 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
 }
 
-// byReference returns the reference of an op that runs graphs: the op itself, running references.
+// byReference returns the reference of an op that runs graphs. The reference is the op itself, but the ops in the
+// graphs are run by their references.
 func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -114,7 +115,7 @@ func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*te
 	}
 }
 
-// unknownResults returns results with the dtypes of the outputs of a graph and unknown shapes.
+// unknownResults returns results that have the dtypes of a graph's outputs and unknown shapes.
 func unknownResults(outs []graph.Output) []graph.Result {
 	res := make([]graph.Result, len(outs))
 	for i, o := range outs {
@@ -147,7 +148,7 @@ func runIf(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	return rt.Run(a.Else, in[n:])
 }
 
-// truth reads a condition.
+// truth returns the value of a condition, which must have one element.
 func truth(t *tensor.Tensor) (bool, error) {
 	if t.Numel() != 1 {
 		return false, errors.New("Boolean value of Tensor with more than one value is ambiguous")
@@ -168,11 +169,12 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(a.Body.Outputs[1:]), nil
 }
 
-// maxWritten bounds the number of nodes that replace a loop.
+// maxWritten is the greatest number of nodes that may replace a loop.
 const maxWritten = 1 << 12
 
-// repeats returns the number of iterations of a loop if sizes determine it. A loop without iterations is kept, because
-// its inference knows the shapes of collected values.
+// repeats returns the iterations with which planning replaces a loop. It returns false if the sizes do not determine
+// the number of iterations. It also returns false for a loop without iterations, because only the inference of the loop
+// knows the shapes of its collected values.
 func repeats(c *graph.Call) (graph.Repetition, bool) {
 	a := kit.Attrs[loopAttrs](c)
 	if a.Trips == nil || a.Body == nil || len(c.In) < 2 {
@@ -236,7 +238,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	return out, nil
 }
 
-// storages returns the set of storages of tensors, which may be nil.
+// storages returns the set of the tensors' storages. A tensor may be nil.
 func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	set := map[*tensor.Storage]bool{}
 	for _, t := range list {
@@ -247,8 +249,8 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	return set
 }
 
-// releaseOthers releases the memory of results of a body that are no longer needed. It does not release memory of the
-// kept results, or memory in one of the sets.
+// releaseOthers releases the memory of results of a body that are no longer needed. It does not release storages of the
+// kept results or storages in one of the sets.
 func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
@@ -260,7 +262,7 @@ func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]b
 	}
 }
 
-// metasOf describes tensors.
+// metasOf returns the metas of tensors.
 func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	metas := make([]tensor.Meta, len(in))
 	for i, t := range in {
@@ -269,7 +271,8 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	return metas
 }
 
-// collect stacks tensors along a new dimension. If there are none, dtype and shape are those of result i of like.
+// collect stacks tensors along a new dimension. If the list is empty, the dtype and the shape of a tensor are those of
+// result i of like. backwards: the last tensor of the list comes first.
 func collect(list []*tensor.Tensor, axis int, backwards bool, i int,
 	like func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta
@@ -386,7 +389,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	return results, nil
 }
 
-// results stacks the collected values.
+// results returns the results of a scan: the states, and the collected values, stacked.
 func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:a.States])

@@ -17,7 +17,8 @@ type dftAttrs struct {
 	Onesided bool     `attr:"onesided" default:"false" doc:"return only the first half of the frequencies; the other half is its mirror if the operand is real"`
 }
 
-// Fourier transforms along one dimension: the ops of aten on complex dtypes, and ONNX's DFT.
+// The ops of this file are Fourier transforms along one dimension. The ops of aten have complex dtypes. Dft is ONNX's
+// DFT.
 var (
 	FftFft  = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
 	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,
@@ -60,6 +61,7 @@ var (
 	})
 )
 
+// fftOp defines an op of aten. d is the dtype of the operand in examples.
 func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 	of := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		s := spec
@@ -97,7 +99,7 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 	})
 }
 
-// newDft checks a call of dft and returns the type of the result.
+// newDft checks a call of dft. It returns the transform and the type of the result.
 func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	a, m := kit.Attrs[dftAttrs](c), c.Type(0)
 	if !m.DType.IsFloat() {

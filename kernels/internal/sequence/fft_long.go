@@ -13,15 +13,17 @@ const (
 	longLine = 1 << 16
 	// longRadix is the greatest prime factor of longer lines that are transformed without a convolution.
 	longRadix = 13
-	// longBytes is the approximate scratch memory for long lines that are transformed together.
+	// longBytes is the approximate size in bytes of the scratch memory for long lines that are transformed together.
 	longBytes = 256 << 20
-	// rootBits is the number of low bits of an exponent, which index the first table of roots.
+	// rootBits is the number of bits of an exponent that index rootTable.low.
 	rootBits = 13
 )
 
-// rootTable has the powers of exp(-2 pi i / n), each as a product of two entries.
+// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low, indexed by the low bits of
+// the exponent, and an entry of high, indexed by the high bits.
 type rootTable struct{ low, high []complex128 }
 
+// newRootTable returns the table for n.
 func newRootTable(n int) rootTable {
 	t := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
 	for k := range t.low {
@@ -36,22 +38,24 @@ func newRootTable(n int) rootTable {
 // at returns the root to the power of k, from 0 to n-1.
 func (t *rootTable) at(k int) complex128 { return t.high[k>>rootBits] * t.low[k&(1<<rootBits-1)] }
 
-// matrixFourier transforms n = rows*cols elements as a matrix: first its columns, which are multiplied by twiddle
-// factors, and then its rows (Bailey's four-step method). Element j*cols+i is in column i; row k holds the frequencies
-// k+l*rows.
+// matrixFourier transforms a line of n = rows*cols elements as a matrix (Bailey's four-step method). It transforms the
+// columns, multiplies them by twiddle factors, and then transforms the rows. Element j*cols+i of the line is in row j
+// and column i. After the transform, row k has the frequencies k+l*rows.
 type matrixFourier struct {
-	n, rows, cols   int
-	ofCols, ofLines *fourier
-	twiddles        rootTable
+	n, rows, cols                 int
+	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
+	twiddles                      rootTable
 }
 
+// newMatrixFourier returns the transform of lines of n elements as a matrix with the given number of rows.
 func newMatrixFourier(n, rows int) *matrixFourier {
-	return &matrixFourier{n: n, rows: rows, cols: n / rows, ofCols: newFourier(rows), ofLines: newFourier(n / rows),
-		twiddles: newRootTable(n)}
+	return &matrixFourier{n: n, rows: rows, cols: n / rows, columnTransform: newFourier(rows),
+		rowTransform: newFourier(n / rows),
+		twiddles:     newRootTable(n)}
 }
 
-// matrixRows returns the number of rows of a matrix of n elements that has about as many columns; 0 if n has a prime
-// factor above longRadix.
+// matrixRows returns the number of rows of a matrix of n elements with similar numbers of rows and columns. It returns
+// 0 if n has a prime factor above longRadix.
 func matrixRows(n int) int {
 	rows, cols := 1, 1
 	for p := longRadix; p > 1; p-- {
@@ -71,49 +75,52 @@ func matrixRows(n int) int {
 
 // room returns the number of elements of memory that a worker needs.
 func (f *matrixFourier) room() int {
-	return max(f.rows+f.ofCols.room(), f.cols+f.ofLines.room())
+	return max(f.rows+f.columnTransform.room(), f.cols+f.rowTransform.room())
 }
 
-// columnLook is the number of elements of a column that are written between two checks of the context. Each of them may
-// be the first access to a large page, which the system clears.
-const columnLook = 64
+// columnCheckEvery is the number of elements of a column that are written between two checks of the context. It is
+// small, because each write may be the first access to a large page, which the system must clear.
+const columnCheckEvery = 64
 
-// column transforms column i of a matrix into y. get returns an element of the matrix.
+// column transforms column i of a matrix and writes it to column i of y. get returns an element of the matrix by its
+// index in the line. room is memory of the worker.
 func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get func(j int) complex128) {
 	x, room := room[:f.rows], room[f.rows:]
 	for j := range x {
 		x[j] = get(j*f.cols + i)
 	}
-	f.ofCols.forward(x, room)
+	f.columnTransform.forward(x, room)
 	for k, v := range x {
-		if k%columnLook == 0 {
+		if k%columnCheckEvery == 0 {
 			m.CheckContext()
 		}
 		y[k*f.cols+i] = v * f.twiddles.at(i*k)
 	}
 }
 
-// transformLine transforms a row of y and returns it: the frequencies k, k+rows, k+2*rows and so on.
+// transformLine transforms row k of y and returns it. It has the frequencies k, k+rows, k+2*rows and so on.
 func (f *matrixFourier) transformLine(y, room []complex128, k int) []complex128 {
 	x, room := room[:f.cols], room[f.cols:]
 	copy(x, y[k*f.cols:])
-	f.ofLines.forward(x, room)
+	f.rowTransform.forward(x, room)
 	return x
 }
 
-// longFourier transforms long lines in phases: as a matrix, or by Bluestein's convolution, whose transforms are those
-// of a matrix.
+// longFourier transforms a group of long lines in phases. If the prime factors of the length are small, a line is
+// transformed as a matrix. Otherwise it is transformed by Bluestein's convolution, and the transforms of the
+// convolution are computed as matrices.
 type longFourier struct {
 	*fourierSpec
 	*matrixFourier
-	chirp *rootTable // of 2n; nil: no convolution
-	lines *kit.LineSet
-	get   func(line unsafe.Pointer, i int) complex128
-	put   func(line unsafe.Pointer, x []complex128, first, step int)
-	first int // index of the first of these lines
-	at    int // number of lines that are transformed together
+	chirp      *rootTable // the table for 2n, if the lines are transformed by a convolution; else nil
+	lines      *kit.LineSet
+	get        func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
+	put        func(line unsafe.Pointer, x []complex128, first, step int) // writes elements of the result
+	first      int                                                        // index of the first line of the group
+	groupLines int                                                        // number of lines of the group
 }
 
+// longKernel returns the kernel of a call with lines longer than longLine.
 func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	f := longFourier{fourierSpec: s}
 	f.lines, f.get, f.put = s.access(c)
@@ -133,21 +140,21 @@ func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	if f.chirp != nil {
 		buffers = 2
 	}
-	f.at = min(f.lines.Count, max(1, longBytes/(size*buffers)))
-	k := &graph.Kernel{Worker: 16 * f.room(), Scratch: size * buffers * f.at}
+	f.groupLines = min(f.lines.Count, max(1, longBytes/(size*buffers)))
+	k := &graph.Kernel{Worker: 16 * f.room(), Scratch: size * buffers * f.groupLines}
 	if f.chirp != nil {
 		k.Scratch += size
 		k.Phases = f.kernelPhases()
 	}
-	for f.first = 0; f.first < f.lines.Count; f.first += f.at {
+	for f.first = 0; f.first < f.lines.Count; f.first += f.groupLines {
 		group := f
-		group.at = min(f.at, f.lines.Count-f.first)
-		k.Phases = append(k.Phases, group.phases(f.at)...)
+		group.groupLines = min(f.groupLines, f.lines.Count-f.first)
+		k.Phases = append(k.Phases, group.phases(f.groupLines)...)
 	}
 	return k
 }
 
-// matrix returns matrix i in scratch memory.
+// matrix returns the matrix at position i of scratch memory.
 func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	n := f.matrixFourier.n
 	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
@@ -165,10 +172,11 @@ func (f *longFourier) phase(lines, units, work int,
 	})
 }
 
-// phases returns the phases of a group of lines. Scratch memory has room for most lines.
+// phases returns the phases that transform the group. most is the number of matrices for which scratch memory has room
+// in each of its buffers.
 func (f *longFourier) phases(most int) []graph.Phase {
 	line := func(i int) [4]int { return f.lines.At(f.first + i) }
-	columns := f.phase(f.at, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
+	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
 		src := unsafe.Add(m.Ptrs[1], line(i)[0])
 		f.column(m, f.matrix(m, i), room, col, func(j int) complex128 {
 			if f.chirp == nil {
@@ -181,41 +189,41 @@ func (f *longFourier) phases(most int) []graph.Phase {
 		})
 	})
 	if f.chirp == nil {
-		return []graph.Phase{columns, f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
-			f.deliver(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformLine(f.matrix(m, i), room, k), k)
+		return []graph.Phase{columns, f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
+			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformLine(f.matrix(m, i), room, k), k)
 		})}
 	}
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
-		f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
+		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
 			z, kern := f.matrix(m, most+i), f.matrix(m, 2*most)
 			for l, v := range f.transformLine(f.matrix(m, i), room, k) {
-				if l%columnLook == 0 {
+				if l%columnCheckEvery == 0 {
 					m.CheckContext()
 				}
 				at := k + l*f.rows
-				z[at] = conj(v * kern[at]) // the inverse is the conjugate of the conjugate's transform
+				z[at] = conj(v * kern[at]) // conj(forward(conj(v))) is the inverse transform of v, without its scale
 			}
 		}),
-		f.phase(f.at, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
+		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
 			z := f.matrix(m, most+i)
 			f.column(m, f.matrix(m, i), room, col, func(j int) complex128 { return z[j] })
 		}),
-		f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
+		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
 			x := f.transformLine(f.matrix(m, i), room, k)
 			for l, v := range x {
 				if at := k + l*f.rows; at < f.fourierSpec.n {
 					x[l] = conj(v) * scale * f.chirped(at)
 				}
 			}
-			f.deliver(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)
+			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)
 		})}
 }
 
-// kernelPhases returns the phases that transform the conjugate chirp. The result is in the matrix after the matrices of
-// the lines. The first matrix is temporary memory.
+// kernelPhases returns the phases that transform the conjugate chirp, the convolution's kernel. The result is in the
+// matrix after the matrices of the lines. The first matrix is temporary memory.
 func (f *longFourier) kernelPhases() []graph.Phase {
-	n, m, at := f.fourierSpec.n, f.matrixFourier.n, 2*f.at
+	n, m, at := f.fourierSpec.n, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{
 		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, room []complex128, _, col int) {
 			f.column(mem, f.matrix(mem, 0), room, col, func(j int) complex128 {
@@ -231,7 +239,7 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, room []complex128, _, k int) {
 			kern := f.matrix(mem, at)
 			for l, v := range f.transformLine(f.matrix(mem, 0), room, k) {
-				if l%columnLook == 0 {
+				if l%columnCheckEvery == 0 {
 					mem.CheckContext()
 				}
 				kern[k+l*f.rows] = v
@@ -239,12 +247,13 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 		})}
 }
 
-// chirped returns element k of the chirp. k*k is reduced first to keep the digits of its sine.
+// chirped returns element k of the chirp. k*k is reduced modulo 2n, because the table has only the powers below 2n.
 func (f *longFourier) chirped(k int) complex128 { return f.chirp.at(k * k % (2 * f.fourierSpec.n)) }
 
 func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 
-// value returns element j of a line, cut or extended to the length of the transform: see [fourierSpec.load].
+// value returns element j of a line after the line is cut or extended to the length of the transform. It computes the
+// same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
 func (f *longFourier) value(line unsafe.Pointer, j int) (v complex128) {
 	n, have := f.fourierSpec.n, min(f.in, f.fourierSpec.n)
 	if f.mirrored {
@@ -265,8 +274,9 @@ func (f *longFourier) value(line unsafe.Pointer, j int) (v complex128) {
 	return v
 }
 
-// deliver scales and writes the frequencies k, k+rows, k+2*rows and so on of a line that are in the result.
-func (f *longFourier) deliver(line unsafe.Pointer, x []complex128, k int) {
+// writeFrequencies scales the frequencies k, k+rows, k+2*rows and so on of a line, and writes them to the result. It
+// drops frequencies that the result does not have.
+func (f *longFourier) writeFrequencies(line unsafe.Pointer, x []complex128, k int) {
 	sign := f.scale
 	if f.inverse {
 		sign = -sign

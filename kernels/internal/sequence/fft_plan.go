@@ -9,30 +9,34 @@ import (
 )
 
 // fourier computes discrete Fourier transforms of one length. If the prime factors of the length are small, it uses
-// mixed radices, else Bluestein's convolution of a power-of-two length. Roots of unity are computed once, in float64.
+// mixed radices. Otherwise it uses Bluestein's convolution of a power-of-two length. Roots of unity are computed once,
+// in float64.
 type fourier struct {
 	n       int
 	factors []int
 	roots   []complex128 // exp(-2 pi i k / n); nil if long is set
 
-	long  *fourier // Bluestein: the length of the convolution
-	chirp []complex128
+	// The fields of Bluestein's algorithm.
+	long  *fourier     // transform of the convolution's length
+	chirp []complex128 // exp(-pi i k*k / n)
 	kern  []complex128 // transform of the conjugate chirp
 }
 
 // maxRadix is the greatest prime factor that is transformed by its definition.
 const maxRadix = 61
 
+// unitRoot returns exp(-2 pi i k / n).
 func unitRoot(k, n int) complex128 {
 	s, c := math.Sincos(-2 * math.Pi * float64(k) / float64(n))
 	return complex(c, s)
 }
 
-// tables returns zeros for the tables of a transform. It panics with a [*tensor.MemoryError] if memory is short.
+// tables returns n zeros for a table of a transform. It panics with a [*tensor.MemoryError] if memory is short.
 func tables(n int) []complex128 {
 	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(16*n).Bytes()))), n)
 }
 
+// newFourier returns the transform of length n.
 func newFourier(n int) *fourier {
 	f := &fourier{n: n}
 	rest := n
@@ -57,12 +61,13 @@ func newFourier(n int) *fourier {
 	return f
 }
 
+// bluestein computes the tables of Bluestein's algorithm.
 func (f *fourier) bluestein() {
 	m := 1 << bits.Len(uint(2*f.n-1))
 	f.long = newFourier(m)
 	f.chirp, f.kern = tables(f.n), tables(m)
 	for k := range f.n {
-		// k*k is reduced first, to keep the digits of its sine.
+		// k*k is reduced modulo 2n, because the sine of a large number is less accurate.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
 	}
 	for k, c := range f.chirp {
@@ -83,7 +88,7 @@ func (f *fourier) room() int {
 	return f.n
 }
 
-// forward transforms x, of length n, in place.
+// forward transforms x, which has n elements, in place. room is temporary memory of f.room() elements.
 func (f *fourier) forward(x, room []complex128) {
 	if f.long != nil {
 		f.convolve(x, room)
@@ -101,12 +106,12 @@ func (f *fourier) forward(x, room []complex128) {
 	}
 }
 
-// stage is a step of Stockham's algorithm: it joins r transforms of length l each.
+// stage is a step of Stockham's algorithm. It combines groups of r transforms of length l to transforms of length r*l.
 func (f *fourier) stage(dst, src []complex128, r, l int) {
-	m := f.n / (r * l) // transforms after the stage
+	m := f.n / (r * l) // number of transforms after the stage
 	for j := range l {
 		for k := range m {
-			// The parts are m*l elements apart. Part q is multiplied by power q*j of the root of order r*l.
+			// The r results are m*l elements apart. Operand q is multiplied by power q*j of the root of order r*l.
 			at, to := j*m+k, j*m+k
 			switch r {
 			case 2:
@@ -134,7 +139,7 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 	}
 }
 
-// convolve is Bluestein's algorithm.
+// convolve transforms x in place by Bluestein's algorithm.
 func (f *fourier) convolve(x, room []complex128) {
 	m := f.long.n
 	a, rest := room[:m], room[m:]
@@ -145,7 +150,7 @@ func (f *fourier) convolve(x, room []complex128) {
 	f.long.forward(a, rest)
 	for k := range a {
 		v := a[k] * f.kern[k]
-		a[k] = complex(real(v), -imag(v)) // the inverse is the conjugate of the conjugate's transform
+		a[k] = complex(real(v), -imag(v)) // conj(forward(conj(v))) is the inverse transform of v, without its scale
 	}
 	f.long.forward(a, rest)
 	scale := 1 / float64(m)
@@ -154,7 +159,8 @@ func (f *fourier) convolve(x, room []complex128) {
 	}
 }
 
-// refDFT is the definition of the transform, forward or backward, without a scale.
+// refDFT computes the forward or inverse transform of length n by its definition, without a scale. x is cut or extended
+// by zeros.
 func refDFT(x []complex128, n int, inverse bool) []complex128 {
 	out := make([]complex128, n)
 	for k := range out {

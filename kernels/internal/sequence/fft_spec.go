@@ -19,7 +19,7 @@ type fftAttrs struct {
 	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both are scaled by its root"`
 }
 
-// fourierSpec is a transform of the lines along a dimension.
+// fourierSpec describes a call: a transform of the lines along a dimension.
 type fourierSpec struct {
 	inverse  bool // frequencies are transformed to values
 	half     bool // the result has only the first half of the frequencies
@@ -28,11 +28,11 @@ type fourierSpec struct {
 	pairs    bool // complex numbers are pairs along the last dimension of operand and result
 
 	dim        int
-	n, in, out int // elements of a line: in the transform, in the operand, in the result
-	scale      float64
+	n, in, out int     // numbers of elements of a line: in the transform, in the operand, in the result
+	scale      float64 // factor of the result
 }
 
-// fromAten checks a call of aten's ops and returns the type of the result.
+// fromAten sets the fields for a call of one of aten's ops, and returns the type of the result.
 func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.Type, error) {
 	var err error
 	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
@@ -66,8 +66,8 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.
 	return kit.FreshType(d.ToComplex(), shape)
 }
 
-// lengths sets in, n and out if they are known, and returns the sizes of the result. n is the requested length, or nil
-// for the length of the operand.
+// lengths sets s.in, s.n and s.out if they are known, and returns the sizes of the result. n is the requested length,
+// or nil for the length of the operand.
 func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 	in := m.Shape[s.dim]
 	points := in
@@ -90,10 +90,11 @@ func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// maxFourier bounds the length of a transform.
+// maxFourier is the greatest length of a transform.
 const maxFourier = 1 << 26
 
-// load fills x with a line of the operand, cut or extended to the length of the transform. get returns an element.
+// load fills x with a line of the operand, cut or extended to the length of the transform. get returns an element of
+// the operand.
 func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0
@@ -116,6 +117,7 @@ func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	}
 }
 
+// kernel returns the kernel of a call.
 func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}
@@ -137,8 +139,8 @@ func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 		})}}
 }
 
-// access returns the lines of a call and two functions: get reads element i of a line of the operand, and put writes
-// elements of a line of the result, from first on, step apart.
+// access returns the lines of a call and two functions. get reads element i of a line of the operand. put writes the
+// elements first, first+step, first+2*step and so on of a line of the result.
 func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
 	put func(line unsafe.Pointer, x []complex128, first, step int)) {
 	m, out := c.Meta(0), c.Out[0]
@@ -184,7 +186,7 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 	return kit.NewLineSet(shape, s.dim, in, dst), get, put
 }
 
-// transform transforms a line and scales it. The inverse is the conjugate of the forward transform of the conjugate.
+// transform transforms line x and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
 func (s *fourierSpec) transform(f *fourier, x, room []complex128) {
 	if s.inverse {
 		for i, v := range x {
@@ -201,6 +203,7 @@ func (s *fourierSpec) transform(f *fourier, x, room []complex128) {
 	}
 }
 
+// reference is the reference of all transforms. m is the meta of the result.
 func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tensor {
 	out := tensor.Zeros(m.DType, m.Shape...)
 	lead := slices.Clone(m.Shape)

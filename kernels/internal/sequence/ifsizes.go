@@ -15,7 +15,7 @@ type ifSizesAttrs struct {
 	Else      *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the remaining operands"`
 }
 
-// IfSizes is If with a condition on sizes.
+// IfSizes is If with a condition on sizes instead of data.
 var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "if_sizes",
@@ -34,7 +34,7 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Chooses: choose},
 })
 
-// choose returns the branch that the sizes select, and its operands.
+// choose returns the branch that the sizes select, and the operands of the branch.
 func choose(c *graph.Call) (*graph.Graph, []graph.Arg) {
 	a := kit.Attrs[ifSizesAttrs](c)
 	n := min(len(a.Then.Inputs), len(c.In))

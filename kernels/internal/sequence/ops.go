@@ -1,8 +1,8 @@
 // Package sequence has the ops that compute step by step: recurrent layers, Fourier transforms, loops and branches.
 //
-// A recurrent layer of PyTorch or ONNX is described by a [recurrent]. One product multiplies the inputs of all steps by
-// the weights of all gates. Then each worker runs a block of sequences through the steps ([stepper]): a step multiplies
-// the states by weights and computes the gates by loops.
+// A [recurrent] describes a recurrent layer of PyTorch or ONNX. One product multiplies the inputs of all steps by the
+// weights of all gates. Then each worker runs blocks of sequences through the steps ([stepper]). A step multiplies the
+// states by weights and computes the gates by loops.
 package sequence
 
 import "github.com/graphrun/graphrun/graph"

@@ -5,10 +5,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// recurrentFlop is the inner kernel of recurrent layers, by its name in profiles.
+// recurrentFlop is the name of the inner kernel of recurrent layers in machine profiles.
 const recurrentFlop = "recurrent.flop"
 
-// Rates lists the inner kernels of recurrent layers, with the calls that measure a machine.
+// Rates lists the cost rates of recurrent layers. The time of the calls of a rate determines its value on a machine.
 func Rates() []graph.Rate {
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return []graph.Rate{{Name: recurrentFlop, Unit: "an operation of a recurrent layer",

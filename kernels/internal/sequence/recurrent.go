@@ -20,13 +20,13 @@ const (
 	cellLSTM
 )
 
-// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: an LSTM has i, o, f and c, and a
-// GRU has z, r and h.
+// cells has the properties of each kind of cell. Gates are numbered in ONNX's order. An LSTM has the gates i, o, f and
+// c. A GRU has the gates z, r and h.
 var cells = [...]struct {
 	gates   int
-	results int      // a sequence and the last states
-	torch   [4]int   // the block of rows that a gate has in PyTorch's weights
-	acts    []string // the standard functions f, g and h
+	results int      // number of results: the output of all steps, and the last states
+	torch   [4]int   // for each gate, the index of its block of rows in PyTorch's weights
+	acts    []string // the default activation functions, which ONNX calls f, g and h
 }{
 	cellRNN:  {1, 2, [4]int{0}, []string{"Tanh"}},
 	cellGRU:  {3, 2, [4]int{1, 0, 2}, []string{"Sigmoid", "Tanh"}},
@@ -35,28 +35,28 @@ var cells = [...]struct {
 
 func (k cellKind) gates() int { return cells[k].gates }
 
-// recurrent is a recurrent layer in one or both directions. Steps and batch may have any order in memory: row t*xStep +
-// b*xBatch of x is the input of step t of sequence b.
+// recurrent describes a recurrent layer in one or two directions. Steps and batch may have any order in memory: row
+// t*xStep + b*xBatch of x is the input of step t of sequence b.
 type recurrent struct {
 	kind                         cellKind
-	steps, batch, inputs, hidden int // sizes: of inputs and states, the number of elements
-	dirs                         int
-	backward                     [2]bool       // directions that start at the last step
+	steps, batch, inputs, hidden int           // inputs and hidden are the lengths of the vectors of inputs and states
+	dirs                         int           // number of directions
+	backward                     [2]bool       // by direction: whether it starts at the last step
 	xStep, xBatch                int           // strides of x, in rows
 	yStep, yBatch, yDir          int           // strides of y, in elements
 	stateBatch, stateDir         int           // strides of h0, c0, hn and cn, in elements
-	order                        [4]int        // by gate: its block of rows in the weights
+	order                        [4]int        // by gate: the index of its block of rows in the weights
 	resetAfter                   bool          // GRU: the reset gate applies after the product with the state
-	couple                       bool          // LSTM: the forget gate is 1 minus the input gate
-	clip                         float64       // bound of the arguments of the functions; 0: none
-	integer                      tensor.DType  // dtype in which integers wrap
-	acts                         [2][3]cellAct // by direction: the functions f, g and h
+	coupledGates                 bool          // LSTM: the forget gate is 1 minus the input gate
+	clip                         float64       // bound of the arguments of activation functions; 0: none
+	integer                      tensor.DType  // dtype in which the integers of an integer layer wrap
+	acts                         [2][3]cellAct // by direction: the activation functions f, g and h
 
 	x, h0, c0, lens, y, hn, cn     kit.Buffer
 	w, r, inBias, stateBias, peeps [2]kit.Buffer // by direction
 }
 
-// cellAct is an activation with its parameters.
+// cellAct is an activation function with its parameters.
 type cellAct struct {
 	name        string
 	alpha, beta float64
@@ -65,26 +65,27 @@ type cellAct struct {
 // cellBlock is the greatest number of sequences in a block.
 const cellBlock = 16
 
-// stepper runs the steps of a layer in a dtype. A block is a number of sequences that a worker runs through all steps
-// of a direction. Each step multiplies the states of the block by the weights and then runs the loops of the gates.
+// stepper runs the steps of a layer in a dtype. A worker runs a block of sequences through all steps of a direction.
+// Each step multiplies the states of the block by the weights and then runs the loops of the gates. A GRU may have two
+// products in a step, each followed by a loop.
 type stepper struct {
 	*recurrent
 	d       tensor.DType
 	size    int              // bytes of an element
-	rows    int              // rows of weights of all gates
-	block   int              // sequences of a block
+	rows    int              // number of rows of the weights of all gates
+	block   int              // number of sequences of a block
 	at      [2][2]int        // by direction and product: offset in scratch memory of weights that a run packs, in bytes
-	prepack bool             // weights are packed when the graph is planned, or by the run
+	prepack bool             // products read packed weights, which planning or the run packs
 	second  int              // offset of the packed weights of the second product, in bytes
-	plans   [2][2]*gemm.Plan // by kind of block (whole, last) and product; only a GRU may have two products
+	plans   [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
 	loops   [2][]cellLoop    // by direction: the loops after the products of a step
-	// Bytes of worker memory: states and gates, scratch memory of a product, and its shared panels.
+	// Bytes of worker memory: for states and gates, for scratch memory of a product, and for its shared panels.
 	buffers, gemmWork, shared int
 
 	runs graph.PerWorker[cellRun]
 }
 
-// addRecurrent adds the parts of a layer: biases, the product with all inputs, and the steps.
+// addRecurrent adds the phases of a layer to x: the sum of the biases, the product of all inputs, and the steps.
 func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 	rows := l.kind.gates() * l.hidden
 	join := joinBiases[float64]
@@ -110,9 +111,10 @@ func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 	return addSteps(x, l, d, projected)
 }
 
-// addPlain adds the parts of a layer in a dtype without fast products: a chunk runs one sequence through all steps of
-// one direction, by the definition. Layers of PyTorch have no lengths, peepholes or bounds.
-func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
+// addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
+// steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes. They have no lengths,
+// peepholes or clip.
+func addByDefinition[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 	buffers := []kit.Buffer{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
 	for dir := range 2 {
 		buffers = append(buffers, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
@@ -134,8 +136,8 @@ func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 	return nil
 }
 
-// joinBiases stores the sum of the two biases of n rows, either of which may be nil, without the part of a GRU's state
-// bias that the reset gate scales.
+// joinBiases stores the sum of the input bias and the state bias of n rows. Both biases may be nil. If the reset gate
+// of a GRU scales a part of the state bias, that part is not added.
 func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
 	clear(out)
@@ -148,7 +150,7 @@ func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer,
 	}
 }
 
-// project adds to = from @ wᵀ + bias.
+// project adds the phases that compute to = from @ wᵀ + bias. to is an m by n matrix, and from is an m by k matrix.
 func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{DType: to.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
@@ -170,7 +172,8 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 	return nil
 }
 
-// addSteps adds the steps: a chunk runs a block of sequences through all steps of one direction.
+// addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
+// projected has the products of the inputs.
 func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Buffer) error {
 	s := &stepper{recurrent: l, d: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
 	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.Thin || s.steps > fewSteps)
@@ -204,7 +207,7 @@ func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Bu
 	return nil
 }
 
-// Indices in Mem.Ptrs of the operands of a step.
+// Indices in Mem.Ptrs of the buffers that steps use.
 const (
 	stepPacks = iota
 	stepInputs
@@ -219,6 +222,7 @@ const (
 	stepPeeps = stepBias + 2
 )
 
+// plan prepares the products of a step.
 func (s *stepper) plan() error {
 	h := s.hidden
 	for i, m := range []int{s.block, s.batch % s.block} {
@@ -241,12 +245,12 @@ func (s *stepper) plan() error {
 			s.shared = max(s.shared, kit.AlignUp(p.SharedBytes()))
 		}
 	}
-	// The state, the cell, the gates, and the state after the reset gate of a GRU.
+	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
 	s.buffers = kit.AlignUp(s.block * (3*h + s.rows) * s.size)
 	return nil
 }
 
-// packingRoom returns the bytes of weights that a run packs.
+// packingRoom returns the number of bytes of the weights that a run packs, and sets their offsets.
 func (s *stepper) packingRoom() int {
 	room := 0
 	if !s.prepack {
@@ -264,7 +268,7 @@ func (s *stepper) packingRoom() int {
 	return room
 }
 
-// pack packs the weights of a direction that were not packed before.
+// pack packs the weights r of a direction into room. It does nothing if planning packed the weights.
 func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
 	if s.r[dir].Packed {
 		return
@@ -282,7 +286,7 @@ func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
 	}
 }
 
-// weights returns the address of B of product q.
+// weights returns the address of the weights of product q.
 func (s *stepper) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
 	switch {
 	case !s.prepack:

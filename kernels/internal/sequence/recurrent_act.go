@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellActs are the functions of gates, by ONNX's names in lower case. text is a formula of X with the parameters A and
-// B. takes is the number of its parameters, and alpha and beta are their defaults. From 40 on, softplus equals its
-// argument in every dtype.
+// cellActs are the activation functions, by ONNX's names in lower case. text is a formula of X with the parameters A
+// and B. takes is the number of parameters, and alpha and beta are their defaults. For arguments of 40 and more,
+// softplus equals its argument in every dtype.
 var cellActs = map[string]struct {
 	takes       int
 	alpha, beta float64
@@ -40,21 +40,21 @@ var cellActs = map[string]struct {
 	}},
 }
 
-// of returns the formula of the function of x, the name of a value.
+// of returns the formula that applies the function to the value named x.
 func (a cellAct) of(x string) string {
 	f := cellActs[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(f.text)
 }
 
-// scalar returns the function in Go.
+// scalar returns the function as a Go function.
 func (a cellAct) scalar() func(float64) float64 {
 	f := cellActs[strings.ToLower(a.name)].f
 	return func(x float64) float64 { return f(x, a.alpha, a.beta) }
 }
 
-// cellScalar returns the function for the numbers of a [cellReference]. Complex numbers have only sigmoid and tanh.
-// Integers wrap in the dtype of the layer before they are bounded. A tanh of integers is computed at the end of the
-// layer, because it makes the state a float.
+// cellScalar returns the function for the numbers of a [cellReference]. For complex numbers there are only sigmoid and
+// tanh. Integers wrap in the dtype of the layer before a relu. A tanh of integers is a float, so it is not computed
+// here but at the end of the layer.
 func cellScalar[T kit.Widest](l *recurrent, a cellAct) func(T) T {
 	var f any
 	switch any(T(0)).(type) {

@@ -14,34 +14,35 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellPlace names memory that the loops of a step access by rows of hidden elements, one row for each sequence.
+// cellPlace is a buffer that the loops of a step access. Each sequence of a block has a row in the buffer.
 type cellPlace uint8
 
 const (
-	atInputs cellPlace = iota // the projected inputs of all gates
-	atGates                   // the products with the state
+	atInputs cellPlace = iota // the products of the inputs with the weights of all gates
+	atGates                   // the products of the states with the weights of all gates
 	atState
 	atCell
 	atReset // the state times the reset gate of a GRU
 	atY
-	atBias // of the state
-	atPeeps
+	atBias  // the bias of the state, the same for all sequences
+	atPeeps // the peephole weights, the same for all sequences
 	cellPlaces
 )
 
-// cellOperand is the part of each row of a place that starts at an offset in elements.
+// cellOperand is an operand or a result of a loop: a part of each row of a place.
 type cellOperand struct {
 	at    cellPlace
-	first int
+	first int // index in the row of the first element of the part
 }
 
-// cellLoop is the loop over the elements of rows after a product of a step.
+// cellLoop is the loop that computes gates or states after a product of a step.
 type cellLoop struct {
 	loop     *loops.Loop
 	operands []cellOperand // results first
 }
 
-// cellText builds the formula of a loop. lets has the definitions; operands belong to names.
+// cellText builds the formula of a loop. lets is the text of the definitions. operands[i] is the operand named
+// names[i].
 type cellText struct {
 	*recurrent
 	dir      int
@@ -50,31 +51,32 @@ type cellText struct {
 	operands []cellOperand
 }
 
-// operand returns the name of an operand.
+// operand adds an operand and returns its name.
 func (t *cellText) operand(name string, at cellPlace, first int) string {
 	t.names, t.operands = append(t.names, name), append(t.operands, cellOperand{at, first})
 	return name
 }
 
-// define adds a definition.
+// define adds a definition and returns its name.
 func (t *cellText) define(name, value string) string {
 	fmt.Fprintf(&t.lets, "%s = %s; ", name, value)
 	return name
 }
 
-// sum returns the argument of a gate: the sum of the parts of input and state.
+// sum returns the formula of a gate's argument: the sum of its input part and its state part.
 func (t *cellText) sum(gate int) string {
 	x, g := t.part(gate)
 	return x + " + " + g
 }
 
-// part returns the parts of the input and of the state for a gate.
+// part returns the names of a gate's input part and state part.
 func (t *cellText) part(gate int) (x, g string) {
 	first := t.order[gate] * t.hidden
 	return t.operand(fmt.Sprint("x", gate), atInputs, first), t.operand(fmt.Sprint("g", gate), atGates, first)
 }
 
-// peephole returns a value times the peephole weights of gate i, o or f.
+// peephole returns the summand of the argument of gate i, o or f: the peephole weights times the value v. It is empty
+// if the layer has no peepholes.
 func (t *cellText) peephole(gate int, v string) string {
 	if !t.peeps[t.dir].IsGiven() {
 		return ""
@@ -82,7 +84,7 @@ func (t *cellText) peephole(gate int, v string) string {
 	return " + " + t.operand(fmt.Sprint("p", gate), atPeeps, gate*t.hidden) + " * " + v
 }
 
-// gate defines the value of function f for a sum. The clip of the layer bounds the sum first.
+// gate defines the named value as activation function f of a sum. The sum is first clipped.
 func (t *cellText) gate(name string, f int, sum string) string {
 	if t.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))
@@ -90,12 +92,12 @@ func (t *cellText) gate(name string, f int, sum string) string {
 	return t.define(name, t.acts[t.dir][f].of(t.define("in_"+name, sum)))
 }
 
-// lstm returns the text of a step of an LSTM layer, and the destinations of its results.
+// lstm returns the results of the loop of an LSTM layer as formulas, and the places of the results.
 func (t *cellText) lstm() (string, []cellOperand) {
 	c := t.operand("c", atCell, 0)
 	i := t.gate("i", 0, t.sum(0)+t.peephole(0, c))
 	f := "(1 - i)"
-	if !t.couple {
+	if !t.coupledGates {
 		f = t.gate("f", 0, t.sum(2)+t.peephole(2, c))
 	}
 	n := t.gate("n", 1, t.sum(3))
@@ -105,8 +107,8 @@ func (t *cellText) lstm() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{at: atCell}, {at: atState}, {at: atY}}
 }
 
-// gru returns the text of the last loop of a step of a GRU layer. It is the only loop if the reset gate applies after
-// the product.
+// gru is lstm for the last loop of a step of a GRU layer. It is the only loop if the reset gate applies after the
+// product.
 func (t *cellText) gru() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
 	var z, sum string
@@ -126,20 +128,20 @@ func (t *cellText) gru() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{at: atState}, {at: atY}}
 }
 
-// resets returns the text of the first loop of a step of a GRU layer whose reset gate applies before a second product.
+// resets is lstm for the first loop of a step of a GRU layer in which the reset gate applies before a second product.
 func (t *cellText) resets() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
 	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
 	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {at: atReset}}
 }
 
-// rnn returns the text of a step of a simple layer.
+// rnn is lstm for a layer of simple recurrent cells.
 func (t *cellText) rnn() (string, []cellOperand) {
 	h := t.gate("h", 0, t.sum(0))
 	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{at: atState}, {at: atY}}
 }
 
-// stepLoops prepares the loops after the products of a step in a direction, in dtype d.
+// stepLoops compiles the loops of a step in direction dir, in dtype d.
 func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err error) {
 	var texts []func(*cellText) (string, []cellOperand)
 	switch {
@@ -165,7 +167,7 @@ func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err err
 	return list, nil
 }
 
-// numeral returns the text of a number.
+// numeral returns a number as text of the expression language.
 func numeral(v float64) string {
 	switch {
 	case v != v:
@@ -178,7 +180,8 @@ func numeral(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// bind returns the addresses of the operands of a loop in the rows of sequence i of a block.
+// bind returns the addresses of a loop's operands for sequence i of a block, and their strides from one sequence to the
+// next.
 func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	in, y := s.placesOf(r, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
@@ -192,7 +195,7 @@ func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Poin
 	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
 }
 
-// pass runs loop k of a step over the sequences of a block that have not ended.
+// pass runs loop k of a step for the sequences of a block that have not ended.
 func (s *stepper) pass(r *cellRun, k, step int) {
 	c := &s.loops[r.dir][k]
 	if r.lens == nil { // all sequences are at the same step
@@ -208,7 +211,7 @@ func (s *stepper) pass(r *cellRun, k, step int) {
 	}
 }
 
-// listings returns the code of steps.
+// listings returns the listings of the machine code of steps.
 func (s *stepper) listings() (list []expr.Listing) {
 	for q, p := range s.plans[0] {
 		if p != nil {

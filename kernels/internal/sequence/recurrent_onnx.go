@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Recurrent layers as ONNX defines them. PyTorch's layers are lstm, gru, rnn_tanh and rnn_relu.
+// OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. recurrent_torch.go has PyTorch's layers.
 var (
 	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences X through a layer of LSTM cells as ONNX's LSTM does: X "+
 		"[t, n, i], W [d, 4h, i] and R [d, 4h, h] (gates i, o, f, c), "+
@@ -22,6 +22,7 @@ var (
 		"directions, else 1.")
 )
 
+// onnxCellOp defines the op of a layer with cells of the given kind.
 func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	opt := func(name string) graph.Param { return graph.Param{Name: name, Optional: true} }
 	params := []graph.Param{{Name: "X"}, {Name: "W"}, {Name: "R"}, opt("B"),
@@ -56,7 +57,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	})
 }
 
-// lengthsOf bounds the lengths of the sequences in operand 0, along its first dimension.
+// lengthsOf returns the bound on the lengths of sequences ([graph.Param.Below]): the size of the first dimension of
+// operand 0, plus 1.
 func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 
 // onnxCellLoops returns the loop over the batch.

@@ -23,17 +23,18 @@ type onnxCellAttrs struct {
 	InputForget int       `attr:"input_forget" default:"0" doc:"LSTM: the forget gate is 1 minus the input gate"`
 }
 
+// onnxCell is a recurrent op of ONNX.
 type onnxCell struct {
 	name string
 	kind cellKind
 }
 
-// shape returns the layer of a call without its operands.
+// shape returns the layer of a call without the buffers of its operands and without its activation functions.
 func (o onnxCell) shape(c *graph.Call) *recurrent {
 	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(0), c.Meta(2)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
 		batch: x.Shape[1],
-		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, couple: a.InputForget != 0, clip: a.Clip,
+		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, coupledGates: a.InputForget != 0, clip: a.Clip,
 		backward: [2]bool{a.Direction == "reverse", true}}
 	l.xStep, l.xBatch = l.batch, 1
 	h := l.hidden
@@ -49,6 +50,7 @@ func (o onnxCell) shape(c *graph.Call) *recurrent {
 	return l
 }
 
+// dirs returns the number of directions.
 func (a *onnxCellAttrs) dirs() int {
 	if a.Direction == "bidirectional" {
 		return 2
@@ -103,7 +105,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 	return res, nil
 }
 
-// activations sets the functions of the gates.
+// activations sets the activation functions of layer l.
 func (o onnxCell) activations(a *onnxCellAttrs, l *recurrent) error {
 	standard := cells[o.kind].acts
 	names, alpha, beta := a.Activations, a.Alpha, a.Beta
@@ -174,13 +176,13 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// add adds the layer in its dtype.
+// add adds the phases of the layer to x. d is the dtype of its computation.
 func (l *recurrent) add(x *copies.Compound, d tensor.DType) error {
 	switch d {
 	case tensor.Complex128:
-		return addPlain[complex128](x, l)
+		return addByDefinition[complex128](x, l)
 	case tensor.Int64:
-		return addPlain[int64](x, l)
+		return addByDefinition[int64](x, l)
 	}
 	return addRecurrent(x, l, d)
 }

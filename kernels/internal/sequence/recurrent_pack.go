@@ -31,20 +31,21 @@ func (l *recurrent) products() [2]int {
 // firstRow returns the first row of weights in product q. Gate h of a GRU has the last rows, for ONNX and for PyTorch.
 func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 
-// fewSteps is the number of steps up to which weights that are not constant are not packed.
+// fewSteps is a number of steps. If blocks are small, a run packs weights only for more than fewSteps steps, since
+// packing takes as long as a few products.
 const fewSteps = 2
 
-// packsSteps reports whether packed weights are faster for the products of steps.
+// packsSteps reports whether the products of steps are faster with packed weights.
 func (l *recurrent) packsSteps(d tensor.DType) bool {
 	return l.blockSize() > multiply.Thin || !gemm.PadsRows(d)
 }
 
-// packing returns the packed form of the weights of the input or, if ofState is set, of the state. The weights have
-// strides row and col, and dirs directions, which are dir elements apart. It returns false if products read the weights
-// in place.
+// packing returns the packed form of the weights of the input or, if ofState is set, of the state. It returns false if
+// products read the weights without packing. The weights have strides row and col. There are dirs directions, and dir
+// is the number of elements from one direction to the next.
 func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	switch {
-	case d != tensor.Float32 && d != tensor.Float64, // addPlain computes the layer
+	case d != tensor.Float32 && d != tensor.Float64, // addByDefinition computes the layer
 		l.hidden == 0,
 		ofState && !l.packsSteps(d),
 		!ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0):
@@ -66,7 +67,7 @@ func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col in
 	return multiply.PackingOf(list...), true
 }
 
-// pack is Pack of ONNX's ops: an operand has the weights of all directions.
+// pack is [graph.Impl.Pack] of ONNX's ops. An operand has the weights of all directions.
 func (o onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != 1 && i != 2 {
 		return graph.Packing{}, false
@@ -76,8 +77,8 @@ func (o onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	return l.packing(d, i == 2, l.dirs, m.Strides[0], m.Strides[1], m.Strides[2])
 }
 
-// packedAsAsked returns an error for an operand whose packed form differs from the one that pack requests.
-func packedAsAsked(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
+// checkPackedForms returns an error if the packed form of an operand differs from the form that pack requests.
+func checkPackedForms(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
 	for i := range c.In {
 		if p := c.Packed(i); p != nil {
 			if want, ok := pack(c, i); !ok || want.Form != p.Form {
@@ -88,14 +89,14 @@ func packedAsAsked(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bo
 	return nil
 }
 
-// recurrentImpls is the only implementation of recurrent layers.
+// recurrentImpls returns the only implementation of a recurrent layer.
 func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
 	pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
 	return []graph.Impl{{Name: "steps",
 		Doc:  "Multiplies all inputs at once, and then runs blocks of sequences through the steps.",
 		Pack: pack,
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
-			if err := packedAsAsked(c, pack); err != nil {
+			if err := checkPackedForms(c, pack); err != nil {
 				return nil, err
 			}
 			return lower(c)

@@ -9,19 +9,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellReference defines a layer, step by step. The operands and results are row-major and in the widest dtype of their
-// kind; an omitted operand is nil. Weights, biases and peepholes have one slice for each direction.
+// cellReference computes a layer step by step, by its definition. The operands and results are row-major and in the
+// widest dtype of their kind. An omitted operand is nil. Weights, biases and peepholes have one slice for each
+// direction.
 type cellReference[T kit.Widest] struct {
 	*recurrent
 	x, y, h0, c0, hn, cn          []T
 	w, r, inBias, stateBias, peep [2][]T
 	lens                          []int32
-	functions                     [3]func(T) T // f, g and h of the direction
-	direction, sequence           int
-	ctx                           context.Context // nil: it is not checked
-	done                          int             // number of terms since the last check
+	functions                     [3]func(T) T    // the activation functions f, g and h of the direction
+	direction, sequence           int             // indices of the current direction and sequence
+	ctx                           context.Context // the context that long loops check, or nil
+	done                          int             // number of products since the last check
 }
 
+// run runs all sequences through all steps of all directions.
 func (c *cellReference[T]) run() {
 	for dir := range c.dirs {
 		for b := range c.batch {
@@ -64,7 +66,8 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 	}
 }
 
-// of returns the input part of a gate, and its state part for the state h.
+// of returns the input part and the state part of the argument of a gate, for element k of the state in step t. h is
+// the state that is multiplied.
 func (c *cellReference[T]) of(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
 	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
@@ -98,11 +101,13 @@ func (c *cellReference[T]) act(f int, sum T) T {
 	return c.functions[f](sum)
 }
 
+// gate returns function f of the argument of a gate. more is an additional summand of the argument.
 func (c *cellReference[T]) gate(f, gate, k, t int, h []T, more T) T {
 	in, state := c.of(gate, k, t, h)
 	return c.act(f, in+state+more)
 }
 
+// step returns the state and the cell after step t.
 func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 	newH, newC = make([]T, len(h)), make([]T, len(h))
 	switch c.kind {
@@ -138,7 +143,7 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 			}
 			in := c.gate(0, 0, k, t, h, p(0)*cell[k])
 			forget := c.gate(0, 2, k, t, h, p(2)*cell[k])
-			if c.couple {
+			if c.coupledGates {
 				forget = 1 - in
 			}
 			newC[k] = forget*cell[k] + in*c.gate(1, 3, k, t, h, 0)
@@ -148,7 +153,7 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 	return newH, newC
 }
 
-// widest returns the elements of a tensor, row-major, in the widest dtype of their kind; nil for an omitted tensor.
+// widest returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.
 func widest[T kit.Widest](t *tensor.Tensor) []T {
 	if t == nil {
 		return nil
@@ -157,19 +162,19 @@ func widest[T kit.Widest](t *tensor.Tensor) []T {
 	return kit.ElementsOf[T](t.Pointer(), t.Numel())
 }
 
-// partOf returns part i of a slice of n equal parts; nil for an omitted operand.
+// partOf divides a slice into n equal parts and returns part i. A part of a nil slice is nil.
 func partOf[T any](list []T, i, n int) []T {
 	each := len(list) / n
 	return list[i*each : (i+1)*each : (i+1)*each]
 }
 
-// narrowed returns a tensor of the type of a result, with elements in the widest dtype.
+// narrowed returns the tensor of result r. Its elements are those of list, converted to the dtype of the result.
 func narrowed[T kit.Widest](list []T, r graph.Result) *tensor.Tensor {
 	m := r.Meta()
 	return tensor.Must(tensor.FromSlice(list, m.Shape...)).CopyTo(tensor.New(m.DType, m.Shape...))
 }
 
-// ref defines ONNX's recurrent ops.
+// ref is the reference of ONNX's recurrent ops.
 func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := o.infer(c)
 	if err != nil {

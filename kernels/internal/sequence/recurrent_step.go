@@ -10,23 +10,24 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// cellRun is the state of a block of sequences. Each worker keeps a cellRun, because products take the address of args.
+// cellRun is the state of the run of a block of sequences. Products take the address of args, so each worker keeps its
+// cellRun to avoid allocations.
 type cellRun struct {
 	m              *graph.Mem
-	dir, b0, n     int
+	dir, b0, n     int    // direction, first sequence of the block, number of sequences
 	h, c, gates, t []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
 	lens           []int32
 	args           gemm.Args
-	again          *[2]gemm.Repeated // recorded products: a step repeats each product with the same operands
+	again          *[2]gemm.Repeated // recorded products: each step repeats a product with the same operands
 	check          func()            // checks the context of m
-	ready          [2]bool
-	work           []byte
+	ready          [2]bool           // by product: whether it was recorded
+	work           []byte            // scratch memory of a product
 	state          loops.State
-	ptrs           [expr.MaxOperands]unsafe.Pointer
-	strides        [expr.MaxOperands]int
+	ptrs           [expr.MaxOperands]unsafe.Pointer // the addresses of a loop's operands
+	strides        [expr.MaxOperands]int            // the strides of a loop's operands
 }
 
-// run runs the sequences from b0 on through all steps.
+// run runs the block that starts at sequence b0 through all steps of a direction.
 func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	n, h := min(s.block, s.batch-b0), s.hidden*s.size
 	buffers := m.Worker[:s.buffers]
@@ -65,7 +66,7 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	*r = cellRun{state: r.state, again: r.again, check: r.check}
 }
 
-// length returns the number of steps of sequence i of the block.
+// length returns the number of steps of sequence i of a block.
 func (s *stepper) length(r *cellRun, i int) int {
 	if r.lens == nil {
 		return s.steps
@@ -73,7 +74,7 @@ func (s *stepper) length(r *cellRun, i int) int {
 	return min(max(int(r.lens[r.b0+i]), 0), s.steps)
 }
 
-// begin sets the initial states.
+// begin sets the initial states of a block.
 func (s *stepper) begin(r *cellRun) {
 	for i := range r.n {
 		for q, to := range [2][]byte{r.h, r.c} {
@@ -87,22 +88,22 @@ func (s *stepper) begin(r *cellRun) {
 	}
 }
 
-// row returns the state of sequence i of a block.
+// row returns the row of sequence i of a block in a buffer of states.
 func (s *stepper) row(states []byte, i int) []byte {
 	return states[i*s.hidden*s.size:][:s.hidden*s.size]
 }
 
-// rowAt returns a row of an operand or a result, starting at an element.
+// rowAt returns a row of an operand or a result that starts at element first.
 func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.size)), s.hidden*s.size)
 }
 
-// state returns the row of an initial or last state.
+// state returns the row of sequence i of a block in an operand of initial states or a result of last states.
 func (s *stepper) state(p unsafe.Pointer, r *cellRun, i int) []byte {
 	return s.rowAt(p, r.dir*s.stateDir+(r.b0+i)*s.stateBatch)
 }
 
-// repeat records product q, whose operands are `from` and the weights, for all steps.
+// repeat records product q of the states `from` and the weights, so that all steps can repeat the product.
 func (s *stepper) repeat(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
 		s.operands(r, q, from)
@@ -118,14 +119,15 @@ func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
 	return s.plans[0][q]
 }
 
+// operands sets the operands of product q.
 func (s *stepper) operands(r *cellRun, q int, from []byte) {
 	r.args.A = unsafe.Pointer(unsafe.SliceData(from))
 	r.args.B = s.weights(r.m, r.dir, q)
 	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
 }
 
-// multiply computes product q of a step, gates = state @ rᵀ. The second product of a GRU multiplies the state after the
-// reset gate.
+// multiply computes product q of a step, gates = state @ rᵀ. In the second product of a GRU, state is the state after
+// the reset gate.
 func (s *stepper) multiply(r *cellRun, q int) {
 	if r.ready[q] {
 		r.again[q].Run()
@@ -135,7 +137,7 @@ func (s *stepper) multiply(r *cellRun, q int) {
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
-// placesOf returns the addresses of the projected input and of the result of a step of sequence i.
+// placesOf returns the addresses of the input part of all gates and of the result, for a step of sequence i of a block.
 func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {
@@ -146,7 +148,7 @@ func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 		unsafe.Add(r.m.Ptrs[stepY], (t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)*s.size)
 }
 
-// finish writes the last states, and zeros after the end of shorter sequences.
+// finish writes the last states. It also writes zeros to the results of steps after the end of shorter sequences.
 func (s *stepper) finish(r *cellRun) {
 	for i := range r.n {
 		for q, from := range [2][]byte{r.h, r.c} {

@@ -12,12 +12,12 @@ import (
 
 // textCell is a layer as ONNX's text defines it, for one direction and one sequence, with float64 vectors and matrices.
 type textCell struct {
-	kind                      string
-	w, r                      [][]float64
-	wb, rb, p                 []float64
-	f                         []func(float64) float64
-	clip                      float64
-	linearBeforeReset, couple bool
+	kind                            string
+	w, r                            [][]float64
+	wb, rb, p                       []float64
+	f                               []func(float64) float64
+	clip                            float64
+	linearBeforeReset, coupledGates bool
 }
 
 // textFunctions are the activations of the text, with alpha and beta.
@@ -118,7 +118,7 @@ func (c *textCell) step(x, h, cell []float64) (newH, newC []float64) {
 	}
 	i, f := c.act(0, sum(0, h, nil, peep(0), cell)), c.act(0, sum(2, h, nil, peep(2), cell))
 	for k, v := range c.act(1, sum(3, h, nil, nil, nil)) {
-		if c.couple {
+		if c.coupledGates {
 			f[k] = 1 - i[k]
 		}
 		newC[k] = f[k]*cell[k] + i[k]*v
@@ -131,25 +131,25 @@ func (c *textCell) step(x, h, cell []float64) (newH, newC []float64) {
 
 // textCase is a drawn layer; elements are found by step or direction, sequence and place.
 type textCase struct {
-	kind                                 string
-	steps, batch, inputs, hidden, gates  int
-	directions                           []bool // backward
-	attrs                                graph.Attrs
-	acts                                 []string
-	alphas, betas                        []float64 // of all functions
-	in                                   []*tensor.Tensor
-	batchFirst, couple, resetAfter, clip bool
+	kind                                       string
+	steps, batch, inputs, hidden, gates        int
+	directions                                 []bool // backward
+	attrs                                      graph.Attrs
+	acts                                       []string
+	alphas, betas                              []float64 // of all functions
+	in                                         []*tensor.Tensor
+	batchFirst, coupledGates, resetAfter, clip bool
 }
 
 func drawText(r *rand.Rand) *textCase {
 	kind := r.IntN(3)
 	c := &textCase{kind: []string{"onnx_rnn", "onnx_gru", "onnx_lstm"}[kind], gates: []int{1, 3, 4}[kind],
 		steps: 1 + r.IntN(6), batch: 1 + r.IntN(4), inputs: 1 + r.IntN(6), hidden: 1 + r.IntN(7), attrs: graph.Attrs{},
-		batchFirst: r.IntN(2) == 0, couple: r.IntN(2) == 0, resetAfter: r.IntN(2) == 0, clip: r.IntN(2) == 0}
+		batchFirst: r.IntN(2) == 0, coupledGates: r.IntN(2) == 0, resetAfter: r.IntN(2) == 0, clip: r.IntN(2) == 0}
 	name := []string{"forward", "reverse", "bidirectional"}[r.IntN(3)]
 	c.directions = map[string][]bool{"forward": {false}, "reverse": {true}, "bidirectional": {false, true}}[name]
 	c.attrs["direction"] = name
-	for set, attr := range map[string]bool{"layout": c.batchFirst, "input_forget": c.couple && kind == 2,
+	for set, attr := range map[string]bool{"layout": c.batchFirst, "input_forget": c.coupledGates && kind == 2,
 		"linear_before_reset": c.resetAfter && kind == 1} {
 		if attr {
 			c.attrs[set] = 1
@@ -242,7 +242,7 @@ func (c *textCase) states(dir, b int) []int {
 func (c *textCase) run(dir, b int, visit func(result int, at []int, v []float64)) {
 	each, rows := len(c.acts)/len(c.directions), c.gates*c.hidden
 	l := &textCell{kind: c.kind, linearBeforeReset: c.attrs["linear_before_reset"] != nil,
-		couple: c.attrs["input_forget"] != nil}
+		coupledGates: c.attrs["input_forget"] != nil}
 	l.clip, _ = c.attrs["clip"].(float64)
 	for i := dir * each; i < (dir+1)*each; i++ {
 		l.f = append(l.f, textFunction(c.acts[i], c.alphas[i], c.betas[i]))

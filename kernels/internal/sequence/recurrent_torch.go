@@ -22,7 +22,8 @@ type recurrentAttrs struct {
 	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
 }
 
-// Recurrent layers with the operands and gates of PyTorch's ops. ONNX's layers are onnx_lstm, onnx_gru and onnx_rnn.
+// LSTM, GRU, RNNTanh and RNNRelu are recurrent layers with the operands and gates of PyTorch's ops. recurrent_onnx.go
+// has ONNX's layers.
 var (
 	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input "+
 		"[t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), "+
@@ -42,9 +43,10 @@ var (
 type torchCell struct {
 	name string
 	kind cellKind
-	act  string // of the state
+	act  string // activation function of the state
 }
 
+// recurrentOp defines the op of layers with cells of the given kind. act is the activation function of the state.
 func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 	o := torchCell{name, kind, act}
 	outputs := []string{"output", "h_n"}
@@ -95,10 +97,10 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 	})
 }
 
-// states returns the index of the first parameter, after input and states.
+// states returns the number of operands before the parameters: the input and the states.
 func (o torchCell) states() int { return cells[o.kind].results }
 
-// perLayer returns the number of parameters of a layer in one direction.
+// perLayer returns the number of parameters, weights and biases, of a layer in one direction.
 func (a *recurrentAttrs) perLayer() int {
 	if a.HasBiases {
 		return 4
@@ -106,6 +108,7 @@ func (a *recurrentAttrs) perLayer() int {
 	return 2
 }
 
+// dirs returns the number of directions.
 func (a *recurrentAttrs) dirs() int {
 	if a.Bidirectional {
 		return 2
@@ -113,7 +116,7 @@ func (a *recurrentAttrs) dirs() int {
 	return 1
 }
 
-// layer returns layer i of a call without its operands.
+// layer returns layer i of a call without the buffers of its operands.
 func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
@@ -193,9 +196,10 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	return res, nil
 }
 
-// dtype returns the dtype of the results. LSTM and GRU cells reject integers, because a sigmoid of integers cannot be
-// stored. A tanh gives float32, which the next step or layer cannot multiply with integers. A relu keeps the dtype and
-// does not exist for complex numbers.
+// dtype returns the dtype of the results, or PyTorch's error for a dtype that the op does not support. LSTM and GRU
+// cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is float32.
+// Therefore only one step of one layer is possible, because the next step would multiply float32 with integers. A relu
+// keeps the dtype and does not exist for complex numbers.
 func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tensor.DType, error) {
 	switch {
 	case d == tensor.Bool:
@@ -212,7 +216,7 @@ func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tens
 	return tensor.Float32, nil
 }
 
-// cellLoops returns the dtype in which a layer of d computes.
+// cellLoops returns the dtype in which a layer with operands of dtype d computes.
 func cellLoops(d tensor.DType) tensor.DType {
 	if d.IsComplex() {
 		return tensor.Complex128
@@ -220,7 +224,7 @@ func cellLoops(d tensor.DType) tensor.DType {
 	return kit.LoopDType(d)
 }
 
-// checkWeights checks the parameters; items is the number of vectors in the input.
+// checkWeights checks the shapes of the parameters. items is the number of vectors in the input.
 func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int) error {
 	hidden := c.Type(1).Shape[2]
 	rows, at := hidden.Mul(sym.Of(o.kind.gates())), o.states()
@@ -258,7 +262,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	for i := range c.In {
 		ins = append(ins, x.Dense(x.In(i), d))
 	}
-	floats := o.act == "Tanh" && d == tensor.Int64 // the layer computes integers, and their tanh is the result
+	floats := o.act == "Tanh" && d == tensor.Int64 // the layer computes integers, and the result is their tanh
 	for i, m := range c.Out {
 		if floats {
 			outs = append(outs, x.Temp(d, m.Shape...))
@@ -301,7 +305,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// pack is Pack of PyTorch's ops: the weights of each layer and direction are separate operands.
+// pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
 func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	a, k := kit.Attrs[recurrentAttrs](c), i-o.states()
 	if k < 0 || k%a.perLayer() > 1 {
@@ -312,7 +316,7 @@ func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	return o.layer(c, k/a.perLayer()/a.dirs()).packing(d, k%a.perLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
 }
 
-// ref defines PyTorch's recurrent ops, layer by layer.
+// ref is the reference of PyTorch's recurrent ops. It computes layer by layer.
 func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	switch cellLoops(c.Type(0).DType) {
 	case tensor.Complex128:
@@ -323,6 +327,7 @@ func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	return cellsReference[float64](o, c, in)
 }
 
+// cellsReference is ref for the numbers T.
 func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := o.infer(c)
 	if err != nil {
@@ -365,6 +370,7 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	return out, nil
 }
 
+// tanhs returns the hyperbolic tangents of integers.
 func tanhs(list []int64) []float64 {
 	out := make([]float64, len(list))
 	for i, v := range list {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fewParts is the greatest number of operands for which inference allocates no list of types.
-const fewParts = 4
+// inlineParts is the greatest number of operands for which inference allocates no list of types.
+const inlineParts = 4
 
 // concatType returns the type of the concatenation of parts, and the dimension as a non-negative number
 // (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and memory format. In

@@ -152,8 +152,8 @@ func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
 // drawBlock is the number of draws of a row per chunk.
 const drawBlock = 1 << 16
 
-// drawLook is the number of draws between two checks of the context.
-const drawLook = 1 << 12
+// drawsPerCheck is the number of draws between two checks of the context.
+const drawsPerCheck = 1 << 12
 
 // multinomial is a call of the op with known layouts.
 type multinomial struct {
@@ -222,7 +222,7 @@ func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 func (p *multinomial) block(m *graph.Mem, t weightTree, row, b int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.At(row)[1])
 	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {
-		if k%drawLook == 0 {
+		if k%drawsPerCheck == 0 {
 			m.CheckContext()
 		}
 		i, err := p.draw(t, row, k)

@@ -21,7 +21,7 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	shape := slices.Clone(t.Shape)
 	for d := rank - n; d < rank; d++ {
 		before, after := padded(a.Pad, rank, d)
-		shape[d] = bounded47(shape[d].Add(before)).Add(bounded47(after))
+		shape[d] = clampedSize(shape[d].Add(before)).Add(clampedSize(after))
 	}
 	if a.Mode == "circular" {
 		return shape, checkCircular(a.Pad, t.Shape, shape)
@@ -50,9 +50,9 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// bounded47 clamps a number to the range of valid sizes, from -tensor.MaxBytes to tensor.MaxBytes, so that sums do not
-// wrap.
-func bounded47(s sym.Int) sym.Int {
+// clampedSize clamps a number to the range of valid sizes, from -tensor.MaxBytes to tensor.MaxBytes, so that sums do
+// not wrap.
+func clampedSize(s sym.Int) sym.Int {
 	if n, known := s.Known(); known {
 		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))
 	}

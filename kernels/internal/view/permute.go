@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// permuting defines a view that only reorders dimensions. show maps the type of the operand to the type of the view.
-func permuting(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
+// permuteOp defines a view that only reorders dimensions. show maps the type of the operand to the type of the view.
+func permuteOp(attrs *graph.Schema, o graph.Op, show viewTypeFunc) *graph.Op {
 	o.Permutes = func(c *graph.Call) []int {
 		// With stride d for dimension d, the strides of the result are the permutation.
 		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
@@ -32,7 +32,7 @@ type permuteAttrs struct {
 }
 
 // Permute is Tensor.permute.
-var Permute = permuting(graph.SchemaOf[permuteAttrs](), graph.Op{Semantics: graph.Semantics{
+var Permute = permuteOp(graph.SchemaOf[permuteAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "permute",
 	Doc:      "Reorders the dimensions of self.",
 	Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
@@ -52,17 +52,17 @@ type swapaxesAttrs struct {
 
 // Transpose, Swapdims and Swapaxes are Tensor.transpose under its three names.
 var (
-	Transpose = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
+	Transpose = permuteOp(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "transpose",
 		Doc:      "Swaps two dimensions of self.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
 	}}, swapDims)
-	Swapdims = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
+	Swapdims = permuteOp(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "swapdims",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
 	}}, swapDims)
-	Swapaxes = permuting(graph.SchemaOf[swapaxesAttrs](), graph.Op{Semantics: graph.Semantics{
+	Swapaxes = permuteOp(graph.SchemaOf[swapaxesAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "swapaxes",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
@@ -78,7 +78,7 @@ func swapDims(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 }
 
 // T is Tensor.t.
-var T = permuting(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
+var T = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "t",
 	Doc:      "Transposes a matrix; a value of rank 0 or 1 is unchanged.",
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
@@ -102,7 +102,7 @@ var (
 
 // movedim defines the op with the given name.
 func movedim(name string) *graph.Op {
-	return permuting(graph.SchemaOf[movedimAttrs](), graph.Op{Semantics: graph.Semantics{
+	return permuteOp(graph.SchemaOf[movedimAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     name,
 		Doc:      "Moves dimensions of self to other positions and keeps the order of the rest.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),

@@ -80,7 +80,7 @@ var (
 	ChannelShuffle = shuffleOp(graph.SchemaOf[channelShuffleAttrs](), "channel_shuffle",
 		"Interleaves groups of channels: channel j of group "+
 			"i becomes channel i of group j.",
-		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), dealChannels)
+		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), channelShuffle)
 )
 
 // shuffleOp defines an op that is a shuffle. spec returns the shuffle of a call. a and m are an example.
@@ -230,8 +230,8 @@ func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, e
 	return s, nil
 }
 
-// dealChannels returns the shuffle of channel_shuffle.
-func dealChannels(c *graph.Call) (s shuffle, err error) {
+// channelShuffle returns the shuffle of channel_shuffle.
+func channelShuffle(c *graph.Call) (s shuffle, err error) {
 	t, g := c.Type(0), kit.Attrs[channelShuffleAttrs](c).Groups
 	switch {
 	case t.Rank() <= 2:

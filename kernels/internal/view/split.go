@@ -18,7 +18,7 @@ func partsOp(attrs *graph.Schema, o graph.Op,
 		types, err := parts(c, c.Type(0))
 		return c.AllShared(0, types...), err
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, o.Infer) }
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		types, err := parts(c, in[0].Meta.Type())
 		if err != nil {

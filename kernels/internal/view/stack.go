@@ -33,7 +33,7 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 // are concatenated along d, and the result is viewed in the new shape. If the new dimension is the last one, the
 // operands are unsqueezed and concatenated.
 func inferStack(c *graph.Call) ([]graph.Result, error) {
-	var buf [fewParts]tensor.Type
+	var buf [inlineParts]tensor.Type
 	parts := kit.OperandTypes(buf[:0], c)
 	shape := parts[0].Shape
 	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, len(shape)+1)

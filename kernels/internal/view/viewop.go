@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// showFunc maps the type of a view's operand to the type of the view. storage is the number of elements in the
+// viewTypeFunc maps the type of a view's operand to the type of the view. storage is the number of elements in the
 // operand's storage, for ops that depend on it ([graph.Op.ReadsStorage]).
-type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
+type viewTypeFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
 // viewOp defines a view: an op whose result shares the storage of its first operand. show returns the type of the
 // result.
-func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
+func viewOp(attrs *graph.Schema, o graph.Op, show viewTypeFunc) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}
 	}
@@ -29,7 +29,7 @@ func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 		t, err := show(c, c.Type(0), storage)
 		return c.Shared(t, 0), err
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, o.Infer) }
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shown, err := show(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
 		if err != nil {
@@ -42,8 +42,9 @@ func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	return kit.DefineWith(attrs, o)
 }
 
-// copyShown returns the kernel of a view whose results are pinned to other layouts: it copies the viewed elements.
-func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
+// compileViewCopy returns the kernel of a view whose results are pinned to other layouts: it copies the viewed
+// elements.
+func compileViewCopy(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
 	res, err := infer(c)
 	if err != nil {
 		return nil, err
